@@ -1,14 +1,14 @@
-//! How the sidecar is linked: packed relocations, and the functions that every proxy runs side by side.
-//! Both are about resident memory (docs/performance.md). The program knows the profile it was built with.
+//! Link settings of the sidecar: packed relocations, and functions that run are placed next to each
+//! other. Both reduce resident memory (docs/performance.md). The program records its build profile.
 
 use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs, io};
 
-/// The functions that run at the start and under load, as `layout/record` finds them.
+/// Functions that run at start and under load, as `layout/record` records them.
 const FUNCTIONS: &str = "layout/functions.txt";
 
-/// The profile that ships.
+/// The profile of releases.
 const SHIPPED: &str = "sidecar";
 
 fn main() -> io::Result<()> {
@@ -20,8 +20,8 @@ fn main() -> io::Result<()> {
     if !is("CARGO_CFG_TARGET_OS", "linux") || !is("CARGO_CFG_TARGET_ENV", "gnu") {
         return Ok(());
     }
-    // 24 bytes each otherwise, all of them read at the start and resident from then on: 0.6 MB. Needs
-    // glibc 2.36 where it runs.
+    // Otherwise 24 bytes each, all of them read at start and resident from then on: 0.6 MB. Needs
+    // glibc 2.36 at run time.
     println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     if profile == SHIPPED {
         println!("cargo::rerun-if-changed={FUNCTIONS}");
@@ -32,23 +32,23 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The name of the profile: cargo tells build scripts whether it is derived from `dev` or `release` alone,
-/// but keeps their output below `<target>/<profile>/build`.
+/// The name of the profile, from the path: cargo tells build scripts only if it derives from `dev`
+/// or `release`, but keeps their output below `<target>/<profile>/build`.
 fn profile(out: &Path) -> Option<&str> {
     let build =
         out.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "build"))?;
     build.parent()?.file_name()?.to_str()
 }
 
-/// The kernel maps program text sixteen pages around each one that is touched, so that functions which
-/// run, spread over eight megabytes, make six of them resident. Where the hash in a function's name is
-/// another one than when it was recorded, its name alone places it, behind the others.
+/// Linker script that places the functions that run next to each other. The kernel maps sixteen pages of program text around
+/// each page that is touched: without an order, functions spread over eight megabytes make six of
+/// them resident. A function whose name has another hash than when it was recorded is placed by its
+/// name alone, behind the others.
 fn layout(functions: &str) -> String {
     let mut script = String::from("SECTIONS {\n.text.resident : {\n");
     let names = functions.lines().filter(|name| !name.is_empty());
     for name in names.clone() {
-        // Writing to a string cannot fail.
-        // A function that is seldom called by its author's word has a section of another name.
+        // Infallible: writing to a string. A `#[cold]` function has a section of another name.
         for section in [".text", ".text.unlikely"] {
             let _ = writeln!(script, "*({section}.{name} {section}.{name}.llvm.*)");
         }

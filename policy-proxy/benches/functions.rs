@@ -1,4 +1,4 @@
-//! What the first bytes of a connection and the head of a request cost.
+//! Benchmarks of detecting a ClientHello and of parsing a request head.
 //!
 //! `bench/functions` runs it; `cargo bench -p policy-proxy` measures time alone.
 
@@ -6,12 +6,12 @@
 
 use policy_http::http1::request::{Bounds, parse};
 use policy_measure::Function;
-use policy_proxy::sidecar::hello::scan;
+use policy_proxy::sidecar::client_hello::scan;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::sync::Arc;
 
-/// What a client of the mesh sends first.
+/// The ClientHello of a meshed client.
 fn hello() -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -27,7 +27,7 @@ fn hello() -> Vec<u8> {
     bytes
 }
 
-/// What a browser sends, with a dozen fields.
+/// The request head of a browser, with a dozen fields.
 const HEAD: &[u8] = b"GET /api/v1/items/17?q=1 HTTP/1.1\r\n\
     host: web.example.com:8080\r\n\
     user-agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\n\
@@ -42,7 +42,7 @@ const HEAD: &[u8] = b"GET /api/v1/items/17?q=1 HTTP/1.1\r\n\
     x-forwarded-proto: https\r\n\
     \r\n";
 
-/// What our load generator sends.
+/// The request head of the load generator.
 const SMALL: &[u8] = b"GET / HTTP/1.1\r\nhost: web\r\n\r\n";
 
 fn head(name: &str, bytes: &'static [u8]) -> Function {

@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("listening on http://{}", listener.local_addr()?);
     loop {
         let (stream, from) = listener.accept().await?;
-        // Who is connected. A server that terminates TLS says here whom it verified.
+        // The peer. A server that terminates TLS passes the verified identity here.
         let peer = Arc::new(Peer::new(from, PeerTls::Absent));
         let service = service.clone();
         tokio::spawn(async move {
@@ -68,7 +68,7 @@ async fn hello(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infa
     Ok(Response::new(Full::from(format!("hello from {}\n", request.uri().path()))))
 }
 
-/// `/open` for everybody, `/closed` for nobody, nothing else.
+/// `/open` permits every client, `/closed` none, and there are no other routes.
 fn policy() -> ServerPolicy {
     let everybody = DefaultPolicy::AllUnauthenticated.authorizations();
     ServerPolicy {

@@ -1,13 +1,14 @@
-//! The admin port: `/live`, `/ready`, `/metrics`, `/probe/tcp/<port>`, and where they are switched on
-//! `/shutdown` and `/proxy-log-level`.
+//! The admin port: `/live`, `/ready`, `/metrics`, `/probe/tcp/<port>`, and if enabled `/shutdown`
+//! and `/proxy-log-level`.
 //!
-//! Everything is decided by the policy of the admin port itself, as the controller compiles it: any mesh
-//! identity and the node by default. Beside that, `/live`, `/ready` and `/probe` answer the pod's node and
-//! loopback whatever the policy says, so that a mistake in it cannot have the proxy restarted; the first
-//! two answer everybody while it is not known which addresses are the node's, and to `/probe` a mesh
-//! identity opens nothing. `/metrics` answers loopback, too, because whoever is there has a right of its own
-//! (`pods/portforward`, `pods/exec`), unless a browser's page might have asked. What changes state is for
-//! loopback only and off by default.
+//! The policy of the admin port itself decides on every request, as the controller compiles it: by
+//! default any mesh identity and the node are permitted. In addition `/live`, `/ready` and `/probe`
+//! answer the pod's node and loopback whatever the policy says, so that a mistake in it cannot
+//! cause restarts of the proxy. While the node's addresses are unknown, `/live` and `/ready` answer
+//! every client. A mesh identity gives no access to `/probe`. `/metrics` answers loopback as well,
+//! because its clients are authorized by Kubernetes (`pods/portforward`, `pods/exec`), unless a
+//! page in a browser may have sent the request. Endpoints that change state are for loopback only
+//! and disabled by default.
 
 mod answer;
 mod log_level;
@@ -47,31 +48,31 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// What the admin port does.
+/// Configuration of the admin port.
 #[derive(Clone, Debug)]
 pub struct AdminConfig {
-    /// Where it listens. Its port is also the one whose policy decides.
+    /// Listening address. The policy of its port decides on requests.
     pub listen: SocketAddr,
-    /// Who may read metrics.
+    /// Access to `/metrics`.
     pub metrics: MetricsAccess,
-    /// Whether `POST /shutdown` from loopback drains the proxy.
+    /// True if `POST /shutdown` from loopback drains the proxy.
     pub shutdown: bool,
-    /// Whether `/proxy-log-level` answers loopback.
+    /// True if `/proxy-log-level` answers loopback.
     pub log_level: bool,
-    /// The filter that it replaces; absent: none can be.
+    /// The log filter that it replaces; absent: none.
     pub log_filter: Option<Arc<LogFilter>>,
-    /// Tells the log of what is denied; absent: nobody does.
+    /// Logs denied requests; absent: they are not logged.
     pub notices: Option<Arc<Notices>>,
     /// The only ports that `/probe/tcp/<port>` connects to.
     pub tcp_probe_ports: BTreeSet<NonZeroU16>,
-    /// How long such a connection may take.
+    /// Timeout of such a probe.
     pub tcp_probe_timeout: Duration,
-    /// The pod's addresses, for where the controller does not say them.
+    /// The pod's addresses, for controllers that do not state them.
     pub pod_addresses: Vec<IpAddr>,
 }
 
 impl AdminConfig {
-    /// A port that answers as little as it can.
+    /// Returns the most restrictive configuration.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -87,55 +88,56 @@ impl AdminConfig {
     }
 }
 
-/// Who may read metrics.
+/// Access to `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsAccess {
-    /// Loopback clients, and whom the policy of the admin port lets.
+    /// Loopback clients, and those that the policy of the admin port permits.
     Policy,
     /// Loopback clients.
     Local,
-    /// Everybody who can reach the port.
+    /// Every client that can reach the port.
     All,
 }
 
-/// What the admin port tells about and acts on.
+/// The admin server.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    shared: Arc<Shared>,
+    shared: Arc<AdminState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AdminState {
     config: AdminConfig,
     store: PolicyStore,
-    /// The admin port's own policy, watched from the start although no traffic is redirected there.
+    /// The policy of the admin port, watched from the start although no traffic is redirected
+    /// there.
     own: Option<PortHandle>,
     identity: IdentityHandle,
-    /// How our identity is doing; absent: there is none to wait for.
+    /// Status of the proxy's identity; absent: the proxy has none to wait for.
     status: Option<IdentityStatus>,
-    /// Cancelled to begin draining; also says that it has begun.
+    /// Cancelled to start draining; cancelled also means that the proxy is draining.
     drain: CancellationToken,
     room: Room,
-    /// Where connections are served whichever way they come, lest metrics are written on a worker's
-    /// thread; absent: where they come.
+    /// Runtime of all connections, also of those that workers accepted, so that metrics are not
+    /// encoded on a worker's thread; absent: the caller's.
     runtime: Option<Handle>,
 }
 
-/// Requests of one HTTP/2 connection at a time.
-const MOST_STREAMS: u32 = 8;
+/// Concurrent requests of one HTTP/2 connection.
+const MAX_STREAMS: u32 = 8;
 
-/// Connections of the node and the pod itself, and as many of everybody else.
-const MOST_CONNECTIONS: usize = 64;
-/// For a handshake, for a request head, and for the whole of a connection.
+/// Connections of the node and the pod itself, and as many of all other clients.
+const MAX_CONNECTIONS: usize = 64;
+/// Timeouts of a handshake, of a request head, and of a whole connection.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(5);
 const CONNECTION: Duration = Duration::from_secs(60);
-/// After a connection could not be accepted; the usual cause, no file descriptors, takes time.
+/// Pause after a failed accept; the usual cause, no file descriptors, takes time to pass.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Admin {
-    /// The admin server of a proxy. `status`: it is not ready while there is no identity that others
-    /// would accept. Made within a runtime, it serves all its connections there.
+    /// Creates the admin server. `status`: the proxy is not ready while it has no identity that
+    /// peers would accept. Created within a runtime, it serves all its connections there.
     pub fn new(
         config: AdminConfig,
         store: PolicyStore,
@@ -144,27 +146,27 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        let (room, runtime) = (Room::of(MOST_CONNECTIONS), Handle::try_current().ok());
-        let shared = Shared { config, store, own, identity, status, drain, room, runtime };
+        let (room, runtime) = (Room::of(MAX_CONNECTIONS), Handle::try_current().ok());
+        let shared = AdminState { config, store, own, identity, status, drain, room, runtime };
         Self { shared: Arc::new(shared) }
     }
 
-    /// The port it listens on.
+    /// The listening port.
     pub fn port(&self) -> u16 {
         self.shared.config.listen.port()
     }
 
-    /// Serves a connection that came another way, from a client that is known; it is decided on like
-    /// every other.
+    /// Serves a connection of an authenticated client that was accepted elsewhere; it is decided on
+    /// like every other.
     ///
     /// # Errors
-    /// There is no room, or the connection broke or took too long.
-    pub async fn carry<S>(&self, stream: S, peer: Peer) -> io::Result<()>
+    /// Too many connections, a failed connection, or a timeout.
+    pub async fn serve_connection<S>(&self, stream: S, peer: Peer) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let full = || io::Error::other("too many connections to the admin port");
-        let place = self.shared.room.enter(self.is_near(peer.ip())).ok_or_else(full)?;
+        let place = self.shared.room.enter(self.is_pod_or_node(peer.ip())).ok_or_else(full)?;
         let admin = self.clone();
         let served = async move {
             let _place = place;
@@ -181,11 +183,11 @@ impl Admin {
         loop {
             match listener.accept().await {
                 Ok((stream, client)) => {
-                    let near = self.is_near(fold_mapped(client.ip()));
+                    let near = self.is_pod_or_node(fold_mapped(client.ip()));
                     let Some(place) = self.shared.room.enter(near) else { continue };
                     let admin = self.clone();
                     tokio::spawn(async move {
-                        // Whatever goes wrong on an admin connection concerns its client alone.
+                        // An error on an admin connection concerns its client alone.
                         let _ = timeout(CONNECTION, admin.connection(stream, client)).await;
                         drop(place);
                     });
@@ -222,28 +224,28 @@ impl Admin {
             let (admin, peer) = (self.clone(), Arc::clone(&peer));
             async move { Ok::<_, Infallible>(admin.answer(&peer, request).await) }
         });
-        // HTTP/2 too: a mesh may carry a scraper's HTTP/1 in it.
+        // HTTP/2 too: a mesh may send a scraper's HTTP/1 in it.
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
         let served = builder.serve_connection(TokioIo::new(stream), service).await;
         served.map_err(io::Error::other)
     }
 
-    /// The answer to one request.
+    /// Returns the response to a request.
     async fn answer<B>(&self, peer: &Peer, request: Request<B>) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let path = request.uri().path();
         let read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let tcp = path.strip_prefix("/probe/tcp/").and_then(|port| self.probed(port));
+        let tcp = path.strip_prefix("/probe/tcp/").and_then(|port| self.probe_port(port));
         let allowed = match path {
             "/shutdown" => return self.shutdown(peer, request.method()),
             "/proxy-log-level" => return self.log_level(peer, request).await,
-            "/live" | "/ready" if read => self.may_ask(peer, &request),
-            "/metrics" if read => self.may_read_metrics(peer, &request),
-            _ if tcp.is_some() && read => self.may_probe(peer, &request),
+            "/live" | "/ready" if read => self.authorize_health(peer, &request),
+            "/metrics" if read => self.authorize_metrics(peer, &request),
+            _ if tcp.is_some() && read => self.authorize_probe(peer, &request),
             "/live" | "/ready" | "/metrics" => return refuse_method("GET, HEAD"),
             _ if tcp.is_some() => return refuse_method("GET, HEAD"),
             _ => return refuse(StatusCode::NOT_FOUND, "not found"),
@@ -262,14 +264,14 @@ impl Admin {
         }
     }
 
-    /// The port of a probe, if it is one of those configured, written as numbers are.
-    fn probed(&self, port: &str) -> Option<NonZeroU16> {
+    /// The port of a probe, if it is configured and written canonically.
+    fn probe_port(&self, port: &str) -> Option<NonZeroU16> {
         let number = port.parse::<NonZeroU16>().ok()?;
         let known = self.shared.config.tcp_probe_ports.contains(&number);
         (known && number.to_string() == port).then_some(number)
     }
 
-    /// The pod's address that probes connect to: the first that the controller states.
+    /// The pod's address to probe: the first that the controller states.
     fn pod_address(&self) -> Option<IpAddr> {
         let live = self.shared.own.as_ref().map(PortHandle::live);
         let facts = live.as_ref().and_then(|live| live.in_force().ok());
@@ -277,27 +279,26 @@ impl Admin {
         stated.or_else(|| self.shared.config.pod_addresses.first().copied())
     }
 
-    /// Whether a client is the pod itself or, as far as that is known, its node.
-    fn is_near(&self, client: IpAddr) -> bool {
+    /// True if the client is the pod itself or, as far as its addresses are known, its node.
+    fn is_pod_or_node(&self, client: IpAddr) -> bool {
         let live = self.shared.own.as_ref().map(PortHandle::live);
         let policy = live.as_ref().and_then(|live| live.in_force().ok());
         let node = policy.map_or(&[][..], |policy| &policy.facts.node_local);
         client.is_loopback() || node.iter().any(|network| network.contains(&client))
     }
 
-    /// Whether `/live` and `/ready` are answered to this client: to everybody while it is not known which
-    /// addresses are the node's.
-    fn may_ask<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+    /// Authorizes `/live` and `/ready`: every client while the node's addresses are unknown.
+    fn authorize_health<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
         let live = self.shared.own.as_ref().map(PortHandle::live);
         let policy = live.as_ref().and_then(|live| live.in_force().ok());
         let early = policy.is_none_or(|policy| policy.facts.node_local.is_empty());
-        if early || self.is_near(peer.ip()) { Ok(()) } else { self.decide(peer, request) }
+        if early || self.is_pod_or_node(peer.ip()) { Ok(()) } else { self.decide(peer, request) }
     }
 
-    /// Whether a port is tried for this client. The kubelet is known by its address: what the policy
-    /// grants to identities, such as reading metrics, is no leave to try ports.
-    fn may_probe<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
-        if self.is_near(peer.ip()) {
+    /// Authorizes a probe. The kubelet is recognised by its address: a grant to an identity, such
+    /// as for metrics, does not permit probes of ports.
+    fn authorize_probe<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+        if self.is_pod_or_node(peer.ip()) {
             return Ok(());
         }
         self.decide(&Peer::new(peer.address(), PeerTls::Absent), request)
@@ -324,11 +325,11 @@ impl Admin {
         text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready, missing:\n{list}"))
     }
 
-    fn may_read_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+    fn authorize_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
         match self.shared.config.metrics {
             MetricsAccess::All => Ok(()),
             MetricsAccess::Local | MetricsAccess::Policy
-                if peer.ip().is_loopback() && !page::may_have_asked(request) =>
+                if peer.ip().is_loopback() && !page::may_come_from_browser(request) =>
             {
                 Ok(())
             }
@@ -337,7 +338,7 @@ impl Admin {
         }
     }
 
-    /// Tells the log of a refusal.
+    /// Logs a denied request.
     fn notice<B>(&self, peer: &Peer, request: &Request<B>, reason: Denied) {
         let (Some(notices), Some(own)) = (&self.shared.config.notices, &self.shared.own) else {
             return;
@@ -345,12 +346,12 @@ impl Admin {
         let decision = Err(Denial { reason, route: None });
         let (at, port) = (SystemTime::now(), own.port());
         let (method, path) = (request.method(), request.uri().path());
-        let asked = Requested { method, path, canonical: true };
+        let requested = Requested { method, path, canonical: true };
         let decided = Decided { at, port, peer, policy: None, decision };
-        notices.tell(&decided, Some(asked), Instant::now());
+        notices.tell(&decided, Some(requested), Instant::now());
     }
 
-    /// The same decision that a request to any other port gets.
+    /// Decides as on a request to any other port.
     fn decide<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
         let live = self.shared.own.as_ref().ok_or(Denied::PolicyPending)?.live();
         let policy = live.in_force()?;
@@ -385,7 +386,7 @@ impl Admin {
         store.telemetry().generations(workers.published(), workers.reached());
         match store.telemetry().encode(&store.status()) {
             Ok(body) => with_type(StatusCode::OK, OPENMETRICS, body),
-            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n"),
+            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be encoded\n"),
         }
     }
 
@@ -410,7 +411,7 @@ impl Admin {
 }
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The type of a record that begins a TLS connection (RFC 8446 section 5.1).
+/// Content type of a TLS handshake record (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
 #[cfg(test)]

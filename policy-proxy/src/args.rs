@@ -1,4 +1,4 @@
-//! The command line as it was typed. [`crate::config`] says what it means.
+//! The command line as it was typed. [`crate::config`] reads and checks its values.
 
 mod admin;
 mod discover;
@@ -28,17 +28,17 @@ use clap::{Args, Parser, Subcommand};
     about = "Enforces policy on every connection and request to a workload"
 )]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Run the sidecar until SIGTERM.
     Run(Box<RunArgs>),
-    /// Make a pod's inbound connections arrive at the sidecar; for the pod's init container.
+    /// Redirect a pod's inbound connections to the sidecar; for the pod's init container.
     Redirect(Box<RedirectArgs>),
 }
 
@@ -50,25 +50,25 @@ pub enum Command {
 Every flag can be given as PORTCULLIS_<FLAG> in the environment. \
 Exit codes: 64 for a setting that is missing or invalid, 1 for a start that failed.")]
 pub struct RunArgs {
-    /// Where policy comes from, and for whom.
+    /// The policy stream.
     #[command(flatten)]
     pub discover: DiscoverArgs,
-    /// What is listened on, and the bounds of connections and requests.
+    /// Listeners and connections.
     #[command(flatten)]
     pub sidecar: SidecarArgs,
-    /// The bounds of connections and requests.
+    /// Limits of connections and requests.
     #[command(flatten)]
     pub limits: LimitsArgs,
-    /// What decides while policy is missing or old.
+    /// Decisions while policy is missing or stale.
     #[command(flatten)]
     pub store: StoreArgs,
     /// The admin port.
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Where our identity comes from.
+    /// The proxy's identity.
     #[command(flatten)]
     pub identity: IdentityArgs,
-    /// What is logged.
+    /// Logs.
     #[command(flatten)]
     pub log: LogArgs,
 }

@@ -1,4 +1,4 @@
-//! The settings as they are understood: read once, checked once, all errors at once.
+//! The settings as they are understood: read once, checked once, all errors reported at once.
 
 mod admin;
 mod discover;
@@ -28,7 +28,7 @@ use reader::Reader;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// Everything that `policy-proxy run` does is settled here.
+/// All settings of `policy-proxy run`.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The data path.
@@ -39,11 +39,11 @@ pub struct Config {
     pub discover: DiscoverConfig,
     /// The admin server.
     pub admin: AdminConfig,
-    /// Where our identity comes from; absent: we have none.
+    /// Source of the proxy's identity; absent: it has none.
     pub identity: Option<IdentityConfig>,
     /// The access log's format; absent: no access log.
     pub access_log: Option<Format>,
-    /// For how long a metric is shown after it last changed.
+    /// Time that a metric is exported after it last changed.
     pub retain_idle: Duration,
 }
 

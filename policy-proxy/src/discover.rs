@@ -1,22 +1,22 @@
-//! Controller stream → store. The only module that sees `policy_proto`.
+//! The client of policy discovery: controller stream → store. The only module that names
+//! `policy_proto`.
 //!
-//! [`run`] asks the native service for the whole workload; where the server does not know it
+//! [`run`] watches the native service for the whole workload. If the server does not implement it
 //! (`UNIMPLEMENTED`), it falls back to Linkerd's `InboundServerPolicies`, one stream per port, and
-//! tries the native service again from time to time.
+//! retries the native service from time to time.
 //!
-//! **Invariants.** Policy is accepted from the configured server identity alone. What cannot be
-//! applied whole is not applied: the last good policy stays. No answer, and no number of answers,
+//! **Invariants.** Policy is accepted from the configured server identity alone. An update that
+//! cannot be applied as a whole is not applied: the last good policy stays. No number of responses
 //! makes the client call again without a delay.
 
-mod ended;
 mod linkerd;
 mod native;
 mod settings;
+mod stream_end;
 
 pub use policy_tls::control::{AddressError, Backoff, ControllerAddress};
 pub use settings::{DiscoverConfig, workload_name};
 
-use ended::pause;
 use policy_enforce::store::PolicyStore;
 use policy_tls::control;
 use policy_tls::control::TlsSource;
@@ -24,11 +24,12 @@ use policy_tls::identity::IdentityHandle;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use stream_end::pause;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Keeps the store in line with the controller until `shutdown`. Also lets the store's time pass, so
-/// there must be exactly one of these per store. Fails never: whatever goes wrong is tried again.
+/// Keeps the store in sync with the controller until `shutdown`. It also advances the store's
+/// clock, so there must be exactly one of these per store. It never fails: every error is retried.
 pub async fn run(
     config: DiscoverConfig,
     store: PolicyStore,
@@ -55,7 +56,7 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
     let mut client = native::Client::new(Arc::clone(config), store.clone());
     let mut backoff = config.new_backoff();
     loop {
-        own_identity(config, identity).await;
+        wait_for_identity(config, identity).await;
         store.telemetry().discovery.attempts.inc();
         let begun = Instant::now();
         let bounds =
@@ -65,8 +66,8 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
             Ok(channel) => {
                 let ended = client.session(channel.clone()).await;
                 if ended.is_unimplemented() {
-                    tracing::info!(controller = %config.controller, "using the compatible policy service");
-                    // Bounded: it ends for the native service to be tried again.
+                    tracing::info!(controller = %config.controller, "the controller does not implement PolicyDiscovery: using Linkerd's InboundServerPolicies");
+                    // Bounded, so that the native service is retried.
                     linkerd::run(config, store, channel).await
                 } else {
                     ended
@@ -81,22 +82,24 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
     }
 }
 
-/// Waits for an identity where the controller asks for one, so that an ordinary start is no failed attempt.
-/// Who has none after a while is told so by the attempt.
-async fn own_identity(config: &DiscoverConfig, identity: &IdentityHandle) {
+/// Waits for the proxy's identity if the controller requires one, so that an ordinary start is no
+/// failed attempt. After a timeout the attempt itself reports the missing identity.
+async fn wait_for_identity(config: &DiscoverConfig, identity: &IdentityHandle) {
     if !config.controller.is_loopback() {
-        let _ = tokio::time::timeout(IDENTITY, identity.present()).await;
+        let _ = tokio::time::timeout(IDENTITY_WAIT, identity.present()).await;
     }
 }
 
-/// How long the first certificate may take; an issuer that starts with us takes seconds.
-const IDENTITY: Duration = Duration::from_secs(30);
+/// Time to wait for the first certificate; an issuer that starts at the same time takes seconds.
+const IDENTITY_WAIT: Duration = Duration::from_secs(30);
 
-/// The controller is spoken to as who we are, for it lets workloads watch no policy but their own.
+/// The client's TLS configuration. The proxy authenticates itself, because the controller permits a
+/// workload to watch its own policy alone.
 fn credentials(identity: IdentityHandle) -> TlsSource {
     Arc::new(move |expected| {
         let own = identity.current().clone();
-        let missing = || io::Error::new(io::ErrorKind::NotConnected, "no identity of our own yet");
+        let missing =
+            || io::Error::new(io::ErrorKind::NotConnected, "the proxy has no identity yet");
         own.ok_or_else(missing)?.client(expected).map_err(io::Error::other)
     })
 }

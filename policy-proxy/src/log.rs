@@ -1,4 +1,4 @@
-//! The process's own log: where it goes, and its filter, which can be replaced while it runs.
+//! The process's log: its format, and its filter, which can be replaced at run time.
 
 use parking_lot::Mutex;
 use policy_server::log::FewWarnings;
@@ -10,16 +10,16 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
 
-/// How this process logs.
+/// Configuration of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// A filter as `tracing` takes it.
+    /// A filter in the syntax of `tracing`.
     pub filter: String,
-    /// JSON instead of text.
+    /// True for JSON instead of text.
     pub json: bool,
 }
 
-/// The filter of the log that this process writes.
+/// Handle to the log's filter.
 pub struct LogFilter {
     started: String,
     current: Mutex<String>,
@@ -27,17 +27,17 @@ pub struct LogFilter {
 }
 
 impl LogFilter {
-    /// The filter as it was last set.
+    /// The current filter.
     pub fn get(&self) -> String {
         self.current.lock().clone()
     }
 
-    /// The filter that the process was started with.
+    /// The filter at the start.
     pub fn started(&self) -> &str {
         &self.started
     }
 
-    /// Replaces it.
+    /// Replaces the filter.
     ///
     /// # Errors
     /// Why `filter` cannot be read; the last one stays.
@@ -56,14 +56,14 @@ impl fmt::Debug for LogFilter {
     }
 }
 
-/// Sends log lines to standard error. Does nothing if logging was set up before.
+/// Initializes logging to standard error. Does nothing if a subscriber is already set.
 ///
 /// # Errors
 /// The filter cannot be read.
 pub fn init(config: &LogConfig) -> Result<LogFilter, String> {
     let filter = parse(&config.filter).map_err(|error| format!("--log: {error}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    // Another subscriber may have been set by whoever embeds this; theirs counts.
+    // A program that embeds this may have set a subscriber, which then stays.
     let reload: Reload = if config.json {
         let builder = builder.json().with_filter_reloading();
         let handle = builder.reload_handle();
@@ -83,13 +83,14 @@ fn parse(filter: &str) -> Result<EnvFilter, String> {
     if filter.trim().is_empty() {
         return Err("``: expected a filter, for example `info` or `policy_proxy=debug,warn`".into());
     }
-    // The library panics on some that are not ASCII (tracing-subscriber 0.3.23: white space of several bytes
-    // before a directive), and no name of a target or field is anything else.
+    // tracing-subscriber 0.3.23 panics on some filters that are not ASCII (multi-byte white space
+    // before a directive), and no target or field has such a name.
     if !filter.is_ascii() {
         return Err(format!("`{}`: expected a filter in ASCII", filter.escape_default()));
     }
     let all = policy_server::log::of_all_crates(filter, &[policy_server::log::PROXY]);
-    // Whoever may annotate the pod states it: the automata of regular expressions can take any memory.
+    // The pod's annotations set the filter: automata of regular expressions can take any amount of
+    // memory.
     let parsed = EnvFilter::builder().with_regex(false).parse(all);
     parsed.map_err(|error| format!("`{filter}`: {error}"))
 }
@@ -98,7 +99,7 @@ fn parse(filter: &str) -> Result<EnvFilter, String> {
 mod tests {
     use super::*;
 
-    /// White space of several bytes before a directive makes the library panic.
+    /// tracing-subscriber panics on multi-byte white space before a directive.
     #[test]
     fn a_filter_that_the_library_cannot_cut_is_refused() {
         for text in ["\u{a0}a=info", "\u{a0}[x]", "warn,\u{3000}a=info", "a,\u{a0}a=b"] {

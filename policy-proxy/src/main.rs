@@ -17,18 +17,18 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The cargo profile that this program was built with.
 const PROFILE: &str = env!("PORTCULLIS_PROFILE");
-/// The one that ships.
+/// The profile of releases.
 const SHIPPED: &str = "sidecar";
 /// A setting is missing or invalid (sysexits: EX_USAGE).
 const USAGE: u8 = 64;
-/// What was to be done failed.
+/// The command failed.
 const FAILURE: u8 = 1;
 
 fn main() -> ExitCode {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => {
-            // To a closed pipe nothing can be said.
+            // Ignored: standard output may be closed.
             let _ = error.print();
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             if !shown {
@@ -43,25 +43,25 @@ fn main() -> ExitCode {
     match command {
         Command::Run(args) => {
             let log = termination_log(args.log.termination_log.as_deref(), &environment);
-            ended(run(&args, &environment), &log)
+            finish(run(&args, &environment), &log)
         }
         Command::Redirect(args) => {
             let log = termination_log(args.termination_log.as_deref(), &environment);
-            ended(redirect(&args, &environment), &log)
+            finish(redirect(&args, &environment), &log)
         }
     }
 }
 
-/// Why a command failed: its exit code, and what is wrong, line by line.
-type Failed = (u8, Vec<String>);
+/// Error of a command: its exit code, and messages, one per line.
+type CommandError = (u8, Vec<String>);
 
-fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
+fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), CommandError> {
     let log = config::log(args, environment).map_err(|error| (USAGE, error.0))?;
     let filter = log::init(&log).map_err(|error| (USAGE, vec![error]))?;
     let notes = config::environment::review(std::env::vars_os());
     let mut config = match (notes, config::read(args, environment)) {
         (Ok(notes), Ok(config)) => {
-            notes.iter().for_each(config::environment::Note::tell);
+            notes.iter().for_each(config::environment::Note::log);
             config
         }
         (notes, config) => {
@@ -72,17 +72,17 @@ fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
     if PROFILE != SHIPPED {
         tracing::info!(
             profile = PROFILE,
-            "not built as it ships: more processor time and memory than with --profile {SHIPPED}"
+            "not a release build: uses more CPU time and memory than one with --profile {SHIPPED}"
         );
     }
     config.admin.log_filter = Some(Arc::new(filter));
     run::run(config).map_err(|error| (FAILURE, vec![error.to_string()]))
 }
 
-fn redirect(args: &RedirectArgs, environment: Environment<'_>) -> Result<(), Failed> {
+fn redirect(args: &RedirectArgs, environment: Environment<'_>) -> Result<(), CommandError> {
     let config = config::redirect(args, environment).map_err(|error| (USAGE, error.0))?;
     let done = redirect::run(&config).map_err(|error| (FAILURE, vec![error.to_string()]))?;
-    // Whether somebody reads it or not, it is done.
+    // Ignored: the command is done even if its output is not read.
     let _ = writeln!(std::io::stdout(), "policy-proxy: {done}");
     Ok(())
 }
@@ -92,7 +92,7 @@ fn termination_log(typed: Option<&str>, environment: Environment<'_>) -> Termina
     TerminationLog::at(typed.map(Into::into).or_else(variable).unwrap_or_default())
 }
 
-fn ended(outcome: Result<(), Failed>, log: &TerminationLog) -> ExitCode {
+fn finish(outcome: Result<(), CommandError>, log: &TerminationLog) -> ExitCode {
     let Err((code, lines)) = outcome else { return ExitCode::SUCCESS };
     for line in &lines {
         eprintln!("policy-proxy: {line}");

@@ -1,19 +1,19 @@
-//! Makes a pod's inbound TCP connections arrive at the sidecar.
+//! Redirection of a pod's inbound TCP connections to the sidecar.
 //!
 //! | connection | what happens |
 //! |---|---|
-//! | from outside, any port | redirected to the inbound port; netfilter keeps where it was going |
-//! | from outside, to the inbound port, the admin port or a skipped port | left alone |
-//! | through the loopback device: to 127.0.0.1, `::1` and the pod's own addresses | left alone |
-//! | the sidecar's own, by its user | left alone |
-//! | from the pod to elsewhere | left alone: the sidecar is inbound only |
+//! | from outside, any port | redirected to the inbound port; netfilter keeps its original destination |
+//! | from outside, to the inbound port, the admin port or a skipped port | not redirected |
+//! | through the loopback device: to 127.0.0.1, `::1` and the pod's own addresses | not redirected |
+//! | the sidecar's own, by its user | not redirected |
+//! | from the pod to elsewhere | not redirected: the sidecar is inbound only |
 //!
 //! A pod that calls its own Service leaves through its interface and comes back from the node, so it is
-//! redirected as a stranger is, and is decided on by the node's address.
+//! redirected like any client, and is decided on by the node's address.
 //!
-//! The rules are one table of our own that nft replaces in one transaction, for IPv4 and IPv6; or
-//! chains of our own in iptables' `nat` table, one transaction per family. They are read back after
-//! writing: the kernel's word counts, not the tool's exit code.
+//! The rules are one nft table that is replaced in one transaction, for IPv4 and IPv6; or chains in
+//! iptables' `nat` table, one transaction per family. They are read back after writing: the kernel's
+//! state counts, not the tool's exit code.
 
 mod cause;
 mod iptables;
@@ -25,27 +25,27 @@ mod tool;
 pub use settings::{Mode, RedirectConfig, Task};
 
 use iptables::Iptables;
-use rules::{Rules, State};
+use rules::{Rules, RulesState};
 use std::fmt;
-use tool::Failure;
+use tool::ToolError;
 
-/// Why the pod's connections are not redirected as they should be.
+/// Error of redirecting the pod's connections.
 #[derive(Debug, thiserror::Error)]
 pub enum RedirectError {
     /// No tool could write, read or remove the rules.
-    #[error("{what}; likely cause: {cause}. What was tried: {failures}")]
+    #[error("{what}; likely cause: {cause}. Errors: {failures}")]
     Unusable {
-        /// What could not be done.
+        /// The operation that failed.
         what: &'static str,
-        /// What each tool said.
+        /// The tools' errors.
         failures: String,
-        /// What is probably wrong, and what helps.
+        /// The likely cause and its remedy.
         cause: String,
     },
-    /// The rules in the kernel are not the ones that were asked for.
-    #[error("the rules written with {tool} are not as they should be: {difference}")]
+    /// The rules in the kernel differ from the expected ones.
+    #[error("the rules read with {tool} are not as expected: {difference}")]
     Differs {
-        /// What they were read with.
+        /// The tool that read them.
         tool: &'static str,
         /// The first difference.
         difference: String,
@@ -55,17 +55,17 @@ pub enum RedirectError {
     Absent,
 }
 
-/// What was done, as one line.
+/// Summary of the result, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done(String);
+pub struct Summary(String);
 
-impl fmt::Display for Done {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// What can write rules.
+/// A tool that can write rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
     Nft,
@@ -73,16 +73,16 @@ enum Backend {
 }
 
 impl Backend {
-    /// All, in order of preference.
+    /// All tools, in order of preference.
     fn all() -> Vec<Self> {
-        let mut all = vec![Self::Nft, Self::Iptables(Iptables::Usual)];
+        let mut all = vec![Self::Nft, Self::Iptables(Iptables::Default)];
         if !iptables::is_legacy() {
             all.push(Self::Iptables(Iptables::Legacy));
         }
         all
     }
 
-    /// Those that `mode` permits, in order of preference.
+    /// The tools that `mode` permits, in order of preference.
     fn of(mode: Mode) -> Vec<Self> {
         let mut permitted = Self::all();
         permitted.retain(|backend| match (mode, backend) {
@@ -99,21 +99,21 @@ impl Backend {
         }
     }
 
-    fn apply(self, rules: &Rules) -> Result<(), Failure> {
+    fn apply(self, rules: &Rules) -> Result<(), ToolError> {
         match self {
             Self::Nft => nft::apply(rules),
             Self::Iptables(iptables) => iptables.apply(rules),
         }
     }
 
-    fn state(self, rules: &Rules) -> Result<State, Failure> {
+    fn state(self, rules: &Rules) -> Result<RulesState, ToolError> {
         match self {
             Self::Nft => nft::state(rules),
             Self::Iptables(iptables) => iptables.state(rules),
         }
     }
 
-    fn undo(self) -> Result<(), Failure> {
+    fn undo(self) -> Result<(), ToolError> {
         match self {
             Self::Nft => nft::undo(),
             Self::Iptables(iptables) => iptables.undo(),
@@ -125,7 +125,7 @@ impl Backend {
 ///
 /// # Errors
 /// [`RedirectError`]: afterwards the pod's connections may not be redirected, and it must not start.
-pub fn run(config: &RedirectConfig) -> Result<Done, RedirectError> {
+pub fn run(config: &RedirectConfig) -> Result<Summary, RedirectError> {
     let rules = Rules::of(config);
     match config.task {
         Task::Apply => apply(&rules, config.mode),
@@ -134,16 +134,16 @@ pub fn run(config: &RedirectConfig) -> Result<Done, RedirectError> {
     }
 }
 
-fn apply(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
+fn apply(rules: &Rules, mode: Mode) -> Result<Summary, RedirectError> {
     let mut failures = Vec::new();
     for backend in Backend::of(mode) {
         match backend.apply(rules).and_then(|()| backend.state(rules)) {
-            Ok(State::Same) => {
+            Ok(RulesState::Same) => {
                 replace_others(backend, rules)?;
-                return Ok(Done(format!("{rules}, written with {}", backend.name())));
+                return Ok(Summary(format!("{rules}, written with {}", backend.name())));
             }
-            Ok(State::Absent) => return Err(RedirectError::Absent),
-            Ok(State::Differs(difference)) => {
+            Ok(RulesState::Absent) => return Err(RedirectError::Absent),
+            Ok(RulesState::Differs(difference)) => {
                 return Err(RedirectError::Differs { tool: backend.name(), difference });
             }
             Err(failure) => failures.push(failure),
@@ -152,11 +152,11 @@ fn apply(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
     Err(unusable("the pod's connections cannot be redirected", &failures))
 }
 
-/// Removes what an earlier run wrote by other means, which might come first. What cannot be read was
-/// not written by it either.
+/// Removes rules that an earlier run wrote with another tool, which might take precedence. Rules
+/// that cannot be read were not written by it either.
 fn replace_others(written: Backend, rules: &Rules) -> Result<(), RedirectError> {
     for backend in Backend::all().into_iter().filter(|other| *other != written) {
-        if matches!(backend.state(rules), Ok(State::Same | State::Differs(_))) {
+        if matches!(backend.state(rules), Ok(RulesState::Same | RulesState::Differs(_))) {
             let what = "the rules of an earlier run cannot be removed";
             backend.undo().map_err(|failure| unusable(what, &[failure]))?;
         }
@@ -164,15 +164,15 @@ fn replace_others(written: Backend, rules: &Rules) -> Result<(), RedirectError> 
     Ok(())
 }
 
-fn check(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
+fn check(rules: &Rules, mode: Mode) -> Result<Summary, RedirectError> {
     let (mut failures, mut differs, mut read) = (Vec::new(), None, false);
     for backend in Backend::of(mode) {
         match backend.state(rules) {
-            Ok(State::Same) => {
-                return Ok(Done(format!("{rules}, as read with {}", backend.name())));
+            Ok(RulesState::Same) => {
+                return Ok(Summary(format!("{rules}, as read with {}", backend.name())));
             }
-            Ok(State::Absent) => read = true,
-            Ok(State::Differs(difference)) => {
+            Ok(RulesState::Absent) => read = true,
+            Ok(RulesState::Differs(difference)) => {
                 let error = RedirectError::Differs { tool: backend.name(), difference };
                 differs.get_or_insert(error);
             }
@@ -186,14 +186,14 @@ fn check(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
     }
 }
 
-fn undo(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
+fn undo(rules: &Rules, mode: Mode) -> Result<Summary, RedirectError> {
     let what = "the rules cannot be removed";
     let (mut failures, mut removed) = (Vec::new(), Vec::new());
     let mut read = false;
     for backend in Backend::of(mode) {
         match backend.state(rules) {
-            Ok(State::Absent) => read = true,
-            Ok(State::Same | State::Differs(_)) => {
+            Ok(RulesState::Absent) => read = true,
+            Ok(RulesState::Same | RulesState::Differs(_)) => {
                 backend.undo().map_err(|failure| unusable(what, &[failure]))?;
                 removed.push(backend.name());
             }
@@ -201,16 +201,16 @@ fn undo(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
         }
     }
     match (removed.as_slice(), read) {
-        ([], true) => Ok(Done("nothing is redirected; there were no rules".to_owned())),
+        ([], true) => Ok(Summary("nothing is redirected; there were no rules".to_owned())),
         ([], false) => Err(unusable(what, &failures)),
         (removed, _) => {
-            Ok(Done(format!("nothing is redirected; removed with {}", removed.join(", "))))
+            Ok(Summary(format!("nothing is redirected; removed with {}", removed.join(", "))))
         }
     }
 }
 
-fn unusable(what: &'static str, failures: &[Failure]) -> RedirectError {
-    let cause = cause::likely(failures, &cause::Process::this());
-    let failures: Vec<String> = failures.iter().map(Failure::to_string).collect();
+fn unusable(what: &'static str, failures: &[ToolError]) -> RedirectError {
+    let cause = cause::likely(failures, &cause::Process::current());
+    let failures: Vec<String> = failures.iter().map(ToolError::to_string).collect();
     RedirectError::Unusable { what, failures: failures.join("; "), cause }
 }

@@ -1,4 +1,4 @@
-//! Wires the parts together: telemetry, identity, store, discover, sidecar, admin.
+//! Assembles the parts: telemetry, identity, store, discover, sidecar, admin.
 //!
 //! The thread that calls [`run`] becomes the control thread: it receives policy, serves the admin
 //! port and handles signals. The sidecar's workers have threads of their own.
@@ -22,10 +22,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Why the proxy does not start, or how it failed.
+/// Error of starting or running the proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// What the identity is made of cannot be used.
+    /// The identity's source is invalid.
     #[error(transparent)]
     Identity(#[from] SourceError),
     /// The policy of `--pending-policy=default` cannot be built.
@@ -39,10 +39,10 @@ pub enum RunError {
     Admin {
         /// As configured.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The control thread's runtime or signal handlers cannot be made.
+    /// The control thread's runtime or signal handlers cannot be created.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     /// A second signal came while draining.
@@ -55,7 +55,7 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`]: it did not start, or was stopped before it had drained.
 pub fn run(config: Config) -> Result<(), RunError> {
-    descriptors::raise_bound();
+    descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(control(config));
     runtime.shutdown_background();
@@ -95,7 +95,7 @@ async fn control(config: Config) -> Result<(), RunError> {
     if let Some(source) = source {
         tokio::spawn(source.run());
     }
-    // Policy is followed while draining too: a revocation must reach what is still open.
+    // The policy stream stays open while draining: a revocation must reach open connections.
     let discovery = CancellationToken::new();
     let logs = log_filter.map(|filter| Arc::new(LiveLogs::new(filter, access_log)));
     let follow = DiscoverConfig { logs, ..config.discover };

@@ -1,43 +1,43 @@
 //! The sidecar: accepts connections to the workload's ports and forwards what policy permits.
 //!
-//! A connection lives like this: accept, find out where it was going ([`accept`]), look for a
-//! ClientHello ([`tls`]), look for HTTP ([`detect`]), then either carry requests ([`http`]) or bytes
-//! ([`opaque`]). One that was going to the sidecar's own port says where it wants to go ([`direct`]) and
-//! is carried like the others. Everything that belongs to one worker stays on its thread.
+//! Stages of a connection: accept it and look up its original destination ([`accept`]), detect a
+//! ClientHello and terminate TLS ([`tls`]), detect HTTP ([`detect`]), then forward requests
+//! ([`http`]) or bytes ([`opaque`]). A connection to the sidecar's own port names its destination
+//! in a transport header ([`direct`]) and is forwarded like the others. All state of a worker stays
+//! on the worker's thread.
 
 mod accept;
-mod answered;
-mod arrival;
-mod asked;
+mod accepted;
 mod body;
-mod bounds;
-mod carry;
-mod client;
 mod client_body;
+mod client_conn;
+pub mod client_hello;
 mod copy;
 mod detect;
 mod direct;
+mod dispatch;
 mod enforcer;
 pub mod first_line;
 mod handle;
-pub mod hello;
 mod http;
+mod http1;
 mod http2;
+mod inflight;
 mod io;
+mod limits;
 mod listen;
 mod opaque;
-mod open;
-mod seats;
+mod permits;
+mod response;
 mod serve;
 mod settings;
 mod tls;
 mod tunnel;
 mod upload;
 mod upstream;
-mod wire;
 mod worker;
 
-pub use bounds::{Limits, Sockets, Timeouts};
 pub use handle::Sidecar;
+pub use limits::{Limits, SocketOptions, Timeouts};
 pub use listen::StartError;
 pub use settings::{ClientAddress, Listener, SidecarConfig, Target};

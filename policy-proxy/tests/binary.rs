@@ -1,4 +1,4 @@
-//! The binary: settings that are wrong, and a life from start to drained end.
+//! The binary: invalid settings, and a run from start to drained end.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,
@@ -65,7 +65,7 @@ fn settings_that_are_missing_or_invalid_are_named_with_exit_code_64() {
     assert_eq!(proxy(&words("--version")).output().unwrap().status.code(), Some(0));
 }
 
-/// A process that ends with the test, however that ends.
+/// A process that is killed on drop.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -130,12 +130,12 @@ fn a_refused_flag_is_told_in_the_termination_log_that_the_same_command_line_name
     assert_eq!(said(&output), message);
 }
 
-/// Sends one workload with one port, and an admin port, of this default policy.
+/// A controller that sends one workload with one port and an admin port of this default policy.
 struct Fake {
     port: NonZeroU16,
     admin: NonZeroU16,
     policy: DefaultPolicy,
-    /// What the workload is to log.
+    /// The workload's log settings.
     logs: watch::Receiver<Logs>,
 }
 
@@ -172,7 +172,7 @@ impl PolicyDiscovery for Fake {
                     return;
                 }
             }
-            // The stream lives as long as the server does.
+            // The stream stays open as long as the server.
             say.closed().await;
         });
         Ok(Response::new(ReceiverStream::new(stream)))
@@ -194,7 +194,7 @@ fn controller(fake: Fake) -> SocketAddr {
     address.recv().unwrap()
 }
 
-/// An application that answers every connection alike, after `delay`.
+/// Starts an application that answers every connection alike, after `delay`.
 fn application(delay: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -231,14 +231,14 @@ fn get_with(port: NonZeroU16, path: &str, headers: &str) -> std::io::Result<Stri
     Ok(answer)
 }
 
-/// A proxy that is killed with its test.
+/// A proxy that is killed on drop.
 struct Running {
     child: Child,
-    /// What it logs.
+    /// Lines of its log.
     lines: Receiver<String>,
     listener: NonZeroU16,
     admin: NonZeroU16,
-    /// Makes the controller say what is to be logged.
+    /// Changes the log settings that the controller sends.
     say: watch::Sender<Logs>,
 }
 
@@ -250,7 +250,8 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// A free port may be somebody else's by the time it is listened on: then with others.
+    /// Starts a proxy; retries with other ports, because a free port may be taken by the time it is
+    /// bound.
     fn start(delay: Duration) -> Self {
         Self::start_under(DefaultPolicy::AllUnauthenticated, delay)
     }
@@ -321,8 +322,8 @@ fn it_becomes_ready_forwards_counts_and_drains_on_sigterm() {
 }
 
 impl Running {
-    /// Asks until a line has this in it, and returns what was logged up to it.
-    fn asks_until(&self, words: &str) -> Vec<String> {
+    /// Sends requests until a log line contains `words`, and returns the lines up to it.
+    fn request_until_logged(&self, words: &str) -> Vec<String> {
         let mut lines = Vec::new();
         wait_until_blocking(words, || {
             get(self.listener, "/logged").unwrap();
@@ -340,18 +341,18 @@ fn what_it_logs_follows_the_controller_and_goes_back_to_what_it_was_started_with
     let debug = Some("policy_proxy=debug,warn".into());
     let json = Logs { filter: debug.clone(), access_log: Some(AccessLogs::Json) };
     proxy.say.send_replace(json.clone());
-    let begun = proxy.asks_until("\"uri\":\"/logged\"");
+    let begun = proxy.request_until_logged("\"uri\":\"/logged\"");
     assert!(
         begun.iter().any(|line| line.contains("changes with the pod's annotation")),
         "{begun:?}"
     );
     assert!(!begun.iter().any(|line| line.contains("\"GET /logged HTTP/1.1\"")), "{begun:?}");
     proxy.say.send_replace(Logs { access_log: Some(AccessLogs::Apache), ..json });
-    let debugged = proxy.asks_until("\"GET /logged HTTP/1.1\" 200");
+    let debugged = proxy.request_until_logged("\"GET /logged HTTP/1.1\" 200");
     assert!(debugged.iter().any(|line| line.contains("DEBUG")), "{debugged:?}");
     proxy.say.send_replace(Logs { filter: Some("a=loud".into()), access_log: None });
-    proxy.asks_until("the pod's annotation is no log filter: it stays as started");
-    // What is on its way, and then nothing more.
+    proxy.request_until_logged("invalid log filter in the pod's annotation, using the initial one");
+    // Reads pending lines until there are none.
     let quiet = || {
         get(proxy.listener, "/logged").unwrap();
         let line = proxy.lines.recv_timeout(Duration::from_millis(200));
@@ -360,7 +361,7 @@ fn what_it_logs_follows_the_controller_and_goes_back_to_what_it_was_started_with
     wait_until_blocking("the access log is off", quiet);
     proxy.say.send_replace(Logs { filter: debug, access_log: None });
     proxy.say.send_replace(Logs::default());
-    proxy.asks_until("the log filter changes");
+    proxy.request_until_logged("the log filter changes");
     wait_until_blocking("and stays off", quiet);
 }
 
@@ -384,7 +385,7 @@ fn its_metrics_answer_loopback_whatever_the_policy_says() {
     wait_until_blocking("the admin port's refusal is logged", line);
 }
 
-/// What is logged of five requests from its start to its end, at default settings.
+/// The log of five requests from start to end, at default settings.
 fn logged_under(policy: DefaultPolicy) -> Vec<String> {
     let mut proxy = Running::start_under(policy, Duration::ZERO);
     for _ in 0..5 {
@@ -450,7 +451,8 @@ fn a_second_signal_ends_it_at_once() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// A client of HTTP/2 that answers PINGs which nobody sent, until it has an answer to one of its own.
+/// Runs an HTTP/2 client that acknowledges PINGs that were not sent, until it has an answer to one
+/// of its own.
 fn answer_pings(port: NonZeroU16, times: usize) {
     let mut stream = TcpStream::connect(("127.0.0.1", port.get())).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -466,7 +468,7 @@ fn answer_pings(port: NonZeroU16, times: usize) {
     }
 }
 
-/// Bound: one line in ten seconds, and how many were left out.
+/// Bound: one line in ten seconds, with the number of suppressed ones.
 #[test]
 fn what_a_client_makes_a_library_warn_of_does_not_fill_the_log() {
     let proxy = Running::start(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Answers of the admin port.
+//! Responses of the admin port.
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};

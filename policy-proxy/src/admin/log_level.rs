@@ -8,11 +8,11 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
 use policy_tls::peer::Peer;
 
-/// Longer filters are refused.
-const MOST_BYTES: usize = 4096;
+/// Bytes of a filter, at most.
+const MAX_BYTES: usize = 4096;
 
 impl Admin {
-    /// Loopback only, and only where it is switched on.
+    /// Serves loopback only, and only if enabled.
     pub(super) async fn log_level<B>(
         &self,
         peer: &Peer,
@@ -34,14 +34,14 @@ impl Admin {
         if *request.method() != Method::PUT {
             return refuse_method("GET, HEAD, PUT");
         }
-        let body = Limited::new(request.into_body(), MOST_BYTES);
-        // A body that does not come is cut off with its connection.
+        let body = Limited::new(request.into_body(), MAX_BYTES);
+        // A body that does not arrive is cut off by the timeout of its connection.
         let wanted = match Box::pin(body.collect()).await {
             Ok(body) => String::from_utf8(body.to_bytes().to_vec()).ok(),
             Err(_) => None,
         };
         let Some(wanted) = wanted else {
-            let bound = format!("expected a filter of at most {MOST_BYTES} bytes");
+            let bound = format!("expected a filter of at most {MAX_BYTES} bytes");
             return refuse(StatusCode::BAD_REQUEST, &bound);
         };
         match filter.set(wanted.trim()) {

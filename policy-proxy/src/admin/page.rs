@@ -1,14 +1,14 @@
-//! Requests that a page in a browser may have made, on a machine from which the port is forwarded.
+//! Detection of requests that a page in a browser may have sent through a forwarded port.
 
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Request};
 use std::net::IpAddr;
 
-/// Whether a page in a browser may have made the request. Pages of other origins say so (`Origin`). One
-/// whose name was rebound to loopback is of this origin, but asks for its own name: whoever means
-/// loopback says `localhost` or an address.
-pub(super) fn may_have_asked<B>(request: &Request<B>) -> bool {
+/// True if a page in a browser may have sent the request. Pages of other origins send `Origin`. A
+/// page whose name was rebound to loopback (DNS rebinding) has this origin, but sends its own name
+/// as `Host`: other clients of loopback send `localhost` or an address.
+pub(super) fn may_come_from_browser<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let host = request.uri().authority().map(Authority::host).or_else(|| host_of(headers));
     headers.contains_key(ORIGIN) || !host.is_some_and(is_local)
@@ -35,20 +35,21 @@ mod tests {
 
     #[test]
     fn loopback_is_asked_for_by_its_name_or_an_address() {
-        let asked =
-            |host: &str| may_have_asked(&Request::get("/").header(HOST, host).body(()).unwrap());
+        let from_page = |host: &str| {
+            may_come_from_browser(&Request::get("/").header(HOST, host).body(()).unwrap())
+        };
         for host in ["localhost:14191", "LOCALHOST", "127.0.0.1:4191", "[::1]:4191", "192.0.2.7"] {
-            assert!(!asked(host), "{host}");
+            assert!(!from_page(host), "{host}");
         }
         let names = ["page.example:4191", "localhost.page.example", "127.0.0.1.page.example"];
         for host in names.into_iter().chain(["", "[", "a]", "[localhost", "\u{e9}"]) {
-            assert!(asked(host), "{host}");
+            assert!(from_page(host), "{host}");
         }
         let two = Request::get("/").header(HOST, "localhost").header(HOST, "page.example");
-        assert!(may_have_asked(&two.body(()).unwrap()));
-        assert!(may_have_asked(&Request::get("/").body(()).unwrap()), "no name");
+        assert!(may_come_from_browser(&two.body(()).unwrap()));
+        assert!(may_come_from_browser(&Request::get("/").body(()).unwrap()), "no name");
         let absolute = |uri: &str| {
-            may_have_asked(&Request::get(uri).header(HOST, "localhost").body(()).unwrap())
+            may_come_from_browser(&Request::get(uri).header(HOST, "localhost").body(()).unwrap())
         };
         assert!(absolute("http://page.example/") && !absolute("http://[::1]:4191/"));
     }

@@ -1,5 +1,6 @@
-//! `/probe/tcp/<port>`: whether the application accepts connections. The kubelet's own TCP probe would be
-//! answered by the proxy's listener behind the redirect, so that the injector rewrites it to this.
+//! `/probe/tcp/<port>`: probes if the application accepts connections. The proxy's listener would
+//! answer the kubelet's own TCP probe behind the redirect, so that the injector rewrites it to
+//! this.
 
 use super::answer::{refuse, text};
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Connects to `port` of the pod's own `address`, which the kubelet would have asked too.
+/// Connects to `port` of the pod's own `address`, as the kubelet's probe would have.
 pub(super) async fn connect(
     address: Option<IpAddr>,
     port: NonZeroU16,

@@ -1,4 +1,4 @@
-//! Tests of who gets which answer on the admin port.
+//! Tests of authorization and responses on the admin port.
 
 use super::*;
 use http::request;
@@ -106,8 +106,8 @@ fn metrics_answer_loopback_but_no_page_in_a_browser() {
         ("127.0.0.1", "localhost:4191", ("origin", "http://page.example")),
         ("10.1.2.3", "localhost:4191", ("forwarded", "for=127.0.0.1")),
     ] {
-        let asked = Request::get("/metrics").header("host", host).header(name, value);
-        assert_eq!(ask_with(&admin, &plain(peer), asked).0, StatusCode::FORBIDDEN, "{name}");
+        let requested = Request::get("/metrics").header("host", host).header(name, value);
+        assert_eq!(ask_with(&admin, &plain(peer), requested).0, StatusCode::FORBIDDEN, "{name}");
     }
 }
 
@@ -231,7 +231,8 @@ async fn a_tcp_probe_connects_to_the_application_on_the_ports_that_were_named() 
 
 #[tokio::test]
 async fn a_tcp_probe_waits_for_a_bounded_time_and_for_policy() {
-    // Nobody accepts, and its queue is full: to more the kernel does not answer.
+    // The listener never accepts, and its backlog is full: the kernel does not answer further
+    // connections.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     socket.listen(0).unwrap();
@@ -369,11 +370,11 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let held: Vec<_> =
-        (0..MOST_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
+        (0..MAX_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
     let (stranger, _other) = tokio::io::duplex(64);
-    let refused = admin.carry(stranger, plain("10.1.2.3")).await.unwrap_err();
+    let refused = admin.serve_connection(stranger, plain("10.1.2.3")).await.unwrap_err();
     assert_eq!(refused.to_string(), "too many connections to the admin port");
-    assert!(admin.is_near("10.9.0.1".parse().unwrap()), "the node");
+    assert!(admin.is_pod_or_node("10.9.0.1".parse().unwrap()), "the node");
     let serving = tokio::spawn(admin.clone().serve(listener));
     let mut near = TcpStream::connect(address).await.unwrap();
     near.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
@@ -402,7 +403,7 @@ fn what_comes_over_a_workers_thread_is_answered_on_the_admins() {
     let worker = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let seen = Arc::new(parking_lot::Mutex::new(None));
     let stream = Watching { seen: Arc::clone(&seen) };
-    let served = worker.block_on(admin.carry(stream, plain("127.0.0.1")));
+    let served = worker.block_on(admin.serve_connection(stream, plain("127.0.0.1")));
     served.unwrap();
     over.cancel();
     own.unwrap().join().unwrap();

@@ -1,8 +1,8 @@
-//! Flags of `policy-proxy run`: where policy comes from, and for whom.
+//! Flags of `policy-proxy run`: the policy stream.
 
 use clap::Args;
 
-/// Where policy comes from, and for whom.
+/// Flags of the policy stream.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Policy")]
 pub struct DiscoverArgs {
@@ -16,19 +16,19 @@ pub struct DiscoverArgs {
     /// The workload's token [LINKERD2_PROXY_POLICY_WORKLOAD]
     #[arg(long, value_name = "TOKEN")]
     pub workload: Option<String>,
-    /// Ports that the workload declares, for controllers that do not say it
+    /// Ports that the workload declares, for controllers that do not send them
     /// [LINKERD2_PROXY_INBOUND_PORTS]
     #[arg(long, value_name = "PORTS")]
     pub ports: Option<String>,
-    /// How long the first message of a policy stream may take
+    /// Timeout of the first message of a policy stream
     /// [LINKERD2_PROXY_CONTROL_STREAM_INITIAL_TIMEOUT]
     #[arg(long, value_name = "DURATION")]
     pub stream_initial_timeout: Option<String>,
-    /// After how long without a message a policy stream is renewed
+    /// Time without a message after which a policy stream is renewed
     /// [LINKERD2_PROXY_CONTROL_STREAM_IDLE_TIMEOUT]
     #[arg(long, value_name = "DURATION")]
     pub stream_idle_timeout: Option<String>,
-    /// After how long a policy stream is renewed [LINKERD2_PROXY_CONTROL_STREAM_LIFETIME]
+    /// Time after which a policy stream is renewed [LINKERD2_PROXY_CONTROL_STREAM_LIFETIME]
     #[arg(long, value_name = "DURATION")]
     pub stream_lifetime: Option<String>,
 }

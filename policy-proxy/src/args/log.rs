@@ -1,8 +1,8 @@
-//! Flags of `policy-proxy run`: what is logged.
+//! Flags of `policy-proxy run`: logs.
 
 use clap::Args;
 
-/// What is logged.
+/// Flags of logs.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Logs")]
 pub struct LogArgs {
@@ -15,8 +15,8 @@ pub struct LogArgs {
     /// Log format: plain or json [LINKERD2_PROXY_LOG_FORMAT]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
-    /// Where the reason is written when the proxy does not start, if that file exists
-    /// [default: /dev/termination-log]
+    /// Existing file to which the reason is written if the proxy does not start [default:
+    /// /dev/termination-log]
     #[arg(long, value_name = "FILE")]
     pub termination_log: Option<String>,
 }

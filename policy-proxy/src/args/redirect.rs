@@ -6,32 +6,32 @@ use clap::Args;
 /// and the flag's name.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "Every setting can be given as PORTCULLIS_<FLAG> in the environment. \
-Exit codes: 64 for a setting that is invalid, 1 when the rules cannot be written, or are not as they \
-should be.")]
+Exit codes: 64 for a setting that is invalid, 1 when the rules cannot be written, or are not as expected.")]
 pub struct RedirectArgs {
-    /// Where the sidecar listens for redirected connections [default: 4143]
+    /// The sidecar's port for redirected connections [default: 4143]
     #[arg(long, value_name = "PORT")]
     pub inbound_port: Option<String>,
     /// The sidecar's admin port, which is not redirected [default: 4191]
     #[arg(long, value_name = "PORT")]
     pub admin_port: Option<String>,
-    /// The user the sidecar runs as, whose connections are left alone [default: 2102]
+    /// The sidecar's user id, whose connections are not redirected [default: 2102]
     #[arg(long, value_name = "UID")]
     pub proxy_uid: Option<String>,
-    /// Ports whose connections go to the workload unseen, such as 25,3306-3307
+    /// Ports that are not redirected, such as 25,3306-3307
     #[arg(long, value_name = "PORTS")]
     pub skip_inbound_ports: Option<String>,
-    /// Written with: auto, nft or iptables; auto takes iptables where nft cannot be used [default: auto]
+    /// Tool that writes the rules: auto, nft or iptables; auto uses iptables if nft cannot be used
+    /// [default: auto]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
     /// Remove the rules instead
     #[arg(long, conflicts_with = "check")]
     pub undo: bool,
-    /// Write nothing; fail unless the rules are as they should be
+    /// Change nothing; fail unless the rules are as expected
     #[arg(long)]
     pub check: bool,
-    /// Where the reason is written when the rules cannot be, if that file exists
-    /// [default: /dev/termination-log]
+    /// Existing file to which the reason is written if the rules cannot be set [default:
+    /// /dev/termination-log]
     #[arg(long, value_name = "FILE")]
     pub termination_log: Option<String>,
 }

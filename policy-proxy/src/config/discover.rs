@@ -15,17 +15,17 @@ pub(super) fn discover(
     facts: &Facts,
 ) -> Option<DiscoverConfig> {
     let given =
-        reader.given("policy-addr", args.discover.policy_addr.as_ref(), &["POLICY_SVC_ADDR"]);
+        reader.lookup("policy-addr", args.discover.policy_addr.as_ref(), &["POLICY_SVC_ADDR"]);
     let address = reader.required(given, "policy-addr", "POLICY_SVC_ADDR");
     let name =
-        reader.given("policy-name", args.discover.policy_name.as_ref(), &["POLICY_SVC_NAME"]);
+        reader.lookup("policy-name", args.discover.policy_name.as_ref(), &["POLICY_SVC_NAME"]);
     let name = name.map(|given| given.value);
-    let given = reader.given("workload", args.discover.workload.as_ref(), &["POLICY_WORKLOAD"]);
+    let given = reader.lookup("workload", args.discover.workload.as_ref(), &["POLICY_WORKLOAD"]);
     let workload = reader.required(given, "workload", "POLICY_WORKLOAD");
-    let given = reader.given("ports", args.discover.ports.as_ref(), &["INBOUND_PORTS"]);
+    let given = reader.lookup("ports", args.discover.ports.as_ref(), &["INBOUND_PORTS"]);
     let declared = reader.read(given, BTreeSet::new(), parse::ports);
     let mut bound = |flag, typed, linkerd| {
-        let given = reader.given(flag, typed, &[linkerd]);
+        let given = reader.lookup(flag, typed, &[linkerd]);
         let given = given.filter(|given| !given.value.is_empty());
         reader.read(given, None, |text| parse::duration(text).map(Some))
     };

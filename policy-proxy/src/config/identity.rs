@@ -1,7 +1,7 @@
-//! Where our identity comes from.
+//! The settings of the proxy's identity.
 
 use super::parse;
-use super::reader::{Given, Reader};
+use super::reader::{Reader, Setting};
 use crate::args::{IdentityArgs, RunArgs};
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Copy)]
-enum Source {
+enum IdentityKind {
     Files,
     Certify,
     Spiffe,
@@ -22,55 +22,55 @@ enum Source {
 
 pub(super) fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<IdentityConfig> {
     let args = &args.identity;
-    if reader.given("", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
-        let text = "LINKERD2_PROXY_IDENTITY_DISABLED: not supported; --identity=none does without";
+    if reader.lookup("", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
+        let text = "LINKERD2_PROXY_IDENTITY_DISABLED: not supported; use --identity=none";
         reader.fail(text.to_owned());
     }
-    let given = reader.given("identity", args.identity.as_ref(), &[]);
+    let given = reader.lookup("identity", args.identity.as_ref(), &[]);
     let source = match given {
-        Some(_) => reader.read(given, Source::Files, source),
+        Some(_) => reader.read(given, IdentityKind::Files, source),
         None => from_linkerd(args, reader),
     };
     match source {
-        Source::None => None,
-        Source::Files => Some(IdentityConfig::Files(files(args, reader))),
-        Source::Certify => certify(args, reader).map(IdentityConfig::Certify),
-        Source::Spiffe => spiffe(args, reader).map(IdentityConfig::Spiffe),
+        IdentityKind::None => None,
+        IdentityKind::Files => Some(IdentityConfig::Files(files(args, reader))),
+        IdentityKind::Certify => certify(args, reader).map(IdentityConfig::Certify),
+        IdentityKind::Spiffe => spiffe(args, reader).map(IdentityConfig::Spiffe),
     }
 }
 
-fn source(text: &str) -> Result<Source, &'static str> {
+fn source(text: &str) -> Result<IdentityKind, &'static str> {
     match text {
-        "files" => Ok(Source::Files),
-        "certify" => Ok(Source::Certify),
-        "spiffe" => Ok(Source::Spiffe),
-        "none" => Ok(Source::None),
+        "files" => Ok(IdentityKind::Files),
+        "certify" => Ok(IdentityKind::Certify),
+        "spiffe" => Ok(IdentityKind::Spiffe),
+        "none" => Ok(IdentityKind::None),
         _ => Err("expected files, certify, spiffe or none"),
     }
 }
 
-fn is_set(given: Given) -> bool {
+fn is_set(given: Setting) -> bool {
     !given.value.is_empty()
 }
 
-/// Where nothing is said of it, whoever is named decides, as for Linkerd's proxies.
-fn from_linkerd(args: &IdentityArgs, reader: &mut Reader<'_>) -> Source {
+/// Without `--identity`, the variables that are set select the source, as for Linkerd's proxies.
+fn from_linkerd(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityKind {
     if agent(args, reader).is_some_and(is_set) {
-        Source::Spiffe
+        IdentityKind::Spiffe
     } else if issuer(args, reader).is_some_and(is_set) {
-        Source::Certify
+        IdentityKind::Certify
     } else {
-        Source::Files
+        IdentityKind::Files
     }
 }
 
-fn agent(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+fn agent(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     let linkerd = ["IDENTITY_SPIRE_WORKLOAD_API_ADDRESS", "IDENTITY_SPIRE_SOCKET"];
-    reader.given("identity-spiffe-socket", args.identity_spiffe_socket.as_ref(), &linkerd)
+    reader.lookup("identity-spiffe-socket", args.identity_spiffe_socket.as_ref(), &linkerd)
 }
 
-fn issuer(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
-    reader.given("identity-addr", args.identity_addr.as_ref(), &["IDENTITY_SVC_ADDR"])
+fn issuer(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
+    reader.lookup("identity-addr", args.identity_addr.as_ref(), &["IDENTITY_SVC_ADDR"])
 }
 
 fn files(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityFiles {
@@ -89,25 +89,25 @@ fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig
     let given = issuer(args, reader);
     let address = reader.required(given, "identity-addr", "IDENTITY_SVC_ADDR");
     let typed = args.identity_service_name.as_ref();
-    let server = reader.given("identity-service-name", typed, &["IDENTITY_SVC_NAME"]);
+    let server = reader.lookup("identity-service-name", typed, &["IDENTITY_SVC_NAME"]);
     let server = server.map(|given| given.value);
     let given =
-        reader.given("identity-token", args.identity_token.as_ref(), &["IDENTITY_TOKEN_FILE"]);
+        reader.lookup("identity-token", args.identity_token.as_ref(), &["IDENTITY_TOKEN_FILE"]);
     let token = reader.required(given, "identity-token", "IDENTITY_TOKEN_FILE");
     let roots = anchors(args, reader);
     let name = server_name(args, reader);
     let id = identity_id(args, reader);
     if let Some(id) = id.filter(|id| !id.value.eq_ignore_ascii_case(&name)) {
-        let Given { name: setting, value } = id;
+        let Setting { name: setting, value } = id;
         let text = format!("{setting}: `{value}`: expected `{name}`, as in --identity-name");
         reader.fail(text);
     }
-    let given = reader.given("identity-dir", args.identity_dir.as_ref(), &["IDENTITY_DIR"]);
+    let given = reader.lookup("identity-dir", args.identity_dir.as_ref(), &["IDENTITY_DIR"]);
     let folder = given.filter(|given| !given.value.is_empty()).map(|given| given.value.into());
     let least = args.identity_min_refresh.as_ref();
-    let least = reader.given("identity-min-refresh", least, &["IDENTITY_MIN_REFRESH"]);
+    let least = reader.lookup("identity-min-refresh", least, &["IDENTITY_MIN_REFRESH"]);
     let most = args.identity_max_refresh.as_ref();
-    let most = reader.given("identity-max-refresh", most, &["IDENTITY_MAX_REFRESH"]);
+    let most = reader.lookup("identity-max-refresh", most, &["IDENTITY_MAX_REFRESH"]);
     if address.is_empty() {
         return None;
     }
@@ -130,7 +130,7 @@ fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig
 }
 
 fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> {
-    // Agents set the last one for whatever runs beside them (Workload Endpoint section 4).
+    // SPIFFE agents set the last one for workloads (Workload Endpoint section 4).
     let given = agent(args, reader).or_else(|| reader.plain("SPIFFE_ENDPOINT_SOCKET"));
     let linkerd = "IDENTITY_SPIRE_WORKLOAD_API_ADDRESS";
     if given.is_none() {
@@ -143,8 +143,9 @@ fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> 
         ("identity-signed-roots", &args.identity_signed_roots),
     ];
     for (flag, _) in typed.iter().filter(|(_, value)| value.is_some()) {
-        reader
-            .fail(format!("--{flag}: not used with --identity=spiffe, whose agent says the roots"));
+        reader.fail(format!(
+            "--{flag}: not used with --identity=spiffe: the agent provides the trust roots"
+        ));
     }
     let given = identity_id(args, reader);
     let id = reader.read(given, None, |text| match is_spiffe_id(text) {
@@ -157,10 +158,10 @@ fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> 
     Some(config)
 }
 
-/// The name in SNI; where Linkerd's local name is set, it counts for name and identity alike.
+/// The SNI name. Linkerd's local name, if set, is the name and the identity.
 fn server_name(args: &IdentityArgs, reader: &mut Reader<'_>) -> Arc<str> {
     let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_NAME"];
-    let given = reader.given("identity-name", args.identity_name.as_ref(), &names);
+    let given = reader.lookup("identity-name", args.identity_name.as_ref(), &names);
     let Some(given) = given else {
         return reader.required(None, "identity-name", "IDENTITY_SERVER_NAME").into();
     };
@@ -170,41 +171,41 @@ fn server_name(args: &IdentityArgs, reader: &mut Reader<'_>) -> Arc<str> {
     })
 }
 
-fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_ID"];
-    reader.given("identity-id", args.identity_id.as_ref(), &names)
+    reader.lookup("identity-id", args.identity_id.as_ref(), &names)
 }
 
-/// The roots of the client of an issuer: given once for all, or followed through a document that
-/// others may write.
+/// The trust roots of the issuer's client: fixed, or followed through a signed document that others
+/// may write.
 fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
     let Some(document) = given_signed(args, reader) else {
         return Anchors::Trusted(roots(args, reader));
     };
-    let given = reader.given("identity-anchors", args.identity_anchors.as_ref(), &[]);
+    let given = reader.lookup("identity-anchors", args.identity_anchors.as_ref(), &[]);
     if given.is_none() {
         let text = "--identity-signed-roots: needs --identity-anchors, the roots to begin with";
         reader.fail(text.to_owned());
     }
-    if reader.given("identity-roots", args.identity_roots.as_ref(), &[]).is_some() {
+    if reader.lookup("identity-roots", args.identity_roots.as_ref(), &[]).is_some() {
         reader.fail(BOTH_ROOTS.to_owned());
     }
-    let begin = given.and_then(|Given { name, value }| {
+    let begin = given.and_then(|Setting { name, value }| {
         let read = certificates(value.as_bytes());
         read.map_err(|error| reader.fail(format!("{name}: {error}"))).ok()
     });
     Anchors::Followed { begin: begin.unwrap_or_default(), document: document.value.into() }
 }
 
-fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
-    reader.given("identity-signed-roots", args.identity_signed_roots.as_ref(), &[])
+fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
+    reader.lookup("identity-signed-roots", args.identity_signed_roots.as_ref(), &[])
 }
 
-const BOTH_ROOTS: &str = "--identity-roots: not used beside --identity-anchors; give one of them";
+const BOTH_ROOTS: &str = "--identity-roots: mutually exclusive with --identity-anchors";
 
 fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
-    let file_given = reader.given("identity-roots", args.identity_roots.as_ref(), &[]);
-    let anchors = reader.given("identity-anchors", args.identity_anchors.as_ref(), &[]);
+    let file_given = reader.lookup("identity-roots", args.identity_roots.as_ref(), &[]);
+    let anchors = reader.lookup("identity-anchors", args.identity_anchors.as_ref(), &[]);
     match (file_given, anchors) {
         (Some(given), None) => Roots::File(given.value.into()),
         (None, Some(given)) => Roots::Text(given.value),
@@ -212,7 +213,7 @@ fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
             reader.fail(BOTH_ROOTS.to_owned());
             Roots::File(given.value.into())
         }
-        (None, None) => match reader.given("", None, &["IDENTITY_TRUST_ANCHORS"]) {
+        (None, None) => match reader.lookup("", None, &["IDENTITY_TRUST_ANCHORS"]) {
             Some(given) => Roots::Text(given.value),
             None => Roots::File(file(reader, "identity-roots", None)),
         },
@@ -220,7 +221,7 @@ fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
 }
 
 fn file(reader: &mut Reader<'_>, flag: &str, typed: Option<&String>) -> PathBuf {
-    let given = reader.given(flag, typed, &[]);
+    let given = reader.lookup(flag, typed, &[]);
     if given.is_none() {
         reader.fail(format!("--{flag}: must be given, or --identity=none"));
     }
@@ -233,9 +234,9 @@ fn backoff(
     default: (Duration, Duration),
 ) -> (Duration, Duration) {
     let least = args.identity_backoff_min.as_ref();
-    let least = reader.given("identity-backoff-min", least, &["IDENTITY_SPIRE_EXP_BACKOFF_MIN"]);
+    let least = reader.lookup("identity-backoff-min", least, &["IDENTITY_SPIRE_EXP_BACKOFF_MIN"]);
     let most = args.identity_backoff_max.as_ref();
-    let most = reader.given("identity-backoff-max", most, &["IDENTITY_SPIRE_EXP_BACKOFF_MAX"]);
+    let most = reader.lookup("identity-backoff-max", most, &["IDENTITY_SPIRE_EXP_BACKOFF_MAX"]);
     let read = (
         reader.read(least, default.0, parse::duration),
         reader.read(most, default.1, parse::duration),

@@ -1,9 +1,9 @@
-//! The settings that bound connections and requests, and those of Linkerd that mean nothing here.
+//! The settings of limits of connections and requests.
 
 use super::parse::{self, Expected};
 use super::reader::Reader;
 use crate::args::{LimitsArgs, RunArgs};
-use crate::sidecar::{Limits, SidecarConfig, Sockets, Timeouts};
+use crate::sidecar::{Limits, SidecarConfig, SocketOptions, Timeouts};
 use policy_http::bounds::MOST_FIELDS;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) fn read(args: &RunArgs, reader: &mut Reader<'_>, config: &mut Sidecar
 
 fn times(args: &LimitsArgs, reader: &mut Reader<'_>, timeouts: &mut Timeouts) {
     let mut bound = |flag, typed, linkerd: &[&str], place: &mut Duration| {
-        let given = reader.given(flag, typed, linkerd);
+        let given = reader.lookup(flag, typed, linkerd);
         *place = reader.read(given, *place, positive);
     };
     let head = &mut timeouts.request_head;
@@ -29,28 +29,28 @@ fn times(args: &LimitsArgs, reader: &mut Reader<'_>, timeouts: &mut Timeouts) {
     bound("http2-ping", args.http2_ping.as_ref(), &linkerd, &mut timeouts.http2_ping);
     let (linkerd, ping) = (["INBOUND_SERVER_HTTP2_KEEP_ALIVE_TIMEOUT"], &args.http2_ping_timeout);
     bound("http2-ping-timeout", ping.as_ref(), &linkerd, &mut timeouts.http2_ping_answer);
-    let given = reader.given("opaque-idle-timeout", args.opaque_idle_timeout.as_ref(), &[]);
+    let given = reader.lookup("opaque-idle-timeout", args.opaque_idle_timeout.as_ref(), &[]);
     timeouts.opaque_idle = reader
         .read(given, None, |text| parse::duration(text).map(Some))
         .filter(|bound| !bound.is_zero());
-    let given = reader.given("stall-timeout", args.stall_timeout.as_ref(), &[]);
+    let given = reader.lookup("stall-timeout", args.stall_timeout.as_ref(), &[]);
     timeouts.stall = reader
         .read(given, timeouts.stall, |text| parse::duration(text).map(Some))
         .filter(|bound| !bound.is_zero());
 }
 
 fn sizes(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
-    let given = reader.given("max-connections", args.max_connections.as_ref(), &[]);
+    let given = reader.lookup("max-connections", args.max_connections.as_ref(), &[]);
     limits.connections = reader.read(given, limits.connections, count);
     let given =
-        reader.given("max-in-flight", args.max_in_flight.as_ref(), &["INBOUND_MAX_IN_FLIGHT"]);
+        reader.lookup("max-in-flight", args.max_in_flight.as_ref(), &["INBOUND_MAX_IN_FLIGHT"]);
     limits.in_flight = reader.read(given, limits.in_flight, count);
-    let given = reader.given("max-headers", args.max_headers.as_ref(), &[]);
+    let given = reader.lookup("max-headers", args.max_headers.as_ref(), &[]);
     limits.headers = reader.read(given, limits.headers, |text| {
         text.parse().ok().filter(|fields| (1..=MOST_FIELDS).contains(fields)).ok_or(FIELDS)
     });
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE"];
-    let given = reader.given("max-request-head", args.max_request_head.as_ref(), &linkerd);
+    let given = reader.lookup("max-request-head", args.max_request_head.as_ref(), &linkerd);
     let expected = "expected 8192 to 16777216 bytes";
     limits.request_head =
         reader.read(given, limits.request_head, |text| between(text, 8192..=16_777_216, expected));
@@ -58,7 +58,7 @@ fn sizes(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
 
 fn http2(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
     let mut number = |flag, typed, linkerd: &str, place: &mut u32, range, expected| {
-        let given = reader.given(flag, typed, &[linkerd]);
+        let given = reader.lookup(flag, typed, &[linkerd]);
         *place = reader.read(given, *place, |text| between(text, range, expected));
     };
     number(
@@ -105,29 +105,29 @@ fn http2(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
 fn rest_of_http2(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
     let linkerd = ["INBOUND_SERVER_HTTP2_ADAPTIVE_FLOW_CONTROL"];
     let given =
-        reader.given("http2-adaptive-window", args.http2_adaptive_window.as_ref(), &linkerd);
+        reader.lookup("http2-adaptive-window", args.http2_adaptive_window.as_ref(), &linkerd);
     limits.http2_adaptive_window = reader.read(given, limits.http2_adaptive_window, parse::boolean);
     // RFC 9113 section 6.5.2.
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_FRAME_SIZE"];
-    let given = reader.given("http2-max-frame", args.http2_max_frame.as_ref(), &linkerd);
+    let given = reader.lookup("http2-max-frame", args.http2_max_frame.as_ref(), &linkerd);
     limits.http2_frame = reader.read(given, limits.http2_frame, |text| {
         between(text, 16_384..=16_777_215, "expected 16384 to 16777215 bytes").map(Some)
     });
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS"];
-    let given = reader.given("http2-pending-resets", args.http2_pending_resets.as_ref(), &linkerd);
+    let given = reader.lookup("http2-pending-resets", args.http2_pending_resets.as_ref(), &linkerd);
     limits.http2_pending_resets = reader.read(given, limits.http2_pending_resets, count);
-    let given = reader.given("http2-max-carried", args.http2_max_carried.as_ref(), &[]);
+    let given = reader.lookup("http2-max-carried", args.http2_max_carried.as_ref(), &[]);
     limits.http2_carried = reader.read(given, None, |text| count(text).map(Some));
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_SEND_BUF_SIZE"];
-    let given = reader.given("http2-send-buffer", args.http2_send_buffer.as_ref(), &linkerd);
+    let given = reader.lookup("http2-send-buffer", args.http2_send_buffer.as_ref(), &linkerd);
     limits.http2_send_buffer = reader.read(given, limits.http2_send_buffer, |text| {
         let bytes = between(text, 1..=u32::MAX, "expected a whole number of bytes above 0")?;
         Ok::<_, Expected>(usize::try_from(bytes).ok())
     });
 }
 
-fn sockets(args: &LimitsArgs, reader: &mut Reader<'_>, sockets: &mut Sockets) {
-    let given = reader.given(
+fn sockets(args: &LimitsArgs, reader: &mut Reader<'_>, sockets: &mut SocketOptions) {
+    let given = reader.lookup(
         "listen-backlog",
         args.listen_backlog.as_ref(),
         &["INBOUND_TCP_LISTEN_BACKLOG"],
@@ -135,7 +135,7 @@ fn sockets(args: &LimitsArgs, reader: &mut Reader<'_>, sockets: &mut Sockets) {
     sockets.backlog = reader.read(given, sockets.backlog, |text| {
         text.parse().ok().filter(|count| *count > 0).ok_or(COUNT)
     });
-    let given = reader.given(
+    let given = reader.lookup(
         "accept-keepalive",
         args.accept_keepalive.as_ref(),
         &["INBOUND_ACCEPT_KEEPALIVE"],
@@ -162,7 +162,7 @@ fn sockets(args: &LimitsArgs, reader: &mut Reader<'_>, sockets: &mut Sockets) {
         ),
     ];
     for (flag, typed, linkerd, place) in bounds {
-        let given = reader.given(flag, typed, &[linkerd]);
+        let given = reader.lookup(flag, typed, &[linkerd]);
         *place = reader.read(given, None, |text| positive(text).map(Some));
     }
 }
@@ -261,7 +261,7 @@ mod tests {
             ..defaults.timeouts
         };
         assert_eq!(config.timeouts, timeouts);
-        let sockets = Sockets {
+        let sockets = SocketOptions {
             backlog: 8,
             accept_keepalive: seconds(9),
             accept_user_timeout: Some(seconds(10)),

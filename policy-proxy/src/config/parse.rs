@@ -1,4 +1,5 @@
-//! The formats of settings (proxy-semantics 6). Each function says what it expects.
+//! The formats of settings (proxy-semantics 6). Each parser returns the expected format as its
+//! error.
 
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -6,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::time::Duration;
 
-/// What a value should have been.
+/// Description of the expected value.
 pub(super) type Expected = &'static str;
 
 /// A whole number with `ms`, `s`, `m`, `h` or `d`; `0` needs no unit.

@@ -1,17 +1,17 @@
-//! Reads settings from flags and environment and collects what is wrong with them.
+//! Reads settings from flags and environment and collects their errors.
 
 use std::ffi::OsString;
 
 /// Looks up a variable of the environment.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Everything that is wrong with the settings; each line names the setting as it was given.
+/// Errors of settings; each line names the setting as it was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct ConfigError(pub Vec<String>);
 
-/// One setting that was given.
-pub(super) struct Given {
+/// A setting that was given.
+pub(super) struct Setting {
     /// The flag or variable it came from.
     pub(super) name: String,
     pub(super) value: String,
@@ -27,34 +27,34 @@ impl<'a> Reader<'a> {
         Self { environment, errors: Vec::new() }
     }
 
-    /// The flag, else `PORTCULLIS_` and its name, else Linkerd's variables in order. Without a name of a
-    /// flag: Linkerd's variables alone.
-    pub(super) fn given(
+    /// Returns the value of the flag, else of `PORTCULLIS_` and its name, else of Linkerd's
+    /// variables in order. With an empty flag: of Linkerd's variables alone.
+    pub(super) fn lookup(
         &mut self,
         flag: &str,
         typed: Option<&String>,
         linkerd: &[&str],
-    ) -> Option<Given> {
+    ) -> Option<Setting> {
         if let Some(value) = typed {
-            return Some(Given { name: format!("--{flag}"), value: value.clone() });
+            return Some(Setting { name: format!("--{flag}"), value: value.clone() });
         }
         let own = format!("PORTCULLIS_{}", flag.replace('-', "_").to_ascii_uppercase());
         let theirs = linkerd.iter().map(|name| format!("LINKERD2_PROXY_{name}"));
         for name in Some(own).filter(|_| !flag.is_empty()).into_iter().chain(theirs) {
             match (self.environment)(&name).map(OsString::into_string) {
                 None => {}
-                Some(Ok(value)) => return Some(Given { name, value }),
+                Some(Ok(value)) => return Some(Setting { name, value }),
                 Some(Err(_)) => self.errors.push(format!("{name}: not valid UTF-8")),
             }
         }
         None
     }
 
-    /// A variable that is nobody's own.
-    pub(super) fn plain(&mut self, name: &str) -> Option<Given> {
+    /// Returns the value of a variable without a prefix.
+    pub(super) fn plain(&mut self, name: &str) -> Option<Setting> {
         match (self.environment)(name).map(OsString::into_string) {
             None => None,
-            Some(Ok(value)) => Some(Given { name: name.to_owned(), value }),
+            Some(Ok(value)) => Some(Setting { name: name.to_owned(), value }),
             Some(Err(_)) => {
                 self.errors.push(format!("{name}: not valid UTF-8"));
                 None
@@ -62,10 +62,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The setting read by `parse`, or `default` if it was not given or is invalid, which is noted.
+    /// Parses the setting, or returns `default` if it was not given or is invalid, which is
+    /// reported.
     pub(super) fn read<T, E: ToString>(
         &mut self,
-        given: Option<Given>,
+        given: Option<Setting>,
         default: T,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> T {
@@ -81,8 +82,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A setting that must be given.
-    pub(super) fn required(&mut self, given: Option<Given>, flag: &str, linkerd: &str) -> String {
+    /// Returns the value of a required setting.
+    pub(super) fn required(&mut self, given: Option<Setting>, flag: &str, linkerd: &str) -> String {
         match given {
             Some(given) if !given.value.is_empty() => given.value,
             Some(_) | None => {

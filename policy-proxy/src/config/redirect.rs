@@ -17,7 +17,7 @@ pub fn redirect(
 ) -> Result<RedirectConfig, ConfigError> {
     let mut reader = Reader::new(environment);
     let mut port = |flag, typed, default: NonZeroU16| {
-        let given = reader.given(flag, typed, &[]);
+        let given = reader.lookup(flag, typed, &[]);
         reader.read(given, default, |text| {
             text.parse().map_err(|_| "expected a port from 1 to 65535")
         })
@@ -27,15 +27,15 @@ pub fn redirect(
     if inbound == admin {
         reader.fail(format!("--admin-port: `{admin}`: is the inbound port; expected another one"));
     }
-    let given = reader.given("proxy-uid", args.proxy_uid.as_ref(), &[]);
+    let given = reader.lookup("proxy-uid", args.proxy_uid.as_ref(), &[]);
     let user = reader.read(given, PROXY, |text| {
         // The last one stands for "no user" (setuid(2)).
         let user = text.parse().ok().filter(|user: &NonZeroU32| *user != NonZeroU32::MAX);
         user.ok_or("expected a user id from 1 to 4294967294; the sidecar never runs as root")
     });
-    let given = reader.given("skip-inbound-ports", args.skip_inbound_ports.as_ref(), &[]);
+    let given = reader.lookup("skip-inbound-ports", args.skip_inbound_ports.as_ref(), &[]);
     let skipped = reader.read(given, BTreeSet::new(), parse::ports);
-    let given = reader.given("mode", args.mode.as_ref(), &[]);
+    let given = reader.lookup("mode", args.mode.as_ref(), &[]);
     let mode = reader.read(given, Mode::Auto, |text| match text {
         "auto" => Ok(Mode::Auto),
         "nft" => Ok(Mode::Nft),

@@ -10,9 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 
 pub(super) fn facts(args: &RunArgs, reader: &mut Reader<'_>) -> Facts {
-    let given = reader.given("inbound-ips", args.sidecar.inbound_ips.as_ref(), &["INBOUND_IPS"]);
+    let given = reader.lookup("inbound-ips", args.sidecar.inbound_ips.as_ref(), &["INBOUND_IPS"]);
     let pod_addresses = reader.read(given, Vec::new(), parse::addresses);
-    let given = reader.given(
+    let given = reader.lookup(
         "cluster-networks",
         args.sidecar.cluster_networks.as_ref(),
         &["POLICY_CLUSTER_NETWORKS"],
@@ -22,15 +22,15 @@ pub(super) fn facts(args: &RunArgs, reader: &mut Reader<'_>) -> Facts {
 }
 
 pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> SidecarConfig {
-    let given = reader.given("workload", args.discover.workload.as_ref(), &["POLICY_WORKLOAD"]);
+    let given = reader.lookup("workload", args.discover.workload.as_ref(), &["POLICY_WORKLOAD"]);
     let token = given.map(|given| given.value).unwrap_or_default();
     let mut config = SidecarConfig::new(&workload_name(&token));
     config.pod_addresses = facts.pod_addresses.clone();
     let default = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4143);
-    let given = reader.given("listen", args.sidecar.listen.as_ref(), &["INBOUND_LISTEN_ADDR"]);
+    let given = reader.lookup("listen", args.sidecar.listen.as_ref(), &["INBOUND_LISTEN_ADDR"]);
     let redirected =
         Listener { address: reader.read(given, default, parse::socket), target: Target::Original };
-    let given = reader.given("forward", args.sidecar.forward.as_ref(), &[]);
+    let given = reader.lookup("forward", args.sidecar.forward.as_ref(), &[]);
     let forwards = reader.read(given, Vec::new(), parse::forwards);
     let fixed =
         |(address, port, upstream)| Listener { address, target: Target::Fixed { port, upstream } };
@@ -39,10 +39,10 @@ pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) ->
     } else {
         forwards.into_iter().map(fixed).collect()
     };
-    let given = reader.given("workers", args.sidecar.workers.as_ref(), &["CORES", "CORES_MAX"]);
+    let given = reader.lookup("workers", args.sidecar.workers.as_ref(), &["CORES", "CORES_MAX"]);
     config.workers = reader.read(given, NonZeroUsize::MIN, parse::count);
     let mut bound = |flag, typed, linkerd: &[&str], default| {
-        let given = reader.given(flag, typed, linkerd);
+        let given = reader.lookup(flag, typed, linkerd);
         reader.read(given, default, parse::duration)
     };
     let timeouts = &mut config.timeouts;

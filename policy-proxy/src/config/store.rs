@@ -1,4 +1,4 @@
-//! The settings of the store: what decides while policy is missing or old.
+//! The settings of the store: decisions while policy is missing or stale.
 
 use super::parse;
 use super::reader::Reader;
@@ -16,7 +16,7 @@ pub(super) fn store(
     detect: Duration,
 ) -> StoreConfig {
     let mut config = StoreConfig { facts: Arc::new(facts), ..StoreConfig::default() };
-    let given = reader.given(
+    let given = reader.lookup(
         "default-policy",
         args.store.default_policy.as_ref(),
         &["INBOUND_DEFAULT_POLICY"],
@@ -25,14 +25,14 @@ pub(super) fn store(
     let default = reader.read(given, None, |name| {
         DefaultPolicy::parse(name).map(Some).ok_or_else(|| format!("expected one of {known}"))
     });
-    let given = reader.given("pending-policy", args.store.pending_policy.as_ref(), &[]);
+    let given = reader.lookup("pending-policy", args.store.pending_policy.as_ref(), &[]);
     let pending = reader.read(given, false, |text| match text {
         "wait" => Ok(false),
         "default" => Ok(true),
         _ => Err("expected wait or default"),
     });
     if pending && default.is_none() {
-        // Linkerd's would let everybody in.
+        // Linkerd's would permit everything.
         let text = format!(
             "--default-policy: must be given with --pending-policy=default, as one of {known}"
         );
@@ -41,11 +41,11 @@ pub(super) fn store(
     let decides = default.filter(|_| pending);
     config.pending = decides.map(|default| Arc::new(pending_policy(default, detect)));
     let linkerd = ["INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION"];
-    let given = reader.given("opaque-ports", args.store.opaque_ports.as_ref(), &linkerd);
+    let given = reader.lookup("opaque-ports", args.store.opaque_ports.as_ref(), &linkerd);
     config.pending_opaque = reader.read(given, BTreeSet::new(), parse::ports);
-    let given = reader.given("maximum-policy-age", args.store.maximum_policy_age.as_ref(), &[]);
+    let given = reader.lookup("maximum-policy-age", args.store.maximum_policy_age.as_ref(), &[]);
     config.maximum_age = reader.read(given, None, |text| parse::duration(text).map(Some));
-    let given = reader.given(
+    let given = reader.lookup(
         "discovery-idle-timeout",
         args.store.discovery_idle_timeout.as_ref(),
         &["INBOUND_DISCOVERY_IDLE_TIMEOUT"],
@@ -54,7 +54,7 @@ pub(super) fn store(
     config
 }
 
-/// What `--pending-policy=default` decides by (proxy-semantics 2.4).
+/// The policy of `--pending-policy=default` (proxy-semantics 2.4).
 fn pending_policy(default: DefaultPolicy, timeout: Duration) -> ServerPolicy {
     let protocol = Protocol::Detect { timeout };
     let mut policy = ServerPolicy::without_grants(Owner::Default(default), protocol);

@@ -1,4 +1,4 @@
-//! Tests of how settings are found and what is said about wrong ones.
+//! Tests of precedence and errors of settings.
 
 use super::*;
 use crate::args::{LogArgs, SidecarArgs};
@@ -115,8 +115,8 @@ fn the_default_policy_decides_only_when_asked_to() {
     let default = ("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY", "cluster-authenticated");
     let waiting = from(&with(&[default]), RunArgs::default()).unwrap();
     assert_eq!(waiting.store.pending, None);
-    let asked = with(&[default, ("PORTCULLIS_PENDING_POLICY", "default")]);
-    let pending = from(&asked, RunArgs::default()).unwrap().store.pending.unwrap();
+    let requested = with(&[default, ("PORTCULLIS_PENDING_POLICY", "default")]);
+    let pending = from(&requested, RunArgs::default()).unwrap().store.pending.unwrap();
     assert_eq!(pending.owner, Owner::Default(DefaultPolicy::ClusterAuthenticated));
     let opaque = [("LINKERD2_PROXY_INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION", "25,3306-3307")];
     let opaque = from(&with(&opaque), RunArgs::default()).unwrap().store.pending_opaque;

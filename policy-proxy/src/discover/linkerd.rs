@@ -1,7 +1,7 @@
-//! Linkerd's service: one stream per port, full states only, no answer.
+//! Linkerd's service: one stream per port, full states only, no acknowledgements.
 
-use super::ended::{Ended, limit, pause};
 use super::settings::DiscoverConfig;
+use super::stream_end::{StreamEnd, expiry, pause};
 use foldhash::fast::FixedState;
 use policy_core::{Facts, Revision, UndeclaredPorts};
 use policy_enforce::store::PolicyStore;
@@ -17,18 +17,18 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-/// Keeps every port's policy in line with the server until it is time to try the native service
-/// again. Ends early if the connection is lost, since another server may answer next.
+/// Keeps every port's policy in sync with the server until it is time to retry the native service.
+/// Ends early if the connection is lost, because another server may answer next.
 pub(super) async fn run(
     config: &Arc<DiscoverConfig>,
     store: &PolicyStore,
     channel: Channel,
-) -> Ended {
+) -> StreamEnd {
     store.set_facts(Arc::clone(&config.facts));
     store.declare(&config.declared, UndeclaredPorts::Default);
     let mut demand = store.demand();
     let mut tasks = JoinSet::new();
-    // With the store's number of each.
+    // Watched ports, with the store's serial number of each.
     let mut watched: BTreeMap<NonZeroU16, (u64, AbortHandle)> = BTreeMap::new();
     let until = tokio::time::sleep(config.native_retry);
     tokio::pin!(until);
@@ -49,34 +49,34 @@ pub(super) async fn run(
             });
         }
         tokio::select! {
-            () = &mut until => return Ended::Renewed(config.native_retry),
-            changed = demand.changed() => if changed.is_err() { return Ended::Closed },
-            // A task that was given up counts for nothing; the others end when the connection does.
+            () = &mut until => return StreamEnd::Expired(config.native_retry),
+            changed = demand.changed() => if changed.is_err() { return StreamEnd::Closed },
+            // An aborted task is ignored; the others end with the connection.
             Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
-                if let Ok(lost) = ended {
-                    return lost;
+                if let Ok(end) = ended {
+                    return end;
                 }
             }
         }
     }
 }
 
-/// Follows one port for as long as it is wanted and the connection lasts.
+/// Watches a port while it is in use and the connection lasts.
 async fn watch(
     config: Arc<DiscoverConfig>,
     store: PolicyStore,
     channel: Channel,
     port: NonZeroU16,
-) -> Ended {
+) -> StreamEnd {
     let mut backoff = config.new_backoff();
     loop {
         let begun = Instant::now();
         store.telemetry().discovery.streams.inc();
-        let guard = Open(&store);
+        let guard = OpenStream(&store);
         store.telemetry().discovery.rpc_begun(&config.controller.to_string());
         let ended = stream(&config, &store, channel.clone(), port).await;
         drop(guard);
-        let ended = ended.err().unwrap_or(Ended::Closed);
+        let ended = ended.err().unwrap_or(StreamEnd::Closed);
         ended.count(&config, &store);
         store.lose(port);
         if ended.is_disconnect() {
@@ -89,9 +89,9 @@ async fn watch(
 }
 
 /// Counts a stream as open, also when its task is aborted.
-struct Open<'a>(&'a PolicyStore);
+struct OpenStream<'a>(&'a PolicyStore);
 
-impl Drop for Open<'_> {
+impl Drop for OpenStream<'_> {
     fn drop(&mut self) {
         self.0.telemetry().discovery.streams.dec();
         self.0.telemetry().discovery.ended.inc();
@@ -103,7 +103,7 @@ async fn stream(
     store: &PolicyStore,
     channel: Channel,
     port: NonZeroU16,
-) -> Result<(), Ended> {
+) -> Result<(), StreamEnd> {
     let mut service =
         InboundServerPoliciesClient::new(channel).max_decoding_message_size(config.max_message);
     let request =
@@ -111,32 +111,32 @@ async fn stream(
     let open = async {
         let mut inbound = service.watch_port(request).await?.into_inner();
         let first = inbound.message().await?;
-        Ok::<_, Ended>((inbound, first))
+        Ok::<_, StreamEnd>((inbound, first))
     };
     let (mut inbound, first) = match config.initial_timeout {
-        Some(bound) => {
-            tokio::time::timeout(bound, open).await.map_err(|_| Ended::Silent(bound))??
-        }
+        Some(bound) => tokio::time::timeout(bound, open)
+            .await
+            .map_err(|_| StreamEnd::InitialTimeout(bound))??,
         None => open.await?,
     };
     let begun = Instant::now();
     let mut next = first;
     while let Some(server) = next {
         apply(config, store, port, &server);
-        let heard = Instant::now();
+        let last_message = Instant::now();
         next = tokio::select! {
             message = inbound.message() => message?,
-            bound = limit(begun, heard, config) => return Err(Ended::Renewed(bound)),
+            bound = expiry(begun, last_message, config) => return Err(StreamEnd::Expired(bound)),
         };
     }
-    Err(Ended::Closed)
+    Err(StreamEnd::Closed)
 }
 
 fn apply(config: &DiscoverConfig, store: &PolicyStore, port: NonZeroU16, server: &inbound::Server) {
     let refused = match compat::decode(server) {
         Ok(policy) => {
             follow_facts(config, store, server);
-            // This service names no revision; the content alone tells one from another.
+            // This service has no revisions; they are made from the content.
             let content = FixedState::default().hash_one(format!("{server:?}"));
             let revision = Revision { content, ..Revision::default() };
             store.apply(port, Arc::new(policy), revision).err().map(|error| error.to_string())
@@ -150,13 +150,13 @@ fn apply(config: &DiscoverConfig, store: &PolicyStore, port: NonZeroU16, server:
     match refused {
         None => discovery.applied.inc(),
         Some(reason) => {
-            tracing::warn!(port, reason, "policy refused, the last good one stays");
+            tracing::warn!(port, reason, "policy update rejected, keeping the last good policy");
             discovery.rejected.inc()
         }
     };
 }
 
-/// This service states the pod's addresses with each port; everything else is the operator's word.
+/// This service states the pod's addresses with each port; the other facts are configured.
 fn follow_facts(config: &DiscoverConfig, store: &PolicyStore, server: &inbound::Server) {
     if let Ok(stated) = compat::decode_facts(server)
         && !stated.pod_addresses.is_empty()

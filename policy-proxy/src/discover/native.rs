@@ -1,14 +1,14 @@
-//! The native service: one stream for all ports, answered with ACK and NACK.
+//! The native service: one stream for all ports, acknowledged with ACK and NACK.
 
-use super::ended::{Ended, limit};
 use super::settings::DiscoverConfig;
+use super::stream_end::{StreamEnd, expiry};
 use policy_core::feature::Feature;
 use policy_core::{Revision, UndeclaredPorts};
 use policy_enforce::NodeAddresses;
 use policy_enforce::store::PolicyStore;
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
-use policy_proto::messages::watch_request::Kind as Say;
+use policy_proto::messages::watch_request::Kind as Message;
 use policy_proto::native::lean::{self, Response, Responses};
 use policy_proto::native::{
     Applied, ApplyError, PortState, Update, decode_facts, decode_revision, encode_features,
@@ -23,35 +23,37 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-/// What is kept from stream to stream: each port's state, so that the server can go on from it, and
-/// what says how new it has to be.
+/// State that outlives a stream: each port's policy and revision, so that the server can resume
+/// from it.
 pub(super) struct Client {
     config: Arc<DiscoverConfig>,
     store: PolicyStore,
     ports: BTreeMap<NonZeroU16, PortState>,
     /// The revision of the workload that is in force.
     workload: Option<m::Revision>,
-    /// Which addresses are the workload's node.
+    /// The addresses of the workload's node.
     node: NodeAddresses,
 }
 
-/// One stream.
+/// A stream.
 struct Session<'a> {
     client: &'a mut Client,
     demand: watch::Receiver<u64>,
-    /// Ports that nothing declares, with the store's number of each.
+    /// Subscribed ports that are not declared, with the store's serial number of each.
     subscribed: BTreeMap<NonZeroU16, u64>,
-    /// Said, but not yet taken by the connection.
-    outbox: VecDeque<Say>,
-    /// What each port must still be acknowledged for, and the generation workers must have passed.
+    /// Messages that are queued for the connection.
+    outbox: VecDeque<Message>,
+    /// Revisions that are not acknowledged, and the generation that all workers must have reached
+    /// before.
     unacknowledged: BTreeMap<NonZeroU16, (m::Revision, u64)>,
 }
 
-/// More than any number of ports needs; a server that takes nothing off is not worth talking to.
+/// Limit of queued messages: more than any number of ports needs, so that a server that does not
+/// read them is disconnected.
 const MAX_OUTBOX: usize = 4096;
 
-/// How long a refusal of the workload may take to reach the server.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time for a NACK of the workload to reach the server.
+const NACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Client {
     pub(super) fn new(config: Arc<DiscoverConfig>, store: PolicyStore) -> Self {
@@ -59,12 +61,12 @@ impl Client {
         Self { config, store, ports: BTreeMap::new(), workload: None, node }
     }
 
-    /// Runs one stream to its end. Nothing that was put in force is lost by its ending.
-    pub(super) async fn session(&mut self, channel: Channel) -> Ended {
+    /// Runs one stream to its end. Applied policies outlive it.
+    pub(super) async fn session(&mut self, channel: Channel) -> StreamEnd {
         let streams = self.store.telemetry().discovery.streams.clone();
         self.store.telemetry().discovery.rpc_begun(&self.config.controller.to_string());
         let outcome = self.try_session(channel, &streams).await;
-        let ended = outcome.err().unwrap_or(Ended::Closed);
+        let ended = outcome.err().unwrap_or(StreamEnd::Closed);
         ended.count(&self.config, &self.store);
         ended
     }
@@ -73,24 +75,24 @@ impl Client {
         &mut self,
         channel: Channel,
         streams: &prometheus_client::metrics::gauge::Gauge,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), StreamEnd> {
         let config = Arc::clone(&self.config);
         let (outbound, requests) = mpsc::channel(16);
-        let hello = m::WatchRequest { kind: Some(Say::Hello(self.hello())) };
-        outbound.try_send(hello).map_err(|_| Ended::Closed)?;
+        let hello = m::WatchRequest { kind: Some(Message::Hello(self.hello())) };
+        outbound.try_send(hello).map_err(|_| StreamEnd::Closed)?;
         let requests = ReceiverStream::new(requests);
         let open = async {
             let mut inbound = lean::watch(channel, config.max_message, requests).await?;
             let first = inbound.message().await?;
-            Ok::<_, Ended>((inbound, first))
+            Ok::<_, StreamEnd>((inbound, first))
         };
         let (inbound, first) = match config.initial_timeout {
-            Some(bound) => {
-                tokio::time::timeout(bound, open).await.map_err(|_| Ended::Silent(bound))??
-            }
+            Some(bound) => tokio::time::timeout(bound, open)
+                .await
+                .map_err(|_| StreamEnd::InitialTimeout(bound))??,
             None => open.await?,
         };
-        let Some(first) = first else { return Err(Ended::Closed) };
+        let Some(first) = first else { return Err(StreamEnd::Closed) };
         streams.inc();
         let mut session = Session {
             demand: self.store.demand(),
@@ -99,7 +101,7 @@ impl Client {
             outbox: VecDeque::new(),
             unacknowledged: BTreeMap::new(),
         };
-        let ended = session.converse(first, inbound, outbound).await;
+        let ended = session.run(first, inbound, outbound).await;
         self.store.telemetry().discovery.unacknowledged.set(0);
         streams.dec();
         ended
@@ -123,23 +125,23 @@ impl Client {
 }
 
 impl Session<'_> {
-    async fn converse(
+    async fn run(
         &mut self,
         first: Response,
         mut inbound: Responses<tonic::body::Body>,
         outbound: mpsc::Sender<m::WatchRequest>,
-    ) -> Result<(), Ended> {
-        let ended = self.talk(first, &mut inbound, &outbound).await;
-        if matches!(ended, Err(Ended::Workload(_))) {
-            // Its server ends the stream once it has read why; another may not.
-            let told = self.tell(&mut inbound, &outbound);
-            let _ = tokio::time::timeout(LAST_WORDS, told).await;
+    ) -> Result<(), StreamEnd> {
+        let ended = self.exchange(first, &mut inbound, &outbound).await;
+        if matches!(ended, Err(StreamEnd::Workload(_))) {
+            // The server ends the stream once it has read the NACK; other servers may not.
+            let flushed = self.flush_outbox(&mut inbound, &outbound);
+            let _ = tokio::time::timeout(NACK_TIMEOUT, flushed).await;
         }
         ended
     }
 
-    /// Says what is left to say and waits until the server ends the stream.
-    async fn tell(
+    /// Sends the queued messages and waits until the server ends the stream.
+    async fn flush_outbox(
         &mut self,
         inbound: &mut Responses<tonic::body::Body>,
         outbound: &mpsc::Sender<m::WatchRequest>,
@@ -152,58 +154,58 @@ impl Session<'_> {
         while let Ok(Some(_)) = inbound.message().await {}
     }
 
-    async fn talk(
+    async fn exchange(
         &mut self,
         first: Response,
         inbound: &mut Responses<tonic::body::Body>,
         outbound: &mpsc::Sender<m::WatchRequest>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), StreamEnd> {
         let begun = Instant::now();
-        let mut heard = begun;
-        self.hear(first)?;
+        let mut last_message = begun;
+        self.handle(first)?;
         self.subscribe();
         loop {
             let oldest = self.unacknowledged.values().map(|(_, generation)| *generation).min();
             let workers = self.client.store.workers().clone();
-            self.note_unacknowledged();
+            self.record_unacknowledged();
             tokio::select! {
                 message = inbound.message() => {
-                    heard = Instant::now();
-                    self.hear(message?.ok_or(Ended::Closed)?)?;
+                    last_message = Instant::now();
+                    self.handle(message?.ok_or(StreamEnd::Closed)?)?;
                 }
                 () = async { workers.passed(oldest.unwrap_or(0)).await }, if oldest.is_some() => {
                     self.acknowledge(workers.reached());
                 }
                 room = outbound.reserve(), if !self.outbox.is_empty() => {
-                    let room = room.map_err(|_| Ended::Closed)?;
+                    let room = room.map_err(|_| StreamEnd::Closed)?;
                     room.send(m::WatchRequest { kind: self.outbox.pop_front() });
                 }
                 changed = self.demand.changed() => {
-                    changed.map_err(|_| Ended::Closed)?;
+                    changed.map_err(|_| StreamEnd::Closed)?;
                     self.subscribe();
                 }
-                bound = limit(begun, heard, &self.client.config) => return Err(Ended::Renewed(bound)),
+                bound = expiry(begun, last_message, &self.client.config) => return Err(StreamEnd::Expired(bound)),
             }
             if self.outbox.len() > MAX_OUTBOX {
-                return Err(Ended::Protocol("the server takes no messages".to_owned()));
+                return Err(StreamEnd::Protocol("the server does not read messages".to_owned()));
             }
         }
     }
 
-    fn hear(&mut self, message: Response) -> Result<(), Ended> {
+    fn handle(&mut self, message: Response) -> Result<(), StreamEnd> {
         match message {
             Response::Workload(workload) => {
-                self.workload(&workload).map_err(|error| self.refuse_workload(error))
+                self.handle_workload(&workload).map_err(|error| self.nack_workload(error))
             }
-            Response::Port(update) => self.port(*update),
+            Response::Port(update) => self.handle_port(*update),
             Response::Unknown => {
-                Err(Ended::Protocol("kind: not set, or not known to this version".to_owned()))
+                Err(StreamEnd::Protocol("kind: not set, or not known to this version".to_owned()))
             }
         }
     }
 
-    /// Puts the workload in force, whole or not at all.
-    fn workload(&mut self, workload: &m::Workload) -> Result<(), DecodeError> {
+    /// Applies the workload, as a whole or not at all.
+    fn handle_workload(&mut self, workload: &m::Workload) -> Result<(), DecodeError> {
         let refuse = |field: &str, message: String| DecodeError { path: field.to_owned(), message };
         let facts = workload.facts.as_ref();
         let facts = facts.ok_or_else(|| refuse("facts", "must be set".to_owned()))?;
@@ -218,10 +220,10 @@ impl Session<'_> {
             }
         };
         let ports: Option<BTreeSet<_>> =
-            workload.declared_ports.iter().copied().map(number).collect();
+            workload.declared_ports.iter().copied().map(port_number).collect();
         let ports = ports.ok_or_else(|| refuse("declared_ports", "not a port".to_owned()))?;
         tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
-        // Apart from what is decided by: nothing that is open is decided on again for a log's sake.
+        // Log settings are no part of the facts: a change of these must not trigger reviews.
         let logs = std::mem::take(&mut facts.logs);
         if let Some(own) = &self.client.config.logs {
             own.follow(&logs);
@@ -233,42 +235,42 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Nothing of the workload is applied, and nothing that follows: policies may lean on facts that
-    /// are not known here. The server learns why, and the stream ends.
-    fn refuse_workload(&mut self, error: DecodeError) -> Ended {
+    /// Rejects the workload with a NACK and ends the stream: policies that follow may depend on
+    /// facts that are unknown here.
+    fn nack_workload(&mut self, error: DecodeError) -> StreamEnd {
         self.client.store.telemetry().discovery.rejected.inc();
-        self.outbox.push_back(Say::Nack(m::Nack {
+        self.outbox.push_back(Message::Nack(m::Nack {
             port: 0,
             revision: None,
             reason: error.message.clone(),
             field_path: error.path.clone(),
         }));
-        Ended::Workload(error)
+        StreamEnd::Workload(error)
     }
 
-    fn port(&mut self, update: Update) -> Result<(), Ended> {
-        let port = number(update.port()).ok_or_else(|| {
-            Ended::Protocol(format!("port.port: `{}` is not a port", update.port()))
+    fn handle_port(&mut self, update: Update) -> Result<(), StreamEnd> {
+        let port = port_number(update.port()).ok_or_else(|| {
+            StreamEnd::Protocol(format!("port.port: `{}` is not a port", update.port()))
         })?;
         if !self.client.store.ports().contains_key(&port) {
-            // Given up while the update was under way.
+            // Unsubscribed while the update was in flight.
             self.client.ports.remove(&port);
             return Ok(());
         }
         let mut state = self.client.ports.get(&port).cloned().unwrap_or_default();
         let sent = update.revision().cloned();
         match state.apply_read(update) {
-            Ok(applied) => self.put_in_force(port, state, applied, sent),
+            Ok(applied) => self.apply(port, state, applied, sent),
             Err(ApplyError::Base { .. }) => {
                 self.client.store.lose(port);
-                self.outbox.push_back(Say::Resync(m::Resync { port: port.get().into() }));
+                self.outbox.push_back(Message::Resync(m::Resync { port: port.get().into() }));
             }
-            Err(ApplyError::Decode(error)) => self.refuse(port, sent, error),
+            Err(ApplyError::Decode(error)) => self.nack(port, sent, error),
         }
         Ok(())
     }
 
-    fn put_in_force(
+    fn apply(
         &mut self,
         port: NonZeroU16,
         state: PortState,
@@ -286,17 +288,17 @@ impl Session<'_> {
             }
             Err(error) => {
                 let error = DecodeError { path: String::new(), message: error.to_string() };
-                self.refuse(port, Some(sent), error);
+                self.nack(port, Some(sent), error);
             }
         }
     }
 
-    /// The last good policy stays, and the server learns why.
-    fn refuse(&mut self, port: NonZeroU16, sent: Option<m::Revision>, error: DecodeError) {
-        tracing::warn!(port, reason = %error, "policy refused, the last good one stays");
+    /// Rejects an update with a NACK; the last good policy stays.
+    fn nack(&mut self, port: NonZeroU16, sent: Option<m::Revision>, error: DecodeError) {
+        tracing::warn!(port, reason = %error, "policy update rejected, keeping the last good policy");
         self.client.store.reject(port);
         self.client.store.telemetry().discovery.rejected.inc();
-        self.outbox.push_back(Say::Nack(m::Nack {
+        self.outbox.push_back(Message::Nack(m::Nack {
             port: port.get().into(),
             revision: sent,
             reason: error.message,
@@ -304,12 +306,12 @@ impl Session<'_> {
         }));
     }
 
-    fn note_unacknowledged(&self) {
+    fn record_unacknowledged(&self) {
         let waiting = i64::try_from(self.unacknowledged.len()).unwrap_or(i64::MAX);
         self.client.store.telemetry().discovery.unacknowledged.set(waiting);
     }
 
-    /// Acknowledges everything that every worker decides by.
+    /// Acknowledges the revisions that every worker decides by.
     fn acknowledge(&mut self, reached: u64) {
         let passed =
             |(_, (_, generation)): &(&NonZeroU16, &(m::Revision, u64))| *generation <= reached;
@@ -318,13 +320,13 @@ impl Session<'_> {
         for port in ports {
             if let Some((revision, _)) = self.unacknowledged.remove(&port) {
                 let ack = m::Ack { port: port.get().into(), revision: Some(revision) };
-                self.outbox.push_back(Say::Ack(ack));
+                self.outbox.push_back(Message::Ack(ack));
                 self.client.store.telemetry().discovery.acknowledged.inc();
             }
         }
     }
 
-    /// Asks for the ports in use that nothing declares, and gives up those no longer used.
+    /// Subscribes to undeclared ports in use, and unsubscribes from those no longer used.
     fn subscribe(&mut self) {
         self.demand.mark_unchanged();
         let held = self.client.store.ports();
@@ -336,18 +338,19 @@ impl Session<'_> {
         let known = |port: &NonZeroU16| held.contains_key(port) && !anew(port);
         self.client.ports.retain(|port, _| known(port));
         self.unacknowledged.retain(|port, _| known(port));
-        // First, because a port that was given up and is wanted again is in both.
+        // First, because a port that was released and is in use again is in both.
         if !fewer.is_empty() {
-            self.outbox.push_back(Say::Unsubscribe(m::Unsubscribe { ports: numbers(&fewer) }));
+            self.outbox
+                .push_back(Message::Unsubscribe(m::Unsubscribe { ports: port_numbers(&fewer) }));
         }
         if !more.is_empty() {
-            self.outbox.push_back(Say::Subscribe(m::Subscribe { ports: numbers(&more) }));
+            self.outbox.push_back(Message::Subscribe(m::Subscribe { ports: port_numbers(&more) }));
         }
         self.subscribed = wanted;
     }
 }
 
-/// The ports of `these` that `those` do not have under the same number.
+/// The ports of `these` that `those` lacks, or has under another serial number.
 fn missing(
     these: &BTreeMap<NonZeroU16, u64>,
     those: &BTreeMap<NonZeroU16, u64>,
@@ -356,10 +359,10 @@ fn missing(
     missing.map(|(port, _)| *port).collect()
 }
 
-fn numbers(ports: &BTreeSet<NonZeroU16>) -> Vec<u32> {
+fn port_numbers(ports: &BTreeSet<NonZeroU16>) -> Vec<u32> {
     ports.iter().map(|port| port.get().into()).collect()
 }
 
-fn number(port: u32) -> Option<NonZeroU16> {
+fn port_number(port: u32) -> Option<NonZeroU16> {
     u16::try_from(port).ok().and_then(NonZeroU16::new)
 }

@@ -1,4 +1,4 @@
-//! Whom to ask for policy.
+//! Configuration of the policy stream.
 
 use crate::live_logs::LiveLogs;
 use policy_core::Facts;
@@ -10,43 +10,43 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of a workload in logs, by its token: `namespace/name`, or the token itself if it cannot be read.
+/// Returns the workload's name for logs from its token: `namespace/name`, or the token itself if it
+/// cannot be parsed.
 pub fn workload_name(token: &str) -> String {
     let read = parse_workload(token);
     read.map_or_else(|_| token.to_owned(), |key| format!("{}/{}", key.namespace, key.name))
 }
 
-/// Whom to ask for policy, and how patiently.
+/// Configuration of the policy stream.
 #[derive(Clone, Debug)]
 pub struct DiscoverConfig {
-    /// Where the controller is.
+    /// Address and identity of the controller.
     pub controller: ControllerAddress,
     /// The workload's token, as the injector wrote it; opaque here.
     pub workload: Arc<str>,
-    /// The ports that the workload declares. Only asked of operators for servers that do not say it
-    /// themselves (Linkerd's).
+    /// The ports that the workload declares; used with servers that do not state them (Linkerd's).
     pub declared: BTreeSet<NonZeroU16>,
     /// Facts for servers that do not state them (Linkerd's).
     pub facts: Arc<Facts>,
-    /// Where the default gateways of the workload are looked up.
+    /// Source of the workload's default gateways.
     pub gateways: DefaultGateways,
-    /// What the controller says of the workload's logs goes here; absent: nowhere.
+    /// Applies the log settings that the controller sends; absent: they are ignored.
     pub logs: Option<Arc<LiveLogs>>,
-    /// How long one attempt to connect may take.
+    /// Timeout of a connect.
     pub connect_timeout: Duration,
-    /// How long the first message of a stream may take; absent: for ever.
+    /// Timeout of the first message of a stream; absent: none.
     pub initial_timeout: Option<Duration>,
-    /// After how long without a message a stream is opened anew; absent: never.
+    /// Idle timeout after which a stream is renewed; absent: never.
     pub idle_timeout: Option<Duration>,
-    /// After how long a stream is opened anew in any case; absent: never.
+    /// Lifetime after which a stream is renewed; absent: never.
     pub lifetime: Option<Duration>,
-    /// Interval of HTTP/2 PINGs, and how long their answer may take.
+    /// Interval and timeout of HTTP/2 PINGs.
     pub keep_alive: Duration,
-    /// The first delay between attempts, and the longest.
+    /// The first and the longest delay between attempts.
     pub backoff: (Duration, Duration),
     /// The largest message accepted, in bytes.
     pub max_message: usize,
-    /// How long Linkerd's service is used before the native one is tried again.
+    /// Time after which the native service is retried while Linkerd's is used.
     pub native_retry: Duration,
 }
 
@@ -72,7 +72,7 @@ impl DiscoverConfig {
         }
     }
 
-    /// Delays between attempts, from the first on.
+    /// Returns the delays between attempts, from the first on.
     pub(super) fn new_backoff(&self) -> Backoff {
         Backoff::new(self.backoff.0, self.backoff.1)
     }

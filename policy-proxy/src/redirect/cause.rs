@@ -1,22 +1,23 @@
-//! What is probably wrong when rules cannot be set.
+//! Diagnosis of rules that cannot be set.
 
-use super::tool::Failure;
+use super::tool::ToolError;
 
-/// What this process may do.
+/// Capabilities of this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
-    /// Whether it has the capability NET_ADMIN; absent if that cannot be read.
+    /// True if it has the capability NET_ADMIN; absent if that cannot be read.
     net_admin: Option<bool>,
 }
 
 impl Process {
-    pub(super) fn this() -> Self {
+    pub(super) fn current() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         Self { net_admin: net_admin(&status) }
     }
 }
 
-/// From the effective capabilities in `/proc/self/status` (proc(5), capabilities(7)).
+/// Reads NET_ADMIN from the effective capabilities in `/proc/self/status` (proc(5),
+/// capabilities(7)).
 fn net_admin(status: &str) -> Option<bool> {
     const NET_ADMIN: u64 = 1 << 12;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
@@ -24,18 +25,17 @@ fn net_admin(status: &str) -> Option<bool> {
     Some(capabilities & NET_ADMIN != 0)
 }
 
-/// In words that help whoever reads them in `kubectl describe pod`.
-pub(super) fn likely(failures: &[Failure], process: &Process) -> String {
+/// Returns the likely cause and its remedy, for readers of `kubectl describe pod`.
+pub(super) fn likely(failures: &[ToolError], process: &Process) -> String {
     if process.net_admin == Some(false) {
         return NO_CAPABILITY.to_owned();
     }
-    let missing = |failure: &Failure| matches!(failure, Failure::Missing(_));
+    let missing = |failure: &ToolError| matches!(failure, ToolError::Missing(_));
     if failures.iter().all(missing) {
         return NOT_INSTALLED.to_owned();
     }
     let said = |part: &str| {
-        let refused =
-            |failure: &Failure| matches!(failure, Failure::Refused(_, text) if text.contains(part));
+        let refused = |failure: &ToolError| matches!(failure, ToolError::Refused(_, text) if text.contains(part));
         failures.iter().any(refused)
     };
     if said("not permitted") || said("Permission denied") {
@@ -65,8 +65,8 @@ on the node";
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> Vec<Failure> {
-        vec![Failure::Missing("nft".into()), Failure::Refused("iptables".into(), text.into())]
+    fn refused(text: &str) -> Vec<ToolError> {
+        vec![ToolError::Missing("nft".into()), ToolError::Refused("iptables".into(), text.into())]
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(likely(&denied, &without), NO_CAPABILITY);
         assert_eq!(likely(&denied, &with), FORBIDDEN);
         assert_eq!(likely(&denied, &Process { net_admin: None }), FORBIDDEN);
-        assert_eq!(likely(&[Failure::Missing("nft".into())], &with), NOT_INSTALLED);
+        assert_eq!(likely(&[ToolError::Missing("nft".into())], &with), NOT_INSTALLED);
         assert_eq!(likely(&refused("Protocol not supported"), &with), KERNEL);
         let lock = refused("Fatal: can't open lock file /run/xtables.lock: Read-only file system");
         assert_eq!(likely(&lock, &with), LOCK);

@@ -1,18 +1,18 @@
-//! Rules as chains of our own in the `nat` tables of iptables and ip6tables.
+//! Rules as chains of Portcullis in the `nat` tables of iptables and ip6tables.
 //!
-//! Each family is one transaction of `iptables-restore --noflush`. Nothing of others is touched; the
-//! jumps to our chains come first.
+//! Each family is one transaction of `iptables-restore --noflush`. Other rules are not changed; the
+//! jumps to the chains of Portcullis come first.
 
-use super::rules::{Rules, State};
-use super::tool::{self, Failure};
+use super::rules::{Rules, RulesState};
+use super::tool::{self, ToolError};
 use std::path::Path;
 
-/// Which of the kernel's two interfaces the rules go through.
+/// The variant of iptables, by the kernel interface that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Iptables {
-    /// What the system calls iptables; today that is nf_tables.
-    Usual,
-    /// The older one, for kernels without nf_tables.
+    /// The system's default iptables; today on nf_tables.
+    Default,
+    /// iptables-legacy, for kernels without nf_tables.
     Legacy,
 }
 
@@ -29,12 +29,12 @@ const JUMPS: [(&str, &str); 2] = [("PREROUTING", INBOUND), ("OUTPUT", LOCAL)];
 impl Iptables {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Usual => "iptables",
+            Self::Default => "iptables",
             Self::Legacy => "iptables-legacy",
         }
     }
 
-    pub(super) fn apply(self, rules: &Rules) -> Result<(), Failure> {
+    pub(super) fn apply(self, rules: &Rules) -> Result<(), ToolError> {
         for family in families() {
             let chains = Chains::of(&self.saved(family)?);
             self.restore(family, &chains.replaced(rules))?;
@@ -42,24 +42,24 @@ impl Iptables {
         Ok(())
     }
 
-    pub(super) fn undo(self) -> Result<(), Failure> {
+    pub(super) fn undo(self) -> Result<(), ToolError> {
         for family in families() {
             let chains = Chains::of(&self.saved(family)?);
-            if chains.are_there() {
+            if chains.exist() {
                 self.restore(family, &chains.removed())?;
             }
         }
         Ok(())
     }
 
-    /// [`State::Absent`] if neither family has any of it.
-    pub(super) fn state(self, rules: &Rules) -> Result<State, Failure> {
+    /// Compares the rules in the kernel; [`RulesState::Absent`] if neither family has any.
+    pub(super) fn state(self, rules: &Rules) -> Result<RulesState, ToolError> {
         let mut absent = 0_usize;
         let mut differs = None;
         let families = families();
         for family in &families {
             let chains = Chains::of(&self.saved(*family)?);
-            if !chains.are_there() {
+            if !chains.exist() {
                 absent = absent.saturating_add(1);
                 differs.get_or_insert(format!("{}: no rules", self.program(*family, "")));
             } else if let Some(difference) = chains.difference(rules) {
@@ -67,9 +67,9 @@ impl Iptables {
             }
         }
         Ok(match differs {
-            None => State::Same,
-            Some(_) if absent == families.len() => State::Absent,
-            Some(difference) => State::Differs(difference),
+            None => RulesState::Same,
+            Some(_) if absent == families.len() => RulesState::Absent,
+            Some(difference) => RulesState::Differs(difference),
         })
     }
 
@@ -79,30 +79,30 @@ impl Iptables {
             Family::V6 => "ip6tables",
         };
         let interface = match self {
-            Self::Usual => "",
+            Self::Default => "",
             Self::Legacy => "-legacy",
         };
         format!("{family}{interface}{action}")
     }
 
-    /// All tables that exist: asked for one by name, the older interface would make it.
-    fn saved(self, family: Family) -> Result<String, Failure> {
+    /// Saves all existing tables: naming a table would create it with iptables-legacy.
+    fn saved(self, family: Family) -> Result<String, ToolError> {
         tool::run(&self.program(family, "-save"), &[], "")
     }
 
-    fn restore(self, family: Family, input: &str) -> Result<(), Failure> {
+    fn restore(self, family: Family, input: &str) -> Result<(), ToolError> {
         let wait = ["--noflush", "--wait", "10"];
         tool::run(&self.program(family, "-restore"), &wait, input).map(drop)
     }
 }
 
-/// Whether what the system calls iptables is itself the older interface.
+/// True if the system's default iptables is iptables-legacy.
 pub(super) fn is_legacy() -> bool {
     let version = tool::run("iptables", &["--version"], "");
     version.is_ok_and(|version| !version.contains("nf_tables"))
 }
 
-/// Both, unless the kernel has no IPv6.
+/// Both families, unless the kernel has no IPv6.
 fn families() -> Vec<Family> {
     families_with(Path::new("/proc/self/net/if_inet6").exists())
 }
@@ -111,12 +111,12 @@ fn families_with(ipv6: bool) -> Vec<Family> {
     if ipv6 { vec![Family::V4, Family::V6] } else { vec![Family::V4] }
 }
 
-/// What the nat table has of ours, as `iptables-save` writes it.
+/// The rules of Portcullis in the nat table, as `iptables-save` writes them.
 #[derive(Debug, Default)]
 struct Chains {
-    /// Of each of [`JUMPS`]: the rules of the chain that is jumped from.
+    /// For each of [`JUMPS`]: the rules of the chain that jumps.
     from: [Vec<String>; 2],
-    /// Of each of [`JUMPS`]: the rules of our own chain; absent if there is no such chain.
+    /// For each of [`JUMPS`]: the rules of its target chain; absent if the chain does not exist.
     own: [Option<Vec<String>>; 2],
 }
 
@@ -141,11 +141,11 @@ impl Chains {
         chains
     }
 
-    fn are_there(&self) -> bool {
+    fn exist(&self) -> bool {
         self.own.iter().any(Option::is_some)
     }
 
-    /// Everything that leads to our chains, to be deleted.
+    /// Deletions of all jumps to the chains of Portcullis.
     fn jumps(&self) -> impl Iterator<Item = String> {
         let lines = self.from.iter().flatten();
         let ours =
@@ -154,13 +154,13 @@ impl Chains {
     }
 
     fn replaced(&self, rules: &Rules) -> String {
-        // Naming a chain makes it, or empties it.
+        // Naming a chain creates or flushes it.
         let mut lines = vec!["*nat".to_owned()];
         lines.extend(JUMPS.map(|(_, own)| format!(":{own} - [0:0]")));
         lines.extend(self.jumps());
         lines.extend(wanted(rules).concat());
         lines.extend(JUMPS.map(|(from, own)| format!("-I {from} 1 -p tcp -j {own}")));
-        finished(lines)
+        with_commit(lines)
     }
 
     fn removed(&self) -> String {
@@ -171,10 +171,10 @@ impl Chains {
                 lines.extend([format!("-F {name}"), format!("-X {name}")]);
             }
         }
-        finished(lines)
+        with_commit(lines)
     }
 
-    /// The first difference from what is wanted.
+    /// Returns the first difference from the expected rules.
     fn difference(&self, rules: &Rules) -> Option<String> {
         for ((from, own), found) in JUMPS.iter().zip(&self.from) {
             let jump = format!("-A {from} -p tcp -j {own}");
@@ -198,17 +198,17 @@ impl Chains {
     }
 }
 
-fn finished(mut lines: Vec<String>) -> String {
+fn with_commit(mut lines: Vec<String>) -> String {
     lines.extend(["COMMIT".to_owned(), String::new()]);
     lines.join("\n")
 }
 
-/// The rules of each of our chains. As with nft, `LOCAL` redirects nothing.
+/// The expected rules of each chain. As with nft, `LOCAL` redirects nothing.
 fn wanted(rules: &Rules) -> [Vec<String>; 2] {
-    let Rules { inbound, user, left_alone } = rules;
+    let Rules { inbound, user, excluded } = rules;
     let mut redirected = vec![format!("-A {INBOUND} -i lo -j RETURN")];
-    redirected.extend(left_alone.iter().map(|ports| {
-        format!("-A {INBOUND} -p tcp -m tcp --dport {} -j RETURN", ports.written(':'))
+    redirected.extend(excluded.iter().map(|ports| {
+        format!("-A {INBOUND} -p tcp -m tcp --dport {} -j RETURN", ports.to_text(':'))
     }));
     redirected.push(format!("-A {INBOUND} -p tcp -j REDIRECT --to-ports {inbound}"));
     let local = vec![
@@ -236,7 +236,7 @@ COMMIT
 COMMIT
 ";
 
-    /// As `iptables-save` writes the rules for 4143, 4191 and 8000 to 8001, after one of somebody's.
+    /// Output of `iptables-save` for 4143, 4191 and 8000 to 8001, and a foreign rule.
     const SAVED: &str = "\
 # Generated by iptables-save
 *nat
@@ -296,7 +296,7 @@ COMMIT
 COMMIT
 ";
         assert_eq!(Chains::of(SAVED).removed(), removed);
-        assert!(!Chains::of(FOREIGN).are_there() && !Chains::of("").are_there());
+        assert!(!Chains::of(FOREIGN).exist() && !Chains::of("").exist());
     }
 
     #[test]

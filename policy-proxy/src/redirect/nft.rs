@@ -1,46 +1,48 @@
-//! Rules as one nft table of our own, for IPv4 and IPv6, replaced in one transaction.
+//! Rules as one nft table of Portcullis, for IPv4 and IPv6, replaced in one transaction.
 
-use super::rules::{Ports, Rules, State};
-use super::tool::{self, Failure};
+use super::rules::{Ports, Rules, RulesState};
+use super::tool::{self, ToolError};
 use serde_json::{Value, json};
 
-/// Replaces our table.
-pub(super) fn apply(rules: &Rules) -> Result<(), Failure> {
+/// Replaces the table.
+pub(super) fn apply(rules: &Rules) -> Result<(), ToolError> {
     tool::run("nft", &["-f", "-"], &script(rules)).map(drop)
 }
 
-/// Removes our table, if it is there.
-pub(super) fn undo() -> Result<(), Failure> {
+/// Removes the table, if it exists.
+pub(super) fn undo() -> Result<(), ToolError> {
     tool::run("nft", &["-f", "-"], REMOVE).map(drop)
 }
 
-/// Compares our table.
-pub(super) fn state(rules: &Rules) -> Result<State, Failure> {
-    // Numeric: the names of protocols are in /etc/protocols, which an image need not have.
+/// Compares the table.
+pub(super) fn state(rules: &Rules) -> Result<RulesState, ToolError> {
+    // Numeric, because names of protocols need /etc/protocols, which an image may lack.
     let list = ["-n", "-j", "list", "table", "inet", "portcullis"];
     let listed = match tool::run("nft", &list, "") {
         Ok(listed) => listed,
-        Err(Failure::Refused(_, said)) if said.contains("No such file or directory") => {
-            // So it says as well where the kernel has no nf_tables, in which case this fails too.
-            return tool::run("nft", &["list", "tables"], "").map(|_| State::Absent);
+        Err(ToolError::Refused(_, said)) if said.contains("No such file or directory") => {
+            // nft prints the same where the kernel has no nf_tables, in which case this command
+            // fails too.
+            return tool::run("nft", &["list", "tables"], "").map(|_| RulesState::Absent);
         }
         Err(failure) => return Err(failure),
     };
     let unreadable =
-        |error: serde_json::Error| Failure::Unreadable("nft".to_owned(), error.to_string());
+        |error: serde_json::Error| ToolError::Unreadable("nft".to_owned(), error.to_string());
     let found: Listing = serde_json::from_str(&listed).map_err(unreadable)?;
     Ok(compare(&expected(rules), &found.stripped()))
 }
 
-/// A table that is only deleted must exist; one that is declared first always does.
+/// Deletes the table; declaring it first avoids an error if it does not exist.
 const REMOVE: &str = "table inet portcullis\ndelete table inet portcullis\n";
 
-/// In `local` nothing is redirected. It names what must never be, and it makes kernels that call a
-/// hook only where a chain asks for it settle the pod's own connections here: on their way back in
-/// through the loopback device they are not looked at again.
+/// The nft script of the rules. `local` redirects nothing. It lists connections that must never be
+/// redirected, and it makes kernels that call a hook only if a chain registers for it track the
+/// pod's own connections here, so that they are not redirected on their way back in through the
+/// loopback device.
 fn script(rules: &Rules) -> String {
-    let Rules { inbound, user, left_alone } = rules;
-    let ports: Vec<String> = left_alone.iter().map(|ports| ports.written('-')).collect();
+    let Rules { inbound, user, excluded } = rules;
+    let ports: Vec<String> = excluded.iter().map(|ports| ports.to_text('-')).collect();
     let ports = match ports.as_slice() {
         [one] => one.clone(),
         several => format!("{{ {} }}", several.join(", ")),
@@ -63,14 +65,14 @@ fn script(rules: &Rules) -> String {
     )
 }
 
-/// What `nft -n -j list` says of [`script`], without what it numbers.
+/// The expected output of `nft -n -j list` for [`script`], without handles.
 fn expected(rules: &Rules) -> Vec<Value> {
-    let Rules { inbound, user, left_alone } = rules;
+    let Rules { inbound, user, excluded } = rules;
     let port = |ports: &Ports| match *ports {
         Ports { first, last } if first == last => json!(first),
         Ports { first, last } => json!({ "range": [first, last] }),
     };
-    let ports: Vec<Value> = left_alone.iter().map(port).collect();
+    let ports: Vec<Value> = excluded.iter().map(port).collect();
     let ports = match <[Value; 1]>::try_from(ports) {
         Ok([one]) => one,
         Err(several) => json!({ "set": several }),
@@ -100,7 +102,7 @@ fn expected(rules: &Rules) -> Vec<Value> {
     ]
 }
 
-/// Its number (IANA, Protocol Numbers).
+/// Protocol number of TCP (IANA, Protocol Numbers).
 const TCP: u8 = 6;
 
 /// The output of `nft -j list`.
@@ -110,7 +112,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Without the tool's version and the kernel's numbers.
+    /// Removes the tool's version and the kernel's handles.
     fn stripped(self) -> Vec<Value> {
         let mut items = self.nftables;
         items.retain(|item| item.get("metainfo").is_none());
@@ -123,13 +125,13 @@ impl Listing {
     }
 }
 
-fn compare(expected: &[Value], found: &[Value]) -> State {
+fn compare(expected: &[Value], found: &[Value]) -> RulesState {
     if expected == found {
-        return State::Same;
+        return RulesState::Same;
     }
     let missing = expected.iter().find(|item| !found.contains(item));
     let surplus = found.iter().find(|item| !expected.contains(item));
-    State::Differs(match (missing, surplus) {
+    RulesState::Differs(match (missing, surplus) {
         (Some(missing), Some(surplus)) => format!("expected {missing}, found {surplus}"),
         (Some(missing), None) => format!("missing: {missing}"),
         (None, Some(surplus)) => format!("not ours: {surplus}"),
@@ -170,10 +172,10 @@ table inet portcullis {
     fn a_difference_is_named() {
         let wanted = expected(&rules(4143, 4191, &[]));
         let differs = |found: &[Value]| match compare(&wanted, found) {
-            State::Differs(text) => text,
-            State::Same | State::Absent => panic!("{found:?}"),
+            RulesState::Differs(text) => text,
+            RulesState::Same | RulesState::Absent => panic!("{found:?}"),
         };
-        assert_eq!(compare(&wanted, &wanted), State::Same);
+        assert_eq!(compare(&wanted, &wanted), RulesState::Same);
         assert!(differs(&wanted[..7]).starts_with("missing: {\"rule\""));
         let mut more = wanted.clone();
         more.push(json!({ "rule": {} }));

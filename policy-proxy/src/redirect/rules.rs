@@ -1,4 +1,4 @@
-//! What is to be redirected, apart from how it is written.
+//! The rules of redirection, independent of the tool that writes them.
 
 use super::settings::RedirectConfig;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::num::{NonZeroU16, NonZeroU32};
 /// The rules of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Where connections are redirected to.
+    /// The port that connections are redirected to.
     pub(super) inbound: NonZeroU16,
-    /// Whose connections are left alone.
+    /// The user whose connections are not redirected.
     pub(super) user: NonZeroU32,
-    /// Ports that are left alone, the sidecar's own among them. In order; no two touch. Never empty.
-    pub(super) left_alone: Vec<Ports>,
+    /// Ports that are not redirected, with the sidecar's own. Sorted, not adjacent, never empty.
+    pub(super) excluded: Vec<Ports>,
 }
 
 /// Ports from the first to the last.
@@ -22,9 +22,9 @@ pub(super) struct Ports {
     pub(super) last: u16,
 }
 
-/// How the rules in the kernel compare with those wanted.
+/// State of the rules in the kernel, compared with the expected ones.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RulesState {
     Same,
     Absent,
     /// The first difference.
@@ -32,8 +32,8 @@ pub(super) enum State {
 }
 
 impl Ports {
-    /// With `separator` between the two, unless they are one.
-    pub(super) fn written(self, separator: char) -> String {
+    /// Formats the range with `separator`, or the single port.
+    pub(super) fn to_text(self, separator: char) -> String {
         let Self { first, last } = self;
         if first == last { first.to_string() } else { format!("{first}{separator}{last}") }
     }
@@ -43,21 +43,26 @@ impl Rules {
     pub(super) fn of(config: &RedirectConfig) -> Self {
         let mut ports = config.skipped.clone();
         ports.extend([config.inbound, config.admin]);
-        let mut left_alone: Vec<Ports> = Vec::new();
+        let mut excluded: Vec<Ports> = Vec::new();
         for port in ports.iter().map(|port| port.get()) {
-            match left_alone.last_mut() {
+            match excluded.last_mut() {
                 Some(range) if range.last.checked_add(1) == Some(port) => range.last = port,
-                Some(_) | None => left_alone.push(Ports { first: port, last: port }),
+                Some(_) | None => excluded.push(Ports { first: port, last: port }),
             }
         }
-        Self { inbound: config.inbound, user: config.user, left_alone }
+        Self { inbound: config.inbound, user: config.user, excluded }
     }
 }
 
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ports: Vec<String> = self.left_alone.iter().map(|ports| ports.written('-')).collect();
-        write!(f, "inbound TCP goes to port {}, save that to {}", self.inbound, ports.join(","))
+        let ports: Vec<String> = self.excluded.iter().map(|ports| ports.to_text('-')).collect();
+        write!(
+            f,
+            "inbound TCP is redirected to port {}, except to ports {}",
+            self.inbound,
+            ports.join(",")
+        )
     }
 }
 
@@ -66,7 +71,7 @@ pub(super) mod tests {
     use super::*;
     use crate::redirect::settings::{Mode, Task};
 
-    /// Rules as they follow from these ports.
+    /// Rules for these ports.
     pub(in crate::redirect) fn rules(inbound: u16, admin: u16, skipped: &[u16]) -> Rules {
         let port = |port| NonZeroU16::new(port).unwrap();
         Rules::of(&RedirectConfig {
@@ -84,9 +89,9 @@ pub(super) mod tests {
         let shown = |rules: Rules| rules.to_string();
         assert_eq!(
             shown(rules(4143, 4191, &[8002, 8000, 8001, 22, 65535, 4191])),
-            "inbound TCP goes to port 4143, save that to 22,4143,4191,8000-8002,65535"
+            "inbound TCP is redirected to port 4143, except to ports 22,4143,4191,8000-8002,65535"
         );
         let all: Vec<u16> = (1..=u16::MAX).collect();
-        assert_eq!(rules(4143, 4191, &all).left_alone, [Ports { first: 1, last: 65535 }]);
+        assert_eq!(rules(4143, 4191, &all).excluded, [Ports { first: 1, last: 65535 }]);
     }
 }

@@ -1,43 +1,43 @@
-//! What `policy-proxy redirect` is told to do.
+//! The configuration of `policy-proxy redirect`.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU16, NonZeroU32};
 
-/// What `policy-proxy redirect` is to do.
+/// Configuration of `policy-proxy redirect`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectConfig {
-    /// Where the sidecar listens.
+    /// The sidecar's inbound port.
     pub inbound: NonZeroU16,
     /// Its admin port.
     pub admin: NonZeroU16,
-    /// Its user.
+    /// The sidecar's user.
     pub user: NonZeroU32,
-    /// Ports that are left alone.
+    /// Ports that are not redirected.
     pub skipped: BTreeSet<NonZeroU16>,
-    /// What the rules are written with.
+    /// The tool that writes the rules.
     pub mode: Mode,
-    /// Whether they are written.
+    /// The action on the rules.
     pub task: Task,
 }
 
-/// What the rules are written with.
+/// The tool that writes the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// nft, or iptables where nft cannot be used.
     Auto,
     /// nft.
     Nft,
-    /// iptables, on nf_tables or on the older interface of the kernel.
+    /// iptables, on nf_tables or iptables-legacy.
     Iptables,
 }
 
-/// What is done with the rules.
+/// Action on the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Written, whatever was there of ours before, and read back.
+    /// Write the rules, replace those of an earlier run, and read them back.
     Apply,
-    /// Read and compared.
+    /// Read and compare the rules.
     Check,
-    /// Removed.
+    /// Remove the rules.
     Undo,
 }

@@ -3,51 +3,51 @@
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-/// Why a tool did not do what it was asked to.
+/// Error of running a tool.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
-    /// There is no such program.
+pub(super) enum ToolError {
+    /// The program is not installed.
     #[error("{0} is not installed")]
     Missing(String),
-    /// It could not be run.
+    /// The program could not be started.
     #[error("{0} cannot be run: {1}")]
     Run(String, io::Error),
-    /// It ended with an error.
+    /// The program exited with an error.
     #[error("{0}: {1}")]
     Refused(String, String),
-    /// What it wrote cannot be read.
+    /// The program's output cannot be parsed.
     #[error("{0}: its output cannot be read: {1}")]
     Unreadable(String, String),
 }
 
-/// Runs `program` on `input` and returns what it writes.
-pub(super) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Failure> {
+/// Runs `program` on `input` and returns its output.
+pub(super) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, ToolError> {
     let failed = |error: io::Error| {
         let missing = error.kind() == io::ErrorKind::NotFound;
         let program = program.to_owned();
-        if missing { Failure::Missing(program) } else { Failure::Run(program, error) }
+        if missing { ToolError::Missing(program) } else { ToolError::Run(program, error) }
     };
     let mut command = Command::new(program);
-    // What the tools say is looked at.
+    // Messages of the tools are matched in English.
     command.args(arguments).env("LC_ALL", "C");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let mut stdin = child.stdin.take();
     let output = std::thread::scope(|scope| {
-        // It may end without having read everything; its exit code says why.
+        // The tool may exit without reading all input; its exit code tells the reason.
         scope.spawn(move || stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes())));
         child.wait_with_output()
     });
     let output = output.map_err(failed)?;
     if output.status.success() {
-        let unreadable = |_| Failure::Unreadable(program.to_owned(), "not UTF-8".to_owned());
+        let unreadable = |_| ToolError::Unreadable(program.to_owned(), "not UTF-8".to_owned());
         return String::from_utf8(output.stdout).map_err(unreadable);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::Refused(program.to_owned(), summary(&said, output.status.to_string())))
+    Err(ToolError::Refused(program.to_owned(), summary(&said, output.status.to_string())))
 }
 
-/// The lines that say something, on one line; the exit status where there are none.
+/// Joins the lines with a message; the exit status if there are none.
 fn summary(said: &str, status: String) -> String {
     let lines = said.lines().map(str::trim);
     let telling = lines.filter(|line| {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn failures_say_which_program_and_what_it_said() {
-        let said = |outcome: Result<String, Failure>| outcome.unwrap_err().to_string();
+        let said = |outcome: Result<String, ToolError>| outcome.unwrap_err().to_string();
         assert_eq!(said(run("no-such-tool", &[], "")), "no-such-tool is not installed");
         let refused = run(
             "sh",

@@ -1,14 +1,14 @@
-//! Accepts connections, finds out where they were going, and hands them on.
+//! Accept loop: looks up each connection's original destination and dispatches it.
 
-use super::arrival::Arrival;
-use super::carry;
-use super::copy::Look;
-use super::direct::{self, Direct};
+use super::accepted::AcceptedConnection;
+use super::copy::HttpWatch;
+use super::direct::{self, DirectConnection};
+use super::dispatch;
 use super::io::ClientIo;
-use super::listen::Bound;
+use super::listen::BoundListener;
 use super::opaque;
 use super::settings::{Listener, Target};
-use super::tls::{self, Face, Recognised};
+use super::tls::{self, InboundPath, TlsDetection};
 use super::worker::Worker;
 use policy_core::{Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
@@ -22,94 +22,97 @@ use std::time::{Duration, SystemTime};
 use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 
-/// Accepts until the task is aborted. Out of descriptors or memory, it waits before it tries again;
-/// any other error concerns one connection.
-pub(super) async fn run(worker: Rc<Worker>, bound: Bound) {
-    let Bound { socket, address, target } = bound;
+/// Accepts until the task is aborted. Without free descriptors or memory it backs off before it
+/// tries again; any other error concerns one connection.
+pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
+    let BoundListener { socket, address, target } = bound;
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%address, %error, "cannot watch the listening socket");
+            tracing::error!(%address, %error, "cannot register the listening socket");
             return;
         }
     };
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = MIN_BACKOFF;
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                pause = FIRST_PAUSE;
+                backoff = MIN_BACKOFF;
                 worker.shared.store.telemetry().transport.accepted.inc();
-                spawn_local(arrive(Rc::clone(&worker), target, stream, from));
+                spawn_local(accept(Rc::clone(&worker), target, stream, from));
             }
-            Err(error) if concerns_one(&error) => {}
+            Err(error) if is_connection_error(&error) => {}
             Err(error) => {
                 tracing::warn!(%address, %error, "cannot accept");
-                tokio::time::sleep(pause).await;
-                pause = pause.saturating_mul(2).min(LAST_PAUSE);
+                tokio::time::sleep(backoff).await;
+                backoff = backoff.saturating_mul(2).min(MAX_BACKOFF);
             }
         }
     }
 }
 
-fn concerns_one(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     [K::ConnectionAborted, K::ConnectionReset, K::ConnectionRefused, K::Interrupted]
         .contains(&error.kind())
 }
 
-async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
+async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
     let client = worker.client(from);
-    let Some(way) = way(&worker.shared.listening, target, &stream, from) else {
+    let Some(destination) = destination(&worker.shared.listening, target, &stream, from) else {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
-    let Some(seat) = worker.seat(way.port()) else {
+    let Some(permit) = worker.acquire_connection(destination.port()) else {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
     let at = SystemTime::now();
-    let (port, upstream) = match way {
-        Way::Application { port, upstream } => (port, upstream),
-        Way::Direct { own } => {
-            spawn_local(direct::arrive(Direct { worker, seat, client, own, at }, stream));
+    let (port, upstream) = match destination {
+        Destination::Application { port, upstream } => (port, upstream),
+        Destination::Direct { own } => {
+            spawn_local(direct::accept(
+                DirectConnection { worker, permit, client, own, at },
+                stream,
+            ));
             return;
         }
     };
     let handle = worker.shared.store.port_for(port, client.ip());
-    let arrival = Arrival { worker, seat, handle, client, upstream, at };
-    arrival.policy_there().await;
+    let accepted = AcceptedConnection { worker, permit, handle, client, upstream, at };
+    accepted.wait_for_policy().await;
     if target == Target::Original {
         let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
-        if !arrival.is_ours(local) {
-            return arrival.worker.tcp_error(ErrorKind::Destination, client);
+        if !accepted.is_for_this_pod(local) {
+            return accepted.worker.tcp_error(ErrorKind::Destination, client);
         }
     }
-    if arrival.protocol() == Protocol::Opaque {
+    if accepted.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);
         let io = ClientIo::plain(bytes::Bytes::new(), stream);
-        spawn_local(opaque::carry(arrival, peer, io, Look::Never));
+        spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
         return;
     }
-    let bounds = tls::Bounds::of(&arrival.worker.shared.config);
-    let identity = &arrival.worker.shared.identity;
-    let Recognised { io, tls, proof } =
-        match tls::recognise(stream, identity, Face::Application, bounds).await {
-            Ok(recognised) => recognised,
-            Err(kind) => return arrival.worker.tcp_error(kind, arrival.client),
+    let bounds = tls::Bounds::of(&accepted.worker.shared.config);
+    let identity = &accepted.worker.shared.identity;
+    let TlsDetection { io, tls, proof } =
+        match tls::detect(stream, identity, InboundPath::Application, bounds).await {
+            Ok(detection) => detection,
+            Err(kind) => return accepted.worker.tcp_error(kind, accepted.client),
         };
-    let peer = Peer::new(arrival.client, tls).proved_by(proof);
-    carry::recognised(arrival, peer, io, None).await;
+    let peer = Peer::new(accepted.client, tls).proved_by(proof);
+    dispatch::dispatch(accepted, peer, io, None).await;
 }
 
-/// Which way a connection goes.
+/// The destination of an inbound connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// To the application, under the policy of `port`.
+enum Destination {
+    /// The application, under the policy of `port`.
     Application { port: NonZeroU16, upstream: SocketAddr },
-    /// To our own port, where the client names the port it wants.
+    /// The sidecar's own port, where the client names the port that it wants.
     Direct { own: SocketAddr },
 }
 
-impl Way {
-    /// The port whose bound on connections counts for now.
+impl Destination {
+    /// The port whose connection limit applies for now.
     fn port(self) -> NonZeroU16 {
         match self {
             Self::Application { port, .. } => port,
@@ -118,41 +121,46 @@ impl Way {
     }
 }
 
-/// `None`: the connection must not be forwarded whatever the pod's addresses are.
-fn way(
+/// The destination of a connection; `None` if it must not be forwarded, whatever the pod's
+/// addresses are.
+fn destination(
     listening: &[Listener],
     target: Target,
     stream: &TcpStream,
     from: SocketAddr,
-) -> Option<Way> {
+) -> Option<Destination> {
     let local = || stream.local_addr().ok().map(fold);
     match target {
-        Target::Fixed { port, upstream } => Some(Way::Application { port, upstream }),
-        Target::Direct => local().map(|own| Way::Direct { own }),
+        Target::Fixed { port, upstream } => Some(Destination::Application { port, upstream }),
+        Target::Direct => local().map(|own| Destination::Direct { own }),
         Target::Original => {
-            // What connection tracking does not know was not redirected: it was going to where it
-            // arrived.
-            let original = original(stream, from).ok().or_else(local)?;
+            // A connection without an entry in connection tracking was not redirected: its
+            // destination is the address that it arrived at.
+            let original = original_dst(stream, from).ok().or_else(local)?;
             redirected(original, local()?, listening)
         }
     }
 }
 
-/// A connection that was going to the listener itself is direct; redirected loopback traffic, and what
-/// was going to another listener of ours, goes nowhere.
-fn redirected(original: SocketAddr, local: SocketAddr, listening: &[Listener]) -> Option<Way> {
+/// The destination of a redirected connection: one to the listener itself is direct; none for
+/// loopback and for other listeners of the sidecar.
+fn redirected(
+    original: SocketAddr,
+    local: SocketAddr,
+    listening: &[Listener],
+) -> Option<Destination> {
     if original.port() == local.port() {
-        return Some(Way::Direct { own: original });
+        return Some(Destination::Direct { own: original });
     }
     let loops = listening.iter().any(|own| own.address.port() == original.port());
     let local = original.ip().is_loopback() || original.ip().is_unspecified();
     let port = NonZeroU16::new(original.port()).filter(|_| !loops && !local)?;
-    Some(Way::Application { port, upstream: original })
+    Some(Destination::Application { port, upstream: original })
 }
 
-/// Where netfilter says the connection was going. The option depends on the family that the client
-/// really uses, not on the listener's.
-fn original(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
+/// Returns the original destination from netfilter (`SO_ORIGINAL_DST`). The option depends on the
+/// address family of the client, not of the listener.
+fn original_dst(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
     let socket = SockRef::from(stream);
     let address = match fold_mapped(from.ip()) {
         std::net::IpAddr::V4(_) => socket.original_dst_v4()?,
@@ -166,16 +174,16 @@ fn fold(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(fold_mapped(address.ip()), address.port())
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LAST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_BACKOFF: Duration = Duration::from_millis(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
-/// For the test that bounds it.
+/// Size of the future of [`accept`], for the test that bounds it.
 #[cfg(test)]
-pub(super) fn size_of_arrive() -> usize {
+pub(super) fn size_of_accept() -> usize {
     fn size<F>(_: fn(Rc<Worker>, Target, TcpStream, SocketAddr) -> F) -> usize {
         size_of::<F>()
     }
-    size(arrive)
+    size(accept)
 }
 
 #[cfg(test)]
@@ -196,10 +204,10 @@ mod tests {
         for forwarded in ["10.1.2.3:80", "[fd00::3]:80"] {
             let upstream = forwarded.parse().unwrap();
             let port = NonZeroU16::new(80).unwrap();
-            assert_eq!(to(forwarded), Some(Way::Application { port, upstream }));
+            assert_eq!(to(forwarded), Some(Destination::Application { port, upstream }));
         }
         let own = "10.1.2.3:4143".parse().unwrap();
-        assert_eq!(to("10.1.2.3:4143"), Some(Way::Direct { own }));
+        assert_eq!(to("10.1.2.3:4143"), Some(Destination::Direct { own }));
         for refused in ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "0.0.0.0:80", "10.1.2.3:9080"] {
             assert_eq!(to(refused), None, "{refused}");
         }

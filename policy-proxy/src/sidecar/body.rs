@@ -1,7 +1,7 @@
 //! The body of a response, watched while its request is open.
 
-use super::asked::Broken;
-use super::open::{OpenGuard, UpstreamBody};
+use super::inflight::{InflightGuard, RequestBody};
+use super::upstream::{UpstreamBody, UpstreamBodyError};
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
@@ -14,11 +14,11 @@ use policy_http::http2::{Reset, Watched};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What is sent to the client.
+/// The body of a response to the client.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     source: Source,
-    held: Option<Held<OpenGuard>>,
+    held: Option<Held<InflightGuard>>,
     asker: Asker,
 }
 
@@ -26,39 +26,44 @@ pub(super) struct ResponseBody {
 enum Source {
     Ended,
     Text(Bytes),
-    Upstream(UpstreamBody),
+    Upstream(UpstreamBody<RequestBody>),
 }
 
-/// Why a body breaks off.
+/// Error that ends a response body early.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BrokenOff {
-    /// The application broke off.
+pub(super) enum ResponseBodyError {
+    /// The application's body failed.
     #[error("upstream: {0}")]
-    Upstream(#[from] Broken),
-    /// Refused or late while open; ends an HTTP/2 stream with CANCEL.
+    Upstream(#[from] UpstreamBodyError),
+    /// Permission was lost or a timeout expired; resets an HTTP/2 stream, with CANCEL if permission
+    /// was revoked.
     #[error("ended by policy: {0}")]
     Ended(#[source] h2::Error),
 }
 
 impl ResponseBody {
-    /// A complete body made here.
+    /// A complete body that the proxy wrote.
     pub(super) fn text(text: Bytes, asker: Asker) -> Self {
         let source = if text.is_empty() { Source::Ended } else { Source::Text(text) };
         Self { source, held: None, asker }
     }
 
-    /// The application's, while the request is held open.
-    pub(super) fn upstream(body: UpstreamBody, held: Held<OpenGuard>, asker: Asker) -> Self {
+    /// The application's body, which keeps the request in flight.
+    pub(super) fn upstream(
+        body: UpstreamBody<RequestBody>,
+        held: Held<InflightGuard>,
+        asker: Asker,
+    ) -> Self {
         Self { source: Source::Upstream(body), held: Some(held), asker }
     }
 
-    /// Why the body must end now, if it must.
+    /// The answer with which the body must end now, if it must.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
         self.held.as_mut()?.poll_end(cx)
     }
 
-    /// gRPC is told by trailers; everybody else by a response that breaks off.
-    fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, BrokenOff> {
+    /// Ends the body early: with trailers for gRPC, with an error for all other clients.
+    fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, ResponseBodyError> {
         if self.asker.is_grpc() {
             let trailers = respond::trailers(answer, &self.asker);
             if let Some(held) = &self.held {
@@ -80,10 +85,10 @@ impl ResponseBody {
             | Answer::HeadTooLarge
             | Answer::Upstream(_) => Reason::INTERNAL_ERROR,
         };
-        Err(BrokenOff::Ended(reason.into()))
+        Err(ResponseBodyError::Ended(reason.into()))
     }
 
-    /// Lets go of the request; `broken`: before the answer was complete.
+    /// Releases the in-flight request; `broken`: before the response was complete.
     fn finish(&mut self, broken: bool) {
         if let Some(held) = &self.held {
             held.open.ended(broken);
@@ -95,12 +100,12 @@ impl ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = ResponseBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ResponseBodyError>>> {
         let this = self.get_mut();
         if let Some(answer) = this.poll_end(cx) {
             return Poll::Ready(Some(this.end(&answer)));
@@ -156,7 +161,8 @@ impl Body for ResponseBody {
     }
 }
 
-/// A body that nobody asks for its end, because its length told, is complete; else the client is gone.
+/// A body of known length may be dropped without a poll for its end, and is complete; any other
+/// drop before the end means that the client is gone.
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         let broken = !self.is_end_stream();
@@ -173,7 +179,7 @@ impl Watched for ResponseBody {
     }
 }
 
-impl Reset for BrokenOff {
+impl Reset for ResponseBodyError {
     fn reason(&self) -> Reason {
         match self {
             Self::Ended(error) => error.reason(),

@@ -1,7 +1,7 @@
-//! The body of a client's request, whichever protocol it comes by.
+//! The body of a client's request, of either HTTP version.
 
+use super::client_conn::UploadError;
 use super::upload::UploadBody;
-use super::wire::UploadError;
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
@@ -9,7 +9,7 @@ use policy_http::http2::{Received, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The client's body, as the protocol reads it.
+/// The body as its HTTP version reads it.
 #[derive(Debug)]
 pub(super) enum ClientBody {
     Http1(UploadBody),
@@ -17,8 +17,8 @@ pub(super) enum ClientBody {
 }
 
 impl ClientBody {
-    /// Whether it will not be complete. Else wakes `cx` when that is known. Takes in what comes while
-    /// nothing can be passed on.
+    /// True if the body will stay incomplete; otherwise wakes `cx` when that is known. Buffers
+    /// frames that arrive while nothing can be forwarded.
     pub(super) fn is_broken(&mut self, cx: &mut Context<'_>) -> bool {
         match self {
             Self::Http1(body) => body.is_broken(cx),
@@ -29,12 +29,12 @@ impl ClientBody {
 
 impl Body for ClientBody {
     type Data = Bytes;
-    type Error = NotSent;
+    type Error = RequestBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         match self.get_mut() {
             Self::Http1(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
@@ -60,13 +60,13 @@ impl Body for ClientBody {
     }
 }
 
-/// Why a request's body breaks off.
+/// Error that ends a request body early.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotSent {
-    /// The client broke off.
+pub(super) enum RequestBodyError {
+    /// The client reset its stream or connection.
     #[error("client: {0}")]
     Http2(#[from] h2::Error),
-    /// The client broke off, or what it sends is no body.
+    /// The client closed the connection, or its body is malformed.
     #[error(transparent)]
     Http1(#[from] UploadError),
     /// Permission was lost.
@@ -74,7 +74,7 @@ pub(super) enum NotSent {
     Cut,
 }
 
-impl Reset for NotSent {
+impl Reset for RequestBodyError {
     fn reason(&self) -> Reason {
         match self {
             Self::Http2(error) => error.reason().unwrap_or(Reason::INTERNAL_ERROR),

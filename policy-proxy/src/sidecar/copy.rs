@@ -1,7 +1,7 @@
-//! Copies bytes both ways with half-close. Buffers are small until there is much to carry, and small
-//! again afterwards.
+//! Copies bytes in both directions with half-close. Buffers are small, grow under load, and shrink
+//! again.
 
-use super::first_line::{FirstLine, Spoken, Told};
+use super::first_line::{FirstLine, Verdict, WireProtocol};
 use super::io::{ClientIo, Metered};
 use std::io;
 use std::pin::Pin;
@@ -9,102 +9,102 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How the client's first line is looked at while bytes are carried.
+/// Detection of HTTP in the client's first line while bytes are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// Not at all.
-    Never,
-    /// The bytes are held back until they are told from HTTP.
-    First,
-    /// The bytes are passed on; the piece that makes the line HTTP is not.
-    Beside,
+pub(super) enum HttpWatch {
+    /// No detection.
+    Off,
+    /// Bytes are held back until they are ruled out as HTTP.
+    Hold,
+    /// Bytes are forwarded, except for the piece that makes the line HTTP.
+    Observe,
 }
 
-/// The end of copying.
+/// Result of a finished copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Copied {
-    /// Both sides have said all they had to say.
+pub(super) enum CopyEnd {
+    /// Both sides have closed.
     Done,
-    /// The client's first line is HTTP, which was not to be carried.
+    /// The client's first line is HTTP, which must not be forwarded as bytes.
     SpokeHttp,
 }
 
-/// Two directions between two streams.
+/// A copy between two streams, in both directions.
 #[derive(Debug)]
-pub(super) struct Copy<C = Metered<ClientIo>, S = Metered<TcpStream>> {
+pub(super) struct CopyBidirectional<C = Metered<ClientIo>, S = Metered<TcpStream>> {
     client: C,
     server: S,
     up: Pipe,
     down: Pipe,
 }
 
-/// One direction: what was read and is still to be written.
+/// One direction: its buffer and state.
 #[derive(Debug)]
 struct Pipe {
     buffer: Vec<u8>,
     from: usize,
     to: usize,
-    /// Bytes written since the last pause.
+    /// Bytes written since the reader was last idle.
     carried: usize,
-    /// Bytes written in all.
+    /// Bytes written in total.
     passed: u64,
-    /// Whether bytes were written that may sit in the writer.
+    /// True if the writer may hold bytes that are not flushed.
     unflushed: bool,
-    /// The first line, while HTTP is looked for.
+    /// The first line, while HTTP is detected.
     line: Option<Box<FirstLine>>,
-    /// Whether nothing is passed on until it is told from HTTP.
-    held: bool,
-    state: State,
+    /// True while bytes are held back until they are ruled out as HTTP.
+    hold: bool,
+    state: PipeState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PipeState {
     Open,
-    /// The reader has ended; the writer is yet to be told.
+    /// The reader has closed; the writer is still to be shut down.
     Ending,
     Ended,
 }
 
-/// One direction's progress.
+/// Result of one direction.
 enum Step {
     Ended,
     SpokeHttp,
 }
 
-impl<C, S> Copy<C, S>
+impl<C, S> CopyBidirectional<C, S>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    /// Copies between `client`, whose first line is looked at, and `server`.
-    pub(super) fn new(client: C, server: S, look: Look) -> Self {
-        Self { client, server, up: Pipe::new(look), down: Pipe::new(Look::Never) }
+    /// Copies between `client`, whose first line is inspected according to `watch`, and `server`.
+    pub(super) fn new(client: C, server: S, watch: HttpWatch) -> Self {
+        Self { client, server, up: Pipe::new(watch), down: Pipe::new(HttpWatch::Off) }
     }
 
-    /// Bytes that were passed on, from the client and to it.
+    /// Bytes forwarded from the client and to it.
     pub(super) fn passed(&self) -> (u64, u64) {
         (self.up.passed, self.down.passed)
     }
 
-    /// Copies as much as can be copied now. Ready when both directions have ended; an error on
-    /// either side ends both.
+    /// Copies until it would block. Ready when both directions have closed; an error on either side
+    /// ends both.
     pub(super) fn poll_copy(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<Copied>> {
+    ) -> Poll<io::Result<CopyEnd>> {
         let this = self.get_mut();
         let up = this.up.poll(cx, &mut this.client, &mut this.server)?;
         let down = this.down.poll(cx, &mut this.server, &mut this.client)?;
         match (up, down) {
-            (Poll::Ready(Step::SpokeHttp), _) => Poll::Ready(Ok(Copied::SpokeHttp)),
-            (Poll::Ready(Step::Ended), Poll::Ready(_)) => Poll::Ready(Ok(Copied::Done)),
+            (Poll::Ready(Step::SpokeHttp), _) => Poll::Ready(Ok(CopyEnd::SpokeHttp)),
+            (Poll::Ready(Step::Ended), Poll::Ready(_)) => Poll::Ready(Ok(CopyEnd::Done)),
             (_, _) => Poll::Pending,
         }
     }
 }
 
 impl Pipe {
-    fn new(look: Look) -> Self {
+    fn new(watch: HttpWatch) -> Self {
         Self {
             buffer: Vec::new(),
             from: 0,
@@ -112,9 +112,9 @@ impl Pipe {
             carried: 0,
             passed: 0,
             unflushed: false,
-            line: (look != Look::Never).then(Box::default),
-            held: look == Look::First,
-            state: State::Open,
+            line: (watch != HttpWatch::Off).then(Box::default),
+            hold: watch == HttpWatch::Hold,
+            state: PipeState::Open,
         }
     }
 
@@ -128,18 +128,18 @@ impl Pipe {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        // Gives way to other tasks of the worker after a while.
-        for _ in 0..ROUNDS {
+        // Yields to other tasks of the worker after some rounds.
+        for _ in 0..MAX_ROUNDS {
             match self.state {
-                State::Ended => return Poll::Ready(Ok(Step::Ended)),
-                State::Open | State::Ending => {}
+                PipeState::Ended => return Poll::Ready(Ok(Step::Ended)),
+                PipeState::Open | PipeState::Ending => {}
             }
-            if !self.held {
+            if !self.hold {
                 ready!(self.poll_write(cx, writer))?;
             }
-            if self.state == State::Ending {
+            if self.state == PipeState::Ending {
                 ready!(Pin::new(&mut *writer).poll_shutdown(cx))?;
-                self.state = State::Ended;
+                self.state = PipeState::Ended;
                 self.buffer = Vec::new();
                 continue;
             }
@@ -154,7 +154,7 @@ impl Pipe {
                     return Poll::Pending;
                 }
             }
-            if self.line.is_some() && self.look(before) {
+            if self.line.is_some() && self.inspect(before) {
                 return Poll::Ready(Ok(Step::SpokeHttp));
             }
         }
@@ -186,16 +186,16 @@ impl Pipe {
         cx: &mut Context<'_>,
         reader: &mut R,
     ) -> Poll<io::Result<()>> {
-        let wanted = self.wanted();
-        if self.to == 0 && self.buffer.len() != wanted {
-            self.buffer = vec![0; wanted];
+        let buffer_size = self.buffer_size();
+        if self.to == 0 && self.buffer.len() != buffer_size {
+            self.buffer = vec![0; buffer_size];
         }
         let mut free = ReadBuf::new(self.buffer.get_mut(self.to..).unwrap_or_default());
         let read = Pin::new(reader).poll_read(cx, &mut free);
         let got = free.filled().len();
         match read {
             Poll::Ready(Ok(())) if got == 0 => {
-                self.state = State::Ending;
+                self.state = PipeState::Ending;
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Ok(())) => {
@@ -204,8 +204,8 @@ impl Pipe {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                if self.to == 0 && self.buffer.len() > SMALL {
-                    // Idle: large buffers are for those who use them.
+                if self.to == 0 && self.buffer.len() > SMALL_BUFFER {
+                    // An idle connection gives up a large buffer.
                     self.carried = 0;
                     self.buffer = Vec::new();
                 }
@@ -214,43 +214,46 @@ impl Pipe {
         }
     }
 
-    fn wanted(&self) -> usize {
+    fn buffer_size(&self) -> usize {
         match self.carried {
-            _ if self.held => HELD,
-            carried if carried >= MUCH => LARGE,
-            carried if carried >= SOME => MEDIUM,
-            _ => SMALL,
+            _ if self.hold => HOLD_BUFFER,
+            carried if carried >= GROW_TO_LARGE => LARGE_BUFFER,
+            carried if carried >= GROW_TO_MEDIUM => MEDIUM_BUFFER,
+            _ => SMALL_BUFFER,
         }
     }
 
-    /// Looks at what was read after `before`. True: the line is HTTP, and its last piece is still here.
-    fn look(&mut self, before: usize) -> bool {
+    /// Inspects the bytes after `before`. True if the line is HTTP; its last bytes are still in the
+    /// buffer.
+    fn inspect(&mut self, before: usize) -> bool {
         let Some(line) = &mut self.line else { return false };
-        let told = line.feed(self.buffer.get(before..self.to).unwrap_or_default());
-        match told {
-            Told::Spoken(Spoken::Http1 | Spoken::Http2 | Spoken::Proxy) => return true,
-            Told::Spoken(Spoken::Other) => (self.line, self.held) = (None, false),
-            Told::Doubtful => self.held = false,
-            // Nothing at all is not HTTP; half a request line is.
-            Told::Unsure if self.state == State::Ending => {
-                (self.line, self.held) = (None, false);
+        let verdict = line.feed(self.buffer.get(before..self.to).unwrap_or_default());
+        match verdict {
+            Verdict::Known(WireProtocol::Http1 | WireProtocol::Http2 | WireProtocol::Proxy) => {
+                return true;
+            }
+            Verdict::Known(WireProtocol::Other) => (self.line, self.hold) = (None, false),
+            Verdict::Doubtful => self.hold = false,
+            // A client that closes without a byte did not speak HTTP; half a request line is HTTP.
+            Verdict::Incomplete if self.state == PipeState::Ending => {
+                (self.line, self.hold) = (None, false);
                 return self.to > 0;
             }
-            Told::Unsure => {}
+            Verdict::Incomplete => {}
         }
         false
     }
 }
 
-const ROUNDS: usize = 16;
-const SMALL: usize = 2 * 1024;
-const MEDIUM: usize = 16 * 1024;
-const LARGE: usize = 64 * 1024;
-/// Bytes carried without a pause before a buffer grows.
-const SOME: usize = 64 * 1024;
-const MUCH: usize = 4 * 1024 * 1024;
-/// More than it can take to tell.
-const HELD: usize = 16 * 1024;
+const MAX_ROUNDS: usize = 16;
+const SMALL_BUFFER: usize = 2 * 1024;
+const MEDIUM_BUFFER: usize = 16 * 1024;
+const LARGE_BUFFER: usize = 64 * 1024;
+/// Bytes copied without a pause after which the buffer grows.
+const GROW_TO_MEDIUM: usize = 64 * 1024;
+const GROW_TO_LARGE: usize = 4 * 1024 * 1024;
+/// Larger than the bytes that a verdict can take.
+const HOLD_BUFFER: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -259,12 +262,12 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     fn pair(
-        look: Look,
-    ) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<io::Result<Copied>>) {
+        watch: HttpWatch,
+    ) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<io::Result<CopyEnd>>) {
         let (client, near) = duplex(1024);
         let (server, far) = duplex(1024);
         let task = tokio::spawn(async move {
-            let mut copy = Copy::new(near, far, look);
+            let mut copy = CopyBidirectional::new(near, far, watch);
             poll_fn(|cx| Pin::new(&mut copy).poll_copy(cx)).await
         });
         (client, server, task)
@@ -272,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_side_may_end_while_the_other_goes_on() {
-        let (mut client, mut server, task) = pair(Look::Never);
+        let (mut client, mut server, task) = pair(HttpWatch::Off);
         client.write_all(b"question").await.unwrap();
         client.shutdown().await.unwrap();
         let mut got = Vec::new();
@@ -283,12 +286,12 @@ mod tests {
         let mut got = Vec::new();
         client.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, b"answer");
-        assert_eq!(task.await.unwrap().unwrap(), Copied::Done);
+        assert_eq!(task.await.unwrap().unwrap(), CopyEnd::Done);
     }
 
     #[tokio::test]
     async fn much_arrives_as_it_was_sent() {
-        let (mut client, mut server, _task) = pair(Look::Never);
+        let (mut client, mut server, _task) = pair(HttpWatch::Off);
         let sent: Vec<u8> = (0..300_000_u32).map(|n| n.to_le_bytes()[0]).collect();
         let copy = sent.clone();
         tokio::spawn(async move {
@@ -303,18 +306,18 @@ mod tests {
 
     #[tokio::test]
     async fn late_http_is_not_passed_on_and_other_bytes_are() {
-        let (mut client, mut server, task) = pair(Look::First);
+        let (mut client, mut server, task) = pair(HttpWatch::Hold);
         server.write_all(b"220 mail.example\r\n").await.unwrap();
         let mut banner = [0; 18];
         client.read_exact(&mut banner).await.unwrap();
         client.write_all(b"GET").await.unwrap();
         client.write_all(b" /admin HTTP/1.1\r\n").await.unwrap();
-        assert_eq!(task.await.unwrap().unwrap(), Copied::SpokeHttp);
+        assert_eq!(task.await.unwrap().unwrap(), CopyEnd::SpokeHttp);
         let mut got = Vec::new();
         server.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, b"", "nothing of it reached the server");
 
-        let (mut client, mut server, _task) = pair(Look::First);
+        let (mut client, mut server, _task) = pair(HttpWatch::Hold);
         client.write_all(b"EHLO a\r\n").await.unwrap();
         let mut got = [0; 8];
         server.read_exact(&mut got).await.unwrap();

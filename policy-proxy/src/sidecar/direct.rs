@@ -1,17 +1,17 @@
-//! The direct path: a meshed client connects to our own port and says in a transport header which port
-//! of the workload it wants (proxy-semantics 1.6).
+//! The direct path: a meshed client connects to the proxy's own port and names the workload's port
+//! in a transport header (proxy-semantics 1.6).
 //!
-//! The port's policy decides as it does on a redirected connection. What the header says of the protocol
-//! spares looking for it and grants nothing: where it says nothing, HTTP is looked for, so that nobody
-//! passes by HTTP policy by keeping silent.
+//! The port's policy decides as it does on a redirected connection. The protocol in the header
+//! saves its detection and grants nothing: without it HTTP is detected, so that a client cannot
+//! evade HTTP policy by leaving it out.
 
-use super::arrival::Arrival;
-use super::carry;
-use super::first_line::Spoken;
+use super::accepted::AcceptedConnection;
+use super::dispatch;
+use super::first_line::WireProtocol;
 use super::io::ClientIo;
 use super::settings::{Listener, Target};
-use super::tls::{self, Face, Recognised};
-use super::worker::{Seat, Worker};
+use super::tls::{self, InboundPath, TlsDetection};
+use super::worker::{ConnectionPermit, Worker};
 use bytes::BytesMut;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -36,20 +36,20 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-/// A connection to our own port.
-pub(super) struct Direct {
+/// A connection to the proxy's own port.
+pub(super) struct DirectConnection {
     pub(super) worker: Rc<Worker>,
-    pub(super) seat: Seat,
+    pub(super) permit: ConnectionPermit,
     pub(super) client: SocketAddr,
     /// The address that the client connected to.
     pub(super) own: SocketAddr,
     pub(super) at: SystemTime,
 }
 
-/// Finds out who the client is and which port it wants, and hands the connection on.
-pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
-    let (peer, io, header) = match introduce(&direct, stream).await {
-        Ok(introduced) => introduced,
+/// Authenticates the client, reads the transport header, and dispatches the connection.
+pub(super) async fn accept(direct: DirectConnection, stream: TcpStream) {
+    let (peer, io, header) = match authenticate(&direct, stream).await {
+        Ok(authenticated) => authenticated,
         Err(kind) => return direct.worker.tcp_error(kind, direct.client),
     };
     let protocol = match header.session {
@@ -63,56 +63,56 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         direct.worker.tcp_error(ErrorKind::Gateway, direct.client);
         return refuse_gateway(&direct, &peer, io, header.session).await;
     }
-    let Direct { worker, mut seat, client, own, at } = direct;
+    let DirectConnection { worker, mut permit, client, own, at } = direct;
     let port = header.port;
-    if worker.leads_back(port) {
+    if worker.is_own_listener(port) {
         return worker.tcp_error(ErrorKind::Loop, client);
     }
-    if !seat.move_to(port) {
+    if !permit.move_to(port) {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     }
-    let fixed = worker.fixed(port);
+    let fixed = worker.fixed_upstream(port);
     let redirected = worker.is_redirected().then(|| SocketAddr::new(own.ip(), port.get()));
     let Some(upstream) = fixed.or(redirected) else {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
     let handle = worker.shared.store.port_for(port, client.ip());
-    let arrival = Arrival { worker, seat, handle, client, upstream, at };
-    arrival.policy_there().await;
-    if fixed.is_none() && !arrival.is_ours(not_loopback(own.ip())) {
-        return arrival.worker.tcp_error(ErrorKind::Destination, client);
+    let accepted = AcceptedConnection { worker, permit, handle, client, upstream, at };
+    accepted.wait_for_policy().await;
+    if fixed.is_none() && !accepted.is_for_this_pod(not_loopback(own.ip())) {
+        return accepted.worker.tcp_error(ErrorKind::Destination, client);
     }
-    let admin = arrival.worker.shared.config.admin.clone();
+    let admin = accepted.worker.shared.config.admin.clone();
     if let Some(admin) = admin.filter(|admin| admin.port() == port.get()) {
-        // A scraper that keeps its connection open does not hold up draining.
-        drop(arrival);
+        // An idle connection of a scraper must not delay draining.
+        drop(accepted);
         spawn_local(async move {
-            // Whatever goes wrong on an admin connection concerns its client alone.
-            let _ = admin.carry(io, peer).await;
+            // An error on an admin connection concerns its client alone.
+            let _ = admin.serve_connection(io, peer).await;
         });
         return;
     }
-    let said = header.session.map(|session| match session {
-        Session::Http1 => Spoken::Http1,
-        Session::Http2 => Spoken::Http2,
+    let hint = header.session.map(|session| match session {
+        Session::Http1 => WireProtocol::Http1,
+        Session::Http2 => WireProtocol::Http2,
     });
-    carry::recognised(arrival, peer, io, said).await;
+    dispatch::dispatch(accepted, peer, io, hint).await;
 }
 
-/// Loopback is the pod's only where that is stated.
+/// The address, unless it is loopback: loopback belongs to the pod only where it is stated.
 fn not_loopback(address: IpAddr) -> Option<IpAddr> {
     (!address.is_loopback()).then_some(address)
 }
 
-/// Terminates TLS, which has to prove an identity, and reads the header.
-async fn introduce(
-    direct: &Direct,
+/// Terminates TLS, which must authenticate the client, and reads the transport header.
+async fn authenticate(
+    direct: &DirectConnection,
     stream: TcpStream,
 ) -> Result<(Peer, ClientIo, Header), ErrorKind> {
     let shared = &direct.worker.shared;
     let bounds = tls::Bounds::of(&shared.config);
-    let Recognised { mut io, tls, proof } =
-        tls::recognise(stream, &shared.identity, Face::Direct, bounds).await?;
+    let TlsDetection { mut io, tls, proof } =
+        tls::detect(stream, &shared.identity, InboundPath::Direct, bounds).await?;
     match &tls {
         PeerTls::Terminated(Some(_)) => {}
         PeerTls::Terminated(None) | PeerTls::Absent | PeerTls::Passthrough => {
@@ -129,7 +129,7 @@ async fn introduce(
     }
 }
 
-/// Reads the header, bounded in bytes; what follows it is put back.
+/// Reads the transport header, bounded in bytes, and puts the bytes behind it back.
 async fn read_header(io: &mut ClientIo) -> io::Result<Header> {
     let mut seen = BytesMut::with_capacity(FIRST_READ);
     loop {
@@ -147,8 +147,13 @@ async fn read_header(io: &mut ClientIo) -> io::Result<Header> {
     }
 }
 
-/// HTTP is told that there is no gateway here; everything else is closed.
-async fn refuse_gateway(direct: &Direct, peer: &Peer, io: ClientIo, session: Option<Session>) {
+/// Refuses a connection for a gateway: with an HTTP response if HTTP follows, else by closing.
+async fn refuse_gateway(
+    direct: &DirectConnection,
+    peer: &Peer,
+    io: ClientIo,
+    session: Option<Session>,
+) {
     let Some(session) = session else { return };
     let meshed = peer.is_meshed();
     let service = service_fn(move |request: Request<Incoming>| async move {
@@ -157,7 +162,7 @@ async fn refuse_gateway(direct: &Direct, peer: &Peer, io: ClientIo, session: Opt
         Ok::<Response<_>, Infallible>(answer.map(Full::new))
     });
     let (io, bound) = (TokioIo::new(io), direct.worker.shared.config.timeouts.request_head);
-    // What goes wrong meanwhile concerns a client that is refused anyway.
+    // Errors concern a client that is refused anyway.
     match session {
         Session::Http1 => {
             let mut builder = http1::Builder::new();
@@ -172,7 +177,7 @@ async fn refuse_gateway(direct: &Direct, peer: &Peer, io: ClientIo, session: Opt
     }
 }
 
-/// Runs the tasks of a connection that is refused on the worker's thread.
+/// Spawns the tasks of a refused connection on the worker's thread.
 #[derive(Clone, Copy, Debug)]
 struct LocalExecutor;
 
@@ -185,16 +190,16 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
 }
 
 impl Worker {
-    /// Whether a connection to `port` would come back to us.
-    fn leads_back(&self, port: NonZeroU16) -> bool {
+    /// True if a connection to `port` would come back to the proxy.
+    fn is_own_listener(&self, port: NonZeroU16) -> bool {
         self.shared.listening.iter().any(|own| match own.target {
             Target::Original | Target::Direct => own.address.port() == port.get(),
             Target::Fixed { .. } => false,
         })
     }
 
-    /// The application of `port`, where a listener states it.
-    fn fixed(&self, port: NonZeroU16) -> Option<SocketAddr> {
+    /// The fixed upstream of `port`, if a listener states one.
+    fn fixed_upstream(&self, port: NonZeroU16) -> Option<SocketAddr> {
         self.shared.listening.iter().find_map(|own| match own.target {
             Target::Fixed { port: of, upstream } if of == port => Some(upstream),
             Target::Fixed { .. } | Target::Original | Target::Direct => None,
@@ -206,7 +211,7 @@ impl Worker {
     }
 }
 
-/// Holds a usual header and the head of a request behind it.
+/// Bytes that hold a usual header and the request head behind it.
 const FIRST_READ: usize = 2048;
-/// Streams of one client that are refused at a time.
+/// Concurrent streams of a refused client.
 const REFUSED_STREAMS: u32 = 16;

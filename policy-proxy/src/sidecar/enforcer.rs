@@ -1,6 +1,7 @@
-//! A client's connection as the steps of every request use it ([`policy_enforce::middleware::pipeline`]).
+//! Implements the request pipeline's [`Enforcer`] for a client's connection
+//! ([`policy_enforce::middleware::pipeline`]).
 
-use super::open::{HttpConnection, OpenGuard};
+use super::inflight::{HttpConnection, InflightGuard};
 use http::header::MaxSizeReached;
 use http::{HeaderMap, Response};
 use policy_core::Denied;
@@ -16,13 +17,13 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-/// The connection, which each of its open requests keeps.
-pub(super) struct Connected<'a>(pub(super) &'a Rc<HttpConnection>);
+/// A connection that enforces policy, kept alive by each of its in-flight requests.
+pub(super) struct ConnectionEnforcer<'a>(pub(super) &'a Rc<HttpConnection>);
 
-impl Enforcer for Connected<'_> {
-    type Open = OpenGuard;
-    /// A worker tells its connections of changes, and nothing runs on its thread between the decision and
-    /// the request's place among those that are open.
+impl Enforcer for ConnectionEnforcer<'_> {
+    type Open = InflightGuard;
+    /// Nothing to compare: a worker reviews its connections on its own thread, where nothing runs
+    /// between the decision and the registration of the request.
     type Changes = ();
 
     fn handle(&self) -> &PortHandle {
@@ -59,7 +60,7 @@ impl Enforcer for Connected<'_> {
     }
 
     fn failed(&self, answer: &Answer) {
-        if let Some(kind) = failure(answer) {
+        if let Some(kind) = error_kind(answer) {
             self.0.http_error(kind);
         }
     }
@@ -70,12 +71,12 @@ impl Enforcer for Connected<'_> {
 
     fn changes(&self) {}
 
-    fn open(&self, (): (), permitted: Permitted) -> OpenGuard {
-        self.0.open(permitted)
+    fn open(&self, (): (), permitted: Permitted) -> InflightGuard {
+        self.0.register_request(permitted)
     }
 }
 
-impl OpenRequest for OpenGuard {
+impl OpenRequest for InflightGuard {
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
         Self::poll_lost(self, cx)
     }
@@ -89,8 +90,8 @@ impl OpenRequest for OpenGuard {
     }
 }
 
-/// The error that an answer stands for; none if it was decided on.
-fn failure(answer: &Answer) -> Option<ErrorKind> {
+/// The error kind of an answer; none if the answer is a decision.
+fn error_kind(answer: &Answer) -> Option<ErrorKind> {
     match answer {
         Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
         Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),

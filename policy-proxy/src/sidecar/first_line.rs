@@ -1,22 +1,24 @@
-//! A connection's first line, read as it arrives: HTTP/1, HTTP/2, a PROXY header or something else.
+//! Classifies a connection's first line as it arrives: HTTP/1, HTTP/2, a PROXY header or something
+//! else.
 //!
-//! Errs towards HTTP: bytes that some HTTP server would take for a request must not escape HTTP
-//! policy as opaque bytes. What six servers make of hostile first lines is recorded in
-//! `tests/servers`. After leading blanks of any kind, a line is HTTP if
+//! Errs towards HTTP: bytes that some HTTP server would read as a request must not evade HTTP
+//! policy as opaque bytes. `tests/servers` records how six servers read hostile first lines. After
+//! leading blanks of any kind, a line is HTTP if
 //!
 //! - a word in it begins with `HTTP/`, whatever precedes that word. `RTSP/` and `ICE/` count too,
-//!   because Node takes their requests for HTTP. Of a line whose first word is no token the first four
-//!   words are looked at, because no server reads further, and binary protocols carry logs;
+//!   because Node reads their requests as HTTP. In a line whose first word is not a token, the first
+//!   four words are inspected, because no server reads further, and binary protocols carry logs;
 //! - or it has a known method and a target that begins with `/`, `*` or a scheme, or another method in
-//!   capitals and a target that begins with `/`: HTTP/0.9 has no version, and servers that never look
-//!   at the version take any method;
-//! - or it is `GET` and one word, which Python's server takes for HTTP/0.9.
+//!   capitals and a target that begins with `/`: HTTP/0.9 has no version, and servers that never check
+//!   the version accept any method;
+//! - or it is `GET` and one word, which Python's server reads as HTTP/0.9.
 //!
-//! Some servers end a line at CRLF alone, so that a bare LF is a blank. Behind one, a version counts
-//! if it is the last word before CRLF, lest protocols whose lines end in LF be cut for what they carry.
+//! Some servers end a line at CRLF alone, so that a bare LF is a blank. Behind one, a version
+//! counts only if it is the last word before CRLF. Otherwise protocols whose lines end in LF would
+//! be cut off for their content.
 //!
-//! A PROXY header (versions 1 and 2) names a client that nobody vouches for, and hides the request
-//! behind it, so that it is told apart from other bytes.
+//! A PROXY header (versions 1 and 2) states a client address that is not authenticated, and hides
+//! the request behind it. It is therefore distinguished from other bytes.
 
 mod words;
 
@@ -24,10 +26,10 @@ use words::{
     LONGEST_METHOD, LONGEST_VERSION, METHODS, VERSIONS, is_blank, is_ordinary_blank, is_token,
 };
 
-/// The protocol of a connection.
+/// Protocol of a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoken {
-    /// HTTP/1, or what some server takes for it.
+pub enum WireProtocol {
+    /// HTTP/1, or bytes that some server reads as such.
     Http1,
     /// HTTP/2 with prior knowledge.
     Http2,
@@ -37,31 +39,31 @@ pub enum Spoken {
     Other,
 }
 
-/// The state of a first line after some of its bytes.
+/// Classification of a first line after some of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// No further byte changes it.
-    Spoken(Spoken),
-    /// So far the bytes may begin a request: wait for more.
-    Unsure,
+pub enum Verdict {
+    /// The protocol; no further byte changes it.
+    Known(WireProtocol),
+    /// The bytes may begin a request: wait for more.
+    Incomplete,
     /// The bytes do not look like a request, but the end of the line could still make them one to a
-    /// lenient server: pass them on, and end the connection if it does.
+    /// lenient server: forward them, and end the connection if it does.
     Doubtful,
 }
 
-/// A first line that is read in pieces. Pieces of any size give the same answer.
+/// Incremental classifier of a first line. Pieces of any size give the same verdict.
 #[derive(Clone, Debug, Default)]
 pub struct FirstLine {
-    /// The answer, once no byte can change it.
-    spoken: Option<Spoken>,
+    /// The protocol, once no byte can change it.
+    protocol: Option<WireProtocol>,
     read: u32,
-    /// Whether all bytes so far are those of the HTTP/2 preface, and of a binary PROXY header.
+    /// Match of all bytes so far with the HTTP/2 preface, and with a binary PROXY header.
     preface: Prefix,
     signature: Prefix,
     line: Line,
 }
 
-/// Whether everything that was read is the beginning of a fixed text.
+/// Match of the bytes so far with a fixed text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Prefix {
     #[default]
@@ -71,7 +73,7 @@ enum Prefix {
 }
 
 impl Prefix {
-    /// The state after `byte` at `position` of the connection.
+    /// The match after `byte` at `position` of the connection.
     fn step(self, text: &[u8], position: u32, byte: u8) -> Self {
         let position = usize::try_from(position).unwrap_or(usize::MAX);
         match self {
@@ -85,19 +87,19 @@ impl Prefix {
 }
 
 impl FirstLine {
-    /// Reads the bytes that follow those before. Never [`Told::Unsure`] beyond 8 KiB, nor
-    /// [`Told::Doubtful`] beyond 128 KiB.
-    pub fn feed(&mut self, bytes: &[u8]) -> Told {
+    /// Reads the next bytes. Never [`Verdict::Incomplete`] beyond 8 KiB, nor [`Verdict::Doubtful`]
+    /// beyond 128 KiB.
+    pub fn feed(&mut self, bytes: &[u8]) -> Verdict {
         for byte in bytes {
-            if self.spoken.is_some() {
+            if self.protocol.is_some() {
                 break;
             }
             self.step(*byte);
         }
-        match self.spoken {
-            Some(spoken) => Told::Spoken(spoken),
-            None if self.line.plausible || self.is_prefix() => Told::Unsure,
-            None => Told::Doubtful,
+        match self.protocol {
+            Some(protocol) => Verdict::Known(protocol),
+            None if self.line.plausible || self.is_prefix() => Verdict::Incomplete,
+            None => Verdict::Doubtful,
         }
     }
 
@@ -110,50 +112,51 @@ impl FirstLine {
         self.signature = self.signature.step(SIGNATURE, self.read, byte);
         self.read = self.read.saturating_add(1);
         self.line.step(byte);
-        self.spoken = match (self.preface, self.signature) {
-            (Prefix::Whole, _) => Some(Spoken::Http2),
-            (_, Prefix::Whole) => Some(Spoken::Proxy),
-            // The line's own answer waits until it is no preface.
+        self.protocol = match (self.preface, self.signature) {
+            (Prefix::Whole, _) => Some(WireProtocol::Http2),
+            (_, Prefix::Whole) => Some(WireProtocol::Proxy),
+            // The line's verdict waits until the bytes are not the preface.
             (Prefix::Possible, _) | (_, Prefix::Possible) => None,
-            (Prefix::No, Prefix::No) => self.line.spoken.or_else(|| self.at_bound()),
+            (Prefix::No, Prefix::No) => self.line.protocol.or_else(|| self.at_bound()),
         };
     }
 
-    /// A request line that is too long to be told is HTTP/1, whose reader bounds its length.
-    fn at_bound(&self) -> Option<Spoken> {
+    /// A request line that is too long to classify is HTTP/1, whose parser bounds its length.
+    fn at_bound(&self) -> Option<WireProtocol> {
         match self.line.plausible {
-            true if self.read > MAX_LINE => Some(Spoken::Http1),
-            false if self.read > MAX_DOUBTFUL => Some(Spoken::Other),
+            true if self.read > MAX_LINE => Some(WireProtocol::Http1),
+            false if self.read > MAX_DOUBTFUL => Some(WireProtocol::Other),
             true | false => None,
         }
     }
 }
 
-/// The words of a line.
+/// State of the line's words.
 #[derive(Clone, Debug)]
 struct Line {
-    spoken: Option<Spoken>,
+    protocol: Option<WireProtocol>,
     part: Part,
     method: Text<LONGEST_METHOD>,
-    /// Whether the method is one that HTTP servers know.
+    /// True if HTTP servers know the method.
     known: bool,
-    /// Whether it is a token (RFC 9110 section 5.6.2), and whether it is one in capitals.
+    /// True if the method is a token (RFC 9110 section 5.6.2), and if it is one in capitals.
     token: bool,
     capitals: bool,
-    /// Whether the target begins with `/`.
+    /// True if the target begins with `/`.
     path: bool,
-    /// How much of `://` follows a scheme that the target begins with; absent: another text.
+    /// Bytes of `://` that follow a scheme at the beginning of the target; absent: the target has
+    /// no scheme.
     scheme: Option<u8>,
     /// The beginning of the current word.
     word: Text<LONGEST_VERSION>,
-    /// The number of words so far, which stays at the highest.
+    /// Number of words so far (saturating).
     words: u8,
-    /// Whether the last word begins with a version that counts only before CRLF.
+    /// True if the last word begins with a version that counts only before CRLF.
     version: bool,
-    /// Whether the last byte was a CR, and whether there was an LF without one.
+    /// True if the last byte was a CR, and if there was an LF without one.
     after_cr: bool,
     bare_lf: bool,
-    /// Whether a client that speaks HTTP could have sent the bytes so far.
+    /// True if a client that speaks HTTP could have sent the bytes so far.
     plausible: bool,
 }
 
@@ -173,7 +176,7 @@ enum Part {
 impl Default for Line {
     fn default() -> Self {
         Self {
-            spoken: None,
+            protocol: None,
             part: Part::Lead,
             method: Text::default(),
             known: false,
@@ -193,33 +196,33 @@ impl Default for Line {
 
 impl Line {
     fn step(&mut self, byte: u8) {
-        if self.spoken.is_some() {
+        if self.protocol.is_some() {
             return;
         }
         let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
         if byte == b'\n' && self.part != Part::Lead {
             self.end_line(after_cr);
         }
-        if self.spoken.is_none() {
+        if self.protocol.is_none() {
             self.follow_word(byte);
         }
-        if self.spoken.is_none() {
+        if self.protocol.is_none() {
             self.follow_part(byte);
         }
     }
 
-    /// Takes in an LF, which ends the line if it is that of a CRLF.
+    /// Handles an LF, which ends the line if a CR precedes it.
     fn end_line(&mut self, after_cr: bool) {
         let is_get = self.method.bytes.starts_with(b"GET") && self.method.length == 3;
         if (is_get && self.words == 2) || (after_cr && self.version) {
-            self.spoken = Some(Spoken::Http1);
+            self.protocol = Some(WireProtocol::Http1);
         } else if after_cr {
-            self.spoken = Some(Spoken::Other);
+            self.protocol = Some(WireProtocol::Other);
         }
         self.bare_lf = true;
     }
 
-    /// Counts words, and looks for the version that one begins with.
+    /// Counts words, and looks for a version at the beginning of each.
     fn follow_word(&mut self, byte: u8) {
         if is_blank(byte) {
             self.word = Text::default();
@@ -230,11 +233,11 @@ impl Line {
             self.version = false;
         }
         self.word.push(byte);
-        if self.words > MOST_WORDS && !self.token {
-            self.spoken = Some(Spoken::Other);
+        if self.words > MAX_WORDS && !self.token {
+            self.protocol = Some(WireProtocol::Other);
         } else if VERSIONS.iter().any(|version| self.word.is(version)) {
             self.version = true;
-            self.spoken = (!self.bare_lf).then_some(Spoken::Http1);
+            self.protocol = (!self.bare_lf).then_some(WireProtocol::Http1);
         }
     }
 
@@ -249,7 +252,7 @@ impl Line {
             Part::Target if blank => {
                 self.part = Part::Rest;
                 if self.path && self.capitals && self.plausible {
-                    self.spoken = Some(Spoken::Http1);
+                    self.protocol = Some(WireProtocol::Http1);
                 }
                 self.plausible &= is_ordinary_blank(byte);
             }
@@ -274,7 +277,7 @@ impl Line {
         self.part = Part::Gap;
         // Parsers of PROXY headers compare the first letters alone.
         if self.method.bytes.get(..PROXY.len()).is_some_and(|own| own.eq_ignore_ascii_case(PROXY)) {
-            self.spoken = Some(Spoken::Proxy);
+            self.protocol = Some(WireProtocol::Proxy);
         }
         self.known = METHODS.iter().any(|known| self.method.is(known));
         self.plausible &= self.known || is_ordinary_blank(blank);
@@ -284,13 +287,13 @@ impl Line {
         self.part = Part::Target;
         self.path = byte == b'/';
         if self.known && matches!(byte, b'/' | b'*') {
-            self.spoken = Some(Spoken::Http1);
+            self.protocol = Some(WireProtocol::Http1);
         }
         self.scheme = byte.is_ascii_alphabetic().then_some(0);
         self.plausible &= byte.is_ascii_graphic();
     }
 
-    /// Letters, digits, `+`, `-` and `.`, then `://`, are a scheme.
+    /// Matches a scheme: letters, digits, `+`, `-` and `.`, then `://`.
     fn push_target(&mut self, byte: u8) {
         self.scheme = match (self.scheme, byte) {
             (Some(0), b':') => Some(1),
@@ -299,7 +302,7 @@ impl Line {
             (Some(1), b'/') => Some(2),
             (Some(2), b'/') => {
                 if self.known {
-                    self.spoken = Some(Spoken::Http1);
+                    self.protocol = Some(WireProtocol::Http1);
                 }
                 None
             }
@@ -309,21 +312,21 @@ impl Line {
     }
 }
 
-/// The beginning of a word, as far as it can be one of a few.
+/// The first bytes of a word, as many as the longest known word has.
 #[derive(Clone, Copy, Debug)]
-struct Text<const LONGEST: usize> {
-    bytes: [u8; LONGEST],
-    /// Stays at the highest number.
+struct Text<const LEN: usize> {
+    bytes: [u8; LEN],
+    /// Bytes of the word (saturating).
     length: u8,
 }
 
-impl<const LONGEST: usize> Default for Text<LONGEST> {
+impl<const LEN: usize> Default for Text<LEN> {
     fn default() -> Self {
-        Self { bytes: [0; LONGEST], length: 0 }
+        Self { bytes: [0; LEN], length: 0 }
     }
 }
 
-impl<const LONGEST: usize> Text<LONGEST> {
+impl<const LEN: usize> Text<LEN> {
     fn push(&mut self, byte: u8) {
         if let Some(place) = self.bytes.get_mut(usize::from(self.length)) {
             *place = byte;
@@ -335,7 +338,7 @@ impl<const LONGEST: usize> Text<LONGEST> {
         usize::from(self.length) == name.len() && self.begins(name)
     }
 
-    /// Whether `name` begins with it.
+    /// True if `name` begins with it.
     fn begins(&self, name: &str) -> bool {
         let length = usize::from(self.length);
         let (own, name) = (self.bytes.get(..length), name.as_bytes().get(..length));
@@ -349,12 +352,12 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The PROXY protocol, section 2.1.
 const PROXY: &[u8] = b"PROXY";
-/// The words that are looked at in a line whose first word is no token.
-const MOST_WORDS: u8 = 4;
-/// A line longer than this that may still become a request is read as HTTP/1.
+/// Words that are inspected in a line whose first word is not a token.
+const MAX_WORDS: u8 = 4;
+/// Bytes beyond which a line that may still become a request counts as HTTP/1.
 const MAX_LINE: u32 = 8 * 1024;
-/// The length of a line that no request has begun with so far, and that no server reads further:
-/// twice the 64 KiB of Python's.
+/// Bytes beyond which a doubtful line counts as opaque: no request has begun with as many, and no
+/// server reads further (twice the 64 KiB of Python's).
 const MAX_DOUBTFUL: u32 = 128 * 1024;
 
 #[cfg(test)]

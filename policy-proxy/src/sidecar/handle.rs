@@ -1,9 +1,9 @@
-//! Starts the workers, tells them to drain or stop, and waits for them.
+//! Starts the workers, drains and stops them, and waits for them.
 
-use super::listen::{self, Bound, StartError};
-use super::seats::{InFlight, Seats};
+use super::listen::{self, BoundListener, StartError};
+use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
-use super::worker::{Phase, Shared};
+use super::worker::{Phase, SidecarState};
 use policy_enforce::record::{Recorder, Sampler};
 use policy_enforce::store::PolicyStore;
 use policy_tls::identity::IdentityHandle;
@@ -24,8 +24,8 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Listens and serves until told to drain or stop. Returns once every address is bound.
-    /// `recorder` takes one record per decision; without it none is made.
+    /// Binds the listeners and starts the workers. Returns once every address is bound. `recorder`
+    /// receives one record per decision; without it none is made.
     ///
     /// # Errors
     /// The address that cannot be listened on, or the worker that cannot be started.
@@ -36,36 +36,38 @@ impl Sidecar {
         recorder: Option<Arc<dyn Recorder>>,
     ) -> Result<Self, StartError> {
         let mut workers = listen::bind(&config.listeners, config.workers, &config.sockets)?;
-        let addresses =
-            workers.first().map(|own| own.iter().map(|bound: &Bound| bound.address).collect());
+        let addresses = workers
+            .first()
+            .map(|own| own.iter().map(|bound: &BoundListener| bound.address).collect());
         let addresses: Vec<SocketAddr> = addresses.unwrap_or_default();
-        let (phase, told) = watch::channel(Phase::Running);
+        let (phase, phase_changes) = watch::channel(Phase::Running);
         let (alive, ended) = mpsc::channel(1);
         let listening = workers.first().into_iter().flatten();
         let listening =
             listening.map(|own| Listener { address: own.address, target: own.target }).collect();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SidecarState {
             config,
             store,
             identity,
             recorder,
             listening,
-            seats: Seats::default(),
-            in_flight: InFlight::default(),
+            connection_permits: ConnectionPermits::default(),
+            request_permits: RequestPermits::default(),
             sampler: Sampler::new(LOG_INTERVAL, Instant::now()),
         });
         for (number, listeners) in workers.drain(..).enumerate() {
-            let (shared, told, alive) = (shared.clone(), told.clone(), alive.clone());
+            let (shared, phase_changes, alive) =
+                (shared.clone(), phase_changes.clone(), alive.clone());
             let (made, is_made) = std::sync::mpsc::sync_channel(1);
             std::thread::Builder::new()
                 .name(format!("proxy-{number}"))
                 .spawn(move || {
-                    // On this thread, which it cannot leave.
+                    // Built on the worker's thread, because it cannot move.
                     let mut runtime = Builder::new_current_thread();
                     match runtime.enable_all().build_local(LocalOptions::default()) {
                         Ok(runtime) => {
                             let _ = made.send(Ok(()));
-                            super::serve::run(runtime, shared, listeners, told);
+                            super::serve::run(runtime, shared, listeners, phase_changes);
                         }
                         Err(error) => {
                             let _ = made.send(Err(error));
@@ -103,8 +105,7 @@ impl Sidecar {
         self.phase.send_replace(Phase::Stopped);
     }
 
-    /// Waits until every worker has ended. To be preceded by [`Sidecar::drain`] or
-    /// [`Sidecar::stop`].
+    /// Waits until every worker has ended. Call [`Sidecar::drain`] or [`Sidecar::stop`] first.
     pub async fn ended(&mut self) {
         while self.ended.recv().await.is_some() {}
     }
@@ -116,5 +117,5 @@ impl Drop for Sidecar {
     }
 }
 
-/// Errors of one kind are logged once in this time.
+/// Interval in which errors of one kind are logged once.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,16 +1,18 @@
-//! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
+//! Serves HTTP: each request is decided on, forwarded as it was decided on, and re-evaluated while
+//! it is in flight.
 
-use super::answered::Answered;
-use super::arrival::Arrival;
+use super::accepted::AcceptedConnection;
 use super::body::ResponseBody;
-use super::client;
 use super::client_body::ClientBody;
-use super::enforcer::Connected;
+use super::client_conn::ClientConnError;
+use super::enforcer::ConnectionEnforcer;
+use super::http1;
+use super::inflight::{HttpConnection, InflightGuard, RequestBody};
 use super::io::ClientIo;
-use super::open::{HttpConnection, OpenGuard, RequestBody, UpstreamBody};
-use super::tunnel::Switch;
-use super::wire::Broken;
-use super::worker::Member;
+use super::response::ClientResponse;
+use super::tunnel::Upgrade;
+use super::upstream::UpstreamBody;
+use super::worker::TrackedConnection;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
@@ -28,54 +30,56 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Serves one connection until it ends.
-pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, many: bool) {
-    let connection = HttpConnection::register(arrival, peer, many);
+pub(super) async fn serve(accepted: AcceptedConnection, peer: Peer, io: ClientIo, is_http2: bool) {
+    let connection = HttpConnection::register(accepted, peer, is_http2);
     if connection.worker.is_draining() {
         connection.drain();
     }
     let io = connection.metered(io);
-    if many {
+    if is_http2 {
         // Boxed: the larger of the two, and the rarer.
         let answer = |head, body| answer(Rc::clone(&connection), head, ClientBody::Http2(body));
         Box::pin(http2::serve(&*connection, io, answer)).await;
-    } else if let Err(broken) = client::serve(&connection, io, answer).await {
-        connection.broken(&broken);
+    } else if let Err(error) = http1::serve(&connection, io, answer).await {
+        connection.count_error(&error);
     }
 }
 
-/// Decides on a request, and answers it or has it answered.
-/// The head is boxed, since it is handed on a good many times.
+/// Decides on a request, and answers it or forwards it to the application. The head is boxed,
+/// because it moves through many calls.
 pub(super) async fn answer(
     connection: Rc<HttpConnection>,
     mut head: Box<Parts>,
     body: ClientBody,
-) -> Answered {
+) -> ClientResponse {
     connection.begin();
     let admitted = {
-        let mut gate = connection.gate.borrow_mut();
-        pipeline::admit(&Connected(&connection), Some(&mut gate), &mut head)
+        let mut authorizer = connection.authorizer.borrow_mut();
+        pipeline::admit(&ConnectionEnforcer(&connection), Some(&mut authorizer), &mut head)
     };
     let mut admitted = match admitted {
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
     let body = RequestBody::new(body, &admitted.held.open);
-    // Asked for by records alone.
+    // Read by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
     let carried = admitted.asked.carried;
     let forwarded = forward(&connection, (head, body), &mut admitted.held, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
         Ok(response) => response,
-        Err(answer) => return admitted.refuse(&Connected(&connection), answer, waited).into(),
+        Err(answer) => {
+            return admitted.refuse(&ConnectionEnforcer(&connection), answer, waited).into();
+        }
     };
-    // In place: a response that is handed on by value is copied at every step.
-    if let Some(refused) = admitted.pass(&Connected(&connection), &mut response, waited) {
+    // In place: a response that moves by value is copied at every step.
+    if let Some(refused) = admitted.pass(&ConnectionEnforcer(&connection), &mut response, waited) {
         return refused.into();
     }
     let asker = admitted.asker();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return switch(response, admitted.held.open, asker);
+        return upgrade(response, admitted.held.open, asker);
     }
     if let Some(version) = carried {
         headers::wrap_carried(response.headers_mut(), version);
@@ -84,36 +88,36 @@ pub(super) async fn answer(
     response.map(|body| ResponseBody::upstream(body, admitted.held, asker)).into()
 }
 
-/// Sends the request on and waits for the response's head, or for a reason to give up. `carried`: the
-/// version of HTTP/1 that a meshed peer carries in HTTP/2.
+/// Forwards the request and waits for the response head, or for a reason to give up. `carried`: the
+/// HTTP/1 version of a request that a meshed peer sends in HTTP/2.
 async fn forward(
     connection: &Rc<HttpConnection>,
     (mut head, body): (Box<Parts>, RequestBody),
-    held: &mut Held<OpenGuard>,
+    held: &mut Held<InflightGuard>,
     carried: Option<Version>,
-) -> Result<Response<UpstreamBody>, Answer> {
+) -> Result<Response<UpstreamBody<RequestBody>>, Answer> {
     let shared = &connection.worker.shared;
-    let waiting = shared.in_flight.enter(shared.config.limits.in_flight);
-    let _waiting = waiting.ok_or(Answer::Overloaded)?;
+    let permit = shared.request_permits.acquire(shared.config.limits.in_flight);
+    let _permit = permit.ok_or(Answer::Overloaded)?;
     let upstream = &connection.upstream;
     if let Some(version) = carried {
         headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
-        until(Box::pin(upstream.one_of_many(head, body)), held).await
+        wait_for_response(Box::pin(upstream.http1_multiplexed(head, body)), held).await
     } else if head.version >= Version::HTTP_2 {
-        // Boxed: larger than what HTTP/1 needs.
+        // Boxed: larger than the future for HTTP/1.
         let request = Request::from_parts(*head, body);
-        until(Box::pin(upstream.http2(request)), held).await
+        wait_for_response(Box::pin(upstream.http2(request)), held).await
     } else {
-        until(pin!(upstream.http1(head, body, None)), held).await
+        wait_for_response(pin!(upstream.http1(head, body, None)), held).await
     }
 }
 
-async fn until<F, E>(
+async fn wait_for_response<F, E>(
     mut sending: Pin<F>,
-    held: &mut Held<OpenGuard>,
-) -> Result<Response<UpstreamBody>, Answer>
+    held: &mut Held<InflightGuard>,
+) -> Result<Response<UpstreamBody<RequestBody>>, Answer>
 where
-    F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody>, E>>>,
+    F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody<RequestBody>>, E>>>,
     E: Into<Answer>,
 {
     poll_fn(|cx| {
@@ -123,27 +127,33 @@ where
     .await
 }
 
-/// Passes a 101 on. What follows is carried under the request's permission.
-fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: Asker) -> Answered {
+/// Forwards a 101. The tunnel behind it lasts as long as the request is permitted.
+fn upgrade(
+    response: Response<UpstreamBody<RequestBody>>,
+    guard: InflightGuard,
+    asker: Asker,
+) -> ClientResponse {
     guard.ended(false);
     let (head, body) = response.into_parts();
     let server = match body {
-        UpstreamBody::Http1(body) => body.switched(),
+        UpstreamBody::Http1(body) => body.into_upgraded(),
         UpstreamBody::Http2(_) => None,
     };
     let response = Response::from_parts(head, ResponseBody::text(Bytes::new(), asker));
-    Answered { response, switch: server.map(|server| Box::new(Switch { server, guard })) }
+    ClientResponse { response, upgrade: server.map(|server| Box::new(Upgrade { server, guard })) }
 }
 
 impl HttpConnection {
     /// Counts a failed HTTP/1 connection.
-    fn broken(&self, broken: &Broken) {
-        let kind = match broken {
-            Broken::Head(Bad::TooLarge | Bad::TargetTooLong) => ErrorKind::RequestHeadTooLarge,
-            Broken::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
-            Broken::Io(_) => ErrorKind::Io,
-            // What broke off was recorded where it happened.
-            Broken::Cut | Broken::Stopped => return,
+    fn count_error(&self, error: &ClientConnError) {
+        let kind = match error {
+            ClientConnError::Head(Bad::TooLarge | Bad::TargetTooLong) => {
+                ErrorKind::RequestHeadTooLarge
+            }
+            ClientConnError::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
+            ClientConnError::Io(_) => ErrorKind::Io,
+            // Recorded where it happened.
+            ClientConnError::ResponseAborted | ClientConnError::Closed => return,
         };
         self.http_error(kind);
     }
@@ -154,7 +164,7 @@ mod tests {
     use super::*;
     use crate::sidecar::{accept, opaque};
 
-    fn size<F, L>(_: fn(Arrival, Peer, ClientIo, L) -> F) -> usize {
+    fn size<F, L>(_: fn(AcceptedConnection, Peer, ClientIo, L) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -162,17 +172,17 @@ mod tests {
         size_of::<F>()
     }
 
-    /// What a connection's task costs beside its buffers. A future grows by a kilobyte through one
+    /// Memory of a connection's task without its buffers. A future grows by a kilobyte through one
     /// careless `await`; a thousand idle connections then cost a megabyte more.
     #[test]
     fn tasks_of_connections_stay_small() {
-        let sizes = [size(serve), size(opaque::carry), accept::size_of_arrive()];
+        let sizes = [size(serve), size(opaque::forward), accept::size_of_accept()];
         let bounds = [976, 1152, 1616];
         assert!(sizes.iter().zip(bounds).all(|(size, bound)| *size <= bound), "{sizes:?}");
         // Moved into its place once, and polled there.
         assert!(size_of_answer(answer) <= 1024, "{}", size_of_answer(answer));
-        // Handed from its future to the client's task.
-        assert!(size_of::<Answered>() <= 240, "{}", size_of::<Answered>());
+        // Moved from its future to the client's task.
+        assert!(size_of::<ClientResponse>() <= 240, "{}", size_of::<ClientResponse>());
         assert!(size_of::<HttpConnection>() <= 1024, "{}", size_of::<HttpConnection>());
         assert!(size_of::<ResponseBody>() <= 128, "{}", size_of::<ResponseBody>());
     }

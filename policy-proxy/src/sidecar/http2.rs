@@ -1,8 +1,8 @@
-//! What the driver of HTTP/2 asks of a client's connection.
+//! Implements the HTTP/2 driver's [`ClientConnection`] for a client's connection.
 
 use super::body::ResponseBody;
+use super::inflight::{HttpConnection, RequestBody};
 use super::io::Metered;
-use super::open::{HttpConnection, RequestBody};
 use policy_enforce::error::ErrorKind;
 use policy_http::ending::Ending;
 use policy_http::http2::{ClientConnection, Limits, Streams};
@@ -40,7 +40,7 @@ impl ClientConnection for HttpConnection {
     }
 
     fn is_idle(&self) -> bool {
-        !self.has_open()
+        !self.has_inflight()
     }
 
     fn second(&self) -> u32 {

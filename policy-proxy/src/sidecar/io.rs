@@ -12,38 +12,38 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// A stream in front of which bytes that were already read are put back.
+/// A stream with a prefix of bytes that were read ahead.
 #[derive(Debug)]
 pub(crate) struct Prefixed<S> {
     prefix: Bytes,
     inner: S,
 }
 
-/// The client's side of a connection. One type for plaintext and TLS, so that what carries HTTP is
-/// compiled once; not boxed for plaintext.
+/// The client's side of a connection. One type for plaintext and TLS, so that HTTP is compiled
+/// once; not boxed for plaintext.
 #[derive(Debug)]
 pub(crate) enum ClientIo {
-    /// Bytes as they arrive.
+    /// Plaintext.
     Plain(Prefixed<TcpStream>),
-    /// Inside TLS that is terminated here.
+    /// TLS that the proxy terminates.
     Tls(Box<Prefixed<TlsStream<Prefixed<TcpStream>>>>),
 }
 
-/// A stream whose bytes are counted as they pass.
+/// A stream whose bytes are counted.
 #[derive(Debug)]
 pub(crate) struct Metered<S> {
     inner: S,
     meter: Meter,
-    /// How long what is to be written has not been taken.
+    /// Timer of a write that makes no progress.
     stall: Stall,
-    /// In seconds; absent: for ever.
+    /// Timeout of such a write, in seconds; absent: none.
     bound: Option<NonZeroU32>,
 }
 
 impl<S> Prefixed<Metered<S>> {
-    /// The same stream, whose other side may take as long as it likes.
-    pub(crate) fn for_ever(self) -> Self {
-        Self { inner: self.inner.within(None), ..self }
+    /// The same stream without a write timeout.
+    pub(crate) fn without_timeout(self) -> Self {
+        Self { inner: self.inner.with_write_timeout(None), ..self }
     }
 }
 
@@ -52,7 +52,7 @@ impl<S> Prefixed<S> {
         Self { prefix, inner }
     }
 
-    /// Puts `bytes` in front of what was put back before and has not been read again.
+    /// Prepends `bytes` to the unread prefix.
     fn unread(&mut self, bytes: Bytes) {
         self.prefix = if self.prefix.is_empty() {
             bytes
@@ -63,17 +63,17 @@ impl<S> Prefixed<S> {
 }
 
 impl ClientIo {
-    /// The same stream with more bytes put back in front.
+    /// A plaintext stream with a prefix.
     pub(crate) fn plain(prefix: Bytes, stream: TcpStream) -> Self {
         Self::Plain(Prefixed::new(prefix, stream))
     }
 
-    /// Whether it is not inside TLS.
+    /// True for plaintext.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 
-    /// Puts `bytes`, which were read from this stream, back.
+    /// Puts `bytes` that were read from this stream back.
     pub(crate) fn unread(&mut self, bytes: Bytes) {
         match self {
             Self::Plain(stream) => stream.unread(bytes),
@@ -88,19 +88,21 @@ impl ClientIo {
         }
     }
 
-    /// Whether the client sends nothing behind what has come, or is gone. Says so before that is read.
+    /// True if the client has closed its side or is gone, also before the bytes that precede the
+    /// end are read.
     pub(crate) fn is_read_closed(&self) -> bool {
         let ready = pin!(self.socket().ready(Interest::READABLE));
         let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
-    /// Whether the connection broke, also where that lies behind what has come. Says so once.
+    /// True if the connection was reset or failed, also before the bytes that precede it are read.
+    /// Returns true only once.
     pub(crate) fn is_reset(&self) -> bool {
         !matches!(self.socket().take_error(), Ok(None))
     }
 
-    /// Bytes that have come and are not read; none for TLS, of whose bytes some are no data.
+    /// Received bytes that are not read yet; none for TLS, whose records carry more than data.
     pub(crate) fn unread_bytes(&self) -> Option<u64> {
         let Self::Plain(stream) = self else { return None };
         let put_back = u64::try_from(stream.prefix.len()).ok()?;
@@ -113,19 +115,19 @@ impl<S> Metered<S> {
         Self { inner, meter, stall: Stall::default(), bound: None }
     }
 
-    /// Gives up on what is to be written when nothing of it was taken for so long: in whole seconds, at
-    /// least one; never where the bound is 0.
-    pub(crate) fn within(self, bound: Option<Duration>) -> Self {
+    /// Sets the timeout of a write that makes no progress: in whole seconds, at least one; none if
+    /// the bound is 0.
+    pub(crate) fn with_write_timeout(self, bound: Option<Duration>) -> Self {
         let bound = bound.filter(|bound| !bound.is_zero());
         let seconds = bound.map(|bound| u32::try_from(bound.as_secs().max(1)).unwrap_or(u32::MAX));
         Self { bound: seconds.and_then(NonZeroU32::new), ..self }
     }
 
-    pub(crate) fn get(&self) -> &S {
+    pub(crate) fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// Counts what came of a write, and gives up on one that has waited for too long.
+    /// Counts a write's bytes, and fails a write that made no progress within the timeout.
     fn wrote(
         &mut self,
         cx: &mut Context<'_>,
@@ -163,7 +165,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
         let head = self.prefix.split_to(taken);
         buf.put_slice(&head);
         if !self.prefix.has_remaining() {
-            // Gives the memory back.
+            // Frees the prefix.
             self.prefix = Bytes::new();
         }
         Poll::Ready(Ok(()))
@@ -297,7 +299,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // One piece, as most are, costs the system less as what it is.
+        // Most writes are one slice, for which a plain write costs the system less.
         let mut pieces = bufs.iter().filter(|piece| !piece.is_empty());
         let written = match (pieces.next(), pieces.next()) {
             (Some(only), None) => Pin::new(&mut self.inner).poll_write(cx, only),
@@ -316,7 +318,8 @@ mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
 
-    /// A header in two reads may leave more behind it than who looks for HTTP reads at once.
+    /// After a PROXY header in two reads, more bytes may follow than the detection of HTTP reads at
+    /// once.
     #[tokio::test]
     async fn what_is_put_back_comes_before_what_was_put_back_earlier_and_nothing_is_lost() {
         let mut stream = Prefixed::new(Bytes::from_static(b"0123456789"), &b"abc"[..]);

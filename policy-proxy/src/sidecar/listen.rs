@@ -1,6 +1,6 @@
 //! Listening sockets: each address once per worker.
 
-use super::bounds::Sockets;
+use super::limits::SocketOptions;
 use super::settings::{Listener, Target};
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use std::io;
@@ -9,24 +9,24 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// A listening socket of one worker.
-pub(super) struct Bound {
+pub(super) struct BoundListener {
     pub(super) socket: std::net::TcpListener,
     pub(super) address: SocketAddr,
     pub(super) target: Target,
 }
 
-/// Why a sidecar does not start.
+/// Error of starting a sidecar.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error("cannot listen on `{address}`: {error}")]
     Listen {
         /// As configured.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// A thread or its runtime cannot be made.
+    /// A worker's thread or runtime cannot be created.
     #[error("cannot start a worker: {0}")]
     Worker(#[source] io::Error),
 }
@@ -35,21 +35,22 @@ pub enum StartError {
 pub(super) fn bind(
     listeners: &[Listener],
     workers: NonZeroUsize,
-    sockets: &Sockets,
-) -> Result<Vec<Vec<Bound>>, StartError> {
-    let mut all: Vec<Vec<Bound>> = (0..workers.get()).map(|_| Vec::new()).collect();
+    sockets: &SocketOptions,
+) -> Result<Vec<Vec<BoundListener>>, StartError> {
+    let mut all: Vec<Vec<BoundListener>> = (0..workers.get()).map(|_| Vec::new()).collect();
     for listener in listeners {
         let failed = |error| StartError::Listen { address: listener.address, error };
         let shared = workers.get() > 1;
         if shared && listener.address.port() != 0 {
-            // With SO_REUSEPORT alone, another process of the same user would go unnoticed.
+            // With SO_REUSEPORT alone, another process of the same user on the same port would go
+            // unnoticed.
             listen(listener.address, false, sockets).map_err(failed)?;
         }
         let mut address = listener.address;
         for own in &mut all {
             let socket = listen(address, shared, sockets).map_err(failed)?;
             address = socket.local_addr().map_err(failed)?;
-            own.push(Bound { socket, address, target: listener.target });
+            own.push(BoundListener { socket, address, target: listener.target });
         }
     }
     Ok(all)
@@ -58,7 +59,7 @@ pub(super) fn bind(
 fn listen(
     address: SocketAddr,
     shared: bool,
-    sockets: &Sockets,
+    sockets: &SocketOptions,
 ) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -67,8 +68,8 @@ fn listen(
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    // Connections inherit these. Small writes do not wait for acknowledgements, and a client that vanished
-    // without a word does not stay for ever.
+    // Accepted connections inherit these. Small writes do not wait for acknowledgements, and a
+    // client that vanished without closing is detected.
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&keepalive(sockets.accept_keepalive))?;
     if let Some(bound) = sockets.accept_user_timeout {
@@ -78,9 +79,9 @@ fn listen(
     Ok(socket.into())
 }
 
-/// Asks after `quiet` without a byte, and again and again.
+/// TCP keepalive after `quiet` without a byte, then at a fixed interval.
 pub(super) fn keepalive(quiet: Duration) -> TcpKeepalive {
-    TcpKeepalive::new().with_time(quiet).with_interval(ASKED_AGAIN)
+    TcpKeepalive::new().with_time(quiet).with_interval(KEEPALIVE_INTERVAL)
 }
 
-const ASKED_AGAIN: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);

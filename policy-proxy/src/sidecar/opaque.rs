@@ -1,13 +1,14 @@
-//! Carries bytes both ways, and ends the connection when policy takes its permission back.
+//! Forwards an opaque connection in both directions, and ends it when policy revokes its
+//! permission.
 //!
-//! The connection is registered with its worker before it is decided on, so that no change of policy
-//! falls between the decision and the watch.
+//! The connection is registered with its worker before it is decided on, so that no policy change
+//! falls between the decision and the review.
 
-use super::arrival::Arrival;
-use super::copy::{Copied, Copy, Look};
+use super::accepted::AcceptedConnection;
+use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::io::{ClientIo, Metered};
 use super::upstream;
-use super::worker::{Member, Worker, outcome};
+use super::worker::{TrackedConnection, Worker, into_result};
 use policy_core::{Decision, Denial, Denied, Permit, Protocol};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::Decided;
@@ -25,47 +26,54 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::SystemTime;
 
-/// An open connection that carries bytes.
-struct Carried {
+/// An open opaque connection.
+struct OpaqueConnection {
     worker: Rc<Worker>,
     handle: PortHandle,
     peer: Peer,
     caller: Caller,
     at: SystemTime,
-    /// Whether HTTP was not looked for, because of the protocol that the port had.
-    unseen: bool,
-    /// Raised to end the connection.
-    over: Signal<Over>,
-    /// When bytes were last carried, by the worker's clock.
+    /// True if HTTP was not detected, because of the protocol that the port had.
+    undetected: bool,
+    /// Signalled to end the connection.
+    close: Signal<CloseReason>,
+    /// Time of the last byte, by the worker's clock.
     active: Cell<u32>,
 }
 
-/// Why an open connection ends from this side.
+/// Reason for which the proxy closes an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
-    /// Its permission was lost.
+enum CloseReason {
+    /// Permission was lost.
     Revoked,
-    /// Nothing was carried for longer than the bound.
+    /// No byte within the idle timeout.
     Idle,
 }
 
-/// Decides on a connection and carries it. Where HTTP was looked for and not found, `look` goes on
-/// looking: a client that turns out to speak HTTP is refused, lest waiting be a way around HTTP policy.
-pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, look: Look) {
-    let Arrival { worker, seat, handle, client, upstream, at } = arrival;
+/// Decides on a connection and forwards it. Where HTTP was not detected in time, `watch` continues
+/// the detection: a client that turns out to speak HTTP is refused, so that delaying the request
+/// does not evade HTTP policy.
+pub(super) async fn forward(
+    accepted: AcceptedConnection,
+    peer: Peer,
+    io: ClientIo,
+    watch: HttpWatch,
+) {
+    let AcceptedConnection { worker, permit, handle, client, upstream, at } = accepted;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
-    let unseen = look == Look::Never;
-    let over = Signal::new();
-    let carried = Rc::new(Carried { worker, handle, peer, caller, at, unseen, over, active });
-    let weak = Rc::downgrade(&carried);
-    let member: Weak<dyn Member> = weak;
-    let _membership = carried.worker.join(member);
-    if !carried.decide() {
+    let undetected = watch == HttpWatch::Off;
+    let close = Signal::new();
+    let connection =
+        Rc::new(OpaqueConnection { worker, handle, peer, caller, at, undetected, close, active });
+    let weak = Rc::downgrade(&connection);
+    let tracked: Weak<dyn TrackedConnection> = weak;
+    let _registration = connection.worker.register(tracked);
+    if !connection.decide() {
         return;
     }
-    let io = carried.metered(Side::Source, io);
-    let config = &carried.worker.shared.config;
+    let io = connection.metered(Side::Source, io);
+    let config = &connection.worker.shared.config;
     let server = match upstream::connect(upstream, config.timeouts.connect, &config.sockets).await {
         Ok(server) => server,
         Err(fault) => {
@@ -77,27 +85,27 @@ pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, look: Look
                 | Fault::Timeout
                 | Fault::HeadTooLarge => ErrorKind::Connect,
             };
-            return carried.worker.tcp_error(kind, client);
+            return connection.worker.tcp_error(kind, client);
         }
     };
-    let server = carried.metered(Side::Destination, server);
-    let copied = carried.copy(Copy::new(io, server, look)).await;
+    let server = connection.metered(Side::Destination, server);
+    let copied = connection.copy(CopyBidirectional::new(io, server, watch)).await;
     match copied {
-        Ok(Copied::Done) | Err(_) => {}
-        Ok(Copied::SpokeHttp) => carried.refuse_late_http(),
+        Ok(CopyEnd::Done) | Err(_) => {}
+        Ok(CopyEnd::SpokeHttp) => connection.refuse_late_http(),
     }
-    drop(seat);
+    drop(permit);
 }
 
-impl Carried {
-    /// Decides, counts and records. False: refused.
+impl OpaqueConnection {
+    /// Decides, counts and records. False if the connection is denied.
     fn decide(&self) -> bool {
         let live = self.handle.live();
         let policy = live.in_force();
         let decision = match &policy {
             Ok(policy) => {
                 let connection = self.peer.connection(&policy.facts);
-                outcome(policy.evaluator.decide_connection(&connection))
+                into_result(policy.evaluator.decide_connection(&connection))
             }
             Err(reason) => {
                 self.worker.shared.store.telemetry().refused(*reason);
@@ -138,12 +146,12 @@ impl Carried {
         self.worker.record_connection(&decided);
     }
 
-    /// Copies until both sides have ended, or permission is lost. Revocation is looked at first.
-    async fn copy(&self, copy: Copy) -> std::io::Result<Copied> {
+    /// Copies until both sides have closed, or permission is lost, which is checked first.
+    async fn copy(&self, copy: CopyBidirectional) -> std::io::Result<CopyEnd> {
         let mut copy = pin!(copy);
         let mut before = (0, 0);
-        poll_fn(|cx| match self.over.poll(cx) {
-            Some(_) => Poll::Ready(Ok(Copied::Done)),
+        poll_fn(|cx| match self.close.poll(cx) {
+            Some(_) => Poll::Ready(Ok(CopyEnd::Done)),
             None => {
                 let copied = copy.as_mut().poll_copy(cx);
                 let passed = copy.passed();
@@ -174,7 +182,7 @@ impl Carried {
     }
 }
 
-impl Member for Carried {
+impl TrackedConnection for OpaqueConnection {
     fn review(&self) {
         let live = self.handle.live();
         let lost = match live.in_force() {
@@ -183,7 +191,7 @@ impl Member for Carried {
                 let protocol = policy.evaluator.policy().protocol;
                 match policy.evaluator.decide_connection(&connection) {
                     Decision::Permit(_)
-                        if self.unseen && matches!(protocol, Protocol::Detect { .. }) =>
+                        if self.undetected && matches!(protocol, Protocol::Detect { .. }) =>
                     {
                         Some(Denial { reason: Denied::ProtocolMismatch, route: None })
                     }
@@ -193,27 +201,27 @@ impl Member for Carried {
             }
             Err(reason) => Some(Denial { reason, route: None }),
         };
-        if lost.is_some() && self.over.get().is_none() {
+        if lost.is_some() && self.close.get().is_none() {
             let policy = live.in_force().ok();
             if let Some(policy) = policy {
                 policy.counters.tcp_terminated(self.worker.index, self.caller);
             }
             self.record(policy, Err(Denial { reason: Denied::Revoked, route: None }));
-            self.over.raise(Over::Revoked);
+            self.close.raise(CloseReason::Revoked);
         }
     }
 
     fn tick(&self) {
         let Some(bound) = self.worker.shared.config.timeouts.opaque_idle else { return };
         let quiet = self.worker.now().saturating_sub(self.active.get());
-        if u64::from(quiet) > bound.as_secs() && self.over.get().is_none() {
-            self.over.raise(Over::Idle);
+        if u64::from(quiet) > bound.as_secs() && self.close.get().is_none() {
+            self.close.raise(CloseReason::Idle);
         }
     }
 
-    fn prove(&self, judge: &mut Judge) {
+    fn reverify(&self, judge: &mut Judge) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
-        let (Some(stale), None) = (stale, self.over.get()) else { return };
+        let (Some(stale), None) = (stale, self.close.get()) else { return };
         let kind = match stale {
             Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
             Stale::Expired(since) => {
@@ -225,9 +233,9 @@ impl Member for Carried {
             }
         };
         self.worker.tcp_error(kind, self.peer.address());
-        self.over.raise(Over::Revoked);
+        self.close.raise(CloseReason::Revoked);
     }
 
-    /// Bytes run on until they end by themselves or the grace period is over.
+    /// Opaque connections last until they end by themselves or the grace period is over.
     fn drain(&self) {}
 }

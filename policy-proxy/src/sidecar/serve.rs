@@ -1,25 +1,30 @@
-//! A worker's thread, from its first connection to its last.
+//! The main loop of a worker's thread.
 
 use super::accept;
-use super::listen::Bound;
-use super::worker::{Phase, Shared, Worker};
+use super::listen::BoundListener;
+use super::worker::{Phase, SidecarState, Worker};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-/// Runs a worker until it is told to stop. Dropping the runtime's tasks closes whatever is still open.
+/// Runs a worker until its phase is [`Phase::Stopped`] or it has drained. Dropping the runtime's
+/// tasks closes all remaining connections.
 pub(super) fn run(
     runtime: LocalRuntime,
-    shared: Arc<Shared>,
-    listeners: Vec<Bound>,
-    told: watch::Receiver<Phase>,
+    shared: Arc<SidecarState>,
+    listeners: Vec<BoundListener>,
+    phase_changes: watch::Receiver<Phase>,
 ) {
-    runtime.block_on(serve(shared, listeners, told));
+    runtime.block_on(serve(shared, listeners, phase_changes));
 }
 
-async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Receiver<Phase>) {
+async fn serve(
+    shared: Arc<SidecarState>,
+    listeners: Vec<BoundListener>,
+    mut phase_changes: watch::Receiver<Phase>,
+) {
     let place = shared.store.workers().register();
     let grace = shared.config.timeouts.grace;
     let worker = Rc::new(Worker::new(shared, place.index()));
@@ -31,19 +36,19 @@ async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Rece
         .into_iter()
         .map(|bound| spawn_local(accept::run(Rc::clone(&worker), bound)))
         .collect();
-    let _ = told.wait_for(|phase| *phase != Phase::Running).await;
+    let _ = phase_changes.wait_for(|phase| *phase != Phase::Running).await;
     for task in accepting {
         task.abort();
     }
     worker.drain();
     let empty = async {
         while worker.has_connections() {
-            worker.left().await;
+            worker.emptied().await;
         }
     };
     tokio::select! {
         () = empty => {}
         () = tokio::time::sleep(grace) => {}
-        _ = told.wait_for(|phase| *phase == Phase::Stopped) => {}
+        _ = phase_changes.wait_for(|phase| *phase == Phase::Stopped) => {}
     }
 }

@@ -1,61 +1,61 @@
-//! How a sidecar listens and what it bounds.
+//! Configuration of a sidecar: its listeners, limits and identity in records.
 
-use super::bounds::{Limits, Sockets, Timeouts};
+use super::limits::{Limits, SocketOptions, Timeouts};
 use crate::admin::Admin;
 use policy_enforce::record::Notices;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::sync::Arc;
 
-/// How a sidecar listens and what it bounds.
+/// Configuration of a sidecar.
 #[derive(Clone)]
 pub struct SidecarConfig {
     /// The workload's name in records.
     pub workload: Arc<str>,
-    /// Where it listens.
+    /// The addresses that it listens on.
     pub listeners: Vec<Listener>,
     /// Threads that serve connections, each with listeners of its own.
     pub workers: NonZeroUsize,
-    /// The pod's addresses, beside those that the controller states. A redirected connection to any
-    /// other address is refused; where none is stated, to any but the one it arrived at.
+    /// The pod's addresses, in addition to those that the controller states. A redirected
+    /// connection to any other address is refused; if none are stated, to any address but the
+    /// socket's own.
     pub pod_addresses: Vec<IpAddr>,
     /// The proxy's own admin port, which meshed clients may reach through the direct path; absent: it
     /// is a port like any other.
     pub admin: Option<Admin>,
-    /// What a client's address stands for; absent: itself. Applied before policy, rate limits and
-    /// records see it.
+    /// Maps a client's address before policy, rate limits and records; absent: unchanged.
     pub client_address: Option<ClientAddress>,
-    /// Tells the log of what is denied or audited.
+    /// Logs denied and audited requests.
     pub notices: Arc<Notices>,
-    /// Bounds on time.
+    /// Timeouts of connections and requests.
     pub timeouts: Timeouts,
-    /// Bounds on size and number.
+    /// Limits on size and number.
     pub limits: Limits,
-    /// What the system does for connections.
-    pub sockets: Sockets,
+    /// Socket options.
+    pub sockets: SocketOptions,
 }
 
-/// What a client's address stands for.
+/// Maps a client's address to the one that policy, rate limits and records use.
 pub type ClientAddress = Arc<dyn Fn(IpAddr) -> IpAddr + Send + Sync>;
 
 /// One address that a sidecar listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// The address; port 0 asks for a free one.
+    /// The address; with port 0 the system picks a free port.
     pub address: SocketAddr,
-    /// Where its connections go.
+    /// Destination of its connections.
     pub target: Target,
 }
 
-/// Where the connections of a listener go.
+/// Destination of a listener's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Where they were going before netfilter redirected them. Those to an address that is not the
-    /// pod's, or to loopback, are refused. Those to the listener itself are as under
-    /// [`Target::Direct`].
+    /// The original destination, before netfilter redirected them. Connections to an address that
+    /// is not the pod's, or to loopback, are refused. Those to the listener itself are handled as
+    /// under [`Target::Direct`].
     Original,
-    /// Where the client asks to go: mutual TLS and a transport header that names the workload's port,
-    /// whose policy decides (proxy-semantics 1.6). It is forwarded to the upstream of a
+    /// The destination in a transport header that the client sends over mutual TLS: a port of the
+    /// workload, whose policy decides (proxy-semantics 1.6). It is forwarded to the upstream of a
     /// [`Target::Fixed`] listener of that port; without one, to the port at the address that the
     /// client connected to if a listener is [`Target::Original`], else it is refused.
     Direct,
@@ -69,7 +69,7 @@ pub enum Target {
 }
 
 impl SidecarConfig {
-    /// A sidecar without listeners, with one worker and the default bounds.
+    /// A sidecar without listeners, with one worker and the default limits.
     pub fn new(workload: &str) -> Self {
         Self {
             workload: workload.into(),
@@ -81,7 +81,7 @@ impl SidecarConfig {
             notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
-            sockets: Sockets::default(),
+            sockets: SocketOptions::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Looks for a ClientHello, terminates TLS that is meant for us, passes all other TLS through.
+//! Detects a ClientHello, terminates TLS for the proxy's server name, and passes all other TLS
+//! through.
 
-use super::hello::{self, Scan};
+use super::client_hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
 use super::settings::SidecarConfig;
 use bytes::{Bytes, BytesMut};
@@ -16,22 +17,22 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// What a ClientHello, or its absence, makes of a connection.
-pub(super) struct Recognised {
+/// Result of the detection: the stream, and its TLS.
+pub(super) struct TlsDetection {
     pub(super) io: ClientIo,
     pub(super) tls: PeerTls,
-    /// What proved the client's identity.
+    /// Certificate chain that authenticated the client.
     pub(super) proof: Option<Arc<Proof>>,
 }
 
-impl Recognised {
-    /// Nothing was proved.
-    fn unproved(io: ClientIo, tls: PeerTls) -> Self {
+impl TlsDetection {
+    /// A connection without an authenticated client.
+    fn unauthenticated(io: ClientIo, tls: PeerTls) -> Self {
         Self { io, tls, proof: None }
     }
 }
 
-/// Bounds of [`recognise`].
+/// Bounds of [`detect`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) detect: Duration,
@@ -47,65 +48,68 @@ impl Bounds {
     }
 }
 
-/// On which of our two faces a connection arrives.
+/// The way by which a connection reached the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Face {
-    /// It was going to the application: a certificate is asked for but optional, and no application
-    /// protocol is negotiated.
+pub(super) enum InboundPath {
+    /// Its destination is the application: a client certificate is requested but optional, and no
+    /// ALPN protocol is negotiated.
     Application,
-    /// It was going to us: a certificate and the transport header's protocol are needed.
+    /// Its destination is the proxy: a client certificate and the transport header's ALPN protocol
+    /// are required.
     Direct,
 }
 
-/// Reads until a ClientHello is complete or cannot follow. TLS for our server name is terminated;
-/// other TLS, and TLS without a name, is passed through; what is not TLS is plaintext. A client that
-/// sends nothing within the bound is refused: ports whose server speaks first have to be opaque.
-pub(super) async fn recognise(
+/// Reads until a ClientHello is complete or ruled out. TLS for the proxy's server name is
+/// terminated; other TLS, and TLS without a name, is passed through; anything else is plaintext. A
+/// client that sends nothing before the timeout is refused: ports whose server speaks first have to
+/// be opaque.
+pub(super) async fn detect(
     mut stream: TcpStream,
     identity: &IdentityHandle,
-    face: Face,
+    path: InboundPath,
     bounds: Bounds,
-) -> Result<Recognised, ErrorKind> {
-    let (seen, scan) = match timeout(bounds.detect, read_hello(&mut stream)).await {
+) -> Result<TlsDetection, ErrorKind> {
+    let (seen, scan) = match timeout(bounds.detect, read_client_hello(&mut stream)).await {
         Ok(Ok(read)) => read,
         Ok(Err(_)) => return Err(ErrorKind::Io),
         Err(_) => return Err(ErrorKind::TlsDetectTimeout),
     };
     match scan {
         Scan::Partial | Scan::NotTls => {
-            Ok(Recognised::unproved(ClientIo::plain(seen, stream), PeerTls::Absent))
+            Ok(TlsDetection::unauthenticated(ClientIo::plain(seen, stream), PeerTls::Absent))
         }
-        Scan::Hello(name) => {
+        Scan::ClientHello(name) => {
             let current = identity.current();
             let ours = current.as_ref().filter(|own| name.as_deref() == Some(own.server_name()));
             match ours {
                 Some(own) => {
                     let own = Arc::clone(own);
                     drop(current);
-                    terminate(Prefixed::new(seen, stream), &own, face, bounds).await
+                    terminate(Prefixed::new(seen, stream), &own, path, bounds).await
                 }
-                None => {
-                    Ok(Recognised::unproved(ClientIo::plain(seen, stream), PeerTls::Passthrough))
-                }
+                None => Ok(TlsDetection::unauthenticated(
+                    ClientIo::plain(seen, stream),
+                    PeerTls::Passthrough,
+                )),
             }
         }
     }
 }
 
-/// Collects bytes until they are told apart; what was read is returned with the result.
-/// [`Scan::Partial`]: the client stopped sending in the middle.
-pub(super) async fn read_hello<S: AsyncRead + Unpin>(
+/// Reads bytes until a ClientHello is complete or ruled out, and returns them with the result.
+/// [`Scan::Partial`]: the client closed in the middle.
+pub(super) async fn read_client_hello<S: AsyncRead + Unpin>(
     stream: &mut S,
 ) -> std::io::Result<(Bytes, Scan)> {
     let mut seen = BytesMut::with_capacity(FIRST_READ);
     loop {
         let read = stream.read_buf(&mut seen).await?;
-        let scan = hello::scan(&seen);
-        let told = !matches!(scan, Scan::Partial);
-        if told || read == 0 {
+        let scan = client_hello::scan(&seen);
+        let decided = !matches!(scan, Scan::Partial);
+        if decided || read == 0 {
             return Ok((seen.freeze(), scan));
         }
-        if seen.len() >= hello::MAX_SCAN {
+        if seen.len() >= client_hello::MAX_SCAN {
             return Ok((seen.freeze(), Scan::NotTls));
         }
         if seen.len() == seen.capacity() {
@@ -117,12 +121,12 @@ pub(super) async fn read_hello<S: AsyncRead + Unpin>(
 async fn terminate(
     stream: Prefixed<TcpStream>,
     own: &TlsIdentity,
-    face: Face,
+    path: InboundPath,
     bounds: Bounds,
-) -> Result<Recognised, ErrorKind> {
-    let acceptor = TlsAcceptor::from(Arc::clone(match face {
-        Face::Application => own.server(),
-        Face::Direct => own.direct(),
+) -> Result<TlsDetection, ErrorKind> {
+    let acceptor = TlsAcceptor::from(Arc::clone(match path {
+        InboundPath::Application => own.server(),
+        InboundPath::Direct => own.direct(),
     }));
     let accept = acceptor.accept_with(stream, |connection| {
         connection.set_buffer_limit(Some(bounds.buffer));
@@ -133,15 +137,15 @@ async fn terminate(
         Err(_) => return Err(ErrorKind::TlsHandshake),
     };
     let (_, connection) = stream.get_ref();
-    if face == Face::Direct && connection.alpn_protocol() != Some(DIRECT_ALPN) {
+    if path == InboundPath::Direct && connection.alpn_protocol() != Some(DIRECT_ALPN) {
         return Err(ErrorKind::TransportHeader);
     }
     let chain = connection.peer_certificates();
     let identity = chain.and_then(<[_]>::first).and_then(|leaf| identity_of(leaf));
-    // Who proved nothing has nothing to lose.
+    // Without an identity there is nothing to reverify.
     let proof = identity.as_ref().and_then(|_| Proof::of(own, chain));
     let io = ClientIo::Tls(Box::new(Prefixed::new(Bytes::new(), stream)));
-    Ok(Recognised { io, tls: PeerTls::Terminated(identity), proof })
+    Ok(TlsDetection { io, tls: PeerTls::Terminated(identity), proof })
 }
 
 fn handshake_error(error: &std::io::Error) -> ErrorKind {

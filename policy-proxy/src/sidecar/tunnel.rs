@@ -1,25 +1,29 @@
-//! Carries what follows an upgrade, for as long as the request that asked for it is permitted.
+//! Forwards the bytes behind a protocol upgrade while its request is permitted.
 
-use super::copy::{Copy, Look};
+use super::copy::{CopyBidirectional, HttpWatch};
+use super::inflight::InflightGuard;
 use super::io::{ClientIo, Metered, Prefixed};
-use super::open::OpenGuard;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use tokio::net::TcpStream;
 
-/// What the application switched to.
-pub(super) struct Switch {
-    /// Its side, behind its 101.
+/// A protocol upgrade that the application accepted.
+pub(super) struct Upgrade {
+    /// The application's stream, behind its 101.
     pub(super) server: Prefixed<Metered<TcpStream>>,
-    /// The request that asked for it.
-    pub(super) guard: OpenGuard,
+    /// The in-flight request of the upgrade.
+    pub(super) guard: InflightGuard,
 }
 
-/// Copies until both sides have ended. Ends at any time once permission is lost.
-pub(super) async fn carry(client: Prefixed<Metered<ClientIo>>, switch: Switch) {
-    let Switch { server, guard } = switch;
-    let mut copy = pin!(Copy::new(client.for_ever(), server.for_ever(), Look::Never));
+/// Copies until both sides have closed or permission is lost.
+pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
+    let Upgrade { server, guard } = upgrade;
+    let mut copy = pin!(CopyBidirectional::new(
+        client.without_timeout(),
+        server.without_timeout(),
+        HttpWatch::Off
+    ));
     poll_fn(|cx| match guard.poll_lost(cx) {
         Some(_) => Poll::Ready(()),
         None => copy.as_mut().poll_copy(cx).map(|_| ()),

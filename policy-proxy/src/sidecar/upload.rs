@@ -1,6 +1,6 @@
-//! The body of a client's HTTP/1 request: read by whoever sends it on, and let go of where nobody does.
+//! The body of a client's HTTP/1 request, read by the task that forwards it.
 
-use super::wire::{Upload, UploadError, Wire};
+use super::client_conn::{ClientConn, Upload, UploadError};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use policy_http::http1::decode::Decoder;
@@ -9,35 +9,35 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// The body of a client's request. Dropped before its end, it lets the connection know that nobody wants
-/// the rest.
+/// The body of a client's HTTP/1 request. Dropped before its end, it notifies the connection that
+/// the rest is unwanted.
 pub(super) struct UploadBody {
-    /// Absent where there is nothing to read, and once all is read.
-    wire: Option<Rc<Wire>>,
+    /// Absent if the request has no body, and once the body is read.
+    conn: Option<Rc<ClientConn>>,
 }
 
 impl UploadBody {
-    /// The body behind a head.
-    pub(super) fn behind(wire: &Rc<Wire>, framing: Framing, head: (bool, Bounds)) -> Self {
+    /// The body behind a request head.
+    pub(super) fn new(conn: &Rc<ClientConn>, framing: Framing, head: (bool, Bounds)) -> Self {
         let (expects, bounds) = head;
         let decoder = match framing {
-            Framing::None => return Self { wire: None },
+            Framing::None => return Self { conn: None },
             Framing::Length(bytes) => Decoder::length(bytes),
-            Framing::Chunked => Decoder::chunked(bounds.fields, MOST_TRAILERS),
+            Framing::Chunked => Decoder::chunked(bounds.fields, MAX_TRAILERS),
         };
-        wire.inner.borrow_mut().upload = Upload::of(decoder, expects);
-        Self { wire: Some(Rc::clone(wire)) }
+        conn.inner.borrow_mut().upload = Upload::of(decoder, expects);
+        Self { conn: Some(Rc::clone(conn)) }
     }
 
-    /// Whether the client broke it off. Else wakes `cx` when it does.
+    /// True if the client broke off the body; otherwise wakes `cx` when it does.
     pub(super) fn is_broken(&self, cx: &Context<'_>) -> bool {
-        self.wire.as_ref().is_some_and(|wire| wire.inner.borrow_mut().is_broken(cx))
+        self.conn.as_ref().is_some_and(|conn| conn.inner.borrow_mut().is_broken(cx))
     }
 }
 
 impl std::fmt::Debug for UploadBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UploadBody").field("ended", &self.wire.is_none()).finish()
+        f.debug_struct("UploadBody").field("ended", &self.conn.is_none()).finish()
     }
 }
 
@@ -50,37 +50,39 @@ impl Body for UploadBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         let this = self.get_mut();
-        let Some(wire) = &this.wire else { return Poll::Ready(None) };
-        let polled = ready!(wire.poll_body(cx));
-        let going = matches!(wire.inner.borrow().upload, Upload::Going { .. });
+        let Some(conn) = &this.conn else { return Poll::Ready(None) };
+        let polled = ready!(conn.poll_body(cx));
+        let going = matches!(conn.inner.borrow().upload, Upload::Reading { .. });
         if !going {
-            this.wire = None;
+            this.conn = None;
         }
         Poll::Ready(polled)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.wire.is_none()
+        self.conn.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let Some(wire) = &self.wire else { return SizeHint::with_exact(0) };
-        match &wire.inner.borrow().upload {
-            Upload::Going { decoder, .. } => {
+        let Some(conn) = &self.conn else { return SizeHint::with_exact(0) };
+        match &conn.inner.borrow().upload {
+            Upload::Reading { decoder, .. } => {
                 decoder.remaining().map_or_else(SizeHint::new, SizeHint::with_exact)
             }
-            Upload::Done | Upload::Left(_) | Upload::Abandoned | Upload::Broken => SizeHint::new(),
+            Upload::Complete | Upload::Dropped(_) | Upload::Undrained | Upload::Failed => {
+                SizeHint::new()
+            }
         }
     }
 }
 
 impl Drop for UploadBody {
     fn drop(&mut self) {
-        if let Some(wire) = &self.wire {
-            wire.left();
+        if let Some(conn) = &self.conn {
+            conn.drop_upload();
         }
     }
 }
 
-/// Bytes of a request's trailers.
-const MOST_TRAILERS: usize = 16 * 1024;
+/// Bytes of a request's trailers, at most.
+const MAX_TRAILERS: usize = 16 * 1024;

@@ -1,8 +1,12 @@
-//! The application's side: connections that belong to one client's connection and nobody else's.
+//! Connections to the application. Each belongs to one client's connection and is never shared
+//! between clients.
 
-use super::asked::{Answered, Line, Room, UpstreamBody, Waiting, Wire};
-use super::bounds::{LEAST_HEAD, Sockets};
+mod pool;
+
+pub(super) use pool::{UpstreamBody, UpstreamBodyError};
+
 use super::io::Metered;
+use super::limits::{MIN_HEAD_LIMIT, SocketOptions};
 use super::listen::keepalive;
 use super::settings::SidecarConfig;
 use bytes::Bytes;
@@ -14,6 +18,7 @@ use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request::Bounds;
 use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
+use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
 use std::cell::OnceCell;
 use std::future::poll_fn;
@@ -26,49 +31,49 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_local};
 
-/// One client's way to the application.
+/// Upstream connections of one client's connection.
 #[derive(Debug)]
 pub(super) struct Upstream<B> {
     address: SocketAddr,
-    /// Where its connections are counted, and by which worker.
-    counted: (Arc<TcpSeries>, usize),
+    /// Series of its connections, and the worker's index in them.
+    series: (Arc<TcpSeries>, usize),
     connect: Duration,
-    /// How long the application may take nothing of what is to be sent.
+    /// Timeout of a write that makes no progress.
     stall: Option<Duration>,
-    sockets: Sockets,
+    sockets: SocketOptions,
     settings: Settings,
-    /// HTTP/1 connections while no request uses them: one, or some for requests that the client
-    /// carries in HTTP/2.
-    waiting: Rc<Waiting<B>>,
+    /// Idle HTTP/1 connections: one, or several for a client that sends HTTP/1 requests in HTTP/2.
+    idle: Rc<IdlePool<B>>,
     /// HTTP/2 connections, which the client's own task polls.
     pub(super) streams: Streams<Metered<TcpStream>, B>,
-    /// Held while such a connection is being made, so that streams do not make one each.
+    /// Held while an HTTP/2 connection is being established, so that concurrent streams share it.
     connecting: OnceCell<Box<Mutex<Connecting>>>,
-    /// HTTP/1 requests that may be open at a time where the client carries them in HTTP/2.
+    /// Concurrent HTTP/1 requests of a client that sends them in HTTP/2.
     carried: usize,
 }
 
-/// The HTTP/2 connection that is being made. Its attempt belongs to no stream: one that is taken back
-/// does not make those that wait begin anew.
+/// The HTTP/2 connection that is being established. The attempt belongs to no stream: cancelling a
+/// stream does not restart it for the others.
 #[derive(Debug, Default)]
 struct Connecting {
     attempt: Option<JoinHandle<Attempt>>,
-    /// How and when the last one failed. Whoever waited for it shares the failure.
+    /// The last failure and its time, shared by all streams that waited for the attempt.
     failed: Option<(Fault, Instant)>,
 }
 
-/// What came of an attempt, and when.
+/// Result of an attempt to connect, and its time.
 type Attempt = (Result<TcpStream, Fault>, Instant);
 
 /// Connects to the application.
 pub(super) async fn connect(
     address: SocketAddr,
     bound: Duration,
-    sockets: &Sockets,
+    sockets: &SocketOptions,
 ) -> Result<TcpStream, Fault> {
     match tokio::time::timeout(bound, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => {
-            // Without it, small writes wait for acknowledgements; a dead socket tells soon.
+            // Without nodelay, small writes wait for acknowledgements; keepalive and user timeout
+            // detect a dead peer early.
             let _ = stream.set_nodelay(true);
             let socket = SockRef::from(&stream);
             if let Some(quiet) = sockets.connect_keepalive {
@@ -91,12 +96,12 @@ where
     pub(super) fn new(
         address: SocketAddr,
         config: &SidecarConfig,
-        counted: (Arc<TcpSeries>, usize),
+        series: (Arc<TcpSeries>, usize),
     ) -> Self {
         let limits = &config.limits;
         Self {
             address,
-            counted,
+            series,
             connect: config.timeouts.connect,
             stall: config.timeouts.stall,
             sockets: config.sockets,
@@ -105,52 +110,52 @@ where
                 windows: limits.http2_upstream_windows,
                 head: limits.request_head,
             },
-            waiting: Rc::default(),
+            idle: Rc::default(),
             streams: Streams::default(),
             connecting: OnceCell::new(),
             carried: limits.carried(),
         }
     }
 
-    /// Sends one HTTP/1 request at a time. A request of which a kept connection took nothing is sent
-    /// again on a new one, once.
+    /// Sends one HTTP/1 request at a time. A request that failed on a reused connection before any
+    /// of it was read is retried once on a new one.
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,
         mut body: B,
-        room: Option<Room<B>>,
+        permit: Option<ConnPermit<B>>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
-        let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
-        let again = kept.is_some();
-        let wire = match kept {
-            Some(wire) => wire,
+        let idle = poll_fn(|cx| Poll::Ready(self.idle.checkout(cx))).await;
+        let reused = idle.is_some();
+        let conn = match idle {
+            Some(conn) => conn,
             None => {
-                // Boxed, here and below: larger than all the rest, and rare.
+                // Boxed, here and below: larger than everything else, and rare.
                 let stream = Box::pin(while_waiting(&mut body, self.connect())).await?;
-                Line::new(Connection::new(stream, self.bounds()))
+                UpstreamConn::new(Connection::new(stream, self.bounds()))
             }
         };
-        wire.room.set(room);
-        wire.connection.borrow_mut().begin(&mut head, body);
+        conn.permit.set(permit);
+        conn.connection.borrow_mut().begin(&mut head, body);
         drop(head);
-        let mut asked = poll_fn(|cx| poll_head(&wire, cx)).await;
-        if let (Err(Error::Unsent), true) = (&asked, again) {
+        let mut response = poll_fn(|cx| poll_head(&conn, cx)).await;
+        if let (Err(Error::Unsent), true) = (&response, reused) {
             let stream = Box::pin(self.connect()).await?;
-            wire.connection.borrow_mut().renew(stream);
-            asked = poll_fn(|cx| poll_head(&wire, cx)).await;
+            conn.connection.borrow_mut().renew(stream);
+            response = poll_fn(|cx| poll_head(&conn, cx)).await;
         }
-        let head = asked.map_err(|_| Fault::Broken)?;
-        Ok(UpstreamBody::of(head, Answered::new(wire, &self.waiting)))
+        let head = response.map_err(|_| Fault::Broken)?;
+        Ok(UpstreamBody::of(head, PooledBody::new(conn, &self.idle)))
     }
 
     fn bounds(&self) -> Bounds {
-        let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(LEAST_HEAD);
-        Bounds { fields: ANSWER_FIELDS, bytes }
+        let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(MIN_HEAD_LIMIT);
+        Bounds { fields: MAX_RESPONSE_FIELDS, bytes }
     }
 
-    /// Lets go of connections that the application has closed.
-    pub(super) fn tidy(&self) {
-        self.waiting.tidy();
+    /// Closes idle connections that the application has closed.
+    pub(super) fn remove_closed(&self) {
+        self.idle.remove_closed();
     }
 
     async fn connect(&self) -> Result<Metered<TcpStream>, Fault> {
@@ -158,30 +163,31 @@ where
     }
 
     fn metered(&self, stream: TcpStream) -> Metered<TcpStream> {
-        let (series, worker) = &self.counted;
-        Metered::new(stream, Meter::open(series, *worker)).within(self.stall)
+        let (series, worker) = &self.series;
+        Metered::new(stream, Meter::open(series, *worker)).with_write_timeout(self.stall)
     }
 
-    /// Sends one of several HTTP/1 requests that are open at once. Each has a connection until it and
-    /// its response are over. Who finds that they are too many waits as long as a connection may take.
-    pub(super) async fn one_of_many(
+    /// Sends one of several concurrent HTTP/1 requests. Each has a connection of its own until its
+    /// request and response are complete. Beyond the limit it waits, at most for the connect
+    /// timeout.
+    pub(super) async fn http1_multiplexed(
         &self,
         head: Box<Parts>,
         mut body: B,
     ) -> Result<Response<UpstreamBody<B>>, Answer> {
-        let room = while_waiting(&mut body, self.waiting.room(self.carried, self.connect)).await;
-        let room = room.ok_or(Answer::Overloaded)?;
-        self.http1(head, body, Some(room)).await.map_err(Answer::Upstream)
+        let permit = while_waiting(&mut body, self.idle.acquire(self.carried, self.connect)).await;
+        let permit = permit.ok_or(Answer::Overloaded)?;
+        self.http1(head, body, Some(permit)).await.map_err(Answer::Upstream)
     }
 
-    /// Sends a request as one of many on the client's HTTP/2 connection.
+    /// Sends a request on the client's HTTP/2 connection to the application.
     pub(super) async fn http2(
         &self,
         request: Request<B>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let mut request = request;
         loop {
-            let (sender, made) = match self.streams.sender() {
+            let (sender, is_new) = match self.streams.sender() {
                 Some(sender) => (sender, false),
                 // Boxed: rare.
                 None => {
@@ -191,26 +197,26 @@ where
             };
             match self.streams.send(sender, request).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
-                // It has ended meanwhile, and is asked no more.
-                Err(Some(unsent)) if !made => request = unsent,
+                // The connection has closed in the meantime and takes no further requests.
+                Err(Some(unsent)) if !is_new => request = unsent,
                 Err(_) => return Err(Fault::Broken),
             }
         }
     }
 
-    /// A connection, and whether it was made for whoever asks.
+    /// Returns a connection, and true if this call established it.
     async fn connect_http2(&self) -> Result<(Sender, bool), Fault> {
-        let came = Instant::now();
+        let requested_at = Instant::now();
         let mut connecting = self.connecting.get_or_init(Box::default).lock().await;
         if let Some(sender) = self.streams.sender() {
             return Ok((sender, false));
         }
         if let Some((fault, at)) = connecting.failed
-            && at >= came
+            && at >= requested_at
         {
             return Err(fault);
         }
-        match self.begin_http2(&mut connecting.attempt, came).await {
+        match self.start_http2(&mut connecting.attempt, requested_at).await {
             Ok(sender) => Ok((sender, true)),
             Err(fault) => {
                 connecting.failed = Some((fault, Instant::now()));
@@ -219,24 +225,24 @@ where
         }
     }
 
-    /// Waits for the attempt that is being made, or for a new one.
-    async fn begin_http2(
+    /// Waits for the attempt in progress, or for a new one.
+    async fn start_http2(
         &self,
         attempt: &mut Option<JoinHandle<Attempt>>,
-        came: Instant,
+        requested_at: Instant,
     ) -> Result<Sender, Fault> {
         let stream = loop {
-            let begun = attempt.get_or_insert_with(|| self.attempt());
-            let ended = begun.await;
+            let started = attempt.get_or_insert_with(|| self.attempt());
+            let ended = started.await;
             *attempt = None;
             match ended.map_err(|_| Fault::Connect)? {
-                // Nobody was left who waited for it, and it is of unknown age.
-                (_, at) if at < came => {}
+                // An abandoned attempt of unknown age: its waiters were cancelled.
+                (_, at) if at < requested_at => {}
                 (stream, _) => break stream?,
             }
         };
-        let begun = self.streams.begin(self.metered(stream), self.settings).await;
-        begun.map_err(|_| Fault::Connect)
+        let started = self.streams.begin(self.metered(stream), self.settings).await;
+        started.map_err(|_| Fault::Connect)
     }
 
     fn attempt(&self) -> JoinHandle<Attempt> {
@@ -248,13 +254,13 @@ where
     }
 }
 
-/// Sends a request and waits for the response's head, and notices that the client breaks off what nobody
-/// takes.
-fn poll_head<B>(wire: &Wire<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
+/// Sends a request and waits for the response head; fails if the client breaks off a body that is
+/// not being read.
+fn poll_head<B>(conn: &SharedConn<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
 where
     B: Body<Data = Bytes> + Watched + Unpin,
 {
-    let mut connection = wire.connection.borrow_mut();
+    let mut connection = conn.connection.borrow_mut();
     let head = connection.poll_head(cx);
     if head.is_pending() && connection.upload().is_some_and(|upload| upload.must_end(cx)) {
         return Poll::Ready(Err(Error::Request));
@@ -262,5 +268,5 @@ where
     head
 }
 
-/// Header fields of a response.
-const ANSWER_FIELDS: usize = 100;
+/// Header fields of a response, at most.
+const MAX_RESPONSE_FIELDS: usize = 100;

@@ -1,6 +1,6 @@
-//! One worker: a thread, a runtime, listeners and connections of its own.
+//! A worker: a thread with a runtime, listeners and connections of its own.
 
-use super::seats::{InFlight, Seats};
+use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
 use policy_core::{Decision, Denial, Permit};
 use policy_enforce::error::ErrorKind;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// What a sidecar is doing.
+/// Lifecycle phase of a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
@@ -26,108 +26,117 @@ pub(super) enum Phase {
     Stopped,
 }
 
-/// What all workers have in common.
-pub(super) struct Shared {
+/// State that all workers share.
+pub(super) struct SidecarState {
     pub(super) config: SidecarConfig,
     pub(super) store: PolicyStore,
     pub(super) identity: IdentityHandle,
     pub(super) recorder: Option<Arc<dyn Recorder>>,
-    /// Where we listen, with the ports that were found for 0. Nothing is forwarded there.
+    /// The listening addresses, with the ports that the system picked for 0. Connections to them
+    /// are never forwarded.
     pub(super) listening: Vec<Listener>,
-    pub(super) seats: Seats,
-    pub(super) in_flight: InFlight,
+    pub(super) connection_permits: ConnectionPermits,
+    pub(super) request_permits: RequestPermits,
     pub(super) sampler: Sampler,
 }
 
-/// One worker. Everything here stays on its thread.
+/// A worker. Everything here stays on its thread.
 pub(super) struct Worker {
-    pub(super) shared: Arc<Shared>,
-    /// Its number in counter calls.
+    pub(super) shared: Arc<SidecarState>,
+    /// Index of its counters.
     pub(super) index: usize,
-    /// Seconds since the worker began, plus one; coarse on purpose.
+    /// Seconds since the worker started, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
-    members: RefCell<Slab<Weak<dyn Member>>>,
-    /// Connections of this worker.
+    tracked: RefCell<Slab<Weak<dyn TrackedConnection>>>,
+    /// Number of the worker's connections.
     connections: Cell<usize>,
-    left: Notify,
+    emptied: Notify,
 }
 
-/// A connection or tunnel that has to be told of changes.
-pub(super) trait Member {
-    /// The policy may have changed: what lost its permission ends.
+/// A connection or tunnel that the worker notifies of changes.
+pub(super) trait TrackedConnection {
+    /// Re-evaluates the connection after a policy change, and revokes what is not permitted any
+    /// more.
     fn review(&self);
-    /// A second has passed.
+    /// Called every second.
     fn tick(&self);
-    /// What the client proved its identity with may not count any longer; asked every second.
-    fn prove(&self, judge: &mut Judge);
-    /// Ends as soon as nothing is open.
+    /// Checks every second that the client's certificate is still valid and trusted.
+    fn reverify(&self, judge: &mut Judge);
+    /// Drains gracefully: ends once no request is in flight.
     fn drain(&self);
 }
 
-/// One connection's place among those of its port; given back when dropped.
-pub(super) struct Seat {
+/// Permit of one connection of a port; released on drop.
+pub(super) struct ConnectionPermit {
     worker: Rc<Worker>,
     port: NonZeroU16,
 }
 
-/// A member's place in its worker; given back when dropped.
-pub(super) struct Membership {
+/// Registration of a connection with its worker; removed on drop.
+pub(super) struct Registration {
     worker: Rc<Worker>,
-    place: usize,
+    key: usize,
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<SidecarState>, index: usize) -> Self {
         Self {
             shared,
             index,
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
-            members: RefCell::new(Slab::new()),
+            tracked: RefCell::new(Slab::new()),
             connections: Cell::new(0),
-            left: Notify::new(),
+            emptied: Notify::new(),
         }
     }
 
-    /// Makes new connections and requests the last, and tells every member.
+    /// Starts draining, and drains every connection.
     pub(super) fn drain(&self) {
         self.draining.set(true);
-        self.each(|member| member.drain());
+        self.for_each(|connection| connection.drain());
     }
 
-    /// Waits until the last connection has left; to be asked again, for others may have come.
-    pub(super) async fn left(&self) {
-        self.left.notified().await;
+    /// Waits until the last connection has closed. Others may have been accepted since: check
+    /// [`Self::has_connections`] again.
+    pub(super) async fn emptied(&self) {
+        self.emptied.notified().await;
     }
 
-    /// Whether new connections and requests are to be the last.
+    /// True while draining.
     pub(super) fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
-    /// The coarse clock's time.
+    /// Time of the coarse clock.
     pub(super) fn now(&self) -> u32 {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// A place for one more connection of `port`; none if they are too many.
-    pub(super) fn seat(self: &Rc<Self>, port: NonZeroU16) -> Option<Seat> {
-        if !self.shared.seats.take(port, self.shared.config.limits.connections) {
+    /// Acquires a permit for another connection of `port`; none beyond the limit.
+    pub(super) fn acquire_connection(
+        self: &Rc<Self>,
+        port: NonZeroU16,
+    ) -> Option<ConnectionPermit> {
+        if !self.shared.connection_permits.acquire(port, self.shared.config.limits.connections) {
             return None;
         }
         self.connections.set(self.connections.get().saturating_add(1));
         self.shared.store.telemetry().transport.open.inc();
-        Some(Seat { worker: Rc::clone(self), port })
+        Some(ConnectionPermit { worker: Rc::clone(self), port })
     }
 
-    /// Makes a member known. It has to be known before it is first decided on.
-    pub(super) fn join(self: &Rc<Self>, member: Weak<dyn Member>) -> Membership {
-        let place = self.members.borrow_mut().insert(member);
-        Membership { worker: Rc::clone(self), place }
+    /// Registers a connection. Must precede its first decision, so that no policy change is missed.
+    pub(super) fn register(
+        self: &Rc<Self>,
+        connection: Weak<dyn TrackedConnection>,
+    ) -> Registration {
+        let key = self.tracked.borrow_mut().insert(connection);
+        Registration { worker: Rc::clone(self), key }
     }
 
-    /// What a client's address stands for.
+    /// The client's address for policy and records.
     pub(super) fn client(&self, from: SocketAddr) -> SocketAddr {
         let folded: IpAddr = policy_core::fold_mapped(from.ip());
         match &self.shared.config.client_address {
@@ -136,18 +145,18 @@ impl Worker {
         }
     }
 
-    /// Counts a failed connection, and logs the first of its kind in a while.
+    /// Counts a failed connection, and logs it (sampled by kind).
     pub(super) fn tcp_error(&self, kind: ErrorKind, client: SocketAddr) {
         self.count_tcp_error(kind);
         self.log(kind, client, "connection failed");
     }
 
-    /// Counts a failed connection of which the log is told otherwise.
+    /// Counts a failed connection that is logged elsewhere.
     pub(super) fn count_tcp_error(&self, kind: ErrorKind) {
         self.shared.store.telemetry().tcp_error(kind.as_str());
     }
 
-    /// Counts a failed request under the policy of its port, and logs the first of its kind in a while.
+    /// Counts a failed request under the policy of its port, and logs it (sampled by kind).
     pub(super) fn http_error(&self, kind: ErrorKind, handle: &PortHandle, client: SocketAddr) {
         match handle.live().in_force() {
             Ok(policy) => policy.counters.http_error(self.index, kind),
@@ -156,7 +165,7 @@ impl Worker {
         self.log(kind, client, "request failed");
     }
 
-    /// Counts connections of one side of `handle`'s port, whose client is `caller`.
+    /// The series of one side of connections to `handle`'s port by `caller`.
     pub(super) fn tcp(&self, side: Side, handle: &PortHandle, caller: Caller) -> Arc<TcpSeries> {
         let live = handle.live();
         let policy = live.in_force().ok().map(|policy| &**policy.evaluator.policy());
@@ -170,19 +179,19 @@ impl Worker {
         }
     }
 
-    /// Whether somebody takes records.
+    /// True if decisions are recorded.
     pub(super) fn is_recording(&self) -> bool {
         self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
     }
 
-    /// Hands a decision on a request to the recorder.
+    /// Records a decision on a request.
     pub(super) fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.config.workload, Some(request)));
         }
     }
 
-    /// Hands a decision on a connection to the recorder and, if it is a refusal or audited, to the log.
+    /// Records a decision on a connection, and logs it if it is a denial or audited.
     pub(super) fn record_connection(&self, decided: &Decided<'_>) {
         self.shared.config.notices.tell(decided, None, Instant::now());
         if let Some(recorder) = &self.shared.recorder {
@@ -190,23 +199,28 @@ impl Worker {
         }
     }
 
-    fn each(&self, act: impl Fn(&dyn Member)) {
-        // Members may leave, or join, while they are told.
-        let members: Vec<_> =
-            self.members.borrow().iter().filter_map(|(_, member)| member.upgrade()).collect();
-        members.iter().for_each(|member| act(&**member));
+    fn for_each(&self, act: impl Fn(&dyn TrackedConnection)) {
+        // Connections may register and close during the calls.
+        let tracked: Vec<_> = self
+            .tracked
+            .borrow()
+            .iter()
+            .filter_map(|(_, connection)| connection.upgrade())
+            .collect();
+        tracked.iter().for_each(|connection| act(&**connection));
     }
 
-    /// Lets every member decide again, and other tasks run in between. Who joins meanwhile has decided
-    /// by what is published already, so that it does not matter on which side of the review it stands.
+    /// Re-evaluates every connection, and yields to other tasks in between. A connection that
+    /// registers in the meantime was decided on by the current policy, so that it may be reviewed
+    /// or not.
     pub(super) async fn review(&self) {
-        let places = self.members.borrow().capacity();
+        let places = self.tracked.borrow().capacity();
         for place in 0..places {
-            let member = self.members.borrow().get(place).and_then(Weak::upgrade);
-            if let Some(member) = member {
-                member.review();
+            let connection = self.tracked.borrow().get(place).and_then(Weak::upgrade);
+            if let Some(connection) = connection {
+                connection.review();
             }
-            if place % REVIEWED_AT_ONCE == REVIEWED_AT_ONCE - 1 {
+            if place % REVIEW_BATCH == REVIEW_BATCH - 1 {
                 tokio::task::yield_now().await;
             }
         }
@@ -223,66 +237,65 @@ impl Worker {
         loop {
             second.tick().await;
             self.clock.fetch_add(1, Ordering::Relaxed);
-            self.each(|member| member.tick());
+            self.for_each(|connection| connection.tick());
             self.shared.config.notices.pass(Instant::now());
-            self.prove().await;
+            self.reverify().await;
         }
     }
 
-    /// Lets every member judge again what its client proved itself with, and other tasks run in
-    /// between.
-    async fn prove(&self) {
+    /// Reverifies the certificate of every connection, and yields to other tasks in between.
+    async fn reverify(&self) {
         let mut judge = Judge::new(self.shared.identity.current().clone());
-        let places = self.members.borrow().capacity();
+        let places = self.tracked.borrow().capacity();
         for place in 0..places {
-            let member = self.members.borrow().get(place).and_then(Weak::upgrade);
-            if let Some(member) = member {
-                member.prove(&mut judge);
+            let connection = self.tracked.borrow().get(place).and_then(Weak::upgrade);
+            if let Some(connection) = connection {
+                connection.reverify(&mut judge);
             }
-            if place % REVIEWED_AT_ONCE == REVIEWED_AT_ONCE - 1 {
+            if place % REVIEW_BATCH == REVIEW_BATCH - 1 {
                 tokio::task::yield_now().await;
             }
         }
     }
 }
 
-impl Seat {
-    /// Makes it a place among those of `port`; false: they are too many, and it stays what it was.
+impl ConnectionPermit {
+    /// Moves the permit to `port`; false beyond its limit, and the permit stays unchanged.
     pub(super) fn move_to(&mut self, port: NonZeroU16) -> bool {
         let shared = &self.worker.shared;
-        let room = shared.seats.take(port, shared.config.limits.connections);
+        let room = shared.connection_permits.acquire(port, shared.config.limits.connections);
         if room {
-            shared.seats.leave(self.port);
+            shared.connection_permits.release(self.port);
             self.port = port;
         }
         room
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.worker.shared.seats.leave(self.port);
+        self.worker.shared.connection_permits.release(self.port);
         let left = self.worker.connections.get().saturating_sub(1);
         self.worker.connections.set(left);
         if left == 0 {
-            self.worker.left.notify_one();
+            self.worker.emptied.notify_one();
         }
         let transport = &self.worker.shared.store.telemetry().transport;
         transport.open.dec();
     }
 }
 
-impl Drop for Membership {
+impl Drop for Registration {
     fn drop(&mut self) {
-        self.worker.members.borrow_mut().try_remove(self.place);
+        self.worker.tracked.borrow_mut().try_remove(self.key);
     }
 }
 
-/// Members that decide again before other tasks have their turn.
-const REVIEWED_AT_ONCE: usize = 32;
+/// Connections that are reviewed before other tasks run.
+const REVIEW_BATCH: usize = 32;
 
-/// A decision as records take it.
-pub(super) fn outcome(decision: Decision) -> Result<Permit, Denial> {
+/// Converts a decision to the result that records take.
+pub(super) fn into_result(decision: Decision) -> Result<Permit, Denial> {
     match decision {
         Decision::Permit(permit) => Ok(permit),
         Decision::Deny(denial) => Err(denial),
@@ -297,28 +310,28 @@ mod tests {
 
     struct Counting(Rc<Cell<usize>>);
 
-    impl Member for Counting {
+    impl TrackedConnection for Counting {
         fn review(&self) {
             self.0.set(self.0.get().saturating_add(1));
         }
 
         fn tick(&self) {}
 
-        fn prove(&self, _: &mut Judge) {}
+        fn reverify(&self, _: &mut Judge) {}
 
         fn drain(&self) {}
     }
 
     fn worker() -> Rc<Worker> {
         let telemetry = Arc::new(Telemetry::new(1));
-        let shared = Shared {
+        let shared = SidecarState {
             config: SidecarConfig::new("ns/web-0"),
             store: PolicyStore::new(StoreConfig::default(), telemetry).unwrap(),
             identity: IdentityHandle::empty(),
             recorder: None,
             listening: Vec::new(),
-            seats: Seats::default(),
-            in_flight: InFlight::default(),
+            connection_permits: ConnectionPermits::default(),
+            request_permits: RequestPermits::default(),
             sampler: Sampler::new(Duration::from_secs(10), Instant::now()),
         };
         Rc::new(Worker::new(Arc::new(shared), 0))
@@ -326,11 +339,13 @@ mod tests {
 
     #[tokio::test]
     async fn other_tasks_have_their_turn_while_many_connections_are_decided_again() {
-        let all = REVIEWED_AT_ONCE.saturating_mul(10);
+        let all = REVIEW_BATCH.saturating_mul(10);
         let (worker, reviewed) = (worker(), Rc::new(Cell::new(0)));
-        let members: Vec<Rc<dyn Member>> =
-            (0..all).map(|_| Rc::new(Counting(Rc::clone(&reviewed))) as Rc<dyn Member>).collect();
-        let places: Vec<_> = members.iter().map(|own| worker.join(Rc::downgrade(own))).collect();
+        let tracked: Vec<Rc<dyn TrackedConnection>> = (0..all)
+            .map(|_| Rc::new(Counting(Rc::clone(&reviewed))) as Rc<dyn TrackedConnection>)
+            .collect();
+        let places: Vec<_> =
+            tracked.iter().map(|own| worker.register(Rc::downgrade(own))).collect();
         let seen = Rc::new(Cell::new(None));
         let local = tokio::task::LocalSet::new();
         let (other, count) = (Rc::clone(&seen), Rc::clone(&reviewed));
@@ -339,7 +354,7 @@ mod tests {
         local.spawn_local(async move { other.set(Some(count.get())) });
         local.run_until(review).await.unwrap();
         assert_eq!(reviewed.get(), all, "nobody is left out");
-        assert_eq!(seen.get(), Some(REVIEWED_AT_ONCE));
+        assert_eq!(seen.get(), Some(REVIEW_BATCH));
         drop(places);
     }
 }

@@ -54,7 +54,7 @@ fn server(default: DefaultPolicy) -> Server {
     through(&encoded.server)
 }
 
-/// The bytes are the contract, so the messages meet as bytes.
+/// The bytes are the contract, so that messages are compared as bytes.
 mod prost_of_theirs {
     use linkerd2_proxy_api::inbound::Server;
     use prost::Message;

@@ -1,4 +1,4 @@
-//! The client of the controller against servers played by hand: Portcullis's own and Linkerd's.
+//! The client of the controller against fake servers: Portcullis's own and Linkerd's.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

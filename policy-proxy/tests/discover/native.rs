@@ -61,7 +61,7 @@ async fn a_change_applies_to_what_the_client_has() {
     assert_eq!(*client.policy(80).unwrap(), policy(SHUT));
 }
 
-/// Nothing compares ten thousand routes to find the one that the update names.
+/// No comparison of ten thousand routes finds the one that the update names.
 #[tokio::test]
 async fn a_change_is_arranged_from_what_the_update_names() {
     let mut controller = Controller::start().await;
@@ -70,8 +70,8 @@ async fn a_change_is_arranged_from_what_the_update_names() {
     stream.hello().await;
     let mut policy = policy_core::testing::benchmark::mixed(200).policy;
     let mut encoded = stream.begin(&policy).await;
-    // What is looked at is the same object, unless everything was arranged anew or a route that looks at
-    // a header came or went.
+    // The inspected object is the same, unless all routes were rebuilt or a route with a header
+    // match was added or removed.
     let looked = |client: &Client| {
         let live = client.port(80).live();
         Arc::clone(live.in_force().unwrap().evaluator.looks_at_shared())
@@ -133,7 +133,7 @@ async fn a_malformed_update_is_refused_by_its_field_and_the_last_good_policy_sta
     assert!(nack.revision.is_some());
     assert_eq!(client.state(80), "stale");
     assert_eq!(*client.policy(80).unwrap(), policy(OPEN));
-    // A change still builds on what was in force before.
+    // A change still applies to the policy in force.
     let new = encode(&policy(SHUT));
     stream.send(Hear::Port(diff(&old, &new, port(80), &revision(3)))).await;
     stream.ack().await;
@@ -153,7 +153,7 @@ async fn a_workload_that_cannot_be_read_is_refused_by_its_field_and_changes_noth
     let nack = stream.nack().await;
     assert_eq!((nack.port, nack.revision, nack.field_path.as_str()), (0, None, "undeclared"));
     assert_eq!(client.state(81), "absent", "no part of it is in force");
-    // Nothing that builds on it is either.
+    // Neither is an update based on it.
     stream.send(Hear::Port(encode(&policy(SHUT)).full(port(80), &revision(2)))).await;
     drop(stream);
     client.becomes(80, "stale").await;
@@ -291,7 +291,7 @@ async fn a_port_that_was_given_up_is_asked_for_again_when_it_is_used_again_at_on
     let encoded = encode(&policy(OPEN));
     stream.send(Hear::Port(encoded.full(port(9000), &revision(1)))).await;
     stream.ack().await;
-    // Nothing is awaited, so that the client sees no more than what has become of it.
+    // No await, so that the client sees only the final state.
     let (_second, _third) = (used(9001, "10.0.0.66"), used(9002, "10.0.0.66"));
     let _other = used(9003, "10.0.0.1");
     assert!(first.is_given_up() && first.live().in_force().is_err());

@@ -1,4 +1,4 @@
-//! Fake servers, a client under test, and waiting for what must come.
+//! Fake servers, the client under test, and waits.
 
 use policy_core::feature::Feature;
 use policy_core::{DefaultPolicy, Denied, Facts, Revision, ServerPolicy};
@@ -24,17 +24,17 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Request, Response, Status, Streaming};
 
-/// Longer than anything here takes on a busy machine.
+/// A timeout that is longer than any step on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(10);
 
 /// A server of the native service that hands every stream to the test.
 pub(crate) struct Fake {
     opened: mpsc::UnboundedSender<Stream>,
-    /// Answered instead of opening a stream.
+    /// Status that is returned instead of opening a stream.
     refusal: Option<Status>,
 }
 
-/// One stream as its server sees it.
+/// A stream, as its server sees it.
 pub(crate) struct Stream {
     pub(crate) said: Streaming<WatchRequest>,
     pub(crate) say: mpsc::Sender<Result<WatchResponse, Status>>,
@@ -63,7 +63,7 @@ impl PolicyDiscovery for Fake {
     }
 }
 
-/// A fake and the streams it was asked for.
+/// A fake server and the streams that were opened.
 pub(crate) struct Controller {
     pub(crate) address: SocketAddr,
     pub(crate) opened: mpsc::UnboundedReceiver<Stream>,
@@ -118,7 +118,7 @@ impl Stream {
         nack
     }
 
-    /// Whether the client says nothing for a while.
+    /// True if the client sends nothing for a while.
     pub(crate) async fn is_silent(&mut self) -> bool {
         tokio::time::timeout(Duration::from_millis(150), self.said.message()).await.is_err()
     }
@@ -149,7 +149,7 @@ impl Stream {
     }
 }
 
-/// The client under test; ends with it.
+/// The client under test, which ends on drop.
 pub(crate) struct Client {
     pub(crate) store: PolicyStore,
     _shutdown: DropGuard,

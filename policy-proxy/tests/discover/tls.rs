@@ -20,14 +20,14 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// What a server of this name proves and trusts.
+/// The TLS identity of a server of this name.
 fn identity(authority: &Authority, name: &str) -> TlsIdentity {
     let leaf = authority.certify(name);
     let (server_name, roots) = (name.into(), vec![authority.root()]);
     TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key }).unwrap()
 }
 
-/// A TLS connection, as a server of gRPC takes it.
+/// A TLS connection for a gRPC server.
 struct Tls(TlsStream<TcpStream>);
 
 impl Connected for Tls {
@@ -64,7 +64,7 @@ impl AsyncWrite for Tls {
     }
 }
 
-/// A controller with this identity. Says whether each client proved one.
+/// Starts a controller with this identity, which reports if each client authenticated itself.
 async fn controller(identity: &TlsIdentity) -> (Controller, mpsc::UnboundedReceiver<bool>) {
     let mut config = rustls::ServerConfig::clone(identity.server());
     config.alpn_protocols = vec![b"h2".to_vec()];
@@ -90,8 +90,8 @@ async fn controller(identity: &TlsIdentity) -> (Controller, mpsc::UnboundedRecei
     (Controller { address, opened: streams }, clients)
 }
 
-/// A client that must find `expected` at the other end. The address is loopback, where plaintext
-/// would be allowed, so it goes by another name.
+/// A client that expects the identity `expected`. The address is loopback, where plaintext would be
+/// allowed, so that it uses another name.
 fn client(controller: &Controller, expected: &str, identity: IdentityHandle) -> Client {
     let address = format!("localhost:{}", controller.address.port());
     let address = ControllerAddress::parse(&address, Some(expected)).unwrap();
@@ -147,7 +147,7 @@ async fn nothing_is_asked_before_there_is_an_identity_of_our_own() {
     assert_eq!((discovery.attempts.get(), discovery.ended.get()), (1, 0));
 }
 
-/// Waits until the client has tried several times, none of which got as far as a stream.
+/// Waits until the client has tried several times without opening a stream.
 async fn refused(client: &Client, controller: &mut Controller) {
     let attempts = || client.store.telemetry().discovery.attempts.get();
     wait_until("three attempts", async || attempts() >= 3).await;

@@ -1,4 +1,4 @@
-//! Certify: what is asked, when it is asked again, and what holds while nobody answers.
+//! Certify: requests, renewals, and the certificate in force while the issuer is unavailable.
 
 use crate::support::*;
 use policy_core::Identity;
@@ -188,7 +188,7 @@ async fn roots_that_are_missing_or_no_roots_are_named_and_read_again() {
     world.until(empty).await;
     std::fs::write(world.path("roots.pem"), authority.pem()).unwrap();
     world.ready().await;
-    // What is over is not told for as long as the certificate lasts.
+    // A resolved failure is not reported for the rest of the certificate's lifetime.
     std::fs::write(world.path("roots.pem"), "").unwrap();
     world.until(empty).await;
     std::fs::write(world.path("roots.pem"), authority.pem()).unwrap();
@@ -203,7 +203,7 @@ async fn roots_are_reloaded_live_and_a_certificate_that_they_do_not_reach_is_rep
     world.ready().await;
     let first = world.certificate();
     let new = Arc::new(Authority::new());
-    // Rotation: both, then the issuer signs by the new one, then the old one is taken out.
+    // Rotation: both roots, then the issuer signs with the new one, then the old one is removed.
     std::fs::write(world.path("roots.pem"), [old.pem(), new.pem()].concat()).unwrap();
     let roots = |count| {
         move |state: &policy_tls::identity::IdentityState| {
@@ -216,7 +216,7 @@ async fn roots_are_reloaded_live_and_a_certificate_that_they_do_not_reach_is_rep
     issuer.answers(move |request| Ok(by_new.answer(request, |_| {})));
     std::fs::write(world.path("roots.pem"), new.pem()).unwrap();
     world.until(roots(1)).await;
-    // The issuer's own certificate is of the old root: it is not believed, whatever it says.
+    // The issuer's certificate is of the old root, so that its responses are not accepted.
     let said = world.failure(FailureKind::Unreachable).await;
     assert!(said.contains("UnknownIssuer"), "{said}");
     let missing = world.status.missing().unwrap();

@@ -1,4 +1,4 @@
-//! The binary under clocks that are wrong, and that are set while it runs (`faketime`).
+//! The binary under wrong clocks, and clocks that are set while it runs (`faketime`).
 
 use crate::support::*;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What `faketime` preloads; absent: it is not installed.
+/// The library that `faketime` preloads; absent: it is not installed.
 fn faketime() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let within = folders.map(|folder| folder.path().join("faketime"));
@@ -18,7 +18,7 @@ fn faketime() -> Option<PathBuf> {
     places.map(|folder| folder.join("libfaketimeMT.so.1")).find(|library| library.is_file())
 }
 
-/// A proxy whose clock is set by a file; killed with its test.
+/// A proxy whose clock is set by a file; killed on drop.
 struct Proxy {
     child: Child,
     folder: TempDir,
@@ -33,7 +33,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Its clock shows a time that is off by so many hours.
+    /// Starts a proxy whose clock is off by `hours`.
     fn start(library: &Path, authority: &Authority, issuer: &Issuer, hours: i64) -> Self {
         let folder = TempDir::new().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -48,7 +48,7 @@ impl Proxy {
             .env("LD_PRELOAD", library)
             .env("FAKETIME_TIMESTAMP_FILE", path("clock"))
             .env("FAKETIME_NO_CACHE", "1")
-            // Clocks are set; the time since a machine's start runs on.
+            // Only the wall clock is set; the monotonic clock runs on.
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .args(["run", "--identity", "certify", "--identity-name", NAME, "--workload", "ns:web"])
             .args(["--identity-addr", &issuer.address.to_string()])
@@ -64,7 +64,7 @@ impl Proxy {
     }
 
     fn set_clock(&self, hours: i64) {
-        // Replaced as a whole, so that it is never read half written.
+        // Replaced atomically, so that it is never read half written.
         let (new, path) = (self.folder.path().join("new"), self.folder.path().join("clock"));
         std::fs::write(&new, format!("{hours:+}h")).unwrap();
         std::fs::rename(new, path).unwrap();
@@ -79,7 +79,7 @@ impl Proxy {
         Ok(answer)
     }
 
-    /// What `/ready` says of the identity; `None`: nothing is missing.
+    /// The state of the identity at `/ready`; `None`: it is ready.
     fn missing(&self) -> std::io::Result<Option<String>> {
         let answer = self.get("/ready")?;
         let line = answer.lines().find_map(|line| line.trim().strip_prefix("identity: "));
@@ -107,7 +107,7 @@ impl Proxy {
     }
 }
 
-/// An issuer whose clock is off by as many hours as the number says; its certificates last one hour.
+/// Starts an issuer whose clock is off by the number of hours; its certificates last one hour.
 fn issuer(authority: &Arc<Authority>) -> (Issuer, Arc<AtomicI64>) {
     let (own, hours) = (authority.clone(), Arc::new(AtomicI64::new(0)));
     let clock = hours.clone();
@@ -160,7 +160,7 @@ fn a_certificate_expires_by_the_clock_and_is_renewed_by_it() {
     let proxy = Proxy::start(&library, &authority, &issuer, 0);
     proxy.until_ready();
     let asked = issuer.asked().len();
-    // The node's clock runs ahead of the issuer's: nothing that it gives is valid.
+    // The node's clock is ahead of the issuer's: no certificate is valid.
     proxy.set_clock(3);
     proxy.until_missing("the certificate expired at");
     proxy.until_missing("a certificate that expired at");
@@ -168,7 +168,7 @@ fn a_certificate_expires_by_the_clock_and_is_renewed_by_it() {
     // Time has passed for both.
     hours.store(3, Ordering::SeqCst);
     proxy.until_ready();
-    // A clock that is set back: what is in force is not valid yet.
+    // The clock is set back: the certificate in force is not valid yet.
     proxy.set_clock(0);
     proxy.until_missing("the certificate is not valid before");
     hours.store(0, Ordering::SeqCst);

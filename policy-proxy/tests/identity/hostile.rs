@@ -1,5 +1,5 @@
-//! Answers of an issuer that must not be put in force. Each is refused by name, and the next good one
-//! is accepted.
+//! Responses of an issuer that must not be accepted. Each is rejected by name, and the next good
+//! one is accepted.
 
 use crate::support::*;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
@@ -7,8 +7,8 @@ use policy_tls::identity::FailureKind;
 use rcgen::{ExtendedKeyUsagePurpose, KeyPair, SanType};
 use std::sync::Arc;
 
-/// The answer is refused with these words, and what an honest issuer says next is accepted; nothing of
-/// the first was ever in force.
+/// Asserts that the response is rejected with these words, that no part of it was in force, and
+/// that the next honest response is accepted.
 async fn refused(
     words: &str,
     answer: impl Fn(&Authority, &CertifyRequest) -> CertifyResponse + Send + Sync + 'static,

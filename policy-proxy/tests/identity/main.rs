@@ -1,5 +1,5 @@
-//! The clients of issuers and agents against servers played by hand: what is accepted, what is refused
-//! and said, and what stays in force meanwhile.
+//! The clients of issuers and agents against fake servers: accepted and rejected responses, errors,
+//! and the identity that stays in force.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

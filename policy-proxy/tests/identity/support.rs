@@ -1,4 +1,4 @@
-//! A certificate authority, an issuer that answers as it is told, and a world of files around a source.
+//! A certificate authority, an issuer with scripted responses, and the files of an identity source.
 
 use policy_proto::linkerd::identity::identity_server::{Identity, IdentityServer};
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
@@ -33,7 +33,7 @@ use tonic::{Request, Response, Status};
 pub(crate) const NAME: &str = "web.shop.serviceaccount.identity.portcullis.cluster.local";
 pub(crate) const ISSUER: &str =
     "portcullis-issuer.portcullis.serviceaccount.identity.portcullis.cluster.local";
-/// Longer than anything here takes; only a test that fails waits for it.
+/// A timeout that only a failing test reaches.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The key that a request was made for.
@@ -56,12 +56,12 @@ pub(crate) fn requested(request: &[u8]) -> Requested {
     Requested(request[at + 3..at + 68].to_vec())
 }
 
-/// What an authority makes for servers, and answers as an issuer.
+/// Certificates of servers and responses of issuers from an authority.
 pub(crate) trait Issuing {
-    /// What a server of this name proves and trusts.
+    /// The TLS identity of a server of this name.
     fn identity(&self, name: &str) -> TlsIdentity;
 
-    /// The answer of an honest issuer, with what `change` makes of the certificate.
+    /// The response of an honest issuer, with the certificate as `change` modifies it.
     fn answer(
         &self,
         request: &CertifyRequest,
@@ -88,7 +88,7 @@ impl Issuing for Authority {
     }
 }
 
-/// An answer of this certificate alone, which says of its end what the certificate says.
+/// A response with this certificate alone, and with its expiry.
 pub(crate) fn answered(leaf: Vec<u8>, params: &CertificateParams) -> CertifyResponse {
     let seconds = params.not_after.unix_timestamp();
     CertifyResponse {
@@ -100,7 +100,7 @@ pub(crate) fn answered(leaf: Vec<u8>, params: &CertificateParams) -> CertifyResp
 
 type Answering = dyn Fn(&CertifyRequest) -> Result<CertifyResponse, Status> + Send + Sync;
 
-/// An issuer that answers as it is told, over TLS.
+/// An issuer with scripted responses, over TLS.
 #[derive(Clone)]
 pub(crate) struct Issuer {
     pub(crate) address: SocketAddr,
@@ -125,7 +125,7 @@ impl Identity for Issuer {
 }
 
 impl Issuer {
-    /// Proves `own` to whoever connects.
+    /// Serves with the identity `own`.
     pub(crate) async fn start(
         own: TlsIdentity,
         answering: impl Fn(&CertifyRequest) -> Result<CertifyResponse, Status> + Send + Sync + 'static,
@@ -187,7 +187,7 @@ impl Issuer {
     }
 }
 
-/// A source that runs, and what it lives from.
+/// A running identity source and its files.
 pub(crate) struct World {
     pub(crate) folder: TempDir,
     pub(crate) identity: IdentityHandle,
@@ -213,7 +213,7 @@ impl World {
         let (token, roots) = (folder.path().join("token"), folder.path().join("roots.pem"));
         std::fs::write(&token, "a token\n").unwrap();
         std::fs::write(&roots, authority.pem()).unwrap();
-        // The address is loopback, where plaintext would be allowed, so it goes by another name.
+        // The address is loopback, where plaintext would be allowed, so that it uses another name.
         let address = format!("localhost:{}", address.port());
         let issuer = ControllerAddress::parse(&address, Some(ISSUER)).unwrap();
         let roots = Anchors::Trusted(Roots::File(roots));
@@ -238,7 +238,7 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// Waits until the source says so.
+    /// Waits for a state of the source.
     pub(crate) async fn until(&self, holds: impl Fn(&IdentityState) -> bool) -> IdentityState {
         let mut status = self.status.clone();
         let waiting = async {
@@ -264,7 +264,7 @@ impl World {
         self.until(failed).await.failure.unwrap().message.to_string()
     }
 
-    /// Our own certificate, DER.
+    /// The workload's certificate, DER.
     pub(crate) fn certificate(&self) -> Option<Vec<u8>> {
         self.identity.current().as_ref().map(|own| own.chain()[0].to_vec())
     }
@@ -276,7 +276,7 @@ impl World {
         line.map(|value| value.parse().unwrap())
     }
 }
-/// A TLS connection, as a server of gRPC takes it.
+/// A TLS connection for a gRPC server.
 pub(crate) struct Tls(TlsStream<TcpStream>);
 
 impl Connected for Tls {

@@ -21,10 +21,10 @@ const OURS: &str = "spiffe://cluster.local/ns/shop/sa/web";
 const OTHER: &str = "spiffe://cluster.local/ns/shop/sa/other";
 const SERVER_NAME: &str = "web.shop.example";
 
-/// What an agent says from now on: a message, or the end of the stream.
+/// The agent's next response: a message, or the end of the stream.
 type Said = Result<X509svidResponse, Status>;
 
-/// An agent that says what it is told, to whoever asks as the specification wants it.
+/// An agent with scripted responses to requests that follow the specification.
 #[derive(Clone)]
 struct Agent(watch::Sender<Said>);
 
@@ -254,7 +254,7 @@ async fn what_cannot_be_used_is_refused_and_the_identity_stays() {
         };
         world.until(says).await;
         assert_eq!((world.certificate(), world.status.missing()), (first.clone(), None), "{words}");
-        // In between, so that every case is told anew.
+        // In between, so that every case is reported anew.
         agent.says(message(&[X509svid {
             spiffe_id: OURS.into(),
             x509_svid: vec![1],

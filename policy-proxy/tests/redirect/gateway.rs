@@ -1,5 +1,5 @@
-//! The kubelet's probes from the address of a bridge: it is the node's where the pod's default route
-//! leads to it.
+//! The kubelet's probes from the address of a bridge, which is the node's if the pod's default
+//! route leads to it.
 
 use crate::sidecar::Sidecar;
 use crate::support::*;
@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming};
 const WEB: NonZeroU16 = NonZeroU16::new(8080).unwrap();
 const ADMIN: NonZeroU16 = NonZeroU16::new(4191).unwrap();
 
-/// Nothing is granted but the probe, to the node.
+/// A policy that grants the probe to the node alone.
 fn policy() -> ServerPolicy {
     let source = Source::Default("probe".into());
     let network = NetworkMatch::symbol(NetworkSymbol::NodeLocal);
@@ -39,8 +39,8 @@ fn policy() -> ServerPolicy {
     policy
 }
 
-/// A controller that says of every workload that it is the pod, and proposes the addresses of the client
-/// for its node.
+/// A controller that describes every workload as the pod, and proposes the client's addresses as
+/// the node's.
 struct Proposing;
 
 #[tonic::async_trait]
@@ -65,13 +65,13 @@ impl PolicyDiscovery for Proposing {
             revision: None,
         };
         let encoded = encode_port(&policy(), &Feature::ALL.into_iter().collect());
-        // The application's last: who waits for it has the others, too.
+        // The application's port last: a client that waits for it has the others, too.
         let ports = [ADMIN, WEB].map(|port| Kind::Port(encoded.full(port, &Revision::default())));
         let (say, stream) = mpsc::channel(8);
         for kind in std::iter::once(Kind::Workload(workload)).chain(ports) {
             say.send(Ok(WatchResponse { kind: Some(kind) })).await.unwrap();
         }
-        // The stream lives as long as the server does.
+        // The stream stays open as long as the server.
         tokio::spawn(async move { say.closed().await });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
@@ -109,7 +109,7 @@ fn application(pod: &Namespace) {
     });
 }
 
-/// A pod with these default gateways, and its sidecar.
+/// Starts a pod with these default gateways, and its sidecar.
 fn routed(gateways: &[IpAddr]) -> Option<(World, Sidecar)> {
     let world = world_or_skip()?;
     for gateway in gateways {
@@ -130,7 +130,8 @@ fn get(world: &World, to: SocketAddr, path: &str) -> String {
     read_all(stream).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// What the client gets of each family: its probe, another request, and the probe of the sidecar itself.
+/// The client's responses, per address family: its probe, another request, and the probe of the
+/// sidecar itself.
 fn answers(world: &World) -> [[String; 3]; 2] {
     POD.map(|pod| {
         let web = SocketAddr::new(pod, WEB.get());
@@ -142,7 +143,7 @@ fn answers(world: &World) -> [[String; 3]; 2] {
 const NODE: [&str; 3] = ["200", "403", "200"];
 const STRANGER: [&str; 3] = ["403", "403", "403"];
 
-/// Lines that tell what became of a proposed address.
+/// Number of log lines about the outcome of a proposed address.
 fn told(sidecar: &Sidecar, what: &str) -> usize {
     sidecar.log().lines().filter(|line| line.contains(what)).count()
 }

@@ -1,4 +1,4 @@
-//! `policy-proxy redirect` with nft and iptables in network namespaces of the kernel's.
+//! `policy-proxy redirect` with nft and iptables in network namespaces.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

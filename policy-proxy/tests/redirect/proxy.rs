@@ -1,11 +1,11 @@
-//! The sidecar behind rules of the kernel's: where connections were going, IPv4 and IPv6.
+//! The sidecar behind real rules: original destinations, IPv4 and IPv6.
 
 use crate::sidecar::Sidecar;
 use crate::support::*;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The world with rules and a sidecar, and listeners in it on these ports.
+/// A world with rules, a sidecar, and listeners on these ports.
 fn meshed(redirect: &str, ports: &[u16]) -> Option<(World, Sidecar, Listeners)> {
     let world = world_or_skip()?;
     let output = world.redirect(redirect);
@@ -15,8 +15,8 @@ fn meshed(redirect: &str, ports: &[u16]) -> Option<(World, Sidecar, Listeners)> 
     Some((world, sidecar, listeners))
 }
 
-/// What comes back on a connection that begins with bytes of no protocol. One that is refused may be
-/// gone before they are written.
+/// The response to bytes of no protocol. A refused connection may be closed before they are
+/// written.
 fn answer(mut stream: std::net::TcpStream) -> String {
     let _ = stream.write_all(b"\x00\x01\x02 not HTTP, and long enough to know\r\n\r\n");
     let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -29,7 +29,7 @@ fn carried_to_where_they_were_going(mode: &str) {
     for (pod, client) in POD.into_iter().zip(CLIENT) {
         let said = answer(world.connect(SocketAddr::new(pod, 8080)).unwrap());
         let seen = listeners.next();
-        // The application is connected to by the sidecar, at the address the client asked for.
+        // The sidecar connects to the application at the address that the client connected to.
         assert_eq!((said.as_str(), seen.at, seen.from), ("8080", 8080, pod));
         let skipped = answer(world.connect(SocketAddr::new(pod, 8081)).unwrap());
         let seen = listeners.next();
@@ -71,8 +71,8 @@ fn plaintext_to_the_inbound_port_itself_is_refused() {
     assert_eq!(listeners.more(), []);
 }
 
-/// Rules of somebody else's may redirect what a pod says to itself. That the sidecar would carry it
-/// would make every client of the loopback device one that comes from the pod.
+/// Foreign rules may redirect a pod's traffic to itself. If the sidecar forwarded it, every client
+/// of the loopback device would count as the pod.
 #[test]
 fn redirected_loopback_traffic_is_refused() {
     let Some((world, _sidecar, listeners)) = meshed("", &[8080]) else { return };

@@ -1,8 +1,8 @@
-//! Where rules cannot be set: what is said, and where.
+//! Errors and diagnosis where rules cannot be set.
 
 use crate::support::*;
 
-/// As the init container runs: user 0 with two capabilities and no way to more.
+/// Like the init container: user 0 with two capabilities and no privilege escalation.
 const CONFINED: [&str; 3] =
     ["setpriv", "--bounding-set=-all,+net_admin,+net_raw", "--no-new-privs"];
 

@@ -1,15 +1,15 @@
-//! Which connections are redirected, and what happens to the rules.
+//! Redirected connections, and changes to the rules.
 
 use crate::support::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Everything that writes rules: the flags, and the programs that are there.
+/// All tools that write rules: their flags, and the programs in the path.
 #[derive(Clone, Copy, Debug)]
 enum Tool {
     Nft,
     Iptables,
-    /// Without nft, and where what is called iptables is the older interface.
+    /// Without nft, and with iptables-legacy as the default iptables.
     Legacy,
 }
 
@@ -37,7 +37,7 @@ impl Tool {
         }
     }
 
-    /// All rules of the pod, without what the kernel counts.
+    /// All rules of the pod, without counters.
     fn listed(self, world: &World) -> String {
         let listed = match self {
             Self::Nft => world.pod.run("nft list ruleset"),
@@ -52,7 +52,7 @@ impl Tool {
         rules.collect::<Vec<_>>().join("\n")
     }
 
-    /// A change to the rules that lets connections pass by the sidecar.
+    /// Changes the rules so that connections bypass the sidecar.
     fn tamper(self, world: &World, how: usize) {
         let commands = match self {
             Self::Nft => [
@@ -80,7 +80,7 @@ impl Tool {
     }
 }
 
-/// Runs `redirect` and wants an exit code and to be told something.
+/// Runs `redirect` and asserts its exit code and a part of its output.
 #[track_caller]
 fn wants(tool: Tool, world: &World, path: Option<&PathBuf>, flags: &str, end: (i32, &str)) {
     let (code, part) = end;
@@ -102,17 +102,18 @@ fn redirects_what_comes_from_outside(tool: Tool) {
     let Some(world) = world_or_skip() else { return };
     let path = tool.path(&world);
     let listeners = Listeners::start(&world.pod, &[22, 80, 4143, 4191, 8000, 8002, 65535]);
-    let redirected = "inbound TCP goes to port 4143, save that to 22,4143,4191,8000-8001";
+    let redirected =
+        "inbound TCP is redirected to port 4143, except to ports 22,4143,4191,8000-8001";
     wants(tool, &world, path.as_ref(), "--skip-inbound-ports 8000-8001,22", (0, redirected));
     for (pod, client) in POD.into_iter().zip(CLIENT) {
         let seen = |port| from_outside_to(&world, &listeners, SocketAddr::new(pod, port));
-        // Nobody listens on 81: what is redirected need not exist.
+        // Port 81 has no listener: a redirected port need not exist.
         for port in [80, 81, 8002, 65535] {
             let original = Some(SocketAddr::new(pod, port));
             assert_eq!(seen(port), Seen { at: 4143, from: client, original }, "{tool:?}");
         }
-        // Where netfilter watches, a connection that goes where it was going says so: the sidecar
-        // tells a direct connection by that.
+        // With connection tracking, a connection that was not redirected has its own address as its
+        // original destination: by this the sidecar recognises a direct connection.
         for port in [22, 4143, 4191, 8000] {
             let original = Some(SocketAddr::new(pod, port));
             assert_eq!(seen(port), Seen { at: port, from: client, original }, "{tool:?}");
@@ -141,7 +142,7 @@ fn what_a_pod_says_to_itself_is_left_alone() {
     for tool in TOOLS {
         let Some(world) = world_or_skip() else { return };
         let path = tool.path(&world);
-        wants(tool, &world, path.as_ref(), "", (0, "inbound TCP goes to port 4143"));
+        wants(tool, &world, path.as_ref(), "", (0, "inbound TCP is redirected to port 4143"));
         let listeners = Listeners::start(&world.pod, &[80, 4143]);
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         for address in loopback.into_iter().chain(POD).chain(SECOND) {
@@ -225,19 +226,19 @@ fn a_check_writes_nothing_and_finds_what_was_tampered_with() {
         wants("--check", 1, "no rules of Portcullis were found");
         wants("--check", 1, "no rules of Portcullis were found");
         for how in 0..3 {
-            wants("", 0, "inbound TCP goes to port 4143");
+            wants("", 0, "inbound TCP is redirected to port 4143");
             wants("--check", 0, "as read with");
-            wants("--check --skip-inbound-ports 80", 1, "are not as they should be");
+            wants("--check --skip-inbound-ports 80", 1, "are not as expected");
             tool.tamper(&world, how);
-            wants("--check", 1, "are not as they should be");
-            wants("--check", 1, "are not as they should be");
+            wants("--check", 1, "are not as expected");
+            wants("--check", 1, "are not as expected");
         }
-        wants("", 0, "inbound TCP goes to port 4143");
+        wants("", 0, "inbound TCP is redirected to port 4143");
         wants("--check", 0, "as read with");
     }
 }
 
-/// What an earlier run wrote by other means would come first.
+/// Rules that an earlier run wrote with another tool would take precedence.
 #[test]
 fn rules_written_by_other_means_are_replaced() {
     let Some(world) = world_or_skip() else { return };

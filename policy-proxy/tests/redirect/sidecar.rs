@@ -14,8 +14,8 @@ pub(crate) struct Sidecar {
 }
 
 impl Sidecar {
-    /// Until a controller answers, which none does here, the default policy decides, and lets everybody
-    /// in.
+    /// Starts without a reachable controller, so that the default policy decides, which permits
+    /// everything.
     pub(crate) fn start(world: &World) -> Self {
         let ips = POD.map(|ip| ip.to_string()).join(",");
         let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
@@ -23,12 +23,12 @@ impl Sidecar {
         Self::following(world, nobody, &[&["--inbound-ips", &ips], open.as_slice()].concat())
     }
 
-    /// One that asks this controller for its policy.
+    /// Starts with this controller.
     pub(crate) fn following(world: &World, controller: SocketAddr, flags: &[&str]) -> Self {
-        // That user cannot enter the folder the binary was built in.
+        // The sidecar's user cannot enter the build directory.
         let binary = world.files.path().join("policy-proxy");
-        // By another process: what other tests start here meanwhile would hold the copy open for writing,
-        // and what is written to cannot be run.
+        // Copied by another process: processes that other tests start here would inherit the copy
+        // open for writing, and such a file cannot be executed.
         let mut copy = std::process::Command::new("cp");
         let copied = copy.arg(env!("CARGO_BIN_EXE_policy-proxy")).arg(&binary).status().unwrap();
         assert!(copied.success(), "{copied}");
@@ -53,7 +53,7 @@ impl Sidecar {
         sidecar
     }
 
-    /// What it has logged.
+    /// Its log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -63,7 +63,7 @@ impl Drop for Sidecar {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The runner shows it of a test that failed.
+        // The test runner shows it for a failed test.
         eprint!("{}", self.log());
     }
 }

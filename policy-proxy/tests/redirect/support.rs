@@ -12,11 +12,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Nothing here may take longer, however busy the machine is.
+/// A timeout for every step, however busy the machine is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const POD: [IpAddr; 2] = [v4(2), v6(2)];
-/// Addresses that the pod's interface has besides, which are not the pod's.
+/// Further addresses of the pod's interface, which are not the pod's.
 pub(crate) const SECOND: [IpAddr; 2] = [v4(20), v6(20)];
 pub(crate) const CLIENT: [IpAddr; 2] = [v4(3), v6(3)];
 
@@ -28,8 +28,8 @@ const fn v6(host: u16) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))
 }
 
-/// The first line of a test: the world it needs, or it is skipped where everyone sees. In continuous
-/// integration that is a failure.
+/// Creates the world of a test, or skips the test visibly. In continuous integration a skip is a
+/// failure.
 pub(crate) fn world_or_skip() -> Option<World> {
     let root = rustix::process::geteuid().is_root();
     let programs = ["nft", "iptables", "iptables-legacy", "ip", "unshare", "nsenter", "setpriv"];
@@ -42,7 +42,7 @@ pub(crate) fn world_or_skip() -> Option<World> {
     let ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false");
     assert!(!ci, "skipped, which continuous integration does not allow: needs {missing}");
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    // The runner does not swallow what is written to the stream itself.
+    // The test runner does not capture writes to the stream itself.
     writeln!(std::io::stderr().lock(), "SKIPPED {test}: needs {missing}").unwrap();
     if let Some(path) = std::env::var_os("PORTCULLIS_SKIPPED") {
         let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
@@ -51,13 +51,13 @@ pub(crate) fn world_or_skip() -> Option<World> {
     None
 }
 
-/// Where a program of the system is.
+/// Path of a system program.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     folders.iter().map(|folder| Path::new(folder).join(program)).find(|path| path.exists())
 }
 
-/// A network namespace. It ends with the process that holds it, and that with this one.
+/// A network namespace. It ends with the process that holds it, which ends with this one.
 pub(crate) struct Namespace {
     holder: Child,
     file: File,
@@ -95,7 +95,7 @@ impl Namespace {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.holder.id())).arg("--").args(words);
         command.stdin(Stdio::null());
-        // What the tests themselves are told by the environment are no settings of a proxy.
+        // The tests' own environment variables are no settings of a proxy.
         let told = std::env::vars_os().map(|(name, _)| name);
         for name in told.filter(|name| name.as_encoded_bytes().starts_with(b"PORTCULLIS_")) {
             command.env_remove(name);
@@ -103,7 +103,7 @@ impl Namespace {
         command
     }
 
-    /// What a command says that must succeed.
+    /// Output of a command that must succeed.
     pub(crate) fn run(&self, words: &str) -> String {
         let words: Vec<&str> = words.split(' ').collect();
         let output = self.command(&words).output().unwrap();
@@ -148,7 +148,7 @@ impl World {
             side.run("ip link set eth0 up");
             for [four, six] in addresses {
                 side.run(&format!("ip address add {four}/24 dev eth0"));
-                // Without the wait for a neighbour that has the same address.
+                // Without duplicate address detection.
                 side.run(&format!("ip address add {six}/64 dev eth0 nodad"));
             }
         }
@@ -163,7 +163,7 @@ impl World {
         self.redirect_as(&[], None, arguments)
     }
 
-    /// The same through a command before it, and with programs looked for in one folder only.
+    /// The same through a wrapper command, with programs from one directory only.
     pub(crate) fn redirect_as(
         &self,
         before: &[&str],
@@ -182,7 +182,7 @@ impl World {
         self.pod.command(&words).output().unwrap()
     }
 
-    /// A folder with nothing but links to programs, each under a name of its own.
+    /// A directory with nothing but links to programs, each under a name of its own.
     pub(crate) fn programs(&self, links: &[(&str, &str)]) -> PathBuf {
         let folder = self.files.path().join("programs");
         std::fs::create_dir(&folder).unwrap();
@@ -214,12 +214,12 @@ pub(crate) struct Seen {
     /// The listener's port.
     pub(crate) at: u16,
     pub(crate) from: IpAddr,
-    /// What netfilter says of where it was going; absent if it says nothing.
+    /// The original destination from netfilter; absent if there is none.
     pub(crate) original: Option<SocketAddr>,
 }
 
-/// Listeners in the pod, for both families. Each writes its port's number to whoever connects and
-/// tells of the connection.
+/// Listeners in the pod, for both families. Each writes its port's number to the client and reports
+/// the connection.
 pub(crate) struct Listeners {
     seen: Receiver<Seen>,
 }
@@ -249,13 +249,13 @@ impl Listeners {
         self.seen.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Connections that nobody asked for yet.
+    /// Connections that were not taken yet.
     pub(crate) fn more(&self) -> Vec<Seen> {
         self.seen.try_iter().collect()
     }
 }
 
-/// On every address of both families.
+/// Listens on every address of both families.
 fn listener(port: u16) -> TcpListener {
     let socket = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
     socket.set_only_v6(false).unwrap();
@@ -274,8 +274,7 @@ fn original(stream: &TcpStream, from: IpAddr) -> Option<SocketAddr> {
     address.ok()?.as_socket()
 }
 
-/// Everything that comes until the end. A reset is an end too: it is how a socket with unread bytes
-/// is closed.
+/// Reads to the end. A reset is an end too: a socket that is closed with unread bytes sends one.
 pub(crate) fn read_all(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {

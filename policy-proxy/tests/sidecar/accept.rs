@@ -1,4 +1,4 @@
-//! Who is taken for whom, and which destinations are refused.
+//! Client addresses, and refused destinations.
 
 use crate::support::*;
 use policy_core::{Authorization, Condition, NetworkMatch, Requirement, Source, Test};
@@ -30,8 +30,8 @@ async fn policy_sees_the_address_that_a_clients_address_stands_for() {
     }
 }
 
-/// Without a redirect the system knows no original destination, or says it is the listener itself;
-/// either way it is a connection to us, which needs mutual TLS and a transport header.
+/// Without a redirect there is no original destination, or it is the listener itself; either way it
+/// is a direct connection, which needs mutual TLS and a transport header.
 #[tokio::test]
 async fn a_connection_that_was_not_redirected_is_refused_and_counted() {
     let app = App::start().await;

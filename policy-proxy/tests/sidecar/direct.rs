@@ -100,7 +100,7 @@ fn with_alpn(connector: &TlsConnector) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// What comes back until the other side closes.
+/// The response until the other side closes.
 async fn answer<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut stream: S, bytes: &[u8]) -> String {
     let mut got = Vec::new();
     if stream.write_all(bytes).await.is_ok() {
@@ -110,12 +110,12 @@ async fn answer<S: AsyncReadExt + AsyncWriteExt + Unpin>(mut stream: S, bytes: &
     String::from_utf8_lossy(&got).into_owned()
 }
 
-/// What ends within a second (see `revocation`) is waited for longer on a machine that is busy.
+/// Timeout for what ends within a second (see `revocation`), for busy machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n";
 
-/// Every protocol that a Server may declare and under which a mesh connection is opened on either path.
+/// All protocols of Servers under which a mesh connection is opened on either path.
 fn protocols() -> [Protocol; 5] {
     [detect(), Protocol::Http1, Protocol::Http2, Protocol::Grpc, Protocol::Tls]
 }
@@ -201,7 +201,8 @@ async fn a_body_of_unknown_length_that_is_carried_as_http_1_0_reaches_the_applic
     assert_eq!(got.headers["l5d-orig-proto"], "HTTP/1.0");
 }
 
-/// Linkerd forwards what comes without a protocol by the connection's permission alone, past routes.
+/// Linkerd forwards a connection without a stated protocol by the connection's permission alone,
+/// bypassing routes.
 #[tokio::test]
 async fn saying_nothing_of_the_protocol_is_no_way_around_routes() {
     let routes = vec![route(prefix("/open"), everybody())];
@@ -217,7 +218,7 @@ async fn a_silent_client_is_waited_for_where_routes_are_attached() {
     let mesh = Mesh::new(with_routes(server(detect(), everybody()), routes)).await;
     let silent = |_| mesh.open("bot", PORT, None);
     let clients = futures_util::future::join_all((0..2).map(silent)).await;
-    // Longer than the port looks for HTTP.
+    // Longer than the port's detection timeout.
     tokio::time::sleep(Duration::from_millis(800)).await;
     let mut answers = Vec::new();
     for (client, said) in clients.into_iter().zip([GET, &b"\0\x01 other bytes\r\n"[..]]) {
@@ -268,7 +269,7 @@ async fn a_header_that_is_cut_loses_nothing_of_a_long_head_behind_it() {
         let mut stream = mesh.handshake(&mesh.client("bot")).await.unwrap();
         stream.write_all(first).await.unwrap();
         stream.flush().await.unwrap();
-        // Whether the two are read as one does not matter for what is to be seen, only for what is tried.
+        // Both may arrive in one read; the result is the same.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let got = answer(stream, &[rest, head.as_bytes()].concat()).await;
         assert!(got.starts_with("HTTP/1.1 200") && got.contains(&long), "{cut}: {got}");
@@ -278,7 +279,7 @@ async fn a_header_that_is_cut_loses_nothing_of_a_long_head_behind_it() {
 #[tokio::test]
 async fn who_proves_no_identity_is_refused_whatever_the_policy() {
     let mesh = Mesh::new(server(detect(), everybody())).await;
-    // With TLS 1.3 a client learns only afterwards that a certificate was wanted.
+    // With TLS 1.3 a client learns only after its handshake that a certificate is required.
     if let Ok(stream) = mesh.handshake(&with_alpn(&mesh.authority.anonymous())).await {
         let header = transport::encode(&Header { port: PORT, name: None, session: None });
         assert_eq!(answer(stream, &[header.as_slice(), GET].concat()).await, "");
@@ -416,7 +417,7 @@ async fn the_admin_port_is_reached_under_its_own_policy_as_who_one_is() {
         let config = policy_enforce::store::StoreConfig::default();
         policy_enforce::PolicyStore::new(config, telemetry).unwrap()
     };
-    // Nobody listens there: the connection must not be forwarded.
+    // There is no listener: the connection must not be forwarded.
     let port = NonZeroU16::new(4191).unwrap();
     let config =
         AdminConfig { shutdown: true, ..AdminConfig::new("127.0.0.1:4191".parse().unwrap()) };

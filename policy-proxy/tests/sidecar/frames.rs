@@ -1,4 +1,4 @@
-//! HTTP/2 as it is on the wire, for peers that do what no library does.
+//! HTTP/2 frames, for peers that behave as no library does.
 
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -14,6 +14,6 @@ pub(crate) async fn frame(stream: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8
     Some((head[3], head[4], id, payload))
 }
 
-/// What a client that asks nothing of its server begins with.
+/// The preface of a client with default SETTINGS.
 pub(crate) const PREFACE: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";

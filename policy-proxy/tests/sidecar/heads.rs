@@ -1,4 +1,4 @@
-//! Heads whose values two readers could take for different ones, and heads of many fields.
+//! Heads whose values two parsers could read differently, and heads of many fields.
 
 use crate::direct::Mesh;
 use crate::http2::client;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Requests with this header are for `vip` alone, all others for everybody.
+/// A policy: requests with this header are for `vip` alone, all others for every client.
 fn tiered(name: &'static str, value: &str) -> ServerPolicy {
     let value = ValueMatch::Exact(value.as_bytes().into());
     let header = HeaderMatch { name: HeaderName::from_static(name), value };
@@ -130,7 +130,7 @@ async fn a_body_of_unknown_length_is_carried_whatever_the_method() {
             let request = Request::builder().method(method).uri("http://web.example/upload");
             let request = request.header("l5d-orig-proto", version).body(()).unwrap();
             let (response, mut stream) = sender.send_request(request, false).unwrap();
-            // So that nobody knows how long it is when its head is forwarded.
+            // So that the body's length is unknown when its head is forwarded.
             tokio::time::sleep(Duration::from_millis(50)).await;
             stream.send_data(Bytes::from_static(b"12345"), false).unwrap();
             stream.send_data(Bytes::from_static(b"6789"), true).unwrap();
@@ -167,7 +167,7 @@ async fn what_carried_chunks_of_a_method_without_a_body_carries_nothing_else() {
     }
 }
 
-/// A sidecar that takes heads of `bytes`.
+/// A sidecar with a limit of `bytes` for heads.
 async fn taking(bytes: u32, policy: ServerPolicy, app: SocketAddr) -> Setup {
     let change = |config: &mut SidecarConfig| config.limits.request_head = bytes;
     Setup::with(Some(policy), app, policy_tls::identity::IdentityHandle::empty(), change).await
@@ -182,7 +182,7 @@ fn names(count: usize) -> HeaderMap {
     headers
 }
 
-/// A request of HTTP/2 with these headers and trailers: its status, `None` if the stream was reset.
+/// Status of an HTTP/2 request with these headers and trailers; `None` if the stream was reset.
 async fn status(setup: &Setup, headers: HeaderMap, trailers: Option<HeaderMap>) -> Option<u16> {
     let (sender, connection) = h2::client::handshake(setup.connect().await).await.unwrap();
     tokio::spawn(connection);
@@ -226,8 +226,8 @@ async fn crumbs_of_a_cookie_are_one_field() {
     assert_eq!(status(&setup, headers, None).await, Some(431));
 }
 
-/// Names that a header map looks for in nearly the same place, by the hash that it begins with (FNV-1a
-/// of the eight bytes that say that the name is no standard one, and of the name).
+/// Names with nearly the same place in a header map, by its first hash (FNV-1a of the eight bytes
+/// that mark a non-standard name, and of the name).
 fn colliding(count: usize) -> Vec<String> {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let seed = 1_u64.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325, step);
@@ -247,7 +247,7 @@ async fn names_that_collide_are_refused_and_the_sidecar_lives() {
     let setup = Setup::with(Some(policy), app.address, identity, change).await;
     let mut names: Vec<String> = (0..12_300).map(|n| format!("x{n}")).collect();
     names.extend(colliding(1_500));
-    // What is asked of the map itself, so that the names are known to be hostile.
+    // Checked against the map itself, so that the names are known to collide.
     let mut map: HeaderMap = HeaderMap::try_with_capacity(names.len()).unwrap();
     let value = HeaderValue::from_static("");
     let mut add =
@@ -261,7 +261,7 @@ async fn names_that_collide_are_refused_and_the_sidecar_lives() {
     assert_eq!(client.get("/").await.status, 200);
 }
 
-/// An application of HTTP/2 whose answers have so many headers, or trailers.
+/// An HTTP/2 application whose responses have so many headers, or trailers.
 async fn verbose(headers: usize, trailers: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Clients that mean harm. Each bound is stated with its test.
+//! Hostile clients. Each limit is stated with its test.
 
 use crate::support::*;
 use http::StatusCode;
@@ -13,7 +13,7 @@ async fn setup() -> (App, Setup) {
     (app, setup)
 }
 
-/// The head is refused with 400 and nothing reaches the application.
+/// Asserts that the head is answered 400 and does not reach the application.
 async fn refused(head: &[u8]) -> String {
     let (app, setup) = setup().await;
     let answer = raw(setup.address, head, false).await;
@@ -41,7 +41,7 @@ async fn two_lengths_are_refused() {
     refused(b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").await;
 }
 
-/// RFC 9112 section 6.3: an attempt at smuggling.
+/// RFC 9112 section 6.3: a request smuggling attempt.
 #[tokio::test]
 async fn a_length_beside_chunks_is_refused_by_name_and_ends_the_connection() {
     let (first, second) = ("Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n");
@@ -128,7 +128,7 @@ async fn one_byte_at_a_time_is_served_like_any_other() {
     assert!(answer.contains("GET /slow\n"), "{answer}");
 }
 
-/// CVE-style way around: half a request line, then nothing, must not be carried as bytes.
+/// Half a request line, then nothing, must not be forwarded as opaque bytes.
 #[tokio::test]
 async fn half_a_request_line_does_not_turn_into_opaque_bytes() {
     let (app, setup) = setup().await;
@@ -221,7 +221,7 @@ async fn too_many_connections_are_closed_at_once() {
     assert_eq!(client.get("/").await.status, 200, "places are given back");
 }
 
-/// The bound is the sidecar's, whichever workers serve the connections.
+/// The limit is the sidecar's, whichever workers serve the connections.
 #[tokio::test]
 async fn connections_of_a_port_are_bounded_across_workers() {
     let app = App::start().await;
@@ -243,7 +243,7 @@ async fn connections_of_a_port_are_bounded_across_workers() {
     }
     assert_eq!(app.requests(), 3);
     drop(open);
-    // Their places are given back.
+    // Their permits are released.
     let again =
         async { while !raw(setup.address, request, false).await.starts_with("HTTP/1.1 200") {} };
     tokio::time::timeout(Duration::from_secs(60), again).await.unwrap();
@@ -257,7 +257,7 @@ async fn requests_beyond_what_may_wait_are_answered_at_once_and_others_go_on() {
         config.limits.in_flight = 1;
     })
     .await;
-    // An answer that has begun is none that is waited for.
+    // A response that has begun does not count as awaited.
     let mut streaming = Client::new(setup.connect().await).await;
     let _stream = streaming.send(crate::support::request("/stream", &[])).await;
     let mut waiting = Client::new(setup.connect().await).await;

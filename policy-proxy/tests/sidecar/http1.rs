@@ -1,4 +1,4 @@
-//! HTTP/1: allowed, refused, forwarded as it was judged.
+//! HTTP/1: permitted, refused, forwarded as decided on.
 
 use crate::support::*;
 use http::StatusCode;
@@ -192,7 +192,7 @@ async fn a_rate_limit_refuses_and_is_kept_across_updates() {
         statuses.push(client.get("/").await.status.as_u16());
     }
     assert_eq!(statuses, [200, 200, 200, 429]);
-    // Another policy with the same limit: what was spent stays spent.
+    // Another policy with the same rate limit keeps its spent tokens.
     policy.effects.clear();
     policy.paths = policy_core::PathHandling::Raw;
     setup.apply(policy).await;
@@ -247,7 +247,7 @@ async fn without_a_policy_a_request_waits_and_is_then_refused_as_pending() {
     let mut client = Client::new(setup.connect().await).await;
     assert_eq!(client.get("/").await.status, StatusCode::SERVICE_UNAVAILABLE);
     setup.logged("deny policy_pending - GET / 503").await;
-    // The same connection is served once there is one.
+    // The same connection is served once there is a policy.
     setup.apply(server(detect(), everybody())).await;
     assert_eq!(client.get("/").await.status, StatusCode::OK);
 }
@@ -389,7 +389,7 @@ mod effects {
         let body = client.send(request("/stream", &[])).await.into_body();
         assert!(http_body_util::BodyExt::collect(body).await.is_err(), "breaks off");
         assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-        // An application that takes a connection and says nothing.
+        // An application that accepts a connection and sends nothing.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let setup = Setup::new(with(timeout), silent.local_addr().unwrap()).await;
         let mut client = Client::new(setup.connect().await).await;

@@ -176,7 +176,7 @@ async fn a_continuation_flood_ends_the_connection() {
     assert_eq!(app.requests(), 0);
 }
 
-/// Bound: 4 MiB ahead of a client that takes nothing: the windows and the socket buffers between.
+/// Bound: 4 MiB ahead of a client that reads nothing: the windows and the socket buffers between.
 #[tokio::test]
 async fn a_client_that_opens_no_window_does_not_make_the_proxy_read_ahead() {
     let app = App::start().await;
@@ -192,7 +192,7 @@ async fn a_client_that_opens_no_window_does_not_make_the_proxy_read_ahead() {
         last = app.flooded();
     }
     assert!(last < 4 * 1024 * 1024, "{last} bytes were taken from the application");
-    // Its neighbour on the same connection is served meanwhile.
+    // Another stream on the same connection is served.
     assert_eq!(got(sender.send_request(get("/")).await.unwrap()).await.status, StatusCode::OK);
     drop(stalled);
 }

@@ -1,4 +1,4 @@
-//! What becomes of an HTTP/2 stream when a client's connection ends.
+//! HTTP/2 streams when a client's connection ends.
 
 use crate::support::*;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ async fn what_a_client_has_sent_in_full_arrives_though_it_left_with_its_early_an
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
-    // Nothing is left of those connections.
+    // No connection stays open.
     setup.counted("tcp_open_connections{direction=\"inbound\",peer=\"src\"", 0).await;
     setup.counted("tcp_open_connections{direction=\"inbound\",peer=\"dst\"", 0).await;
 }

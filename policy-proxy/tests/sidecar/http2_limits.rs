@@ -1,4 +1,4 @@
-//! What an application takes at once on an HTTP/2 connection, and what becomes of requests beyond it.
+//! The stream limit of an application's HTTP/2 connection, and requests beyond it.
 
 use crate::frames::frame;
 use crate::support::*;
@@ -16,15 +16,15 @@ use tokio::sync::Notify;
 
 struct OneAtATime {
     address: SocketAddr,
-    /// Requests that reached it.
+    /// Requests that reached the application.
     seen: Arc<AtomicUsize>,
-    /// Whether the proxy knows how many it takes.
+    /// True once the proxy knows its limit.
     settled: Arc<AtomicBool>,
     go: Arc<Notify>,
 }
 
 impl OneAtATime {
-    /// Until it holds the first request and the proxy knows that it takes no other.
+    /// Waits until it holds the first request and the proxy knows its limit.
     async fn is_full(&self) {
         let full = || self.seen.load(Ordering::SeqCst) == 1 && self.settled.load(Ordering::SeqCst);
         let begun = Instant::now();
@@ -40,7 +40,7 @@ fn answer(id: u32) -> Vec<u8> {
     [&b"\x00\x00\x01\x01\x05"[..], &id.to_be_bytes(), &[0x88]].concat()
 }
 
-/// An application that takes one stream at a time and holds the first until told.
+/// An application that accepts one stream at a time and holds the first until it is released.
 async fn one_at_a_time(goaway: bool) -> OneAtATime {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -194,7 +194,7 @@ async fn uploads_beyond_what_the_application_takes_at_once_all_arrive() {
     }
 }
 
-/// An application whose queue of connections is full: what the system gets for it is dropped.
+/// An application whose accept queue is full: the system drops further connections.
 struct Deaf {
     listener: std::net::TcpListener,
     _queued: Vec<std::net::TcpStream>,
@@ -218,7 +218,7 @@ impl Deaf {
     }
 }
 
-/// Bound: `connect` (here two seconds), however many wait, and whoever is taken back meanwhile.
+/// Bound: `connect` (here two seconds), however many streams wait, and whichever are cancelled.
 #[tokio::test]
 async fn streams_to_an_application_that_does_not_accept_wait_one_connect_timeout_in_all() {
     let app = Deaf::new();
@@ -245,7 +245,7 @@ async fn streams_to_an_application_that_does_not_accept_wait_one_connect_timeout
         assert_eq!(one.await.unwrap(), 504);
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    // Who comes later has an attempt of its own.
+    // A later stream has an attempt of its own.
     let begun = Instant::now();
     assert_eq!(ask().await.unwrap(), 504);
     assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());

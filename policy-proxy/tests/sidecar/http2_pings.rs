@@ -1,4 +1,4 @@
-//! PINGs of HTTP/2: whom they end, and how many there are.
+//! HTTP/2 PINGs: the connections that they end, and their number.
 
 use crate::frames::{PREFACE, frame};
 use crate::support::*;
@@ -7,7 +7,7 @@ use policy_tls::identity::IdentityHandle;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Bound: one per round trip that measures something; nothing comes here after one frame of DATA.
+/// Bound: one per round trip that measures something; here nothing follows one DATA frame.
 #[tokio::test]
 async fn windows_that_follow_a_client_cost_no_ping_while_it_sends_nothing() {
     let app = App::start().await;
@@ -36,7 +36,7 @@ async fn windows_that_follow_a_client_cost_no_ping_while_it_sends_nothing() {
                 stream.write_all(&pong).await.unwrap();
                 if pings == 1 {
                     tokio::time::sleep(Duration::from_secs(1)).await;
-                    // A PING of its own, whose answer is behind whatever came meanwhile.
+                    // A PING of its own, whose acknowledgement follows all pending frames.
                     stream
                         .write_all(b"\x00\x00\x08\x06\x00\x00\x00\x00\x00whatever")
                         .await

@@ -1,4 +1,4 @@
-//! Connections that nobody uses, and those that somebody does.
+//! Idle connections, and connections in use.
 
 use crate::support::*;
 use policy_core::Protocol;
@@ -6,7 +6,7 @@ use policy_tls::identity::IdentityHandle;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The system's own answer to a client that has gone needs a second machine; here it is only asked for.
+/// Detecting a client that vanished needs a second machine; this only sets the options.
 #[tokio::test]
 async fn every_setting_of_sockets_and_http_2_is_accepted_by_the_system() {
     let app = App::start().await;
@@ -45,11 +45,11 @@ async fn an_opaque_connection_without_bytes_ends_after_its_bound_and_one_with_by
     let mut idle = setup.connect().await;
     let mut busy = setup.connect().await;
     busy.write_all(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    // The idle one is closed, by its bound alone.
+    // The idle connection is closed, by its timeout alone.
     let mut byte = [0; 1];
     let ended = tokio::time::timeout(Duration::from_secs(60), idle.read(&mut byte)).await.unwrap();
     assert_eq!(ended.unwrap(), 0);
-    // The busy one has been open for as long, and its bytes go on.
+    // The busy connection has been open for as long, and goes on.
     for _ in 0..3 {
         let mut bytes = [0; 200];
         busy.read_exact(&mut bytes).await.unwrap();
@@ -91,7 +91,8 @@ async fn who_never_takes_the_last_of_its_answers_is_ended() {
     .await;
     let mut client = setup.connect().await;
     let requests = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000);
-    // Nothing is read: answers fill what the system holds, then nobody reads the requests either.
+    // The client reads nothing: responses fill the system's buffers, then requests are not read
+    // either.
     let write = async { while client.write_all(&requests).await.is_ok() {} };
     tokio::time::timeout(Duration::from_secs(60), write).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The layer inside somebody else's server, driven poll by poll.
+//! The layer inside another server, driven poll by poll.
 
 use crate::support::*;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! Whatever clients and applications do to each other in HTTP/1, nothing stays open behind them.
+//! No leaks: whatever clients and applications do to each other in HTTP/1, nothing stays open
+//! behind them.
 
 use crate::support::*;
 use std::net::SocketAddr;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How a request is begun; what follows it is another one, or its own end.
+/// Beginnings of requests; another request follows, or its end.
 const REQUESTS: [&str; 12] = [
     "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -24,7 +25,7 @@ const REQUESTS: [&str; 12] = [
     "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
 ];
 
-/// What an application answers a head with.
+/// Responses of the application to a head.
 const ANSWERS: [&str; 15] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
@@ -43,7 +44,7 @@ const ANSWERS: [&str; 15] = [
     "",
 ];
 
-/// Which of several things is done next.
+/// Random choice of the next action.
 struct Dice(u64);
 
 impl Dice {
@@ -72,7 +73,7 @@ async fn answer(mut stream: TcpStream, mut dice: Dice) {
     }
 }
 
-/// Sends some requests, whole or in pieces, and goes away in one way or another.
+/// Sends some requests, whole or in pieces, and closes in one way or another.
 async fn ask(address: SocketAddr, mut dice: Dice) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let mut buffer = vec![0; 4096];

@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod accept;
 #[cfg(test)]
-mod carried;
+mod client_headers;
 #[cfg(test)]
 mod direct;
 #[cfg(test)]
@@ -19,6 +19,8 @@ mod hostile;
 #[cfg(test)]
 mod http1;
 #[cfg(test)]
+mod http1_over_http2;
+#[cfg(test)]
 mod http2;
 #[cfg(test)]
 mod http2_ends;
@@ -31,7 +33,7 @@ mod http2_pings;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]
-mod informed;
+mod keep_alive;
 #[cfg(test)]
 mod layer;
 #[cfg(test)]
@@ -43,7 +45,7 @@ mod opaque;
 #[cfg(test)]
 mod ports;
 #[cfg(test)]
-mod proof;
+mod reverification;
 #[cfg(test)]
 mod revocation;
 #[cfg(test)]
@@ -56,7 +58,5 @@ mod streams;
 mod support;
 #[cfg(test)]
 mod tls;
-#[cfg(test)]
-mod turns;
 #[cfg(test)]
 mod upstream;

@@ -1,4 +1,4 @@
-//! What is denied or audited is in the log, at default settings and within bounds.
+//! Log lines of denied and audited requests, at default settings and within limits.
 
 use crate::grpc::call;
 use crate::support::*;
@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// What this process logs at its default level. Tests find their lines by the name of their workload.
+/// The log of this process at its default level. Tests find their lines by the name of their
+/// workload.
 static LOG: LazyLock<Arc<Mutex<Vec<u8>>>> = LazyLock::new(|| {
     let written = Arc::<Mutex<Vec<u8>>>::default();
     let own = Arc::clone(&written);

@@ -24,7 +24,7 @@ async fn reverser() -> std::net::SocketAddr {
     address
 }
 
-/// Sends a byte each 20 ms for as long as anybody listens.
+/// Sends a byte each 20 ms until the connection closes.
 async fn ticker() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -93,7 +93,7 @@ async fn a_connection_that_loses_its_permission_ends_within_a_second_and_others_
     let mut stream = setup.connect().await;
     let mut byte = [0; 1];
     stream.read_exact(&mut byte).await.unwrap();
-    // A change that grants the same does not concern it.
+    // A change with the same grants does not affect it.
     let mut same = server(Protocol::Opaque, everybody());
     same.paths = policy_core::PathHandling::Raw;
     setup.apply(same).await;
@@ -150,7 +150,7 @@ async fn a_request_in_what_looks_like_a_client_hello_is_not_passed_on() {
 
 #[tokio::test]
 async fn a_grant_for_tls_that_is_passed_through_needs_a_client_hello() {
-    // What HTTPS probes are let in by.
+    // The policy that permits HTTPS probes.
     let mut policy = server(Protocol::Http1, nobody());
     let source = policy_core::Source::Default("probe".into());
     let condition = policy_core::Condition { source: source.clone(), test: Test::TlsPassthrough };
@@ -170,7 +170,7 @@ async fn a_grant_for_tls_that_is_passed_through_needs_a_client_hello() {
     };
     let reversed: Vec<u8> = hello.into_iter().rev().collect();
     assert_eq!(answer, reversed, "passed through unread");
-    // A client that shuts its side down at once may be taken for gone: this one waits for its answer.
+    // A client that closes its side at once may count as gone: this one waits for its response.
     let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     assert!(raw(setup.address, request, false).await.contains("403"));
 }

@@ -1,4 +1,4 @@
-//! Ports that nothing declares, and who may use up how many there can be.
+//! Undeclared ports, and clients that use up their number.
 
 use crate::support::*;
 use policy_core::{Revision, UndeclaredPorts};
@@ -15,13 +15,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Ports that may have a policy at a time.
+/// Number of ports that may have a policy at a time.
 const MOST: usize = 8;
-/// The ports from this one on let nobody in, those before it everybody.
+/// First port that permits no client; ports before it permit every client.
 const CLOSED: u16 = 9000;
 
-/// A sidecar with a listener for each of its ports, none of which is declared, and what tells it the
-/// policy of those that it asks for.
+/// A sidecar with a listener for each of its undeclared ports, and the source of their policies.
 struct Ports {
     sidecar: Sidecar,
     ports: Vec<u16>,
@@ -33,7 +32,7 @@ impl Ports {
         Self::closed_from(CLOSED).await
     }
 
-    /// Nobody is let in from the port `closed` on.
+    /// Starts with ports from `closed` on that permit no client.
     async fn closed_from(closed: u16) -> Self {
         let app = App::start().await;
         let settings = StoreConfig { on_demand_ports: MOST, ..StoreConfig::default() };
@@ -68,23 +67,23 @@ impl Ports {
         socket.connect(self.address(port)).await.unwrap()
     }
 
-    /// What a request on a new connection of `from` is answered, and the connection.
-    async fn knock(&self, from: [u8; 4], port: u16) -> (u16, TcpStream) {
+    /// The status of a request on a new connection of `from`, and the connection.
+    async fn request(&self, from: [u8; 4], port: u16) -> (u16, TcpStream) {
         let mut stream = self.connect(from, port).await;
         (ask(&mut stream).await, stream)
     }
 
-    /// Connections that were refused and stay open, one on each port of these.
+    /// Refused connections that stay open, one on each of these ports.
     async fn idle(&self, from: [u8; 4], ports: std::ops::Range<u16>) -> Vec<TcpStream> {
         let mut open = Vec::new();
         for port in ports {
-            open.push(self.knock(from, port).await.1);
+            open.push(self.request(from, port).await.1);
         }
         open
     }
 }
 
-/// States the policy of each port that is asked for.
+/// Applies the policy of each port that is requested.
 async fn answer(store: PolicyStore, closed: u16) {
     let mut demand = store.demand();
     loop {
@@ -113,7 +112,7 @@ async fn ask(stream: &mut TcpStream) -> u16 {
     text.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Whether the other side ends the connection within some seconds.
+/// True if the other side closes the connection within some seconds.
 async fn ends(stream: &mut TcpStream) -> bool {
     let mut byte = [0; 1];
     let read = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut byte)).await;
@@ -128,16 +127,16 @@ async fn idle_strangers_keep_no_port_from_those_that_may_use_it() {
     let ports = Ports::new().await;
     let all = CLOSED + u16::try_from(MOST).unwrap();
     let mut idle = ports.idle(STRANGER, CLOSED..all).await;
-    // A knock each on other ports makes nothing better for the stranger.
+    // Requests on other ports do not help the other client.
     let _more = ports.idle(STRANGER, all..all + 4).await;
-    let (status, mut stream) = ports.knock(CLIENT, 8000).await;
+    let (status, mut stream) = ports.request(CLIENT, 8000).await;
     assert_eq!(status, 200);
     assert!(ends(&mut idle[0]).await, "what made room is closed");
-    // A port in use stays, however many others are asked for meanwhile.
+    // A port in use keeps its policy, however many others are requested.
     let _rest = ports.idle(STRANGER, all..CLOSED + 64).await;
     assert_eq!(ask(&mut stream).await, 200);
     assert_eq!(ports.app.requests(), 2);
-    let (status, _second) = ports.knock(CLIENT, 8001).await;
+    let (status, _second) = ports.request(CLIENT, 8001).await;
     assert_eq!(status, 200);
 }
 
@@ -149,12 +148,12 @@ async fn a_permitted_connection_keeps_its_port_only_while_something_is_open() {
     open.write_all(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     let mut idle = Vec::new();
     for port in CLOSED + 1..all {
-        let (status, stream) = ports.knock(STRANGER, port).await;
+        let (status, stream) = ports.request(STRANGER, port).await;
         assert_eq!(status, 200);
         idle.push(stream);
     }
     for port in 8000..8002 {
-        assert_eq!(ports.knock(CLIENT, port).await.0, 200, "{port}");
+        assert_eq!(ports.request(CLIENT, port).await.0, 200, "{port}");
     }
     assert!(ends(&mut idle[0]).await, "what made room is closed");
     assert_eq!(ask(idle.last_mut().unwrap()).await, 200);

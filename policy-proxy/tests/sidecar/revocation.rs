@@ -22,7 +22,7 @@ fn routes(stream: bool) -> policy_core::ServerPolicy {
     with_routes(server(detect(), nobody()), routes)
 }
 
-/// How long the body goes on from now; `None`: longer than a second.
+/// Time until the body ends; `None`: longer than a second.
 async fn ends(body: &mut Incoming) -> Option<Duration> {
     let begun = Instant::now();
     let read = async { while matches!(body.frame().await, Some(Ok(_))) {} };
@@ -79,7 +79,7 @@ async fn a_policy_that_looks_at_a_header_nobody_kept_ends_the_request() {
     assert!(ends(&mut body).await.is_some());
 }
 
-/// Whatever a decision may depend on is kept with the request, or a review would decide by less.
+/// All inputs of a decision are kept with the request; otherwise a review would decide by less.
 #[tokio::test]
 async fn an_open_request_is_decided_again_by_all_that_it_said() {
     let app = App::start().await;
@@ -155,7 +155,7 @@ async fn the_next_request_on_a_connection_is_decided_by_the_new_policy() {
     assert_eq!(app.connections(), 1, "no connection was dropped");
 }
 
-/// Sends chunks until the proxy takes no more; how long that took.
+/// Sends chunks until the proxy reads no more, and returns the time that it took.
 async fn send_on(stream: &mut tokio::net::TcpStream) -> Duration {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(6) {
@@ -176,7 +176,7 @@ async fn a_client_that_takes_no_response_cannot_send_on_once_its_permission_is_l
     let head =
         b"POST /swallow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n";
     stream.write_all(head).await.unwrap();
-    // Until what the application floods with has filled every buffer on the way.
+    // Until the application's data has filled every buffer on the way.
     tokio::time::sleep(Duration::from_millis(500)).await;
     stream.write_all(b"4\r\nmore\r\n").await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -219,7 +219,7 @@ async fn a_stream_whose_window_is_shut_cannot_send_on_once_its_permission_is_los
     let some = || Ok(Frame::data(Bytes::from_static(b"some")));
     frames.send(some()).await.unwrap();
     let upload = Request::post("http://web.example/swallow").body(body).unwrap();
-    // Its body is never asked for.
+    // Its body is never read.
     let response = sender.send_request(upload).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     frames.send(some()).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_request_that_is_refused_while_it_waits_is_recorded_once_with_its_path
     assert_eq!(setup.log.lines(), ["deny revoked - GET /never 403"]);
 }
 
-/// Or a port whose policy changes often would hold as many policies as it has long streams.
+/// Otherwise a port whose policy changes often would hold as many policies as it has long streams.
 #[tokio::test]
 async fn a_stream_that_stays_permitted_does_not_keep_an_old_policy_alive() {
     let app = App::start().await;
@@ -260,7 +260,7 @@ async fn a_stream_that_stays_permitted_does_not_keep_an_old_policy_alive() {
     let mut again = by_role("admin");
     again.paths = policy_core::PathHandling::Raw;
     setup.apply(again).await;
-    // What was replaced is freed as time passes, by the thread that receives policy.
+    // The thread that receives policy frees replaced ones as time passes.
     setup.store.sweep();
     assert!(old.upgrade().is_none());
     setup.apply(by_role("root")).await;
@@ -278,7 +278,7 @@ async fn a_stream_that_lost_its_permission_ends_though_its_client_opens_no_windo
     let mut body = answer.await.unwrap().into_body();
     let mut taken = 0;
     while taken < 65_535 {
-        // Nothing of the window is given back.
+        // The window is never extended.
         taken += body.data().await.unwrap().unwrap().len();
     }
     setup.apply(server(Protocol::Http2, nobody())).await;

@@ -1,4 +1,4 @@
-//! Bodies in very small pieces that somebody does not take: they wait for themselves alone.
+//! Bodies in very small frames that a peer does not read: they block only themselves.
 
 use crate::frames::frame;
 use crate::support::*;
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 /// As many small frames as fit a stream's window.
 const MANY: usize = 60_000;
 
-/// `:status 200`, and whether nothing follows.
+/// `:status 200`, with END_STREAM if `last`.
 fn head(id: u32, last: bool) -> Vec<u8> {
     [&[0, 0, 1, 1, if last { 5 } else { 4 }][..], &id.to_be_bytes(), &[0x88]].concat()
 }
@@ -26,7 +26,7 @@ fn data(id: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&[0, 0, length, 0, flags][..], &id.to_be_bytes(), payload].concat()
 }
 
-/// An application that opens no window, and answers what is complete: with `body`, where there is one.
+/// An application that opens no window, and answers complete requests, with `body` if not empty.
 async fn application(body: impl Fn(u32) -> Vec<u8> + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -69,7 +69,8 @@ async fn get(sender: &SendRequest<Bytes>) -> (u16, RecvStream) {
     (answer.status().as_u16(), answer.into_body())
 }
 
-/// Sends what there is room for, each byte in a frame of its own, every other one behind an empty frame.
+/// Sends as much as the window allows, each byte in a frame of its own, every other one behind an
+/// empty frame.
 async fn trickle(stream: &mut SendStream<Bytes>, bytes: usize, empty: bool) {
     stream.reserve_capacity(bytes);
     for _ in 0..bytes {

@@ -1,4 +1,4 @@
-//! Messages that somebody does not take: whoever is gone is noticed, and nobody is waited for for ever.
+//! Messages that a peer does not read: a closed peer is detected, and no wait is unbounded.
 
 use crate::frames::frame;
 use crate::support::*;
@@ -18,7 +18,8 @@ const LONG: Duration = Duration::from_secs(60);
 const CLIENTS: &str = "tcp_open_connections{direction=\"inbound\",peer=\"src\"";
 const APPLICATIONS: &str = "tcp_open_connections{direction=\"inbound\",peer=\"dst\"";
 
-/// An application that says `answer` and reads nothing until it is told to, then tells all that it got.
+/// An application that sends `answer` and reads nothing until released, then reports all bytes
+/// received.
 async fn deaf(
     answer: &'static [u8],
 ) -> (SocketAddr, oneshot::Sender<()>, oneshot::Receiver<usize>) {
@@ -37,7 +38,7 @@ async fn deaf(
     (address, go, got)
 }
 
-/// Bytes that the sidecar has read of its client.
+/// Bytes that the sidecar has read from its client.
 fn read(setup: &Setup) -> usize {
     let metrics = setup.metrics();
     let series = "tcp_read_bytes_total{direction=\"inbound\",peer=\"src\"";
@@ -45,8 +46,8 @@ fn read(setup: &Setup) -> usize {
     line.and_then(|line| line.rsplit(' ').next()).map_or(0, |bytes| bytes.parse().unwrap())
 }
 
-/// Sends a head and a body behind it, until the sidecar reads no more of it: what it does not is with its
-/// system, and not with the client's.
+/// Sends a head and body data until the sidecar reads no more: unread data is in its socket buffer,
+/// and not in the client's.
 async fn fill(setup: &Setup, stream: &mut TcpStream, head: &str, piece: &[u8]) {
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut sent = head.len();
@@ -64,7 +65,7 @@ async fn fill(setup: &Setup, stream: &mut TcpStream, head: &str, piece: &[u8]) {
     }
 }
 
-/// A chunk of 32 KiB, and 32 KiB as they are.
+/// A chunk of 32 KiB, and 32 KiB without chunking.
 fn pieces() -> [Vec<u8>; 2] {
     let plain = vec![b'x'; 32_768];
     [[&b"8000\r\n"[..], &plain, b"\r\n"].concat(), plain]
@@ -100,7 +101,7 @@ async fn a_client_that_is_gone_is_noticed_while_the_application_takes_nothing_of
     }
 }
 
-/// A client that ends its side behind a whole request is there, however long that takes.
+/// A client that closes its side behind a whole request is still there, however long that takes.
 #[tokio::test]
 async fn a_request_that_came_in_full_before_its_client_ended_its_side_is_sent_on() {
     let (address, go, got) =
@@ -125,7 +126,7 @@ async fn a_request_that_came_in_full_before_its_client_ended_its_side_is_sent_on
     assert!(answer.ends_with("ok"), "{answer}");
 }
 
-/// An application that reads nothing until it is told to, and answers once it has read a request that
+/// An application that reads nothing until released, and answers once it has read a request that
 /// ends like [`END`].
 async fn late() -> (SocketAddr, oneshot::Sender<()>, oneshot::Receiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -146,7 +147,7 @@ async fn late() -> (SocketAddr, oneshot::Sender<()>, oneshot::Receiver<usize>) {
 
 const END: &[u8] = b"\r\n0\r\n\r\n";
 
-/// The end of the client's side has come, and the rest of its request waits in front of it.
+/// The client has closed its side, and the rest of its request waits in front of the end.
 #[tokio::test]
 async fn a_whole_request_that_waits_behind_what_is_not_taken_is_answered() {
     let (address, go, got) = late().await;
@@ -156,7 +157,7 @@ async fn a_whole_request_that_waits_behind_what_is_not_taken_is_answered() {
     fill(&setup, &mut client, head, &pieces()[0]).await;
     let taken = read(&setup);
     answered(client, &END[2..], (go, got)).await;
-    // The same without chunks: of this more is left than is read for the sake of its end.
+    // The same without chunks: more is left than is read to reach the end.
     let (address, go, got) = late().await;
     let setup = Setup::new(server(detect(), everybody()), address).await;
     let mut client = setup.connect().await;
@@ -169,7 +170,8 @@ async fn a_whole_request_that_waits_behind_what_is_not_taken_is_answered() {
     assert_eq!(all, head.len() + bytes);
 }
 
-/// Ends the client's side behind `end`; the application reads some seconds later. How much it got.
+/// Closes the client's side behind `end`; the application reads some seconds later. Returns the
+/// bytes that it received.
 async fn answered(
     mut client: TcpStream,
     end: &[u8],
@@ -186,7 +188,7 @@ async fn answered(
     got
 }
 
-/// What an application of HTTP/2 that opens no window sees of a stream: its last frame's kind.
+/// The last frame type of a stream that an HTTP/2 application without a window receives.
 async fn shut() -> (SocketAddr, oneshot::Receiver<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -202,7 +204,7 @@ async fn shut() -> (SocketAddr, oneshot::Receiver<u8>) {
                 stream.write_all(b"\0\0\0\x04\x01\0\0\0\0").await.unwrap();
             }
             if kind == 1 {
-                // It answers in full, and says nothing of the request.
+                // It answers completely, without reading the request.
                 let answer = [&b"\0\0\x01\x01\x05"[..], &id.to_be_bytes(), &[0x88]].concat();
                 stream.write_all(&answer).await.unwrap();
             }
@@ -252,7 +254,7 @@ async fn bounded(policy: Protocol, address: SocketAddr) -> Setup {
 /// Bound: `stall` (here two seconds).
 #[tokio::test]
 async fn a_message_that_nobody_takes_ends() {
-    // The client takes nothing of its answer.
+    // The client reads nothing of its response.
     let app = App::start().await;
     let setup = bounded(detect(), app.address).await;
     let mut client = setup.connect().await;
@@ -260,7 +262,7 @@ async fn a_message_that_nobody_takes_ends() {
     setup.counted(APPLICATIONS, 1).await;
     setup.counted(CLIENTS, 0).await;
     setup.counted(APPLICATIONS, 0).await;
-    // The application takes nothing of a request.
+    // The application reads nothing of a request.
     let (address, _go, _got) = deaf(b"").await;
     let setup = bounded(detect(), address).await;
     let mut client = setup.connect().await;
@@ -272,7 +274,7 @@ async fn a_message_that_nobody_takes_ends() {
     setup.counted(APPLICATIONS, 0).await;
 }
 
-/// Bound: the same, for one stream; what has nothing to send is silent for as long as it likes.
+/// Bound: the same, for one stream; a stream without data to send may be silent for ever.
 #[tokio::test]
 async fn a_stream_whose_window_stays_shut_ends_alone() {
     let app = App::start().await;
@@ -291,7 +293,7 @@ async fn a_stream_whose_window_stays_shut_ends_alone() {
     let mut flood = ask("/flood").await.unwrap().into_body();
     let mut slow = ask("/flood").await.unwrap().into_body();
     let taking = async {
-        // A window that opens a little now and then is enough.
+        // A window that opens a little from time to time is enough.
         for _ in 0..12 {
             let piece = slow.data().await.unwrap().unwrap();
             slow.flow_control().release_capacity(piece.len()).unwrap();

@@ -1,4 +1,4 @@
-//! Many streams at once on one connection, and what becomes of one side of a stream when the other ends.
+//! Many concurrent streams of one connection, and one side of a stream when the other ends.
 
 use crate::support::*;
 use bytes::Bytes;
@@ -44,7 +44,7 @@ async fn bodies_of_many_streams_arrive_whole_in_both_directions_whatever_the_win
 async fn an_upload_goes_on_behind_its_complete_answer_and_is_watched() {
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;
-    // A client that heeds no answer; the library's would stop.
+    // A client that ignores responses; the library's client would stop.
     let (mut sender, connection) = h2::client::handshake(setup.connect().await).await.unwrap();
     tokio::spawn(connection);
     let request = Request::post("http://web.example/early").body(()).unwrap();
@@ -70,7 +70,7 @@ async fn swallows(app: &App, bytes: usize) {
     }
 }
 
-/// An application that ends each connection after one request: as HTTP/2 says it, or by closing.
+/// An application that ends each connection after one request: by GOAWAY, or by closing.
 async fn one_each(politely: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -107,7 +107,7 @@ async fn an_application_that_ends_its_connection_is_connected_to_again() {
             assert_eq!((got.status.as_u16(), got.body.as_str()), (200, "whole"));
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        // Each was told to end, and ended.
+        // Each connection ended.
         setup.counted("tcp_open_connections{direction=\"inbound\",peer=\"dst\"", 0).await;
     }
 }

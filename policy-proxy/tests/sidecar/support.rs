@@ -34,8 +34,8 @@ use tokio_stream::wrappers::IntervalStream;
 
 pub(crate) const PORT: NonZeroU16 = NonZeroU16::new(8080).unwrap();
 
-/// A Server of this protocol, with these grants and no routes. Its application is told nothing of its
-/// clients, so that what it echoes is short; see [`informing`].
+/// A Server of this protocol, with these grants and no routes. Informational headers are off, so
+/// that the application's echo is short; see [`informing`].
 pub(crate) fn server(protocol: Protocol, authorizations: AuthorizationSet) -> ServerPolicy {
     ServerPolicy {
         owner: Owner::Default(DefaultPolicy::AllUnauthenticated),
@@ -66,7 +66,7 @@ pub(crate) fn detect() -> Protocol {
     Protocol::Detect { timeout: Duration::from_millis(500) }
 }
 
-/// Lets everybody in.
+/// Permits every client.
 pub(crate) fn everybody() -> AuthorizationSet {
     DefaultPolicy::AllUnauthenticated.authorizations()
 }
@@ -75,7 +75,7 @@ pub(crate) fn nobody() -> AuthorizationSet {
     AuthorizationSet::default()
 }
 
-/// Lets these identities in.
+/// Permits these identities.
 pub(crate) fn identities(names: &[&str]) -> AuthorizationSet {
     let source = Source::Default("test".into());
     let matches = names.iter().map(|name| IdentityMatch::parse(name)).collect();
@@ -137,7 +137,7 @@ impl Recorder for Log {
     }
 }
 
-/// A sidecar in front of one application, and everything to change it by.
+/// A sidecar in front of one application, and handles to change its state.
 pub(crate) struct Setup {
     pub(crate) address: SocketAddr,
     pub(crate) store: PolicyStore,
@@ -177,7 +177,7 @@ impl Setup {
         setup
     }
 
-    /// Puts a policy in force and waits until every worker decides by it.
+    /// Applies a policy and waits until every worker decides by it.
     pub(crate) async fn apply(&self, policy: ServerPolicy) {
         let generation = self.store.apply(PORT, Arc::new(policy), Revision::default()).unwrap();
         self.store.workers().passed(generation).await;
@@ -191,8 +191,8 @@ impl Setup {
         self.telemetry.encode(&self.store.status()).unwrap()
     }
 
-    /// Waits until a metric whose name and labels begin with `series` has this value: what a connection
-    /// came to may be counted just after its client is told.
+    /// Waits until a metric whose name and labels begin with `series` has this value: the end of a
+    /// connection may be counted just after its client sees it.
     pub(crate) async fn counted(&self, series: &str, value: u64) {
         let value = format!(" {value}");
         let begun = std::time::Instant::now();
@@ -219,7 +219,7 @@ impl Setup {
     }
 }
 
-/// An HTTP application, HTTP/1 or HTTP/2 by the first byte. Answers with what it was asked.
+/// An HTTP application, HTTP/1 or HTTP/2 by the first byte, that echoes the request.
 pub(crate) struct App {
     pub(crate) address: SocketAddr,
     requests: Arc<AtomicUsize>,
@@ -259,7 +259,7 @@ impl App {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Bytes of `/flood` that were taken from the application.
+    /// Bytes of `/flood` that were read from the application.
     pub(crate) fn flooded(&self) -> usize {
         self.flooded.load(Ordering::Relaxed)
     }
@@ -292,9 +292,9 @@ async fn serve_app(stream: TcpStream, [requests, flooded, swallowed]: [Arc<Atomi
     }
 }
 
-/// `METHOD target\nname: value\n…`; `/stream`, `/flood` and `/swallow` never end, `/never` never begins,
-/// `/early` ends before it was sent all, `/ws` switches to an echo, `/pkg.…` sends trailers, `/upload`
-/// counts the body, `/trailers` tells what trailers it got.
+/// `METHOD target\nname: value\n…`; `/stream`, `/flood` and `/swallow` never end, `/never` never
+/// begins, `/early` ends before the request does, `/ws` switches to an echo, `/pkg.…` sends
+/// trailers, `/upload` counts the body, `/trailers` echoes the trailers.
 async fn app_answer(
     request: Request<Incoming>,
     flooded: Arc<AtomicUsize>,
@@ -386,7 +386,7 @@ fn full(text: &str) -> AppBody {
     Full::new(Bytes::from(text.to_owned())).boxed()
 }
 
-/// What a client got.
+/// A response as a client received it.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: StatusCode,
@@ -400,7 +400,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Waits until the connection can carry no further request.
+    /// Waits until the connection takes no further request.
     pub(crate) async fn closed(&mut self) {
         while !self.sender.is_closed() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -449,8 +449,8 @@ pub(crate) async fn got(response: Response<Incoming>) -> Got {
     Got { status: answer.status, body: answer.text(), headers: answer.headers }
 }
 
-/// Writes bytes to a new connection, closes the sending half if asked, and returns all that comes
-/// back within two seconds.
+/// Writes bytes to a new connection, closes the sending half if `close`, and returns everything
+/// that is received within two seconds.
 pub(crate) async fn raw(address: SocketAddr, bytes: &[u8], close: bool) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();

@@ -1,4 +1,4 @@
-//! Mesh TLS: who is let in as whom.
+//! Mesh TLS: authenticated clients and their permissions.
 
 use crate::support::*;
 use http::StatusCode;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// What an authority makes for the workload under test and its clients.
+/// Certificates for the workload under test and its clients from an authority.
 pub(crate) trait Mesh {
     /// The identity of the workload under test.
     fn workload(&self) -> TlsIdentity;
@@ -93,7 +93,7 @@ pub(crate) async fn connect(
 /// The status of a request by a client with this certificate; `None` if the handshake fails.
 async fn status(setup: &Setup, connector: &TlsConnector) -> Option<StatusCode> {
     let mut stream = connect(setup, connector).await.ok()?;
-    // With TLS 1.3 a client learns only afterwards that its certificate was refused.
+    // With TLS 1.3 a client learns only after its handshake that its certificate was rejected.
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.ok()?;

@@ -1,13 +1,13 @@
-//! Applications that misbehave must not make one answer pass for another, and clients that go away must
-//! not leave the application waiting.
+//! Misbehaving applications must not make one response pass for another, and clients that close
+//! must not leave the application waiting.
 
 use crate::support::*;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Answers each head with `answer`, and the second and later ones of a connection with `NEXT`. Bodies
-/// are read as they come.
+/// Answers each head with `answer`, and later ones of a connection with `NEXT`. Bodies are read as
+/// they arrive.
 async fn application(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -50,8 +50,8 @@ async fn bytes_behind_an_answer_never_answer_the_next_request() {
     }
 }
 
-/// The application answers before it was sent all; what is left of the body must not be taken for a
-/// request, nor the next request for a body.
+/// The application answers before the request is complete; the rest of the body must not be read as
+/// a request, nor the next request as a body.
 #[tokio::test]
 async fn an_early_answer_leaves_nothing_behind() {
     let address = application(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly").await;
@@ -73,7 +73,8 @@ async fn an_early_answer_leaves_nothing_behind() {
     assert_eq!(setup.log.lines().len(), 2, "{:?}", setup.log.lines());
 }
 
-/// The application began its answer and waits for the rest of the request: nobody else could end it.
+/// The application has begun its response and waits for the rest of the request, which only the
+/// proxy can end.
 #[tokio::test]
 async fn an_upload_that_breaks_off_ends_the_exchange_on_both_sides() {
     for rest in [None, Some(&b"no chunk\r\n"[..])] {
@@ -87,7 +88,7 @@ async fn an_upload_that_breaks_off_ends_the_exchange_on_both_sides() {
             }
             let begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\n";
             stream.write_all(begun).await.unwrap();
-            // Whether it is closed or reset.
+            // Either closed or reset.
             let _ = stream.read_to_end(&mut seen).await;
             seen
         });

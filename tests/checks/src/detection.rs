@@ -3,7 +3,7 @@
 //! something else.
 
 use crate::http1;
-use policy_proxy::sidecar::first_line::{FirstLine, Spoken, Told};
+use policy_proxy::sidecar::first_line::{FirstLine, Verdict, WireProtocol};
 
 /// The most that is cut in every place.
 const CUT: usize = 300;
@@ -16,7 +16,7 @@ const LONGEST: usize = 128 * 1024 + 1;
 /// What is wrong, in words.
 pub fn check(data: &[u8]) -> Result<(), String> {
     let whole = FirstLine::default().feed(data);
-    if data.len() >= LONGEST && !matches!(whole, Told::Spoken(_)) {
+    if data.len() >= LONGEST && !matches!(whole, Verdict::Known(_)) {
         return Err(format!("{} bytes are not enough", data.len()));
     }
     pieces(data, whole)?;
@@ -28,7 +28,7 @@ pub fn check(data: &[u8]) -> Result<(), String> {
         if then != whole {
             return Err(format!("{then:?} behind {length} bytes, {whole:?} in one piece"));
         }
-        if matches!(first, Told::Spoken(_)) && first != whole {
+        if matches!(first, Verdict::Known(_)) && first != whole {
             return Err(format!("{first:?} after {length} bytes, then {whole:?}"));
         }
     }
@@ -36,7 +36,7 @@ pub fn check(data: &[u8]) -> Result<(), String> {
 }
 
 /// Byte by byte.
-fn pieces(data: &[u8], whole: Told) -> Result<(), String> {
+fn pieces(data: &[u8], whole: Verdict) -> Result<(), String> {
     let mut line = FirstLine::default();
     let mut told = line.feed(&[]);
     for byte in data {
@@ -46,18 +46,21 @@ fn pieces(data: &[u8], whole: Told) -> Result<(), String> {
 }
 
 /// By httparse, which most servers of Rust read with, and by hyper's server.
-fn no_request_is_something_else(data: &[u8], told: Told) -> Result<(), String> {
-    if told == Told::Spoken(Spoken::Other) && may_be_a_request(data) {
+fn no_request_is_something_else(data: &[u8], told: Verdict) -> Result<(), String> {
+    if told == Verdict::Known(WireProtocol::Other) && may_be_a_request(data) {
         return Err("the beginning of a request to httparse is something else to us".into());
     }
     let seen = http1::hyper(data, http1::BOUNDS);
     match (seen.first(), told) {
-        (Some(_), Told::Spoken(Spoken::Http1 | Spoken::Http2 | Spoken::Proxy)) | (None, _) => {
-            Ok(())
-        }
-        (Some(request), Told::Spoken(Spoken::Other) | Told::Unsure | Told::Doubtful) => {
-            Err(format!("{told:?}, but to hyper it is {request:?}"))
-        }
+        (
+            Some(_),
+            Verdict::Known(WireProtocol::Http1 | WireProtocol::Http2 | WireProtocol::Proxy),
+        )
+        | (None, _) => Ok(()),
+        (
+            Some(request),
+            Verdict::Known(WireProtocol::Other) | Verdict::Incomplete | Verdict::Doubtful,
+        ) => Err(format!("{told:?}, but to hyper it is {request:?}")),
     }
 }
 

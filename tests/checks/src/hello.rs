@@ -1,6 +1,6 @@
 //! Reading a ClientHello: what was told stays told however many bytes follow, and it is told in time.
 
-use policy_proxy::sidecar::hello::{MAX_SCAN, Scan, scan};
+use policy_proxy::sidecar::client_hello::{MAX_SCAN, Scan, scan};
 
 /// The most that is cut in every place.
 const CUT: usize = 600;
@@ -14,7 +14,7 @@ pub fn check(data: &[u8]) -> Result<(), String> {
     if data.len() >= MAX_SCAN && whole == Scan::Partial {
         return Err(format!("{} bytes are not enough", data.len()));
     }
-    if let Scan::Hello(Some(name)) = &whole {
+    if let Scan::ClientHello(Some(name)) = &whole {
         let odd =
             |c: char| c.is_ascii_uppercase() || c.is_ascii_control() || !c.is_ascii() || c == ' ';
         if name.is_empty() || name.contains(odd) {

@@ -1,4 +1,4 @@
-//! Tests of what is said about the environment, and of the page that lists it.
+//! Tests of the notes on the environment, and of the page that lists it.
 
 use super::*;
 use crate::args::RunArgs;
@@ -80,9 +80,9 @@ fn a_mistyped_port_of_ours_is_not_taken_for_a_service() {
     );
 }
 
-/// Every variable that is asked for, whatever is configured.
-fn asked() -> BTreeSet<String> {
-    let asked = RefCell::new(BTreeSet::new());
+/// All variables that are read, whatever is configured.
+fn requested() -> BTreeSet<String> {
+    let requested = RefCell::new(BTreeSet::new());
     for (identity, given) in [
         ("files", false),
         ("certify", false),
@@ -92,7 +92,7 @@ fn asked() -> BTreeSet<String> {
         ("none", false),
     ] {
         let environment = |name: &str| {
-            asked.borrow_mut().insert(name.to_owned());
+            requested.borrow_mut().insert(name.to_owned());
             match name {
                 "PORTCULLIS_IDENTITY" => Some(OsString::from(identity)),
                 "PORTCULLIS_IDENTITY_ADDR" if given => Some("localhost.:8080".into()),
@@ -105,22 +105,22 @@ fn asked() -> BTreeSet<String> {
         let _ = super::super::read(&RunArgs::default(), &environment);
         let _ = super::super::log(&RunArgs::default(), &environment);
     }
-    asked.into_inner()
+    requested.into_inner()
 }
 
 #[test]
 fn the_table_names_exactly_what_is_read() {
-    let asked = asked();
-    let read = asked.iter().filter_map(|name| name.strip_prefix(LINKERDS));
-    let theirs = read.filter(|name| !matches!(effect(name), Some(Effect::Refused(_)))).collect();
+    let requested = requested();
+    let read = requested.iter().filter_map(|name| name.strip_prefix(LINKERDS));
+    let theirs = read.filter(|name| !matches!(support(name), Some(Support::Refused(_)))).collect();
     let honoured: BTreeSet<&str> = LINKERD
         .iter()
-        .filter(|(_, effect)| *effect == Effect::Honoured)
+        .filter(|(_, support)| *support == Support::Honoured)
         .map(|(name, _)| *name)
         .collect();
     assert_eq!(honoured, theirs);
     let own = own_variables();
-    for name in asked.iter().filter(|name| name.starts_with(OURS)) {
+    for name in requested.iter().filter(|name| name.starts_with(OURS)) {
         assert!(own.contains(name), "{name} is read and is no flag");
     }
 }
@@ -151,13 +151,13 @@ fn flags() -> String {
 
 fn variables() -> String {
     let mut table = "| variable | effect |\n|---|---|\n".to_owned();
-    for (name, effect) in LINKERD {
-        let effect = match effect {
-            Effect::Honoured => "read".to_owned(),
-            Effect::Ignored(why) => format!("accepted, without effect: {why}"),
-            Effect::Refused(why) => format!("refused unless empty: {why}"),
+    for (name, support) in LINKERD {
+        let support = match support {
+            Support::Honoured => "read".to_owned(),
+            Support::Ignored(why) => format!("accepted, without effect: {why}"),
+            Support::Refused(why) => format!("refused unless empty: {why}"),
         };
-        table.push_str(&format!("| `{LINKERDS}{name}` | {effect} |\n"));
+        table.push_str(&format!("| `{LINKERDS}{name}` | {support} |\n"));
     }
     table
 }

@@ -3,45 +3,45 @@
 use super::*;
 use proptest::prelude::*;
 
-fn told(bytes: &[u8]) -> Told {
+fn verdict(bytes: &[u8]) -> Verdict {
     FirstLine::default().feed(bytes)
 }
 
 #[track_caller]
-fn check(bytes: &[u8], want: Told) {
-    assert_eq!(told(bytes), want, "{:?}", String::from_utf8_lossy(bytes));
+fn check(bytes: &[u8], want: Verdict) {
+    assert_eq!(verdict(bytes), want, "{:?}", String::from_utf8_lossy(bytes));
 }
 
 #[track_caller]
-fn is(bytes: &[u8], want: Spoken) {
-    check(bytes, Told::Spoken(want));
+fn is(bytes: &[u8], want: WireProtocol) {
+    check(bytes, Verdict::Known(want));
 }
 
 #[test]
 fn a_request_line_is_http_1() {
-    is(b"GET / HTTP/1.1\r\n", Spoken::Http1);
-    is(b"GET /a", Spoken::Http1);
-    is(b"BREW coffee HTTP/1.1\r\n", Spoken::Http1);
-    is(b"get /a", Spoken::Http1);
-    is(b"CONNECT a:80 HTTP/1.1\r\n", Spoken::Http1);
-    is(b"GET http://a/b\r\n", Spoken::Http1);
+    is(b"GET / HTTP/1.1\r\n", WireProtocol::Http1);
+    is(b"GET /a", WireProtocol::Http1);
+    is(b"BREW coffee HTTP/1.1\r\n", WireProtocol::Http1);
+    is(b"get /a", WireProtocol::Http1);
+    is(b"CONNECT a:80 HTTP/1.1\r\n", WireProtocol::Http1);
+    is(b"GET http://a/b\r\n", WireProtocol::Http1);
 }
 
 #[test]
 fn the_preface_is_http_2_and_nothing_less() {
-    is(PREFACE, Spoken::Http2);
-    check(b"PRI * HTTP/2.0\r\n\r\nS", Told::Unsure);
-    check(b"P", Told::Unsure);
-    is(b"PRI * HTTP/2.0\r\nHost: a\r\n", Spoken::Http1);
+    is(PREFACE, WireProtocol::Http2);
+    check(b"PRI * HTTP/2.0\r\n\r\nS", Verdict::Incomplete);
+    check(b"P", Verdict::Incomplete);
+    is(b"PRI * HTTP/2.0\r\nHost: a\r\n", WireProtocol::Http1);
 }
 
 #[test]
 fn a_line_that_may_become_a_request_is_waited_for() {
     for line in [&b""[..], b"G", b"GET ", b"GET\x0c", b"\r\n", b"BREW coffee HT", b"BREW http://a"]
     {
-        check(line, Told::Unsure);
+        check(line, Verdict::Incomplete);
     }
-    check(&[b'A'; 4000], Told::Unsure);
+    check(&[b'A'; 4000], Verdict::Incomplete);
 }
 
 #[test]
@@ -73,20 +73,20 @@ fn a_line_that_a_lenient_server_takes_for_a_request_is_http() {
         b"X\nY /admin HTTP/1.1 \n\r\n",
         b"PRI *\r\n",
     ] {
-        is(line, Spoken::Http1);
+        is(line, WireProtocol::Http1);
     }
-    is(&[&[b'A'; 33][..], b" /x HTTP/1.1\r\n"].concat(), Spoken::Http1);
-    is(&[b"GET ".as_slice(), &[b'x'; 9000]].concat(), Spoken::Http1);
-    is(&[b'a'; 9000], Spoken::Http1);
+    is(&[&[b'A'; 33][..], b" /x HTTP/1.1\r\n"].concat(), WireProtocol::Http1);
+    is(&[b"GET ".as_slice(), &[b'x'; 9000]].concat(), WireProtocol::Http1);
+    is(&[b'a'; 9000], WireProtocol::Http1);
 }
 
 #[test]
 fn a_proxy_header_is_one_in_both_versions() {
-    is(b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\nGET / HTTP/1.1\r\n", Spoken::Proxy);
-    is(b"PROXY UNKNOWN\r\n", Spoken::Proxy);
-    is(b"PROXYX UNKNOWN\r\n", Spoken::Proxy);
-    is(&[SIGNATURE, b"\x21\x11\0\x0c"].concat(), Spoken::Proxy);
-    check(b"\r\n\r\n\0\r\nQU", Told::Unsure);
+    is(b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\nGET / HTTP/1.1\r\n", WireProtocol::Proxy);
+    is(b"PROXY UNKNOWN\r\n", WireProtocol::Proxy);
+    is(b"PROXYX UNKNOWN\r\n", WireProtocol::Proxy);
+    is(&[SIGNATURE, b"\x21\x11\0\x0c"].concat(), WireProtocol::Proxy);
+    check(b"\r\n\r\n\0\r\nQU", Verdict::Incomplete);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn other_protocols_are_not_http() {
         // A record of a log in a binary protocol.
         b"\x93\x00 1.2.3.4 - - GET / HTTP/1.1\r\n",
     ] {
-        is(line, Spoken::Other);
+        is(line, WireProtocol::Other);
     }
 }
 
@@ -125,19 +125,19 @@ fn bytes_that_no_client_of_http_sends_are_not_waited_for() {
         b"PING\n",
         b"CONNECT\naccept-version:1.2\n",
     ] {
-        check(bytes, Told::Doubtful);
+        check(bytes, Verdict::Doubtful);
     }
 }
 
 #[test]
 fn a_doubtful_line_is_watched_until_it_ends() {
     let mut line = FirstLine::default();
-    assert_eq!(line.feed(b"\x01\x02 "), Told::Doubtful);
-    assert_eq!(line.feed(b"/admin HTT"), Told::Doubtful);
-    assert_eq!(line.feed(b"P/1.1\r\n"), Told::Spoken(Spoken::Http1));
+    assert_eq!(line.feed(b"\x01\x02 "), Verdict::Doubtful);
+    assert_eq!(line.feed(b"/admin HTT"), Verdict::Doubtful);
+    assert_eq!(line.feed(b"P/1.1\r\n"), Verdict::Known(WireProtocol::Http1));
     let mut line = FirstLine::default();
-    assert_eq!(line.feed(b"\x01\x02 "), Told::Doubtful);
-    assert_eq!(line.feed(b"/admin\r\n"), Told::Spoken(Spoken::Other));
+    assert_eq!(line.feed(b"\x01\x02 "), Verdict::Doubtful);
+    assert_eq!(line.feed(b"/admin\r\n"), Verdict::Known(WireProtocol::Other));
 }
 
 /// Lines made of the pieces that the rules look at.
@@ -160,18 +160,18 @@ proptest! {
     fn pieces_of_any_size_give_the_same_answer(line in line(), cuts in prop::collection::vec(1_usize..5, 0..60)) {
         let mut pieces = FirstLine::default();
         let mut rest = line.as_slice();
-        let mut last = Told::Unsure;
+        let mut last = Verdict::Incomplete;
         for cut in cuts.into_iter().chain([line.len().max(1)]) {
             let (piece, after) = rest.split_at(cut.min(rest.len()));
             let before = last;
             last = pieces.feed(piece);
-            if let Told::Spoken(_) = before {
+            if let Verdict::Known(_) = before {
                 prop_assert_eq!(last, before, "an answer is final");
             }
             rest = after;
         }
         last = pieces.feed(rest);
-        prop_assert_eq!(last, told(&line));
+        prop_assert_eq!(last, verdict(&line));
     }
 
     #[test]
@@ -189,8 +189,8 @@ proptest! {
             let is_token = line.split(|b| is_blank(*b)).find(|word| !word.is_empty());
             let is_token = is_token.is_some_and(|word| word.iter().copied().all(super::is_token));
             let few = line.split(|b| is_blank(*b)).filter(|word| !word.is_empty()).count() <= 4;
-            let spoken = told(&line);
-            let http = matches!(spoken, Told::Spoken(Spoken::Http1 | Spoken::Http2 | Spoken::Proxy));
+            let spoken = verdict(&line);
+            let http = matches!(spoken, Verdict::Known(WireProtocol::Http1 | WireProtocol::Http2 | WireProtocol::Proxy));
             prop_assert!(http || !(is_token || few), "{:?} is {:?}", line, spoken);
         }
     }
@@ -200,8 +200,8 @@ proptest! {
         let (bound, begin) = if zero { (MAX_DOUBTFUL, &b"\0"[..]) } else { (MAX_LINE, &b""[..]) };
         let bound = usize::try_from(bound).unwrap();
         let line = [begin, &text.as_bytes().repeat(bound.saturating_add(1))].concat();
-        prop_assert!(matches!(told(&line[..=bound]), Told::Spoken(_)), "{}", text);
-        let before = if zero { Told::Doubtful } else { Told::Unsure };
-        prop_assert_eq!(told(&line[..bound]), before);
+        prop_assert!(matches!(verdict(&line[..=bound]), Verdict::Known(_)), "{}", text);
+        let before = if zero { Verdict::Doubtful } else { Verdict::Incomplete };
+        prop_assert_eq!(verdict(&line[..bound]), before);
     }
 }

@@ -1,27 +1,27 @@
-//! Words that tell HTTP from other protocols.
+//! Words by which HTTP is distinguished from other protocols.
 
-/// Every byte that some server separates words by: ASCII white space, the separators that Python's
-/// `str.split` knows, and NEL and NBSP of Latin-1.
+/// True for every byte that some server separates words by: ASCII white space, the separators that
+/// Python's `str.split` knows, and NEL and NBSP of Latin-1.
 pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | 0x1c..=0x1f | b' ' | 0x85 | 0xa0)
 }
 
-/// The blanks that clients write; a CR ends the line.
+/// True for the blanks that clients write; a CR ends the line.
 pub(super) fn is_ordinary_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// RFC 9110 section 5.6.2.
+/// True for the characters of a token (RFC 9110 section 5.6.2).
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The versions that requests name.
+/// Names of protocol versions in request lines.
 pub(super) const VERSIONS: [&str; 3] = ["HTTP/", "RTSP/", "ICE/"];
 pub(super) const LONGEST_VERSION: usize = 5;
 
-/// The methods that HTTP servers know; for these a target is enough. From the IANA registry, UPnP and
-/// caches; Node takes `PRI` and the methods of RTSP and of Icecast, too.
+/// The methods that HTTP servers know; after one of these a target is enough. From the IANA
+/// registry, UPnP and caches; Node knows `PRI` and the methods of RTSP and of Icecast, too.
 pub(super) const METHODS: [&str; 57] = [
     "PRI",
     "GET",

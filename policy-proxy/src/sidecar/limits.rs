@@ -1,89 +1,90 @@
-//! What bounds connections and requests: time, size, number, and what the system is asked to do.
+//! Limits, timeouts and socket options of connections and requests.
 
 use std::time::Duration;
 
-/// Bounds on time.
+/// Timeouts of connections and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until a ClientHello, and until HTTP is told from other bytes where policy states no bound.
+    /// Timeout of the detection of a ClientHello, and of HTTP where policy states no timeout.
     pub detect: Duration,
-    /// Until a TLS handshake is complete.
+    /// Timeout of a TLS handshake.
     pub handshake: Duration,
-    /// How long a connection waits for the first policy of its port.
+    /// Time that a connection waits for the first policy of its port.
     pub pending_policy: Duration,
-    /// Until the application accepts a connection.
+    /// Timeout of a connect to the application.
     pub connect: Duration,
-    /// From the first byte of an HTTP/1 request head to its last.
+    /// Time from the first byte of an HTTP/1 request head to its last.
     pub request_head: Duration,
-    /// How long an HTTP connection may stay open without a request.
+    /// Idle timeout of an HTTP connection without a request.
     pub idle: Duration,
-    /// How long a connection that carries bytes may stay open without any, in either direction; absent:
-    /// for as long as both ends live.
+    /// Idle timeout of an opaque connection, in both directions; absent: none.
     pub opaque_idle: Option<Duration>,
-    /// How long nothing of a message that could be sent may be taken, by a client or by the
-    /// application; absent: for as long as both live. A message that has nothing to be sent may be
-    /// silent for ever.
+    /// Time for which a client or the application may read nothing of a message that has data to
+    /// send; absent: no limit. A message without data to send may be silent for ever.
     pub stall: Option<Duration>,
     /// HTTP/2 PING interval.
     pub http2_ping: Duration,
-    /// How long the answer to an HTTP/2 PING may take.
+    /// Timeout of the acknowledgement of an HTTP/2 PING.
     pub http2_ping_answer: Duration,
-    /// How long drain waits for open requests and connections.
+    /// Time that a graceful drain waits for open requests and connections.
     pub grace: Duration,
 }
 
-/// Bounds on size and number.
+/// Limits on size and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections per port; more are closed at once.
+    /// Open connections per port; further ones are closed at once.
     pub connections: usize,
-    /// Requests that may wait for the application at a time; more are answered 503.
+    /// Requests that may wait for the application's response at a time; further ones are answered
+    /// 503.
     pub in_flight: usize,
     /// Bytes of an HTTP/1 request head, and of an HTTP/2 header list in either direction.
     pub request_head: u32,
     /// Header fields of a request.
     pub headers: usize,
-    /// HTTP/2 streams that one client may have open.
+    /// Concurrent HTTP/2 streams of one client.
     pub http2_streams: u32,
-    /// HTTP/1 requests of one client's HTTP/2 connection that may be open at the application, each on
-    /// a connection of its own; absent: as many as streams.
+    /// Concurrent HTTP/1 requests that one client sends in HTTP/2, each on an upstream connection
+    /// of its own; absent: as many as streams.
     pub http2_carried: Option<usize>,
-    /// HTTP/2 streams that a client reset and that were not looked at yet (rapid reset).
+    /// HTTP/2 streams that a client may have reset before they were accepted (rapid reset).
     pub http2_pending_resets: usize,
     /// HTTP/2 flow control window of a client's stream, in bytes.
     pub http2_stream_window: u32,
     /// HTTP/2 flow control window of a client's connection, in bytes.
     pub http2_connection_window: u32,
-    /// Whether these two follow the measured bandwidth instead.
+    /// True if both windows follow the measured bandwidth instead.
     pub http2_adaptive_window: bool,
-    /// Payload bytes of an HTTP/2 frame that a client may send; absent: the library's choice.
+    /// Payload bytes of an HTTP/2 frame that a client may send; absent: the default of h2.
     pub http2_frame: Option<u32>,
-    /// Bytes of a response that wait for an HTTP/2 client's window; absent: the library's choice.
+    /// Bytes of a response that wait for an HTTP/2 client's window; absent: the default of h2.
     pub http2_send_buffer: Option<usize>,
     /// HTTP/2 flow control windows towards the application, of a stream and of the connection, in
     /// bytes.
     pub http2_upstream_windows: (u32, u32),
-    /// Bytes that TLS buffers per connection and direction.
+    /// Bytes of the TLS buffer per connection and direction.
     pub tls_buffer: usize,
 }
 
-/// What the system does for connections.
+/// Socket options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sockets {
-    /// Connections that wait to be accepted, per listener and worker.
+pub struct SocketOptions {
+    /// Accept backlog per listener and worker.
     pub backlog: i32,
-    /// After this long without a byte a client is asked whether it is still there.
+    /// Time without a byte after which the system sends a TCP keepalive to a client.
     pub accept_keepalive: Duration,
-    /// How long what was sent to a client may stay unacknowledged; absent: the system's choice.
+    /// TCP user timeout towards a client: time that sent data may stay unacknowledged; absent: the
+    /// system's default.
     pub accept_user_timeout: Option<Duration>,
-    /// After this long without a byte the application is asked; absent: never.
+    /// Time without a byte after which the system sends a TCP keepalive to the application; absent:
+    /// never.
     pub connect_keepalive: Option<Duration>,
-    /// How long what was sent to the application may stay unacknowledged; absent: the system's choice.
+    /// TCP user timeout towards the application; absent: the system's default.
     pub connect_user_timeout: Option<Duration>,
 }
 
 impl Limits {
-    /// HTTP/1 requests of one HTTP/2 connection that may be open at the application.
+    /// Concurrent HTTP/1 requests that one HTTP/2 connection may send to the application.
     pub(super) fn carried(&self) -> usize {
         let streams = usize::try_from(self.http2_streams).unwrap_or(usize::MAX);
         self.http2_carried.unwrap_or(streams)
@@ -129,7 +130,7 @@ impl Default for Limits {
     }
 }
 
-impl Default for Sockets {
+impl Default for SocketOptions {
     fn default() -> Self {
         Self {
             backlog: 1024,
@@ -141,5 +142,5 @@ impl Default for Sockets {
     }
 }
 
-/// Heads may always be as long as this, whatever the setting.
-pub(super) const LEAST_HEAD: usize = 8 * 1024;
+/// Bytes that a head may always have, whatever the setting.
+pub(super) const MIN_HEAD_LIMIT: usize = 8 * 1024;

@@ -1,8 +1,8 @@
-//! What a connection does about changes of policy, time and trust.
+//! Reviews of an HTTP connection: on changes of policy, by the clock, and on changes of trust.
 
-use super::{HttpConnection, Open};
-use crate::sidecar::arrival::Arrival;
-use crate::sidecar::worker::Member;
+use super::{HttpConnection, InflightRequest};
+use crate::sidecar::accepted::AcceptedConnection;
+use crate::sidecar::worker::TrackedConnection;
 use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{Decided, Requested};
@@ -14,25 +14,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 impl HttpConnection {
-    /// Makes the connection and registers it with its worker.
-    pub(crate) fn register(arrival: Arrival, peer: Peer, http2: bool) -> Rc<Self> {
-        let connection = Rc::new(Self::new(arrival, peer, http2));
+    /// Creates the connection and registers it with its worker.
+    pub(crate) fn register(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Rc<Self> {
+        let connection = Rc::new(Self::new(accepted, peer, http2));
         let weak = Rc::downgrade(&connection);
-        let member: Weak<dyn Member> = weak;
-        let place = connection.worker.join(member);
-        connection.membership.get_or_init(|| place);
+        let tracked: Weak<dyn TrackedConnection> = weak;
+        let registration = connection.worker.register(tracked);
+        connection.registration.get_or_init(|| registration);
         connection
     }
 
-    /// Ends after what is open, unless it is to end at once already.
+    /// Ends after the in-flight requests, unless it is to end at once already.
     fn end_gracefully(&self) {
         if self.ending.get().is_none() {
             self.ending.raise(Ending::Gracefully);
         }
     }
 
-    /// Ends an open request. Where its answer is yet to begin, the refusal in its place is recorded.
-    fn revoke(&self, open: &mut Open) {
+    /// Revokes an in-flight request. If its response has not started, the denial in its place is
+    /// recorded.
+    fn revoke(&self, open: &mut InflightRequest) {
         let route = open.permit.route();
         let denial = Denial { reason: Denied::Revoked, route };
         open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
@@ -43,11 +44,11 @@ impl HttpConnection {
             policy: Some(&open.policy),
             decision: Err(denial),
         };
-        let (method, path) = (open.kept.method(), open.kept.target());
+        let (method, path) = (open.request.method(), open.request.target());
         let judged = Requested { method, path, canonical: false };
         self.worker.shared.config.notices.tell(&decided, Some(judged), Instant::now());
         if let Some(begun) = open.begun {
-            self.worker.record(&decided, open.request(begun));
+            self.worker.record(&decided, open.record(begun));
         }
         open.lost_at = self.worker.now();
         open.lost.raise(Denied::Revoked);
@@ -55,18 +56,18 @@ impl HttpConnection {
     }
 }
 
-impl Member for HttpConnection {
+impl TrackedConnection for HttpConnection {
     fn review(&self) {
         let live = self.handle.live();
         let policy = live.in_force().ok();
-        for (_, open) in self.open.borrow_mut().iter_mut() {
+        for (_, open) in self.inflight.borrow_mut().iter_mut() {
             let same = policy.is_some_and(|policy| Arc::ptr_eq(policy, &open.policy));
             if same || open.lost.get().is_some() {
                 continue;
             }
-            match (open.kept.review(&live, &self.peer), policy) {
+            match (open.request.review(&live, &self.peer), policy) {
                 (Ok(permit), Some(policy)) => {
-                    // Else a long stream would keep the policy that let it in for as long as it lasts.
+                    // Otherwise a long stream would keep the policy of its start in memory.
                     let (worker, caller) = (self.worker.index, self.caller);
                     open.exchange.series = policy.counters.series_of(worker, caller, &permit);
                     open.permit = permit;
@@ -75,38 +76,40 @@ impl Member for HttpConnection {
                 (Ok(_) | Err(_), _) => self.revoke(open),
             }
         }
-        self.gate.borrow_mut().forget_unless(policy);
+        self.authorizer.borrow_mut().forget_unless(policy);
     }
 
     fn tick(&self) {
-        if !self.open.borrow().is_empty() {
-            // A client that takes no response is not told that it broke off.
-            let old = |open: &Open| self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS;
-            let stuck = |open: &Open| open.lost.get().is_some() && old(open);
-            if !self.http2 && self.open.borrow().iter().any(|(_, open)| stuck(open)) {
+        if !self.inflight.borrow().is_empty() {
+            // A client that reads no response never sees that its response was cut off.
+            let old = |open: &InflightRequest| {
+                self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS
+            };
+            let stuck = |open: &InflightRequest| open.lost.get().is_some() && old(open);
+            if !self.http2 && self.inflight.borrow().iter().any(|(_, open)| stuck(open)) {
                 self.ending.raise(Ending::Now);
             } else if !self.http2 && self.is_uploading() {
-                // Looks whether its client is still there, while nobody takes what it sends.
+                // Checks if the client is still there while its body is not read.
                 self.ending.wake();
             }
             return;
         }
-        self.upstream.tidy();
+        self.upstream.remove_closed();
         let timeouts = &self.worker.shared.config.timeouts;
         let over = |seconds: u32, bound: Duration| u64::from(seconds) > bound.as_secs();
         let since = self.unfinished_since.get();
         let unfinished = self.worker.now().saturating_sub(since);
         let idle = self.worker.now().saturating_sub(self.idle_since.get());
-        // Who does not take the last of its answer does not end by being asked to.
-        let deaf = timeouts.idle.saturating_add(timeouts.request_head);
-        if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, deaf) {
+        // A client that does not read the rest of its response does not end by a graceful close.
+        let unresponsive = timeouts.idle.saturating_add(timeouts.request_head);
+        if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, unresponsive) {
             self.ending.raise(Ending::Now);
         } else if over(idle, timeouts.idle) || self.handle.is_given_up() {
             self.end_gracefully();
         }
     }
 
-    fn prove(&self, judge: &mut Judge) {
+    fn reverify(&self, judge: &mut Judge) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
         let (Some(stale), false) = (stale, self.ending.get() == Some(Ending::Now)) else { return };
         let kind = match stale {
@@ -121,8 +124,8 @@ impl Member for HttpConnection {
             }
         };
         self.worker.tcp_error(kind, self.client());
-        // Tunnels do not end with the connection.
-        let mut all = self.open.borrow_mut();
+        // Tunnels outlive the connection.
+        let mut all = self.inflight.borrow_mut();
         let standing = all.iter_mut().filter(|(_, open)| open.lost.get().is_none());
         standing.for_each(|(_, open)| self.revoke(open));
         self.ending.raise(Ending::Now);
@@ -133,5 +136,6 @@ impl Member for HttpConnection {
     }
 }
 
-/// Ticks, of a second each, after which a client that does not take the end of what it lost is cut off.
+/// Ticks, of a second each, after which a client that does not read the end of a revoked response
+/// is disconnected.
 const LOST_TICKS: u32 = 2;

@@ -1,4 +1,4 @@
-//! Why a stream ended, when one is to, and how long to wait before the next.
+//! Ends of policy streams, and the delay before the next.
 
 use super::settings::DiscoverConfig;
 use policy_enforce::store::PolicyStore;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Status};
 
-/// Why a stream ended.
+/// The reason for which a stream ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
-    /// The server said so.
+pub(super) enum StreamEnd {
+    /// The server ended it with a status.
     #[error("{}", describe(.0))]
-    Refused(#[from] Status),
+    Status(#[from] Status),
     /// The connection could not be made.
     #[error("{}", chain(.0))]
     Connect(#[from] tonic::transport::Error),
     /// The server closed the stream.
     #[error("the server closed the stream")]
     Closed,
-    /// No first message within the bound.
+    /// No first message before the timeout.
     #[error("no message within {0:?}")]
-    Silent(Duration),
-    /// A bound of ours on a stream that works.
-    #[error("opened anew after {0:?}")]
-    Renewed(Duration),
-    /// The server described the workload in a way that this version cannot read.
+    InitialTimeout(Duration),
+    /// The idle timeout or lifetime of a working stream.
+    #[error("renewed after {0:?}")]
+    Expired(Duration),
+    /// The workload message is invalid for this version.
     #[error("workload.{0}")]
     Workload(DecodeError),
     /// The server broke the protocol.
@@ -35,41 +35,39 @@ pub(super) enum Ended {
     Protocol(String),
 }
 
-impl Ended {
-    /// Whether the server does not know the service.
+impl StreamEnd {
+    /// True if the server does not implement the service.
     pub(super) fn is_unimplemented(&self) -> bool {
         self.code() == Some(Code::Unimplemented)
     }
 
-    /// Whether asking again soon is of no use: the server understood and will not change its mind.
-    pub(super) fn is_lasting(&self) -> bool {
+    /// True if a retry soon would fail in the same way.
+    pub(super) fn is_permanent(&self) -> bool {
         match self {
-            Self::Refused(status) => {
+            Self::Status(status) => {
                 matches!(status.code(), Code::InvalidArgument | Code::FailedPrecondition)
             }
             Self::Workload(_) | Self::Protocol(_) => true,
-            Self::Connect(_) | Self::Closed | Self::Silent(_) | Self::Renewed(_) => false,
+            Self::Connect(_) | Self::Closed | Self::InitialTimeout(_) | Self::Expired(_) => false,
         }
     }
 
-    /// Counts the RPC that ended so.
+    /// Counts the ended RPC.
     pub(super) fn count(&self, config: &DiscoverConfig, store: &PolicyStore) {
-        let failure = !matches!(self, Self::Renewed(_) | Self::Closed);
+        let failure = !matches!(self, Self::Expired(_) | Self::Closed);
         let address = config.controller.to_string();
         let status = self.code().map(|code| code as i32);
         store.telemetry().discovery.rpc_ended(&address, status, failure);
     }
 
-    /// Whether the connection is gone, so that the next one may reach another server.
+    /// True if the connection is lost, so that the next one may reach another server.
     pub(super) fn is_disconnect(&self) -> bool {
         match self {
-            Self::Refused(status) => {
-                status.code() == Code::Unavailable || status.source().is_some()
-            }
+            Self::Status(status) => status.code() == Code::Unavailable || status.source().is_some(),
             Self::Connect(_) => true,
             Self::Closed
-            | Self::Silent(_)
-            | Self::Renewed(_)
+            | Self::InitialTimeout(_)
+            | Self::Expired(_)
             | Self::Workload(_)
             | Self::Protocol(_) => false,
         }
@@ -77,45 +75,53 @@ impl Ended {
 
     fn code(&self) -> Option<Code> {
         match self {
-            Self::Refused(status) => Some(status.code()),
+            Self::Status(status) => Some(status.code()),
             Self::Connect(_)
             | Self::Closed
-            | Self::Silent(_)
-            | Self::Renewed(_)
+            | Self::InitialTimeout(_)
+            | Self::Expired(_)
             | Self::Workload(_)
             | Self::Protocol(_) => None,
         }
     }
 }
 
-/// Waits before the next attempt and says why.
-pub(super) async fn pause(backoff: &mut Backoff, ended: &Ended, controller: &ControllerAddress) {
-    let delay = if ended.is_lasting() { backoff.slow(random()) } else { backoff.delay(random()) };
+/// Logs the end of the stream and waits before the next attempt.
+pub(super) async fn pause(
+    backoff: &mut Backoff,
+    ended: &StreamEnd,
+    controller: &ControllerAddress,
+) {
+    let delay = if ended.is_permanent() { backoff.slow(random()) } else { backoff.delay(random()) };
     match ended {
-        Ended::Renewed(_) => {
+        StreamEnd::Expired(_) => {
             tracing::debug!(target: TARGET, %controller, reason = %ended, "policy stream ended");
         }
-        Ended::Refused(_)
-        | Ended::Connect(_)
-        | Ended::Closed
-        | Ended::Silent(_)
-        | Ended::Workload(_)
-        | Ended::Protocol(_) => {
+        StreamEnd::Status(_)
+        | StreamEnd::Connect(_)
+        | StreamEnd::Closed
+        | StreamEnd::InitialTimeout(_)
+        | StreamEnd::Workload(_)
+        | StreamEnd::Protocol(_) => {
             tracing::warn!(
                 target: TARGET, %controller, reason = %ended, ?delay,
-                "policy stream ended, trying again"
+                "policy stream ended, retrying"
             );
         }
     }
     tokio::time::sleep(delay).await;
 }
 
-/// Waits until a stream is to be opened anew and says after how long that was.
-pub(super) async fn limit(begun: Instant, heard: Instant, config: &DiscoverConfig) -> Duration {
+/// Waits for the idle timeout or the end of the lifetime, and returns which duration expired.
+pub(super) async fn expiry(
+    begun: Instant,
+    last_message: Instant,
+    config: &DiscoverConfig,
+) -> Duration {
     let at = |since: Instant, bound: Option<Duration>| {
         bound.and_then(|bound| since.checked_add(bound).map(|at| (at, bound)))
     };
-    let ends = [at(heard, config.idle_timeout), at(begun, config.lifetime)];
+    let ends = [at(last_message, config.idle_timeout), at(begun, config.lifetime)];
     match ends.into_iter().flatten().min() {
         Some((at, bound)) => {
             sleep_until(at).await;
@@ -132,5 +138,5 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// By which operators filter these lines.
+/// Log target that operators filter by.
 const TARGET: &str = "policy_proxy::discover";

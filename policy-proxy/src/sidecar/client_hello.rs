@@ -1,41 +1,41 @@
-//! Recognises a TLS ClientHello in the first bytes of a connection and reads its server name,
+//! Detects a TLS ClientHello in the first bytes of a connection and reads its server name (SNI),
 //! without consuming anything (RFC 8446 sections 4.1.2 and 5.1, RFC 6066 section 3).
 //!
-//! The caller collects bytes and asks again after each read. What is collected is bounded by
-//! [`MAX_HELLO`] and the headers of the records that carry it; one byte at a time and several
-//! records are both legal.
+//! The caller collects bytes and scans again after each read. The bytes to collect are bounded by
+//! [`MAX_CLIENT_HELLO`] and the headers of the records that carry it; one byte at a time and
+//! several records are both legal.
 
-/// The longest ClientHello that is looked at, in bytes, without record headers.
-pub const MAX_HELLO: usize = 16 * 1024;
+/// Bytes of the longest ClientHello that is scanned, without record headers.
+pub const MAX_CLIENT_HELLO: usize = 16 * 1024;
 
-/// The most bytes that [`scan`] ever asks for.
-pub const MAX_SCAN: usize = MAX_HELLO + MAX_RECORDS * RECORD_HEADER;
+/// Bytes after which [`scan`] never needs more.
+pub const MAX_SCAN: usize = MAX_CLIENT_HELLO + MAX_RECORDS * RECORD_HEADER;
 
-/// What the bytes so far are.
+/// Result of [`scan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// They cannot become a ClientHello.
+    /// The bytes cannot become a ClientHello.
     NotTls,
     /// More bytes are needed.
     Partial,
     /// A complete ClientHello; its server name, lower-case, if it has exactly one valid one.
-    Hello(Option<String>),
+    ClientHello(Option<String>),
 }
 
-/// Looks at the first bytes of a connection.
+/// Scans the first bytes of a connection.
 pub fn scan(bytes: &[u8]) -> Scan {
     let mut message = Vec::new();
     let mut rest = bytes;
     let mut records = 0_usize;
     loop {
         match record(rest) {
-            Err(Stop::NotTls) => return Scan::NotTls,
-            Err(Stop::Short(available)) => {
-                // A hello may be told from its first bytes before the record is complete.
+            Err(RecordError::NotTls) => return Scan::NotTls,
+            Err(RecordError::Incomplete(available)) => {
+                // An incomplete record may already rule a ClientHello out.
                 message.extend_from_slice(available);
                 return match handshake(&message) {
-                    Progress::Bad => Scan::NotTls,
-                    Progress::Short | Progress::Complete(_) => Scan::Partial,
+                    Handshake::Invalid => Scan::NotTls,
+                    Handshake::Incomplete | Handshake::Complete(_) => Scan::Partial,
                 };
             }
             Ok((fragment, tail)) => {
@@ -45,72 +45,73 @@ pub fn scan(bytes: &[u8]) -> Scan {
         }
         records = records.saturating_add(1);
         match handshake(&message) {
-            Progress::Bad => return Scan::NotTls,
-            Progress::Complete(body) => return client_hello(body),
-            Progress::Short if records >= MAX_RECORDS => return Scan::NotTls,
-            Progress::Short => {}
+            Handshake::Invalid => return Scan::NotTls,
+            Handshake::Complete(body) => return client_hello(body),
+            Handshake::Incomplete if records >= MAX_RECORDS => return Scan::NotTls,
+            Handshake::Incomplete => {}
         }
     }
 }
 
-enum Stop<'a> {
+enum RecordError<'a> {
     NotTls,
-    /// The record is incomplete; this much of its fragment is there.
-    Short(&'a [u8]),
+    /// The record is incomplete; these are the bytes of its fragment so far.
+    Incomplete(&'a [u8]),
 }
 
-enum Progress<'a> {
-    Bad,
-    Short,
+enum Handshake<'a> {
+    Invalid,
+    Incomplete,
     Complete(&'a [u8]),
 }
 
 /// Splits the first record off: handshake, version 3.x, not empty, at most 2^14 bytes.
-fn record(bytes: &[u8]) -> Result<(&[u8], &[u8]), Stop<'_>> {
+fn record(bytes: &[u8]) -> Result<(&[u8], &[u8]), RecordError<'_>> {
     let wanted = [Some(HANDSHAKE), Some(3)];
     for (byte, want) in bytes.iter().zip(wanted) {
         if want.is_some_and(|want| want != *byte) {
-            return Err(Stop::NotTls);
+            return Err(RecordError::NotTls);
         }
     }
     let Some((header, rest)) = bytes.split_at_checked(RECORD_HEADER) else {
-        return Err(Stop::Short(&[]));
+        return Err(RecordError::Incomplete(&[]));
     };
     let length = match header {
         [_, _, minor, high, low] if *minor <= 4 => usize::from(u16::from_be_bytes([*high, *low])),
-        _ => return Err(Stop::NotTls),
+        _ => return Err(RecordError::NotTls),
     };
-    if length == 0 || length > MAX_HELLO {
-        return Err(Stop::NotTls);
+    if length == 0 || length > MAX_CLIENT_HELLO {
+        return Err(RecordError::NotTls);
     }
-    rest.split_at_checked(length).ok_or(Stop::Short(rest))
+    rest.split_at_checked(length).ok_or(RecordError::Incomplete(rest))
 }
 
-/// Reads the handshake header: type 1 and a length that is not absurd.
-fn handshake(message: &[u8]) -> Progress<'_> {
+/// Reads the handshake header: type 1 and a plausible length.
+fn handshake(message: &[u8]) -> Handshake<'_> {
     if message.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
-        return Progress::Bad;
+        return Handshake::Invalid;
     }
     let Some(([_, length @ ..], body)) = message.split_first_chunk::<4>() else {
-        return Progress::Short;
+        return Handshake::Incomplete;
     };
     let length = length.iter().fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
-    if !(MIN_BODY..=MAX_HELLO).contains(&length) {
-        return Progress::Bad;
+    if !(MIN_BODY..=MAX_CLIENT_HELLO).contains(&length) {
+        return Handshake::Invalid;
     }
     // The legacy version is fixed to 3.3, or lower in old hellos that are passed through.
     if body.first().is_some_and(|major| *major != 3) {
-        return Progress::Bad;
+        return Handshake::Invalid;
     }
     match body.get(..length) {
-        Some(body) => Progress::Complete(body),
-        None => Progress::Short,
+        Some(body) => Handshake::Complete(body),
+        None => Handshake::Incomplete,
     }
 }
 
-/// Reads the body of a ClientHello. One that does not parse is TLS without a name: it is never ours.
+/// Reads the body of a ClientHello. One that does not parse is TLS without a name, which is passed
+/// through.
 fn client_hello(body: &[u8]) -> Scan {
-    Scan::Hello(extensions(body).and_then(server_name))
+    Scan::ClientHello(extensions(body).and_then(server_name))
 }
 
 /// The extensions block of a ClientHello.
@@ -177,7 +178,7 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 const RECORD_HEADER: usize = 5;
-/// Enough for a hello that is cut into pieces on purpose; more is an attack.
+/// Enough for a ClientHello that is fragmented on purpose; more records are an attack.
 const MAX_RECORDS: usize = 64;
 /// Version, random, and the three empty vectors.
 const MIN_BODY: usize = 38;
@@ -216,12 +217,12 @@ mod tests {
 
     #[test]
     fn a_real_hello_tells_its_name() {
-        assert_eq!(scan(&hello("Web.Example")), Scan::Hello(Some("web.example".into())));
+        assert_eq!(scan(&hello("Web.Example")), Scan::ClientHello(Some("web.example".into())));
     }
 
     #[test]
     fn a_hello_without_a_name_is_tls_for_nobody() {
-        assert_eq!(scan(&hello("10.0.0.1")), Scan::Hello(None));
+        assert_eq!(scan(&hello("10.0.0.1")), Scan::ClientHello(None));
     }
 
     #[test]
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn several_records_make_one_hello_but_not_without_bound() {
         let bytes = hello("web.example");
-        let name = Scan::Hello(Some("web.example".into()));
+        let name = Scan::ClientHello(Some("web.example".into()));
         assert_eq!(scan(&resliced(&bytes, bytes.len() / 3)), name);
         assert_eq!(scan(&resliced(&bytes, 1)), Scan::NotTls, "a record per byte");
     }
@@ -279,7 +280,7 @@ mod tests {
         #[test]
         fn any_slicing_of_a_real_hello_tells_the_same(size in 20_usize..2000) {
             let bytes = resliced(&hello("web.example"), size);
-            prop_assert_eq!(scan(&bytes), Scan::Hello(Some("web.example".into())));
+            prop_assert_eq!(scan(&bytes), Scan::ClientHello(Some("web.example".into())));
         }
     }
 }

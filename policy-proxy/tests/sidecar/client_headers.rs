@@ -1,4 +1,4 @@
-//! What the application is told of its clients, and what clients cannot make it believe.
+//! Headers that inform the application of its clients, and forged ones from clients.
 
 use crate::direct::Mesh;
 use crate::support::*;
@@ -6,7 +6,7 @@ use crate::tls::{Mesh as _, connect};
 use policy_core::{InformationalHeaders, ServerPolicy};
 use policy_proto::transport::Session;
 
-/// Everything that a client might say in the proxy's place.
+/// All headers that a client might send in the proxy's place.
 const FORGED: [(&str, &str); 10] = [
     ("l5d-client-id", "forged"),
     ("L5D-CLIENT-ID", "forged"),
@@ -26,7 +26,7 @@ fn policy(headers: InformationalHeaders) -> ServerPolicy {
     policy
 }
 
-/// The lines that the application got, without the first and without `host`.
+/// Header lines that the application received, without the request line and `host`.
 fn lines(body: &str) -> Vec<&str> {
     body.lines().skip(1).filter(|line| !line.starts_with("host: ")).collect()
 }
@@ -100,7 +100,7 @@ async fn switched_off_nothing_is_told_and_forged_headers_are_taken_out_all_the_s
     assert_eq!(lines(&plain.ask("/", &FORGED).await.body), Vec::<&str>::new());
     let mut direct = Client::new(mesh.open("bot", PORT, None).await).await;
     assert_eq!(lines(&direct.ask("/", &FORGED[..6]).await.body), Vec::<&str>::new());
-    // Switched on again, the next request on the same connection carries them.
+    // Enabled again, the next request on the same connection has them.
     mesh.setup.apply(policy(InformationalHeaders::Enabled)).await;
     let got = direct.ask("/", &[]).await;
     assert!(got.body.contains("l5d-connection-secure: true\n"), "{}", got.body);

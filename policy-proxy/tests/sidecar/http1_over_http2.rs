@@ -1,4 +1,4 @@
-//! HTTP/1 requests of several users that one meshed peer carries in HTTP/2: none waits for a stranger's.
+//! HTTP/1 requests of several users that one meshed peer sends in HTTP/2: none waits for another's.
 
 use crate::direct::{Mesh, listen};
 use crate::support::*;
@@ -23,7 +23,7 @@ async fn peer(mesh: &Mesh) -> Sender {
     sender
 }
 
-/// A mesh whose sidecar carries at most `most` requests of a client at a time.
+/// A mesh whose sidecar forwards at most `most` such requests of a client at a time.
 async fn bounded(most: usize) -> Mesh {
     Mesh::with(server(Protocol::Http1, everybody()), |config| {
         listen(config, Target::Direct);
@@ -37,7 +37,7 @@ fn carried(method: &str, path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
     request.header("l5d-orig-proto", "HTTP/1.1").body(Full::new(body.into())).unwrap()
 }
 
-/// Asks without waiting for an answer.
+/// Sends a request without waiting for its response.
 fn ask(sender: &Sender, path: &str) -> tokio::task::JoinHandle<()> {
     let mut sender = sender.clone();
     let request = carried("GET", path, Vec::new());
@@ -84,15 +84,15 @@ async fn who_carries_more_than_the_bound_is_refused_and_told_so_until_others_end
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(refused.headers()["l5d-proxy-error"], "service unavailable");
     mesh.setup.counted("inbound_http_errors_total{error=\"too_many_requests\"", 1).await;
-    // Another peer has a share of its own.
+    // Another peer has a limit of its own.
     let mut other = peer(&mesh).await;
     assert_eq!(status(&mut other, carried("GET", "/a", Vec::new())).await, StatusCode::OK);
     waiting[0].abort();
     assert_eq!(status(&mut sender, carried("GET", "/a", Vec::new())).await, StatusCode::OK);
 }
 
-/// The application answers and reads nothing of the request: its connection is in use for as long as the
-/// request is sent, and nobody waits for that.
+/// The application answers without reading the request: its connection is in use while the request
+/// is sent, and the client does not depend on that.
 #[tokio::test]
 async fn requests_that_were_answered_give_way_to_those_that_were_not() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -114,7 +114,7 @@ async fn requests_that_were_answered_give_way_to_those_that_were_not() {
         config.limits.http2_carried = Some(2);
     })
     .await;
-    // A client that goes on sending behind an answer; the other one would stop.
+    // A client that goes on sending behind a response; the library's client would stop.
     let stream = mesh.open("bot", PORT, Some(Session::Http2)).await;
     let (mut sender, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);

@@ -1,4 +1,4 @@
-//! One HTTP/1 connection: requests in turn, and what is between them.
+//! Keep-alive of HTTP/1: requests in turn, and the bytes between them.
 
 use crate::support::*;
 use std::time::Duration;
@@ -11,7 +11,7 @@ async fn setup(authorizations: policy_core::AuthorizationSet) -> (App, Setup) {
     (app, setup)
 }
 
-/// Reads until `text` is there.
+/// Reads until `text` has arrived.
 async fn until(stream: &mut TcpStream, text: &str) -> String {
     let mut seen = Vec::new();
     let reading = async {

@@ -1,13 +1,12 @@
-//! One HTTP connection, the requests that are open on it, and their bodies.
+//! An HTTP connection, its in-flight requests, and their bodies.
 
 mod watch;
 
-use super::arrival::Arrival;
-use super::asked;
-use super::client_body::{ClientBody, NotSent};
+use super::accepted::AcceptedConnection;
+use super::client_body::{ClientBody, RequestBodyError};
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
-use super::worker::{Membership, Seat, Worker};
+use super::worker::{ConnectionPermit, Registration, Worker};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -35,84 +34,82 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// One HTTP connection.
+/// An HTTP connection of a client.
 pub(super) struct HttpConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) handle: PortHandle,
     pub(super) peer: Peer,
-    pub(super) gate: RefCell<Gate>,
+    pub(super) authorizer: RefCell<Gate>,
     pub(super) upstream: Upstream<RequestBody>,
-    /// Since when the client has been sending what is not yet a request, by the worker's clock; 0 while it
-    /// does not.
+    /// Time since which the client has been sending an incomplete request head, by the worker's
+    /// clock; 0 if it is not.
     unfinished_since: Cell<u32>,
-    /// Whether it is HTTP/2, whose frames between requests are no unfinished request.
+    /// True for HTTP/2, whose frames between requests are no incomplete request.
     http2: bool,
-    /// Raised to end the connection.
+    /// Signalled to end the connection.
     pub(super) ending: Signal<Ending>,
     caller: Caller,
-    /// What the application is told of the client.
+    /// Headers that inform the application of the client.
     pub(super) informed: Informed,
-    open: RefCell<Slab<Open>>,
-    /// Since when nothing is open, by the worker's clock.
+    inflight: RefCell<Slab<InflightRequest>>,
+    /// Time since which the connection is idle, by the worker's clock.
     idle_since: Cell<u32>,
-    _seat: Seat,
-    /// Kept here, so that a tunnel that outlives the HTTP connection is still told of changes.
-    membership: OnceCell<Membership>,
+    _permit: ConnectionPermit,
+    /// Registration with the worker; held here, so that a tunnel that outlives the HTTP connection
+    /// is still reviewed.
+    registration: OnceCell<Registration>,
 }
 
-/// One open request.
-struct Open {
-    kept: Box<Kept>,
+/// An in-flight request.
+struct InflightRequest {
+    request: Box<Kept>,
     permit: Permit,
     policy: Arc<InForce>,
-    /// Tells whoever answers that permission is lost.
+    /// Signals the response that permission is lost.
     lost: Signal<Denied>,
-    /// Tells whoever sends the request's body.
+    /// Signals the request body that permission is lost.
     lost_upload: Signal<Denied>,
-    /// When it was lost, by the worker's clock.
+    /// Time of the loss, by the worker's clock.
     lost_at: u32,
     exchange: Exchange,
-    /// How the answer began; none before it did, and where nobody records.
-    begun: Option<Begun>,
-    /// Guards that keep it open.
+    /// Start of the response; none before it, and while nothing is recorded.
+    begun: Option<ResponseStart>,
+    /// Number of guards.
     guards: u8,
 }
 
-/// How an answer began.
+/// Start of a response.
 #[derive(Clone, Copy)]
-struct Begun {
+struct ResponseStart {
     status: StatusCode,
     total: Duration,
     waited: Duration,
 }
 
-/// The body of the application's response to an open request.
-pub(super) type UpstreamBody = asked::UpstreamBody<RequestBody>;
-
-/// Keeps a request open; it is closed when the last of its guards is dropped.
-pub(super) struct OpenGuard {
+/// Keeps a request in flight, which ends when the last of its guards is dropped.
+pub(super) struct InflightGuard {
     connection: Rc<HttpConnection>,
-    place: usize,
+    key: usize,
     upload: bool,
 }
 
 impl HttpConnection {
-    fn new(arrival: Arrival, peer: Peer, http2: bool) -> Self {
-        let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
+    fn new(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Self {
+        let AcceptedConnection { worker, permit, handle, client: _, upstream, at: _ } = accepted;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {
-            gate: RefCell::new(Gate::new(caller, worker.index)),
+            authorizer: RefCell::new(Gate::new(caller, worker.index)),
             upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
             unfinished_since: Cell::new(0),
             http2,
             ending: Signal::new(),
             caller,
             informed: Informed::new(&peer, Some(upstream)),
-            open: RefCell::new(Slab::new()),
+            inflight: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
-            _seat: seat,
-            membership: OnceCell::new(),
+            _permit: permit,
+            registration: OnceCell::new(),
             worker,
             handle,
             peer,
@@ -124,24 +121,24 @@ impl HttpConnection {
         self.peer.address()
     }
 
-    /// A request's head is complete.
+    /// Notes that a request head is complete.
     pub(super) fn begin(&self) {
         self.unfinished_since.set(0);
         self.idle_since.set(self.worker.now());
     }
 
-    /// A part of a request's head is there.
+    /// Notes that a part of a request head has arrived.
     pub(super) fn unfinished(&self) {
         if self.unfinished_since.get() == 0 {
             self.unfinished_since.set(self.worker.now().max(1));
         }
     }
 
-    /// Counts bytes to and from the client.
+    /// Wraps the client's stream to count its bytes.
     pub(super) fn metered(&self, io: ClientIo) -> Metered<ClientIo> {
         let series = self.worker.tcp(Side::Source, &self.handle, self.caller);
         let bound = self.worker.shared.config.timeouts.stall;
-        Metered::new(io, Meter::open(&series, self.worker.index)).within(bound)
+        Metered::new(io, Meter::open(&series, self.worker.index)).with_write_timeout(bound)
     }
 
     /// Counts a failed request, or the failed connection.
@@ -150,12 +147,12 @@ impl HttpConnection {
     }
 
     /// Registers a permitted request.
-    pub(super) fn open(self: &Rc<Self>, permitted: Permitted) -> OpenGuard {
+    pub(super) fn register_request(self: &Rc<Self>, permitted: Permitted) -> InflightGuard {
         self.handle.permitted();
         let Permitted { kept, permit, policy, exchange } = permitted;
         let (lost, lost_upload) = (Signal::new(), Signal::new());
-        let open = Open {
-            kept,
+        let request = InflightRequest {
+            request: kept,
             permit,
             policy,
             lost,
@@ -165,33 +162,34 @@ impl HttpConnection {
             begun: None,
             guards: 1,
         };
-        let mut all = self.open.borrow_mut();
+        let mut all = self.inflight.borrow_mut();
         if all.capacity() == 0 {
-            // Most connections never have more than one; a vector would begin with room for four.
+            // Most connections never have more than one; a vector would start with a capacity of
+            // four.
             all.reserve_exact(1);
         }
-        let place = all.insert(open);
+        let key = all.insert(request);
         drop(all);
-        OpenGuard { connection: Rc::clone(self), place, upload: false }
+        InflightGuard { connection: Rc::clone(self), key, upload: false }
     }
 
-    /// Whether a body of a request is being sent.
+    /// True while a request body is being forwarded.
     fn is_uploading(&self) -> bool {
-        self.open.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
+        self.inflight.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
     }
 
-    /// Whether a request is open.
-    pub(super) fn has_open(&self) -> bool {
-        !self.open.borrow().is_empty()
+    /// True while a request is in flight.
+    pub(super) fn has_inflight(&self) -> bool {
+        !self.inflight.borrow().is_empty()
     }
 
-    fn close(&self, place: usize) {
-        let mut open = self.open.borrow_mut();
-        if let Some(shared) = open.get_mut(place).filter(|open| open.guards > 1) {
+    fn release(&self, key: usize) {
+        let mut open = self.inflight.borrow_mut();
+        if let Some(shared) = open.get_mut(key).filter(|open| open.guards > 1) {
             shared.guards = shared.guards.saturating_sub(1);
             return;
         }
-        open.try_remove(place);
+        open.try_remove(key);
         if open.is_empty() {
             self.handle.rests();
             self.idle_since.set(self.worker.now());
@@ -199,14 +197,14 @@ impl HttpConnection {
     }
 }
 
-impl Open {
-    /// What a record of its end tells.
-    fn request(&self, begun: Begun) -> RequestRecord<'_> {
+impl InflightRequest {
+    /// The record of the request's end.
+    fn record(&self, begun: ResponseStart) -> RequestRecord<'_> {
         RequestRecord {
-            method: self.kept.method(),
-            host: self.kept.authority(),
-            target: self.kept.target(),
-            version: self.kept.version(),
+            method: self.request.method(),
+            host: self.request.authority(),
+            target: self.request.target(),
+            version: self.request.version(),
             status: begun.status,
             request_bytes: None,
             response_bytes: None,
@@ -218,66 +216,66 @@ impl Open {
     }
 }
 
-impl OpenGuard {
-    /// Why permission was lost, or a promise to wake `cx` when it is.
+impl InflightGuard {
+    /// The reason of the lost permission; none wakes `cx` when it is lost.
     pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Option<Denied> {
-        let open = self.connection.open.borrow();
-        let open = open.get(self.place)?;
+        let open = self.connection.inflight.borrow();
+        let open = open.get(self.key)?;
         if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
     }
 
-    /// Another guard of the same request, for whoever sends its body.
-    pub(super) fn for_upload(&self) -> OpenGuard {
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+    /// Another guard of the same request, for its body.
+    pub(super) fn for_upload(&self) -> InflightGuard {
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.guards = open.guards.saturating_add(1);
             open.exchange.uploading();
         }
-        OpenGuard { connection: Rc::clone(&self.connection), place: self.place, upload: true }
+        InflightGuard { connection: Rc::clone(&self.connection), key: self.key, upload: true }
     }
 
-    /// Takes out of trailers what the policy judged in the head.
+    /// Removes the fields from trailers that the policy decided on in the head.
     pub(super) fn take_judged(&self, trailers: &mut HeaderMap) {
-        if let Some(open) = self.connection.open.borrow().get(self.place) {
-            open.kept.take_judged(trailers);
+        if let Some(open) = self.connection.inflight.borrow().get(self.key) {
+            open.request.take_judged(trailers);
         }
     }
 
-    /// The answer began, and was recorded if somebody records.
+    /// Notes the start of the response, which was recorded if a recorder is set.
     pub(super) fn begun<B>(&self, response: &Response<B>, (started, waited): (Instant, Duration)) {
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.exchange.begun(response);
             if self.connection.worker.is_recording() {
                 let status = response.status();
-                open.begun = Some(Begun { status, total: started.elapsed(), waited });
+                open.begun = Some(ResponseStart { status, total: started.elapsed(), waited });
             }
         }
     }
 
-    /// The answer's trailers are there.
+    /// Notes the response's trailers.
     pub(super) fn trailers(&self, fields: &HeaderMap) {
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.exchange.trailers(fields);
         }
     }
 
-    /// A piece of the answer's body is forwarded; `last`: nothing follows.
+    /// Counts a forwarded frame of the response body; `last`: nothing follows.
     pub(super) fn frame(&self, bytes: usize, last: bool) {
         self.count(|exchange, series| exchange.frame(series, bytes, last));
     }
 
-    /// The answer ended; `broken`: before it was complete.
+    /// Notes the end of the response; `broken`: before it was complete.
     pub(super) fn ended(&self, broken: bool) {
         self.count(|exchange, series| exchange.ended(series, broken));
     }
 
-    /// A piece of the request's body is forwarded.
+    /// Counts a forwarded frame of the request body.
     pub(super) fn request_frame(&self, bytes: usize) {
         self.count(|_, series| series.request_frame(bytes));
     }
 
     fn count(&self, act: impl FnOnce(&mut Exchange, &Series)) {
         let worker = self.connection.worker.index;
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place)
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key)
             && let Some(series) = open.policy.counters.series(worker, open.exchange.series)
         {
             act(&mut open.exchange, series);
@@ -285,77 +283,77 @@ impl OpenGuard {
     }
 }
 
-impl std::fmt::Debug for OpenGuard {
+impl std::fmt::Debug for InflightGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenGuard").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("InflightGuard").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl Drop for OpenGuard {
+impl Drop for InflightGuard {
     fn drop(&mut self) {
         if self.upload
-            && let Some(open) = self.connection.open.borrow_mut().get_mut(self.place)
+            && let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key)
         {
             open.exchange.uploaded();
         }
-        self.connection.close(self.place);
+        self.connection.release(self.key);
     }
 }
 
-/// What is sent to the application. It is watched on its own, since a client that takes no response
-/// keeps the response's body from being asked for.
+/// The request body to the application. It checks permission on its own, because a client that
+/// reads no response keeps the response body from being polled.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     body: ClientBody,
-    /// Absent where there is nothing to send, and once all is sent.
-    open: Option<OpenGuard>,
+    /// Absent if the request has no body, and once the body is sent.
+    guard: Option<InflightGuard>,
     /// Permission was lost before the end.
     cut: bool,
 }
 
 impl RequestBody {
-    /// The client's, for as long as `open` is permitted. It keeps the request open too.
-    pub(super) fn new(body: ClientBody, open: &OpenGuard) -> Self {
-        let open = (!body.is_end_stream()).then(|| open.for_upload());
-        Self { body, open, cut: false }
+    /// The client's body, forwarded while `open` is permitted. It keeps the request in flight too.
+    pub(super) fn new(body: ClientBody, open: &InflightGuard) -> Self {
+        let guard = (!body.is_end_stream()).then(|| open.for_upload());
+        Self { body, guard, cut: false }
     }
 }
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = NotSent;
+    type Error = RequestBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let this = self.get_mut();
-        if this.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some()) {
+        if this.guard.as_ref().is_some_and(|guard| guard.poll_lost(cx).is_some()) {
             this.cut = true;
-            this.open = None;
+            this.guard = None;
         }
         if this.cut {
-            return Poll::Ready(Some(Err(NotSent::Cut)));
+            return Poll::Ready(Some(Err(RequestBodyError::Cut)));
         }
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Ok(mut frame))) => {
-                if let Some(open) = &this.open {
+                if let Some(guard) = &this.guard {
                     if let Some(trailers) = frame.trailers_mut() {
                         headers::clean_trailers(trailers);
-                        open.take_judged(trailers);
+                        guard.take_judged(trailers);
                     } else if let Some(data) = frame.data_ref() {
-                        open.request_frame(data.len());
+                        guard.request_frame(data.len());
                     }
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                this.open = None;
+                this.guard = None;
                 Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {
-                this.open = None;
+                this.guard = None;
                 Poll::Ready(None)
             }
         }
@@ -372,7 +370,7 @@ impl Body for RequestBody {
 
 impl Watched for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        let lost = self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some());
+        let lost = self.guard.as_ref().is_some_and(|guard| guard.poll_lost(cx).is_some());
         self.cut || lost || self.body.is_broken(cx)
     }
 }

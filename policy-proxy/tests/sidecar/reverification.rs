@@ -1,4 +1,4 @@
-//! What a client proved its identity with is judged again while its connection is open.
+//! Clients' certificates are verified again while their connections are open.
 
 use crate::support::*;
 use crate::tls::{Mesh as _, connect};
@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsConnector;
 
-/// Longer than anything here takes; only a test that fails waits for it.
+/// A timeout that only a failing test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn roots(of: &[&Authority]) -> Vec<CertificateDer<'static>> {
@@ -28,7 +28,7 @@ fn client(authority: &Authority, bot: &str, lasts: Duration) -> TlsConnector {
     authority.client(authority.leaf_with(&names, |params| params.not_after = now + lasts))
 }
 
-/// The next frames arrive.
+/// Asserts that further frames arrive.
 async fn flows(body: &mut Incoming) {
     for _ in 0..3 {
         tokio::time::timeout(PATIENCE, body.frame()).await.unwrap().unwrap().unwrap();
@@ -59,7 +59,7 @@ async fn a_root_that_is_taken_out_ends_what_it_vouched_for_and_nothing_else() {
     let stranger = removed.client_trusting(removed.leaf(&[san(&name("a"))]), roots(&[&kept]));
     let (_first, mut lost) = stream(&setup, &stranger).await;
     let (_second, mut stays) = stream(&setup, &client(&kept, "b", hour)).await;
-    // Another certificate of ours, under the same roots, touches nobody.
+    // Another certificate of the workload, under the same roots, affects no connection.
     identity.replace(kept.workload_with(roots(&[&removed, &kept])));
     tokio::time::sleep(Duration::from_millis(2500)).await;
     flows(&mut lost).await;
@@ -121,7 +121,7 @@ async fn opaque_connections_end_too() {
     assert!(setup.metrics().contains(counted), "{}", setup.metrics());
 }
 
-/// The identity of a client that was let in is compared with roots that were never taken out.
+/// A client's certificate is compared with roots that were never removed.
 #[tokio::test]
 async fn an_identity_taken_back_and_given_again_without_a_root_counts_as_a_removal() {
     let (kept, removed) = (Authority::new(), Authority::new());

@@ -1,8 +1,8 @@
-//! A connection on its way from the listener to what carries it.
+//! An accepted connection whose destination is known, before its protocol is.
 
-use super::detect::Detected;
-use super::first_line::Spoken;
-use super::worker::{Seat, Worker};
+use super::detect::Detection;
+use super::first_line::WireProtocol;
+use super::worker::{ConnectionPermit, Worker};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::Decided;
@@ -13,18 +13,18 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 /// A connection whose destination is known.
-pub(super) struct Arrival {
+pub(super) struct AcceptedConnection {
     pub(super) worker: Rc<Worker>,
-    pub(super) seat: Seat,
+    pub(super) permit: ConnectionPermit,
     pub(super) handle: PortHandle,
     pub(super) client: SocketAddr,
     pub(super) upstream: SocketAddr,
     pub(super) at: SystemTime,
 }
 
-impl Arrival {
-    /// How the connection is to be read now. Without a policy to say, HTTP is looked for, so that
-    /// the refusal can be told.
+impl AcceptedConnection {
+    /// The protocol by which the connection is read now. Without a policy, HTTP is detected, so
+    /// that the client can be sent a refusal.
     pub(super) fn protocol(&self) -> Protocol {
         let timeout = self.worker.shared.config.timeouts.detect;
         let live = self.handle.live();
@@ -32,23 +32,24 @@ impl Arrival {
             .map_or(Protocol::Detect { timeout }, |policy| policy.evaluator.policy().protocol)
     }
 
-    /// Whether the port's policy refuses whatever is not HTTP. False without a policy, which decides
+    /// True if the port's policy refuses everything but HTTP. False without a policy, which decides
     /// nothing.
-    pub(super) fn refuses_bytes(&self) -> bool {
+    pub(super) fn requires_http(&self) -> bool {
         let live = self.handle.live();
         live.in_force().is_ok_and(|policy| !policy.evaluator.policy().admits_bytes())
     }
 
-    /// Whether the connection was going to the pod. Asked once policy is there, or will not be, since
-    /// the facts beside it state the pod's addresses. `local`: the address that this end has.
-    pub(super) fn is_ours(&self, local: Option<IpAddr>) -> bool {
+    /// True if the original destination is one of the pod's addresses. Call it after
+    /// [`Self::wait_for_policy`], because the policy's facts state these addresses. `local`: the
+    /// local address of the socket.
+    pub(super) fn is_for_this_pod(&self, local: Option<IpAddr>) -> bool {
         let live = self.handle.live();
         let facts: &[IpAddr] = live.in_force().map_or(&[], |policy| &policy.facts.pod_addresses);
         let configured: &[IpAddr] = &self.worker.shared.config.pod_addresses;
-        is_one_of(self.upstream.ip(), [facts, configured], local)
+        is_pod_address(self.upstream.ip(), [facts, configured], local)
     }
 
-    /// Closes a connection that is not of the kind that the Server declares.
+    /// Counts and records the refusal of a connection that does not speak the Server's protocol.
     pub(super) fn refuse(&self, peer: &Peer, reason: Denied) {
         let live = self.handle.live();
         let policy = live.in_force().ok();
@@ -70,22 +71,22 @@ impl Arrival {
         }
     }
 
-    /// Waits for the first policy, bounded. Still waiting afterwards is decided like any other state:
-    /// as `policy_pending`.
-    pub(super) async fn policy_there(&self) {
+    /// Waits for the first policy, bounded. A connection whose policy is still missing is decided
+    /// on as `policy_pending`.
+    pub(super) async fn wait_for_policy(&self) {
         if matches!(**self.handle.live(), Live::Waiting) {
             let _ = self.handle.ready(self.worker.shared.config.timeouts.pending_policy).await;
         }
     }
 
-    pub(super) fn count_detected(&self, detected: Detected, took: Duration) {
+    pub(super) fn record_detection(&self, detected: Detection, took: Duration) {
         use policy_enforce::telemetry::Detected as Counted;
         let counted = match detected {
-            Detected::Told(Spoken::Http1) => Counted::Http1,
-            Detected::Told(Spoken::Http2) => Counted::Http2,
-            Detected::Told(Spoken::Other | Spoken::Proxy) => Counted::NotHttp,
-            Detected::Silent => Counted::Timeout,
-            Detected::Ended => Counted::Error,
+            Detection::Protocol(WireProtocol::Http1) => Counted::Http1,
+            Detection::Protocol(WireProtocol::Http2) => Counted::Http2,
+            Detection::Protocol(WireProtocol::Other | WireProtocol::Proxy) => Counted::NotHttp,
+            Detection::Timeout => Counted::Timeout,
+            Detection::Eof => Counted::Error,
         };
         if let Ok(policy) = self.handle.live().in_force() {
             policy.counters.detected(self.worker.index, counted, took);
@@ -93,9 +94,9 @@ impl Arrival {
     }
 }
 
-/// What is stated of the pod's addresses decides alone. Where nothing is, the pod is reached at the
-/// address that this end of the connection has.
-fn is_one_of(address: IpAddr, stated: [&[IpAddr]; 2], local: Option<IpAddr>) -> bool {
+/// True if `address` is among the stated addresses of the pod. If none are stated, the pod's
+/// address is the local address of the socket.
+fn is_pod_address(address: IpAddr, stated: [&[IpAddr]; 2], local: Option<IpAddr>) -> bool {
     if stated.iter().all(|stated| stated.is_empty()) {
         return local == Some(address);
     }
@@ -110,11 +111,11 @@ mod tests {
     fn stated_addresses_decide_alone_and_the_sockets_own_only_without_them() {
         let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
         let (pod, other) = (ip("10.1.2.3"), ip("10.1.2.4"));
-        assert!(is_one_of(pod, [&[pod], &[]], None));
-        assert!(is_one_of(pod, [&[], &[ip("::ffff:10.1.2.3")]], None));
-        assert!(!is_one_of(other, [&[pod], &[]], Some(other)), "an address of the host's");
-        assert!(is_one_of(other, [&[], &[]], Some(other)));
-        assert!(!is_one_of(other, [&[], &[]], Some(pod)));
-        assert!(!is_one_of(other, [&[], &[]], None));
+        assert!(is_pod_address(pod, [&[pod], &[]], None));
+        assert!(is_pod_address(pod, [&[], &[ip("::ffff:10.1.2.3")]], None));
+        assert!(!is_pod_address(other, [&[pod], &[]], Some(other)), "an address of the host's");
+        assert!(is_pod_address(other, [&[], &[]], Some(other)));
+        assert!(!is_pod_address(other, [&[], &[]], Some(pod)));
+        assert!(!is_pod_address(other, [&[], &[]], None));
     }
 }

@@ -1,0 +1,297 @@
+//! A client's HTTP/1 connection: requests in turn, each answered before the next is parsed.
+//!
+//! All of it is one task. While a request is in flight, the upstream connection and the request
+//! body are polled from here too; nothing passes between tasks.
+
+use super::body::ResponseBody;
+use super::client_body::ClientBody;
+use super::client_conn::{ClientConn, ClientConnError};
+use super::inflight::HttpConnection;
+use super::io::{ClientIo, Metered, Prefixed};
+use super::limits::MIN_HEAD_LIMIT;
+use super::response::ClientResponse;
+use super::tunnel::{self, Upgrade};
+use super::upload::UploadBody;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use http_body::{Body as _, Frame};
+use policy_http::ending::Ending;
+use policy_http::http1::encode::Framing;
+use policy_http::http1::out::Out;
+use policy_http::http1::request::{Bad, Bounds, Head};
+use policy_http::http1::response::{self, Asked, Length};
+use policy_http::reused::Reused;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::task::spawn_local;
+
+/// Serves requests until the connection ends. `service` answers a request.
+pub(super) async fn serve<A, F>(
+    connection: &Rc<HttpConnection>,
+    io: Metered<ClientIo>,
+    service: A,
+) -> Result<(), ClientConnError>
+where
+    A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
+    F: Future<Output = ClientResponse> + 'static,
+{
+    let conn = Rc::new(ClientConn::new(io));
+    let http1 = Http1Connection { connection, conn, bounds: bounds(connection), service };
+    let mut serving = pin!(http1.serve());
+    poll_fn(|cx| http1.run(cx, |cx| serving.as_mut().poll(cx))).await
+}
+
+fn bounds(connection: &HttpConnection) -> Bounds {
+    let limits = &connection.worker.shared.config.limits;
+    let bytes = usize::try_from(limits.request_head).unwrap_or(usize::MAX);
+    Bounds { fields: limits.headers, bytes: bytes.max(MIN_HEAD_LIMIT) }
+}
+
+struct Http1Connection<'a, A> {
+    connection: &'a Rc<HttpConnection>,
+    conn: Rc<ClientConn>,
+    bounds: Bounds,
+    service: A,
+}
+
+/// A response that is being written.
+struct ResponseWriter {
+    /// The body, until its end was read.
+    body: Option<ResponseBody>,
+    framing: Framing,
+    /// True if the connection ends with this response.
+    last: bool,
+}
+
+impl<A, F> Http1Connection<'_, A>
+where
+    A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
+    F: Future<Output = ClientResponse> + 'static,
+{
+    /// Polls the connection's work, unless the connection is to be closed at once.
+    fn run(
+        &self,
+        cx: &mut Context<'_>,
+        work: impl FnOnce(&mut Context<'_>) -> Poll<Result<(), ClientConnError>>,
+    ) -> Poll<Result<(), ClientConnError>> {
+        if self.connection.ending.poll(cx) == Some(Ending::Now) {
+            return Poll::Ready(Err(ClientConnError::Closed));
+        }
+        self.conn.run(cx, work)
+    }
+
+    async fn serve(&self) -> Result<(), ClientConnError> {
+        loop {
+            let head = match poll_fn(|cx| self.poll_request(cx)).await {
+                Ok(Some(head)) => head,
+                Ok(None) => break,
+                Err(ClientConnError::Head(bad)) => {
+                    self.reject(bad).await?;
+                    return Err(bad.into());
+                }
+                Err(error) => return Err(error),
+            };
+            let (mut writer, upgrade) = self.respond(head).await?;
+            poll_fn(|cx| self.poll_send(cx, &mut writer)).await?;
+            let last = writer.last;
+            drop(writer);
+            let clear = poll_fn(|cx| self.conn.poll_upload_done(cx)).await;
+            if let Some(upgrade) = upgrade {
+                self.start_tunnel(*upgrade);
+                return Ok(());
+            }
+            if !clear {
+                self.shutdown().await?;
+                return self.linger().await;
+            }
+            if last {
+                break;
+            }
+        }
+        self.close().await
+    }
+
+    /// Closes a connection after its last response. In plaintext, closing is as good as a shutdown;
+    /// TLS needs a close_notify.
+    async fn close(&self) -> Result<(), ClientConnError> {
+        if self.conn.is_plain() {
+            poll_fn(|cx| self.conn.poll_flush(cx)).await?;
+            drop(self.conn.take_stream());
+            return Ok(());
+        }
+        self.shutdown().await
+    }
+
+    fn is_ending(&self) -> bool {
+        self.connection.ending.get().is_some()
+    }
+
+    /// Reads the next request head. A request that the client began to send is served even while
+    /// draining.
+    fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, ClientConnError>> {
+        match self.conn.poll_head(cx, self.bounds) {
+            Poll::Pending if self.conn.has_buffered() => self.connection.unfinished(),
+            Poll::Pending if self.is_ending() => return Poll::Ready(Ok(None)),
+            Poll::Pending => {}
+            ready @ Poll::Ready(_) => return ready,
+        }
+        Poll::Pending
+    }
+
+    /// Calls the service, and writes the head of its response.
+    async fn respond(
+        &self,
+        head: Head,
+    ) -> Result<(ResponseWriter, Option<Box<Upgrade>>), ClientConnError> {
+        let Head { parts, body, keep_alive, expects, trailers } = head;
+        let is_head = parts.method == Method::HEAD;
+        let mut request = Asked { version: parts.version, head: is_head, trailers, keep_alive };
+        let body = ClientBody::Http1(UploadBody::new(&self.conn, body, (expects, self.bounds)));
+        let mut pending = Reused::new(|| (self.service)(Rc::clone(self.connection), parts, body));
+        let answered = poll_fn(|cx| match pending.poll(cx) {
+            Poll::Ready(answered) => {
+                request.keep_alive &= self.conn.can_keep_alive(cx) && !self.is_ending();
+                Poll::Ready(Ok(answered))
+            }
+            Poll::Pending => {
+                self.conn.maintain(cx)?;
+                Poll::Pending::<Result<_, ClientConnError>>
+            }
+        })
+        .await?;
+        let ClientResponse { response, upgrade } = answered;
+        Ok((self.write_head(response, request), upgrade))
+    }
+
+    fn write_head(&self, response: Response<ResponseBody>, request: Asked) -> ResponseWriter {
+        let length = response.body().size_hint().exact();
+        let length = length.map_or(Length::Unknown, Length::Known);
+        let second = self.connection.worker.now();
+        let (written, body) = self.conn.write(|out| {
+            out.head(|small| response::write(response, (request, length), small, second))
+        });
+        // A body that is not written is not polled.
+        let body = (written.framing != Framing::None).then_some(body);
+        ResponseWriter { body, framing: written.framing, last: written.last }
+    }
+
+    /// Writes the response body; ready once all is written.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        writer: &mut ResponseWriter,
+    ) -> Poll<Result<(), ClientConnError>> {
+        loop {
+            let more = self.fill_write_buf(cx, writer);
+            let flushed = self.conn.poll_flush(cx)?;
+            // Bytes before the failure of the body are still sent.
+            let waits = more?;
+            match (flushed, &writer.body) {
+                (Poll::Ready(()), None) => return Poll::Ready(Ok(())),
+                (Poll::Ready(()), Some(_)) if !waits => {}
+                (_, _) => break,
+            }
+        }
+        self.conn.maintain(cx)?;
+        Poll::Pending
+    }
+
+    /// Fills the write buffer from the body. `true`: the body is pending.
+    fn fill_write_buf(
+        &self,
+        cx: &mut Context<'_>,
+        writer: &mut ResponseWriter,
+    ) -> Result<bool, ClientConnError> {
+        while let Some(body) = &mut writer.body {
+            if self.conn.write(|out| out.len() >= MAX_BUFFERED || out.pieces() >= MAX_CHUNKS) {
+                return Ok(false);
+            }
+            let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(true) };
+            self.conn.write(|out| {
+                writer.take(frame.transpose().map_err(|_| ClientConnError::ResponseAborted)?, out)
+            })?;
+        }
+        Ok(false)
+    }
+
+    /// Answers a malformed request head with its status, as far as possible.
+    async fn reject(&self, bad: Bad) -> Result<(), ClientConnError> {
+        let status = match bad {
+            Bad::Malformed => StatusCode::BAD_REQUEST,
+            Bad::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Bad::TargetTooLong => StatusCode::URI_TOO_LONG,
+        };
+        let mut response = Response::new(());
+        *response.status_mut() = status;
+        let (head, trailers) = (false, false);
+        let version = http::Version::HTTP_11;
+        let request = Asked { version, head, trailers, keep_alive: false };
+        let second = self.connection.worker.now();
+        self.conn.write(|out| {
+            out.head(|small| response::write(response, (request, Length::Known(0)), small, second))
+        });
+        self.shutdown().await?;
+        // An oversized head is not read to its end.
+        if bad == Bad::TooLarge { Ok(()) } else { self.linger().await }
+    }
+
+    async fn shutdown(&self) -> Result<(), ClientConnError> {
+        poll_fn(|cx| {
+            std::task::ready!(self.conn.poll_flush(cx))?;
+            self.conn.poll_shutdown(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Lingering close: discards input until the client closes or the timeout of a request head
+    /// expires. Closing a socket with unread bytes resets the connection, and the client may lose
+    /// the response that states the reason (RFC 9112 section 9.6).
+    async fn linger(&self) -> Result<(), ClientConnError> {
+        self.connection.unfinished();
+        poll_fn(|cx| self.conn.poll_discard(cx).map(Ok)).await
+    }
+
+    /// Hands the stream over to the tunnel of an upgrade.
+    fn start_tunnel(&self, upgrade: Upgrade) {
+        if let Some((io, read)) = self.conn.take_stream() {
+            spawn_local(tunnel::forward(Prefixed::new(read, io), upgrade));
+        }
+    }
+}
+
+impl ResponseWriter {
+    fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut Out) -> Result<(), ClientConnError> {
+        let Some(frame) = frame else { return self.end(out) };
+        match frame.into_data() {
+            Ok(data) => {
+                self.framing.data(data, out);
+                let complete = self.framing == Framing::Length(0);
+                if complete || self.body.as_ref().is_some_and(ResponseBody::is_end_stream) {
+                    return self.end(out);
+                }
+                Ok(())
+            }
+            Err(frame) => {
+                self.body = None;
+                let trailers = frame.into_trailers().unwrap_or_default();
+                self.framing.trailers(&trailers, out).map_err(|_| body_incomplete())
+            }
+        }
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), ClientConnError> {
+        self.body = None;
+        self.framing.end(out).map_err(|_| body_incomplete())
+    }
+}
+
+fn body_incomplete() -> ClientConnError {
+    ClientConnError::Io(std::io::ErrorKind::UnexpectedEof.into())
+}
+
+/// Bytes, and chunks, of a body that are buffered before they are written.
+const MAX_BUFFERED: usize = 64 * 1024;
+const MAX_CHUNKS: usize = 16;

@@ -1,0 +1,32 @@
+//! The response to a request, as the connection's task receives it.
+
+use super::body::ResponseBody;
+use super::tunnel::Upgrade;
+use http::Response;
+use policy_enforce::middleware::pipeline::Refused;
+
+/// A response, and the protocol upgrade behind it.
+pub(super) struct ClientResponse {
+    pub(super) response: Response<ResponseBody>,
+    /// Boxed, because it is rare and responses move by value.
+    pub(super) upgrade: Option<Box<Upgrade>>,
+}
+
+impl From<Response<ResponseBody>> for ClientResponse {
+    fn from(response: Response<ResponseBody>) -> Self {
+        Self { response, upgrade: None }
+    }
+}
+
+impl From<Refused> for ClientResponse {
+    fn from(Refused { response, asker }: Refused) -> Self {
+        response.map(|text| ResponseBody::text(text, asker)).into()
+    }
+}
+
+/// HTTP/2 has no upgrades.
+impl From<ClientResponse> for Response<ResponseBody> {
+    fn from(response: ClientResponse) -> Self {
+        response.response
+    }
+}
