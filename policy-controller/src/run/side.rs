@@ -162,8 +162,8 @@ pub(super) async fn admission(
         let injector = Injector::new(client, settings.clone(), own, metrics.clone());
         admission = admission.with_injector(injector);
     }
-    if let Some(repoint) = &settings.repoint {
-        admission = admission.with_repoint(repoint.clone());
+    if let Some(redirector) = &settings.redirector {
+        admission = admission.with_redirector(redirector.clone());
     }
     admin.register(|registry| admission.metrics().register(registry));
     tracing::info!(admission = %admission.address(), "listening");

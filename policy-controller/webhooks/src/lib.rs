@@ -3,7 +3,7 @@
 //! ```text
 //! HTTPS ─▶ admission ─┬─▶ validation   policy objects are judged, their authors told
 //!                     ├─▶ injector     pods get their sidecar
-//!                     └─▶ beside       Linkerd's proxies are pointed here
+//!                     └─▶ linkerd_redirect  Linkerd's proxies are pointed at this controller
 //! ```
 //!
 //! `admission` has the port and whatever bounds its clients, `certificate` what the port proves its
@@ -11,10 +11,10 @@
 //! `metrics`.
 
 pub mod admission;
-pub mod beside;
 mod certificate;
 pub mod injector;
 mod installation;
+pub mod linkerd_redirect;
 mod metrics;
 mod review;
 mod validation;

@@ -7,8 +7,8 @@ use super::answering::{Answering, Refusal, Written, plain, reviewed, unavailable
 use super::arrival::{ArrivalError, Arrived, arrive};
 use super::clients::AnsweredNetworks;
 use super::shares::{Bounds, Revoked, Share, SharedRoom};
-use crate::beside::{BESIDE_PATH, Repoint};
 use crate::injector::{INJECT_PATH, Injector, Reply};
+use crate::linkerd_redirect::{LINKERD_REDIRECT_PATH, ProxyRedirector};
 use crate::metrics::{AdmissionMetrics, Outcome};
 use crate::review::{Answer, NO_REQUEST, Request, Status, version};
 use crate::validation::{Judgement, Verdict, judge, warnings};
@@ -55,7 +55,7 @@ const ADVICE_WAITS: Duration = Duration::from_millis(500);
 pub(super) struct Service {
     review: Option<ReviewHandle>,
     injector: Option<Injector>,
-    repoint: Option<Arc<Repoint>>,
+    redirector: Option<Arc<ProxyRedirector>>,
     pub(super) metrics: AdmissionMetrics,
     pub(super) answered: AnsweredNetworks,
     room: SharedRoom,
@@ -77,7 +77,7 @@ pub(super) struct ClientConnection {
 enum Asked {
     Rules,
     Injector(Box<Injector>),
-    Repoint(Arc<Repoint>),
+    ProxyRedirector(Arc<ProxyRedirector>),
 }
 
 /// A review that has arrived, and the room it takes.
@@ -110,7 +110,7 @@ impl Service {
         Self {
             review,
             injector: None,
-            repoint: None,
+            redirector: None,
             metrics,
             room: SharedRoom::new(bounds, answered.clone()),
             answered,
@@ -127,8 +127,8 @@ impl Service {
     }
 
     /// Answers reviews of pods with Linkerd's proxy too, on a path of their own.
-    pub(super) fn with_repoint(self, repoint: Repoint) -> Self {
-        Self { repoint: Some(Arc::new(repoint)), ..self }
+    pub(super) fn with_redirector(self, redirector: ProxyRedirector) -> Self {
+        Self { redirector: Some(Arc::new(redirector)), ..self }
     }
 
     /// Who answers on a path.
@@ -138,7 +138,7 @@ impl Service {
             INJECT_PATH => {
                 self.injector.clone().map(|injector| Asked::Injector(Box::new(injector)))
             }
-            BESIDE_PATH => self.repoint.clone().map(Asked::Repoint),
+            LINKERD_REDIRECT_PATH => self.redirector.clone().map(Asked::ProxyRedirector),
             _ => None,
         }
     }
@@ -196,8 +196,8 @@ impl Service {
                     return Ok(unavailable(text, review.share.clone()));
                 }
             },
-            Asked::Repoint(repoint) => {
-                let work = move |bytes: Bytes| Written::of(&repoint.review(&value(&bytes)?));
+            Asked::ProxyRedirector(redirector) => {
+                let work = move |bytes: Bytes| Written::of(&redirector.review(&value(&bytes)?));
                 self.judge(&review, work).await?.0
             }
         };

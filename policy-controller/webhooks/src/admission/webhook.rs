@@ -3,9 +3,9 @@
 use super::listener;
 use super::service::Service;
 use super::settings::{AdmissionSettings, CertificateSource, PortGuard};
-use crate::beside::Repoint;
 use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Served, Slot, follow};
 use crate::injector::Injector;
+use crate::linkerd_redirect::ProxyRedirector;
 use crate::metrics::AdmissionMetrics;
 use policy_engine::ReviewHandle;
 use policy_kube::rotation::secret::Pair;
@@ -96,8 +96,8 @@ impl Admission {
 
     /// Points Linkerd's proxies at this controller too, on a path of its own.
     #[must_use]
-    pub fn with_repoint(self, repoint: Repoint) -> Self {
-        Self { service: self.service.with_repoint(repoint), ..self }
+    pub fn with_redirector(self, redirector: ProxyRedirector) -> Self {
+        Self { service: self.service.with_redirector(redirector), ..self }
     }
 
     /// Where it listens.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub const BESIDE_CONFIGURATION: &str = policy_kube::names::BESIDE_CONFIGURATION;
 
 /// Where the webhook is on the admission port.
-pub(crate) const BESIDE_PATH: &str = "/beside-linkerd";
+pub(crate) const LINKERD_REDIRECT_PATH: &str = "/beside-linkerd";
 
 /// Linkerd's injector leaves this label on pods that have its proxy.
 const INJECTED: &str = "linkerd.io/control-plane-ns";
@@ -35,14 +35,14 @@ const SYSTEM: &str = "kube-system";
 
 /// Points proxies at this controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repoint {
+pub struct ProxyRedirector {
     /// Where the policy API is, as proxies reach it.
     pub address: String,
     /// The identity it proves.
     pub name: String,
 }
 
-impl Repoint {
+impl ProxyRedirector {
     /// Answers a review of a pod.
     pub(crate) fn review(&self, review: &Value) -> Answer {
         let version = version(review);
@@ -106,7 +106,7 @@ pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguratio
     let webhook = MutatingWebhook {
         name: "proxies.beside.portcullis.dev".to_owned(),
         admission_review_versions: vec!["v1".to_owned()],
-        client_config: client_config(installation, BESIDE_PATH),
+        client_config: client_config(installation, LINKERD_REDIRECT_PATH),
         failure_policy: Some("Fail".to_owned()),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(selector(vec![requirement(NAMESPACE_NAME, "NotIn", &left_alone)])),
@@ -127,14 +127,17 @@ pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguratio
 mod tests {
     use super::*;
 
-    fn repoint() -> Repoint {
-        Repoint { address: "policy.linkerd.svc:8090".to_owned(), name: "controller.id".to_owned() }
+    fn redirector() -> ProxyRedirector {
+        ProxyRedirector {
+            address: "policy.linkerd.svc:8090".to_owned(),
+            name: "controller.id".to_owned(),
+        }
     }
 
     fn answer(pod: &Value, operation: &str) -> Value {
         let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {"uid": "u",
             "kind": {"group": "", "kind": "Pod"}, "operation": operation, "object": pod}});
-        serde_json::to_value(repoint().review(&review)).unwrap()
+        serde_json::to_value(redirector().review(&review)).unwrap()
     }
 
     fn operations(pod: &Value) -> Value {
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(operations(&json!({"spec": {"containers": "none"}})), Value::Null);
         let updated = answer(&pod("containers", &json!([])), "UPDATE");
         assert!(updated["response"]["patch"].is_null() && updated["response"]["allowed"] == true);
-        let malformed = serde_json::to_value(repoint().review(&json!({}))).unwrap();
+        let malformed = serde_json::to_value(redirector().review(&json!({}))).unwrap();
         assert_eq!(malformed["response"]["allowed"], false);
     }
 }
