@@ -2,7 +2,7 @@
 //! legal but surely not meant is told to its author.
 //!
 //! ```text
-//! HTTPS ─▶ review ─▶ concern ─▶ judge (policy_crds::parse) ─▶ what-if (the index) ─▶ answer
+//! HTTPS ─▶ review ─▶ scope ─▶ validate (policy_crds::parse) ─▶ what-if (the index) ─▶ answer
 //! ```
 //!
 //! Anybody may connect: what a client can make scarce is divided by its network (`shares`, `turns`),

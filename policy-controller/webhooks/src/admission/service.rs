@@ -11,7 +11,7 @@ use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::linkerd_redirect::{LINKERD_REDIRECT_PATH, ProxyRedirector};
 use crate::metrics::{AdmissionMetrics, Outcome};
 use crate::review::{Answer, NO_REQUEST, Request, Status, version};
-use crate::validation::{Judgement, Verdict, judge, warnings};
+use crate::validation::{Validation, Verdict, validate, warnings};
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 #[cfg(test)]
@@ -89,7 +89,7 @@ struct Review<'a> {
 }
 
 /// What was made of a body.
-struct Judged {
+struct ValidatedReview {
     version: &'static str,
     uid: String,
     kind: Option<Kind>,
@@ -198,7 +198,7 @@ impl Service {
             },
             Asked::ProxyRedirector(redirector) => {
                 let work = move |bytes: Bytes| Written::of(&redirector.review(&value(&bytes)?));
-                self.judge(&review, work).await?.0
+                self.process(&review, work).await?.0
             }
         };
         // It may have to wait for its reader.
@@ -221,7 +221,7 @@ impl Service {
 
     /// Does the work on a body away from the connections, in the turn of its network, which is given
     /// back with the result.
-    async fn judge<T: Send + 'static>(
+    async fn process<T: Send + 'static>(
         &self,
         review: &Review<'_>,
         work: impl FnOnce(Bytes) -> Result<T, Refusal> + Send + 'static,
@@ -242,8 +242,8 @@ impl Service {
 
     /// Answers a review of an object by the rules of its kind.
     async fn answer(&self, review: &Review<'_>, started: Instant) -> Result<Written, Refusal> {
-        let (judged, _) = self.judge(review, |bytes| judged(&bytes)).await?;
-        let Judged { version, uid, kind, step } = judged;
+        let (validated, _) = self.process(review, |bytes| validate_review(&bytes)).await?;
+        let ValidatedReview { version, uid, kind, step } = validated;
         let (written, outcome) = match step {
             Step::Write(written, outcome) => (written, outcome),
             Step::Advise { remarks, object } => {
@@ -286,7 +286,7 @@ impl Service {
 
     /// Answers a review of a pod.
     async fn inject(&self, injector: &Injector, review: &Review<'_>) -> Result<Reply, Refusal> {
-        let (read, turn) = self.judge(review, |bytes| value(&bytes)).await?;
+        let (read, turn) = self.process(review, |bytes| value(&bytes)).await?;
         // A large one keeps its turn until it is answered.
         let turn = (!review.is_light()).then_some(turn);
         let question = self.questions.next(review.network, 1).await.ok_or(Refusal::Failed)?;
@@ -369,33 +369,33 @@ fn value(body: &[u8]) -> Result<Value, Refusal> {
     serde_json::from_slice(body).map_err(|_| Refusal::NotJson)
 }
 
-fn judged(body: &[u8]) -> Result<Judged, Refusal> {
+fn validate_review(body: &[u8]) -> Result<ValidatedReview, Refusal> {
     let review = value(body)?;
     let (version, request) = (version(&review), Request::read(&review));
     let uid = request.map_or("", |request| request.uid);
     let Some(request) = request else {
         let written = Written::of(&Answer::deny(version, uid, Status::malformed(NO_REQUEST)))?;
         let step = Step::Write(written, Outcome::Malformed);
-        return Ok(Judged { version, uid: String::new(), kind: None, step });
+        return Ok(ValidatedReview { version, uid: String::new(), kind: None, step });
     };
-    let Judgement { kind, verdict } = judge(&request);
+    let Validation { kind, verdict } = validate(&request);
     let (answer, outcome) = match verdict {
-        Verdict::Refused(status) => {
+        Verdict::Denied(status) => {
             tracing::debug!(message = status.message, "denied");
             (Answer::deny(version, uid, status), Outcome::Denied)
         }
-        Verdict::Passed => (Answer::allow(version, uid, Vec::new()), Outcome::Passed),
-        Verdict::Sound { remarks, object } => {
+        Verdict::OutOfScope => (Answer::allow(version, uid, Vec::new()), Outcome::Passed),
+        Verdict::Valid { remarks, object } => {
             let step = Step::Advise { remarks, object };
-            return Ok(Judged { version, uid: uid.to_owned(), kind, step });
+            return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
         }
-        Verdict::Deletes(object) => {
+        Verdict::Deletion(object) => {
             let step = Step::AdviseDeletion(object);
-            return Ok(Judged { version, uid: uid.to_owned(), kind, step });
+            return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
         }
     };
     let step = Step::Write(Written::of(&answer)?, outcome);
-    Ok(Judged { version, uid: uid.to_owned(), kind, step })
+    Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step })
 }
 
 #[cfg(test)]

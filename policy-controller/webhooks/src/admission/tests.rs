@@ -9,7 +9,7 @@ mod properties;
 mod refusals;
 
 use crate::review::Request;
-use crate::validation::{Verdict, judge};
+use crate::validation::{Verdict, validate};
 use policy_crds::Kind;
 use serde_json::{Value, json};
 
@@ -41,12 +41,12 @@ pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
 
 /// What becomes of a review: `passed`, `sound` and the remarks, or the message of the refusal.
 pub(super) fn verdict(review: &Value) -> String {
-    let judgement = judge(&Request::read(review).unwrap());
-    match judgement.verdict {
-        Verdict::Passed => "passed".to_owned(),
-        Verdict::Deletes(_) => "deletes".to_owned(),
-        Verdict::Refused(status) => status.message,
-        Verdict::Sound { remarks, .. } => {
+    let validation = validate(&Request::read(review).unwrap());
+    match validation.verdict {
+        Verdict::OutOfScope => "passed".to_owned(),
+        Verdict::Deletion(_) => "deletes".to_owned(),
+        Verdict::Denied(status) => status.message,
+        Verdict::Valid { remarks, .. } => {
             let all: Vec<String> = remarks.iter().map(ToString::to_string).collect();
             format!("sound{}{}", if all.is_empty() { "" } else { ": " }, all.join("; "))
         }

@@ -1,7 +1,7 @@
 //! The ValidatingWebhookConfiguration: what the API server asks, and when it does not. What it is told
-//! here in CEL, `concern` says in Rust.
+//! here in CEL, `scope` says in Rust.
 
-use super::concern::{GROUP, SERVER_GROUPS};
+use super::scope::{GROUP, SERVER_GROUPS};
 use crate::injector::says_of_injection;
 use crate::installation::{Installation, client_config};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -56,7 +56,7 @@ fn required(
     let mut conditions = vec![condition("not-being-deleted", NOT_BEING_DELETED.to_owned())];
     conditions.extend(only.map(|(name, expression)| condition(name, expression)));
     conditions.push(condition("changed", changed("spec")));
-    let rules = rules(judged(admission), &WRITTEN, "Namespaced");
+    let rules = rules(kinds_of(admission), &WRITTEN, "Namespaced");
     ValidatingWebhook {
         failure_policy: Some("Fail".to_owned()),
         timeout_seconds: Some(5),
@@ -88,7 +88,7 @@ fn workloads(installation: &Installation) -> ValidatingWebhook {
         condition("annotated", annotated()),
         condition("changed", changed("metadata")),
     ];
-    let rules = rules(judged(Admission::Workload), &WRITTEN, "*");
+    let rules = rules(kinds_of(Admission::Workload), &WRITTEN, "*");
     ValidatingWebhook {
         failure_policy: Some("Ignore".to_owned()),
         timeout_seconds: Some(2),
@@ -127,7 +127,7 @@ const COLLECTORS: [&str; 3] = [
 ];
 
 /// The kinds that are judged so.
-fn judged(admission: Admission) -> impl Iterator<Item = Kind> {
+fn kinds_of(admission: Admission) -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(move |kind| kind.spec().admission == admission)
 }
 

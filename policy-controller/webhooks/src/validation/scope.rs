@@ -61,7 +61,7 @@ fn opens_ours(grant: &Value) -> bool {
 }
 
 /// Whether anything that is judged differs between two versions of an object.
-pub(super) fn differs(kind: Kind, old: &Value, new: &Value) -> bool {
+pub(super) fn has_changed(kind: Kind, old: &Value, new: &Value) -> bool {
     // Of a Pod nothing but annotations is judged, but what they mean depends on its ports.
     let spec = kind.spec();
     (spec.admission != Admission::Workload && old.get("spec") != new.get("spec"))

@@ -1,6 +1,6 @@
 //! The verdict on one request, from nothing but the request.
 
-use super::concern::{covers, differs};
+use super::scope::{covers, has_changed};
 use crate::injector::injection_remarks;
 use crate::review::{Cause, Details, Request, Status};
 use policy_crds::spec::Admission;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 /// What becomes of a request.
 #[derive(Debug)]
-pub(crate) struct Judgement {
+pub(crate) struct Validation {
     /// The kind, if it is one that is read.
     pub(crate) kind: Option<Kind>,
     /// What becomes of it.
@@ -22,29 +22,29 @@ pub(crate) struct Judgement {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// It is no concern of ours, or nothing that is judged changes.
-    Passed,
+    OutOfScope,
     /// It breaks no rule.
-    Sound {
+    Valid {
         /// What may surprise its author.
         remarks: Vec<FieldError>,
         /// What the index is to be asked about; absent where it has nothing to say.
         object: Option<Box<Object>>,
     },
     /// It is a deletion, which is never refused, of an object that the index is to be asked about.
-    Deletes(Box<Object>),
+    Deletion(Box<Object>),
     /// It breaks a rule.
-    Refused(Status),
+    Denied(Status),
 }
 
 /// Judges a request.
-pub(crate) fn judge(request: &Request<'_>) -> Judgement {
+pub(crate) fn validate(request: &Request<'_>) -> Validation {
     let kind = Kind::find(request.group, request.kind);
     let verdict = match kind {
         Some(kind) if changes_the_object(request) => verdict(kind, request),
         Some(kind) if deletes_the_object(request) => deletion(kind, request),
-        Some(_) | None => Verdict::Passed,
+        Some(_) | None => Verdict::OutOfScope,
     };
-    Judgement { kind, verdict }
+    Validation { kind, verdict }
 }
 
 fn changes_the_object(request: &Request<'_>) -> bool {
@@ -57,67 +57,68 @@ fn deletes_the_object(request: &Request<'_>) -> bool {
 
 /// Routes alone restrict while they are there. Without the last one its Server is decided as a whole.
 fn deletion(kind: Kind, request: &Request<'_>) -> Verdict {
-    let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::Passed };
+    let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::OutOfScope };
     if is_being_deleted(old) || !covers(Admission::Route, old) {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
-    policy_crds::parse(old).map_or(Verdict::Passed, |object| Verdict::Deletes(Box::new(object)))
+    policy_crds::parse(old)
+        .map_or(Verdict::OutOfScope, |object| Verdict::Deletion(Box::new(object)))
 }
 
 fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
     let admission = kind.spec().admission;
     if admission == Admission::Foreign {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
     let Some(object @ Value::Object(_)) = request.object else {
         return match admission {
-            Admission::Workload | Admission::Foreign => Verdict::Passed,
+            Admission::Workload | Admission::Foreign => Verdict::OutOfScope,
             Admission::Policy | Admission::Route | Admission::Grant => {
-                Verdict::Refused(Status::malformed("the request has no `object`"))
+                Verdict::Denied(Status::malformed("the request has no `object`"))
             }
         };
     };
     if is_being_deleted(object) || !covers(admission, object) {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
     // What was admitted, or stored when nobody judged, must stay changeable in everything else.
     if let Some(old) = request.old.filter(|_| request.operation == "UPDATE")
-        && !differs(kind, old, object)
+        && !has_changed(kind, old, object)
     {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
     let parsed = policy_crds::parse(&completed(object, request));
     match (parsed, admission) {
-        (Err(_), Admission::Workload) => Verdict::Passed,
+        (Err(_), Admission::Workload) => Verdict::OutOfScope,
         (Err(error), _) => {
             let field = error.field().to_owned();
             let message = error.message();
-            Verdict::Refused(refusal(kind, request.name, &[FieldError { field, message }]))
+            Verdict::Denied(refusal(kind, request.name, &[FieldError { field, message }]))
         }
         (Ok(parsed), Admission::Workload) => {
             let mut remarks = annotation_errors(&parsed);
             if kind == Kind::Namespace {
                 remarks.extend(injection_remarks(object));
             }
-            Verdict::Sound { remarks, object: None }
+            Verdict::Valid { remarks, object: None }
         }
-        (Ok(object), _) => sound_or_not(kind, object),
+        (Ok(object), _) => validate_policy(kind, object),
     }
 }
 
-fn sound_or_not(kind: Kind, object: Object) -> Verdict {
+fn validate_policy(kind: Kind, object: Object) -> Verdict {
     let name = object.meta.key.name.clone();
     let errors = match &object.body {
         Body::Invalid(invalid) => invalid.errors.clone(),
         Body::Valid(_) => annotation_errors(&object),
     };
     if !errors.is_empty() {
-        return Verdict::Refused(refusal(kind, &name, &errors));
+        return Verdict::Denied(refusal(kind, &name, &errors));
     }
     // Leaving the networks out is the ordinary way to mean the cluster's.
     let unusual = |remark: &FieldError| remark.field != "spec.client.networks";
     let remarks = object.remarks().into_iter().filter(unusual).collect();
-    Verdict::Sound { remarks, object: Some(Box::new(object)) }
+    Verdict::Valid { remarks, object: Some(Box::new(object)) }
 }
 
 fn is_being_deleted(object: &Value) -> bool {
