@@ -1,9 +1,9 @@
 //! What an issuer is told.
 
+use super::ca_manager::CaSecretSettings;
 use super::files::AuthorityFiles;
-use super::keeper::Provision;
 use super::plan::Rotation;
-use super::roots::Where;
+use super::roots::RootsScope;
 use policy_engine::config::ControllerConfig;
 use policy_server::Rate;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct IssuerConfig {
     /// ConfigMap of the roots.
     pub roots_configmap: String,
     /// Who gets them.
-    pub roots_to: Where,
+    pub roots_to: RootsScope,
     /// How often one address may ask.
     pub rate: Rate,
     /// How long a request may take.
@@ -45,7 +45,7 @@ pub struct IssuerConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthoritySettings {
     /// The issuer makes it and keeps it in a Secret.
-    Secret(Provision),
+    Secret(CaSecretSettings),
     /// Others keep it in files.
     Files(AuthorityFiles),
 }

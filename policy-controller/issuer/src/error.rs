@@ -1,12 +1,12 @@
 //! Why an authority, or what is published of it, cannot be kept.
 
 use super::authority::AuthorityError;
-use super::own::OwnError;
+use super::serving_cert::ServingCertificateError;
 use policy_kube::rotation::StoreError;
 
 /// Why the authority cannot be kept at the moment.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum KeepError {
+pub(super) enum CaError {
     #[error("the API server: {0}")]
     Api(#[from] kube::Error),
     #[error("the API server did not answer in time")]
@@ -24,10 +24,10 @@ pub(super) enum KeepError {
     #[error("the roots in the control plane's namespace: {0}")]
     Roots(String),
     #[error("the issuer's own certificate: {0}")]
-    Own(#[from] OwnError),
+    Own(#[from] ServingCertificateError),
 }
 
-impl KeepError {
+impl CaError {
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Secret(StoreError::Contended) | Self::Contended => "contended",

@@ -5,7 +5,7 @@
 
 use super::authority::{Authority, Places};
 use super::bounded::bounded;
-use super::error::KeepError;
+use super::error::CaError;
 use super::plan::Rotation;
 use super::shared::Shared;
 use policy_tls::identity::{MOST_ROOTS, validity};
@@ -27,7 +27,7 @@ pub struct AuthorityFiles {
 
 /// Keeps an authority that is in files.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct FileManager {
     files: AuthorityFiles,
     rotation: Rotation,
     in_use: Option<Arc<Authority>>,
@@ -39,7 +39,7 @@ impl AuthorityFiles {
     ///
     /// # Errors
     /// What is missing or cannot be used, by file.
-    pub(super) async fn read(&self) -> Result<Authority, KeepError> {
+    pub(super) async fn read(&self) -> Result<Authority, CaError> {
         let (certificate, key, roots) = tokio::try_join!(
             contents(&self.certificate),
             contents(&self.key),
@@ -54,18 +54,18 @@ impl AuthorityFiles {
     }
 }
 
-async fn contents(path: &PathBuf) -> Result<Vec<u8>, KeepError> {
-    let failed = |error| KeepError::Files(format!("cannot read `{}`: {error}", path.display()));
+async fn contents(path: &PathBuf) -> Result<Vec<u8>, CaError> {
+    let failed = |error| CaError::Files(format!("cannot read `{}`: {error}", path.display()));
     tokio::fs::read(path).await.map_err(failed)
 }
 
-impl Files {
+impl FileManager {
     pub(super) fn new(files: AuthorityFiles, rotation: Rotation) -> Self {
         Self { files, rotation, in_use: None, waiting: None }
     }
 
     /// Looks at the files. What cannot be used is told, and what is in use stays.
-    pub(super) async fn look(&mut self, shared: &mut Shared) -> Result<(), KeepError> {
+    pub(super) async fn reconcile(&mut self, shared: &mut Shared) -> Result<(), CaError> {
         let found = self.files.read().await.map(Arc::new);
         let wanted = match (&found, &self.in_use) {
             (Ok(found), _) => found.clone(),
@@ -135,18 +135,18 @@ fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::super::authority::{Lifetime, make};
-    use super::super::held::certificates;
+    use super::super::ca_secret::certificates;
     use super::*;
     use std::time::Duration;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn files() -> Files {
+    fn files() -> FileManager {
         let path = PathBuf::from("none");
         let files = AuthorityFiles { certificate: path.clone(), key: path.clone(), roots: path };
         let certificates = Lifetime { lifetime: HOUR, skew: HOUR };
         let rotation = Rotation { lifetime: HOUR, after: 66, settle: HOUR, certificates };
-        Files::new(files, rotation)
+        FileManager::new(files, rotation)
     }
 
     fn authority(roots: &[&str]) -> (Arc<Authority>, String) {

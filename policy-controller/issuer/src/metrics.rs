@@ -1,6 +1,6 @@
 //! What the issuer counts.
 
-use super::held::State;
+use super::ca_secret::RotationPhase;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -70,8 +70,8 @@ impl IssuerMetrics {
     }
 
     /// The rotation is in this state.
-    pub(super) fn state(&self, state: State) {
-        for one in State::ALL {
+    pub(super) fn state(&self, state: RotationPhase) {
+        for one in RotationPhase::ALL {
             let gauge = self.state.get_or_create(&InState { state: one.as_str() });
             gauge.set(i64::from(one == state));
         }

@@ -42,7 +42,7 @@ pub(super) struct Times {
     /// The longest that anything signed by the authority in use may be valid, skew included.
     pub(super) longest: Duration,
     /// Whether an operator has asked for a rotation that has not begun.
-    pub(super) asked: bool,
+    pub(super) requested: bool,
 }
 
 /// What is to be done.
@@ -80,7 +80,7 @@ impl Rotation {
         if usable && self.longest() > held.longest {
             return Change::Widen;
         }
-        let due = held.asked || now >= self.due(held.begins, held.ends);
+        let due = held.requested || now >= self.due(held.begins, held.ends);
         let Times { next, former_until, .. } = held;
         let known = Held { usable, due: due && held.formers < MAX_FORMER, next, former_until };
         let seen = published.is_some_and(|published| published >= self.settle);

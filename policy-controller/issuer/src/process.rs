@@ -1,13 +1,13 @@
 //! The parts of the issuer, put together.
 
+use super::ca_manager::{CaManager, CaSource, SecretManager};
 use super::config::{AuthoritySettings, IssuerConfig, SERVICE_ACCOUNT};
-use super::files::Files;
-use super::keeper::{Keeper, Origin, SecretKeeper};
+use super::files::FileManager;
 use super::metrics::IssuerMetrics;
-use super::own::OwnCertificate;
 use super::roots::Roots;
 use super::serve::Port;
 use super::service::Certifier;
+use super::serving_cert::ServingCertificate;
 use super::shared::{Shared, Told};
 use super::signer::Signer;
 use super::spread::Spread;
@@ -29,7 +29,7 @@ const MAX_MESSAGE: usize = 32 * 1024;
 
 /// The issuer, before it is started.
 pub struct Issuer {
-    keeper: Keeper,
+    ca_manager: CaManager,
     roots: Roots,
     certifier: Certifier,
     events: EventWriter,
@@ -42,7 +42,7 @@ pub struct Issuer {
 /// What has to be run.
 pub struct Parts {
     /// Keeps the authority.
-    pub keeper: Keeper,
+    pub ca_manager: CaManager,
     /// Follows the namespaces that the roots go to.
     pub roots: Roots,
     /// Writes Events.
@@ -71,12 +71,16 @@ impl Issuer {
         let (events, writer) = Events::new(client.clone(), controller, lease::identity());
         let event_metrics = events.metrics();
         let lifetime = settings.rotation.certificates;
-        let own =
-            OwnCertificate::new(settings.identity.clone(), lifetime, signer.clone(), tls.clone());
+        let serving_cert = ServingCertificate::new(
+            settings.identity.clone(),
+            lifetime,
+            signer.clone(),
+            tls.clone(),
+        );
         let shared = Shared {
             roots: roots.clone(),
             signer: signer.clone(),
-            own,
+            serving_cert,
             metrics: metrics.clone(),
             told: Told { events: Some(events), regarding: regarding(settings) },
             ready,
@@ -85,11 +89,11 @@ impl Issuer {
         };
         let from = match &settings.authority {
             AuthoritySettings::Secret(provision) => {
-                Origin::Secret(Box::new(SecretKeeper::new(client.clone(), provision.clone())))
+                CaSource::Secret(Box::new(SecretManager::new(client.clone(), provision.clone())))
             }
             AuthoritySettings::Files(files) => {
                 files.read().await.map_err(|error| error.to_string())?;
-                Origin::Files(Box::new(Files::new(files.clone(), settings.rotation)))
+                CaSource::Files(Box::new(FileManager::new(files.clone(), settings.rotation)))
             }
         };
         let certifier = Certifier {
@@ -102,7 +106,7 @@ impl Issuer {
             metrics: metrics.clone(),
         };
         Ok(Self {
-            keeper: Keeper { from, shared },
+            ca_manager: CaManager { from, shared },
             roots,
             certifier,
             events: writer,
@@ -130,7 +134,7 @@ impl Issuer {
         let server = IdentityServer::new(self.certifier).max_decoding_message_size(MAX_MESSAGE);
         let port =
             Port { routes: Routes::new(server), tls: self.tls, guard, metrics: self.metrics };
-        Parts { keeper: self.keeper, roots: self.roots, events: self.events, port }
+        Parts { ca_manager: self.ca_manager, roots: self.roots, events: self.events, port }
     }
 }
 

@@ -9,9 +9,9 @@
 use super::authority::Authority;
 use super::bundle::{Bundle, signed_of};
 use super::endorse::{self, is_current, later};
-use super::error::KeepError;
+use super::error::CaError;
 use super::spread::Published;
-use super::watch::{Metadata, Told, Whole, follow};
+use super::watch::{Metadata, Told, Whole, list_and_watch};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -51,11 +51,11 @@ const FORBIDDEN: u16 = 403;
 
 /// Which namespaces get the roots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum RootsScope {
     /// Those with injection, and the control plane's.
     Injected,
     /// These, and the control plane's. No object of the whole cluster is looked at.
-    These(BTreeSet<String>),
+    Named(BTreeSet<String>),
 }
 
 /// What is known of namespaces.
@@ -85,7 +85,7 @@ pub struct Roots {
     client: Client,
     name: String,
     home: String,
-    to: Where,
+    to: RootsScope,
     seen: Arc<Mutex<Seen>>,
     changed: Arc<Notify>,
 }
@@ -107,7 +107,7 @@ enum Written {
 
 impl Roots {
     /// Publishes in ConfigMaps called `name`, one of them in the namespace `home`.
-    pub(super) fn new(client: Client, name: &str, home: &str, to: Where) -> Self {
+    pub(super) fn new(client: Client, name: &str, home: &str, to: RootsScope) -> Self {
         let (name, home) = (name.to_owned(), home.to_owned());
         Self { client, name, home, to, seen: Arc::default(), changed: Arc::default() }
     }
@@ -119,13 +119,13 @@ impl Roots {
 
     /// Whether all that has to be known to publish everywhere has been seen.
     fn is_listed(&self) -> bool {
-        matches!(self.to, Where::These(_)) || self.seen.lock().listed.len() == 3
+        matches!(self.to, RootsScope::Named(_)) || self.seen.lock().listed.len() == 3
     }
 
     /// Follows namespaces, pods and ConfigMaps, for ever. Where the namespaces are given there is
     /// nothing to be followed.
-    pub async fn follow(self) {
-        if matches!(self.to, Where::These(_)) {
+    pub async fn watch(self) {
+        if matches!(self.to, RootsScope::Named(_)) {
             return std::future::pending().await;
         }
         let namespaces = Metadata::<Namespace>(Api::all(self.client.clone()));
@@ -133,9 +133,10 @@ impl Roots {
         let maps = Whole::<ConfigMap>(Api::all(self.client.clone()));
         let named = format!("metadata.name={}", self.name);
         tokio::join!(
-            follow("namespaces", namespaces, (None, None), |told| self.namespace(told)),
-            follow("injected pods", pods, (None, Some(INJECTED)), |told| self.pod(told)),
-            follow("ConfigMaps of roots", maps, (Some(&named), None), |told| self.map(told)),
+            list_and_watch("namespaces", namespaces, (None, None), |told| self.namespace(told)),
+            list_and_watch("injected pods", pods, (None, Some(INJECTED)), |told| self.pod(told)),
+            list_and_watch("ConfigMaps of roots", maps, (Some(&named), None), |told| self
+                .map(told)),
         );
     }
 
@@ -215,13 +216,13 @@ impl Roots {
         bundle: &str,
         authority: &Authority,
         now: SystemTime,
-    ) -> Result<Bundle, KeepError> {
+    ) -> Result<Bundle, CaError> {
         if let Some(current) = self.still_current(bundle, authority, now) {
             return Ok(current);
         }
         let home: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.home);
         let found = tokio::time::timeout(PATIENCE, home.get_opt(&self.name));
-        let found = found.await.map_err(|_| KeepError::Late)??.filter(|map| self.is_ours(map));
+        let found = found.await.map_err(|_| CaError::Late)??.filter(|map| self.is_ours(map));
         let there = found.as_ref().and_then(signed_of);
         let known = later(there, self.seen.lock().signed.clone());
         let document = match known {
@@ -235,8 +236,8 @@ impl Roots {
                 Written::Made(map) | Written::Restored(map) => {
                     self.seen.lock().maps.insert(self.home.clone(), map);
                 }
-                Written::Needless => return Err(KeepError::Contended),
-                Written::Failed(why) => return Err(KeepError::Roots(why)),
+                Written::Needless => return Err(CaError::Contended),
+                Written::Failed(why) => return Err(CaError::Roots(why)),
             }
         }
         let mut seen = self.seen.lock();
@@ -271,7 +272,7 @@ impl Roots {
 
     /// Brings these roots wherever they are to be.
     pub(super) async fn publish(&self, copy: &Bundle) -> Published {
-        if let Where::These(namespaces) = &self.to {
+        if let RootsScope::Named(namespaces) = &self.to {
             self.look_at(namespaces).await;
         }
         let (right, wrong) = self.compare(copy);
@@ -310,7 +311,7 @@ impl Roots {
         let asking = seen.namespaces.iter().filter(|(_, ns)| ns.asks);
         wanted.extend(asking.map(|(name, _)| name.as_str()));
         wanted.extend(seen.pods.keys().map(String::as_str));
-        if let Where::These(namespaces) = &self.to {
+        if let RootsScope::Named(namespaces) = &self.to {
             wanted.extend(namespaces.iter().map(String::as_str));
         }
         let ours = seen.maps.iter().filter(|(_, map)| self.is_ours(map));

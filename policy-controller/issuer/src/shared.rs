@@ -1,11 +1,11 @@
 //! What keeping an authority needs, wherever the authority comes from.
 
 use super::authority::{Authority, AuthorityError};
-use super::error::KeepError;
-use super::held::certificates;
+use super::ca_secret::certificates;
+use super::error::CaError;
 use super::metrics::IssuerMetrics;
-use super::own::OwnCertificate;
 use super::roots::Roots;
+use super::serving_cert::ServingCertificate;
 use super::signer::Signer;
 use super::spread::{Published, Spread};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub(super) struct Shared {
     pub(super) roots: Roots,
     pub(super) signer: Signer,
-    pub(super) own: OwnCertificate,
+    pub(super) serving_cert: ServingCertificate,
     pub(super) metrics: IssuerMetrics,
     pub(super) told: Told,
     pub(super) ready: Requirement,
@@ -75,11 +75,11 @@ impl Shared {
         &mut self,
         bundle: &str,
         authority: &Authority,
-    ) -> Result<Option<Duration>, KeepError> {
+    ) -> Result<Option<Duration>, CaError> {
         let endorsed = self.roots.endorse(bundle, authority, SystemTime::now()).await;
         let (copy, failure) = match endorsed {
             Ok(copy) => (Some(copy), None),
-            Err(error @ KeepError::Authority(AuthorityError::Unvouched { .. })) => {
+            Err(error @ CaError::Authority(AuthorityError::Unvouched { .. })) => {
                 return Err(error);
             }
             Err(error) => {
@@ -119,11 +119,11 @@ impl Shared {
         bundle: &str,
         confirmed: Option<Instant>,
         longest: Duration,
-    ) -> Result<(), KeepError> {
+    ) -> Result<(), CaError> {
         let now = SystemTime::now();
         self.signer.put(authority.clone(), confirmed, longest);
         self.metrics.authority(authority.ends(), certificates(bundle.as_bytes()).len());
-        self.own.look(authority.certificate(), bundle, now)?;
+        self.serving_cert.refresh(authority.certificate(), bundle, now)?;
         Ok(())
     }
 }

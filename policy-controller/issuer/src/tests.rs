@@ -1,7 +1,7 @@
 //! The service with an API server that does not answer as it should.
 
 use super::authority::{Lifetime, make};
-use super::held::Held;
+use super::ca_secret::CaSecret;
 use super::metrics::IssuerMetrics;
 use super::plan::{Rotation, STALE};
 use super::service::Certifier;
@@ -89,7 +89,7 @@ fn a_replica_that_has_not_read_the_secret_for_a_while_issues_nothing() {
     let settle = Duration::from_secs(1);
     let rotation = Rotation { lifetime, after: 66, settle, certificates: LIFETIME };
     let made = make("cluster.local", clock, lifetime).unwrap();
-    let held = Held::create(made, &Data::new(), "", &rotation, clock).unwrap();
+    let held = CaSecret::create(made, &Data::new(), "", &rotation, clock).unwrap();
     let name = "web.shop.serviceaccount.identity.linkerd.cluster.local";
     let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();

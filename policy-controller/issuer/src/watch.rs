@@ -109,7 +109,7 @@ enum Ended {
 }
 
 /// Follows what `fields` and `labels` select, for ever; `tell` hears of it. `what`: for the log.
-pub(super) async fn follow<A: Ask>(
+pub(super) async fn list_and_watch<A: Ask>(
     what: &'static str,
     ask: A,
     (fields, labels): (Option<&str>, Option<&str>),

@@ -32,7 +32,7 @@ fn held() -> Times {
         former_until: None,
         formers: 0,
         longest: rotation().longest(),
-        asked: false,
+        requested: false,
     }
 }
 
@@ -53,9 +53,9 @@ fn what_cannot_be_used_is_made_anew() {
 fn the_next_one_is_made_by_time_or_when_asked_for() {
     assert_eq!(plan(held(), LONG, 66 * DAY - 1), Rotate(Step::Keep));
     assert_eq!(plan(held(), LONG, 66 * DAY), Rotate(Step::Stage));
-    assert_eq!(plan(Times { asked: true, ..held() }, LONG, 1), Rotate(Step::Stage));
+    assert_eq!(plan(Times { requested: true, ..held() }, LONG, 1), Rotate(Step::Stage));
     let many =
-        Times { asked: true, formers: MAX_FORMER, former_until: Some(at(9 * DAY)), ..held() };
+        Times { requested: true, formers: MAX_FORMER, former_until: Some(at(9 * DAY)), ..held() };
     assert_eq!(plan(many, LONG, DAY), Rotate(Step::Keep), "former ones are retired first");
     assert_eq!(plan(many, LONG, 9 * DAY), Rotate(Step::Retire));
 }

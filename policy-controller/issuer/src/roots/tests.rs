@@ -17,7 +17,7 @@ fn authority() -> (Authority, String) {
 async fn copies_keep_who_vouched_for_them_where_nobody_can_vouch_anew() {
     let now = SystemTime::now();
     let (authority, root) = authority();
-    let roots = Roots::new(refusing_client(), CONFIG_MAP, "mesh", Where::Injected);
+    let roots = Roots::new(refusing_client(), CONFIG_MAP, "mesh", RootsScope::Injected);
     assert!(roots.endorse(&root, &authority, now).await.is_err());
     assert_eq!(roots.as_they_were(&root), None, "nothing is known, so nothing is written");
     let document = endorse::endorse(None, &root, &authority, now).unwrap();
@@ -34,7 +34,7 @@ async fn what_an_authority_says_that_nobody_knows_overwrites_nothing() {
     let ((old, first), (new, second)) = (authority(), authority());
     let document = endorse::endorse(None, &first, &old, now).unwrap();
     let copy = Bundle { bundle: first, signed: Some(endorse::text(&document)) };
-    let named = Roots::new(refusing_client(), CONFIG_MAP, "mesh", Where::Injected);
+    let named = Roots::new(refusing_client(), CONFIG_MAP, "mesh", RootsScope::Injected);
     let home = serde_json::to_value(named.map_of(None, &copy)).unwrap();
     let writes = Arc::new(Mutex::new(0_u32));
     let counted = writes.clone();
@@ -45,7 +45,7 @@ async fn what_an_authority_says_that_nobody_knows_overwrites_nothing() {
             refused(403)
         }
     });
-    let roots = Roots::new(server, CONFIG_MAP, "mesh", Where::Injected);
+    let roots = Roots::new(server, CONFIG_MAP, "mesh", RootsScope::Injected);
     let error = roots.endorse(&second, &new, now).await.unwrap_err().to_string();
     assert!(error.contains("supply the former authority and the roots of both first"), "{error}");
     assert_eq!(*writes.lock(), 0);

@@ -6,9 +6,9 @@
 
 use super::authority::make;
 use super::authority::{Authority, AuthorityError};
-use super::error::KeepError;
-use super::files::Files;
-use super::held::Held;
+use super::ca_secret::CaSecret;
+use super::error::CaError;
+use super::files::FileManager;
 use super::plan::{Change, Rotation};
 use super::shared::{Shared, Told};
 use k8s_openapi::api::core::v1::Secret;
@@ -32,7 +32,7 @@ pub const ROTATE: &str = "portcullis.dev/rotate";
 
 /// Where an authority is held that the issuer makes for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provision {
+pub struct CaSecretSettings {
     /// Namespace of the Secret.
     pub namespace: String,
     /// Name of the Secret.
@@ -45,30 +45,30 @@ pub struct Provision {
 
 /// Where the authority comes from.
 #[derive(Debug)]
-pub(super) enum Origin {
+pub(super) enum CaSource {
     /// A Secret that this issuer keeps.
-    Secret(Box<SecretKeeper>),
+    Secret(Box<SecretManager>),
     /// Files that others keep.
-    Files(Box<Files>),
+    Files(Box<FileManager>),
 }
 
 /// Keeps the authority.
 #[derive(Debug)]
-pub struct Keeper {
-    pub(super) from: Origin,
+pub struct CaManager {
+    pub(super) from: CaSource,
     pub(super) shared: Shared,
 }
 
-impl Keeper {
+impl CaManager {
     /// Keeps it, for ever.
     pub async fn run(mut self) {
         let mut told = String::new();
         loop {
-            let looked = match &mut self.from {
-                Origin::Secret(keeper) => keeper.look(&mut self.shared).await,
-                Origin::Files(files) => files.look(&mut self.shared).await,
+            let reconciled = match &mut self.from {
+                CaSource::Secret(manager) => manager.reconcile(&mut self.shared).await,
+                CaSource::Files(files) => files.reconcile(&mut self.shared).await,
             };
-            let pause = match looked {
+            let pause = match reconciled {
                 Ok(()) => {
                     self.shared.ready.met();
                     told.clear();
@@ -97,30 +97,30 @@ impl Keeper {
 
 /// Keeps an authority in a Secret.
 #[derive(Debug)]
-pub(super) struct SecretKeeper {
-    settings: Provision,
+pub(super) struct SecretManager {
+    settings: CaSecretSettings,
     secret: SecretStore,
     /// What was held at the last look, in case the Secret gets lost.
-    last: Option<Held>,
+    last: Option<CaSecret>,
 }
 
-impl SecretKeeper {
-    pub(super) fn new(client: Client, settings: Provision) -> Self {
-        let Provision { namespace, secret, .. } = &settings;
+impl SecretManager {
+    pub(super) fn new(client: Client, settings: CaSecretSettings) -> Self {
+        let CaSecretSettings { namespace, secret, .. } = &settings;
         let secret = SecretStore::new(client, namespace, secret, Some("portcullis-issuer"));
         Self { settings, secret, last: None }
     }
 
-    async fn look(&mut self, shared: &mut Shared) -> Result<(), KeepError> {
+    async fn reconcile(&mut self, shared: &mut Shared) -> Result<(), CaError> {
         for _ in 0..ATTEMPTS {
             let read = Instant::now();
             let secret = self.secret.read().await?;
             let data = secret.as_ref().and_then(|secret| secret.data.clone()).unwrap_or_default();
-            let asked = asked(secret.as_ref());
-            let held = match Held::read(&data) {
-                Ok(held) => held,
+            let rotate = rotate(secret.as_ref());
+            let current = match CaSecret::read(&data) {
+                Ok(current) => current,
                 Err(error) => {
-                    let changed = self.restore(&data, &asked, &error, &shared.told)?;
+                    let changed = self.restore(&data, &rotate, &error, &shared.told)?;
                     let written = self.secret.write(secret, |data| changed.write(data)).await?;
                     if written && self.last.is_none() {
                         shared.roots.begin_anew();
@@ -129,29 +129,29 @@ impl SecretKeeper {
                 }
             };
             let now = SystemTime::now();
-            if let Some((last, forgotten)) = self.supplied(&held) {
+            if let Some((last, missing_roots)) = self.supplied(&current) {
                 shared.told.warn(
                     "AuthoritySupplied",
                     "somebody wrote another authority into the Secret; the roots that it leaves \
                      out stay published while anything of them may be valid",
                 );
-                let kept = held.keep(forgotten, &self.settings.rotation, now);
+                let retained = current.retain_roots(missing_roots, &self.settings.rotation, now);
                 // While the former one is in memory: proxies follow nobody else.
-                let bundle = shared.told_of(kept.bundle());
+                let bundle = shared.told_of(retained.bundle());
                 shared.roots.endorse(&bundle, &last, now).await?;
-                self.secret.write(secret, |data| kept.write(data)).await?;
+                self.secret.write(secret, |data| retained.write(data)).await?;
                 self.last = None;
                 continue;
             }
-            let bundle = shared.told_of(held.bundle());
-            let published = shared.publish(&bundle, &held.authority).await?;
-            let longest = held.times(&asked).longest;
-            let used = shared.put_in_use(&held.authority, &bundle, Some(read), longest);
-            shared.metrics.state(held.state());
-            self.last = Some(held.clone());
-            let change = self.settings.rotation.plan(held.times(&asked), published, now);
-            let ended = held.authority.ends();
-            let Some(changed) = self.change(change, held, (&data, &asked), now)? else {
+            let bundle = shared.told_of(current.bundle());
+            let published = shared.publish(&bundle, &current.authority).await?;
+            let longest = current.times(&rotate).longest;
+            let used = shared.put_in_use(&current.authority, &bundle, Some(read), longest);
+            shared.metrics.state(current.state());
+            self.last = Some(current.clone());
+            let change = self.settings.rotation.plan(current.times(&rotate), published, now);
+            let ended = current.authority.ends();
+            let Some(changed) = self.change(change, current, (&data, &rotate), now)? else {
                 return used;
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
@@ -164,10 +164,10 @@ impl SecretKeeper {
 
     /// The authority of the last look and those of its roots that `held` leaves out, where somebody
     /// else has written another authority.
-    fn supplied(&self, held: &Held) -> Option<(Arc<Authority>, Vec<String>)> {
+    fn supplied(&self, current: &CaSecret) -> Option<(Arc<Authority>, Vec<String>)> {
         let last = self.last.as_ref()?;
-        let forgotten = held.forgotten(last);
-        (!forgotten.is_empty()).then(|| (last.authority.clone(), forgotten))
+        let missing_roots = current.missing_roots(last);
+        (!missing_roots.is_empty()).then(|| (last.authority.clone(), missing_roots))
     }
 
     /// What is to be held where nothing usable is: what was there at the last look, or an authority
@@ -175,10 +175,10 @@ impl SecretKeeper {
     fn restore(
         &self,
         data: &Data,
-        asked: &str,
+        rotate: &str,
         error: &AuthorityError,
         told: &Told,
-    ) -> Result<Held, KeepError> {
+    ) -> Result<CaSecret, CaError> {
         let secret = &self.settings.secret;
         if let Some(last) = &self.last {
             let note =
@@ -198,33 +198,33 @@ impl SecretKeeper {
         }
         let (rotation, now) = (&self.settings.rotation, SystemTime::now());
         let made = make(&self.settings.trust_domain, now, rotation.lifetime)?;
-        Ok(Held::create(made, data, asked, rotation, now)?)
+        Ok(CaSecret::create(made, data, rotate, rotation, now)?)
     }
 
     /// What is to be held instead; `None`: what is held.
     fn change(
         &self,
         change: Change,
-        held: Held,
-        (data, asked): (&Data, &str),
+        current: CaSecret,
+        (data, rotate): (&Data, &str),
         now: SystemTime,
-    ) -> Result<Option<Held>, KeepError> {
+    ) -> Result<Option<CaSecret>, CaError> {
         let rotation = &self.settings.rotation;
         let made = || make(&self.settings.trust_domain, now, rotation.lifetime);
         Ok(Some(match change {
-            Change::Widen => held.widen(rotation.longest()),
+            Change::Widen => current.widen(rotation.longest()),
             Change::Rotate(Step::Keep) => return Ok(None),
-            Change::Rotate(Step::Create) => Held::create(made()?, data, asked, rotation, now)?,
-            Change::Rotate(Step::Stage) => held.stage(made()?, asked, now)?,
-            Change::Rotate(Step::Promote) => held.promote(rotation, now)?,
-            Change::Rotate(Step::Retire) => held.retire(),
+            Change::Rotate(Step::Create) => CaSecret::create(made()?, data, rotate, rotation, now)?,
+            Change::Rotate(Step::Stage) => current.stage(made()?, rotate, now)?,
+            Change::Rotate(Step::Promote) => current.promote(rotation, now)?,
+            Change::Rotate(Step::Retire) => current.retire(),
         }))
     }
 }
 
 /// Tells what was done. `ended`: when the authority before ends or ended.
-fn tell(change: Change, (ended, held): (SystemTime, &Held), told: &Told) {
-    let ends = timestamp(held.authority.ends());
+fn tell(change: Change, (ended, current): (SystemTime, &CaSecret), told: &Told) {
+    let ends = timestamp(current.authority.ends());
     let step = match change {
         Change::Widen => return tracing::info!("certificates may be valid for longer from now on"),
         Change::Rotate(step) => step,
@@ -255,7 +255,7 @@ fn tell(change: Change, (ended, held): (SystemTime, &Held), told: &Told) {
 }
 
 /// What the operator asks for.
-fn asked(secret: Option<&Secret>) -> String {
+fn rotate(secret: Option<&Secret>) -> String {
     let annotations = secret.and_then(|secret| secret.metadata.annotations.as_ref());
     annotations.and_then(|all| all.get(ROTATE)).cloned().unwrap_or_default()
 }
@@ -275,28 +275,28 @@ mod tests {
         let lifetime = Duration::from_secs(86_400);
         let rotation = Rotation { lifetime, after: 66, settle: HOUR, certificates };
         let now = SystemTime::now();
-        let held = || {
+        let current = || {
             let made = make("a", now, lifetime).unwrap();
-            Held::create(made, &Data::new(), "", &rotation, now).unwrap()
+            CaSecret::create(made, &Data::new(), "", &rotation, now).unwrap()
         };
-        let provision = Provision {
+        let provision = CaSecretSettings {
             namespace: "mesh".to_owned(),
             secret: "issuer".to_owned(),
             trust_domain: "a".to_owned(),
             rotation,
         };
-        let mut keeper = SecretKeeper::new(refusing_client(), provision);
-        let (old, new) = (held(), held());
-        assert!(keeper.supplied(&new).is_none(), "nothing is in memory");
-        keeper.last = Some(old.clone());
-        assert!(keeper.supplied(&old).is_none());
-        let (voucher, forgotten) = keeper.supplied(&new).unwrap();
+        let mut manager = SecretManager::new(refusing_client(), provision);
+        let (old, new) = (current(), current());
+        assert!(manager.supplied(&new).is_none(), "nothing is in memory");
+        manager.last = Some(old.clone());
+        assert!(manager.supplied(&old).is_none());
+        let (voucher, missing_roots) = manager.supplied(&new).unwrap();
         assert!(voucher.is(&old.authority));
         let known = endorse(None, &old.bundle().0, &old.authority, now).unwrap();
-        let kept = new.keep(forgotten, &rotation, now);
-        let alone = endorse(Some(known.clone()), &kept.bundle().0, &kept.authority, now);
+        let retained = new.retain_roots(missing_roots, &rotation, now);
+        let alone = endorse(Some(known.clone()), &retained.bundle().0, &retained.authority, now);
         assert!(alone.is_err(), "proxies would not follow it");
-        let both = endorse(Some(known), &kept.bundle().0, &voucher, now).unwrap();
-        assert!(endorse(Some(both), &kept.bundle().0, &kept.authority, now).is_ok());
+        let both = endorse(Some(known), &retained.bundle().0, &voucher, now).unwrap();
+        assert!(endorse(Some(both), &retained.bundle().0, &retained.authority, now).is_ok());
     }
 }

@@ -17,11 +17,11 @@ const FORMER_UNTIL: &str = "previous.until";
 /// The most seconds that what the authority in use has signed may be valid.
 const LONGEST: &str = "longest.seconds";
 /// The operator's wish that has been fulfilled.
-const ASKED: &str = "rotate.done";
+const ROTATE_DONE: &str = "rotate.done";
 
 /// What is held, all of it usable.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct CaSecret {
     pub(super) authority: Arc<Authority>,
     /// The authority in use as it is written, and the root it leads to.
     texts: Pair,
@@ -31,10 +31,10 @@ pub(super) struct Held {
     former: Vec<String>,
     former_until: Option<SystemTime>,
     longest: Duration,
-    asked: String,
+    rotate: String,
 }
 
-impl Held {
+impl CaSecret {
     /// Reads a Secret's data.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Held {
             former: data.get(FORMER).map(|bytes| certificates(&bytes.0)).unwrap_or_default(),
             former_until: secret::time(data, FORMER_UNTIL),
             longest: Duration::from_secs(seconds.unwrap_or_default()),
-            asked: text(ASKED).unwrap_or_default(),
+            rotate: text(ROTATE_DONE).unwrap_or_default(),
         })
     }
 
@@ -71,7 +71,7 @@ impl Held {
     pub(super) fn create(
         made: Made,
         before: &Data,
-        asked: &str,
+        rotate: &str,
         rotation: &Rotation,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
@@ -82,8 +82,8 @@ impl Held {
         let former: Vec<String> = left.flat_map(|bytes| certificates(&bytes.0)).collect();
         let longest = rotation.longest();
         let former_until = (!former.is_empty()).then(|| rotation.former_until(longest, now));
-        let asked = asked.to_owned();
-        Ok(Self { authority, texts, root, next: None, former, former_until, longest, asked })
+        let rotate = rotate.to_owned();
+        Ok(Self { authority, texts, root, next: None, former, former_until, longest, rotate })
     }
 
     /// The same with an authority that waits, for what the operator `asked`. One that waited already
@@ -91,13 +91,13 @@ impl Held {
     pub(super) fn stage(
         mut self,
         made: Made,
-        asked: &str,
+        rotate: &str,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
         let texts = made.pair();
         let ends = waiting(&texts)?.ends();
         self.next = Some((texts, Next { ends, since: now }));
-        self.asked = asked.to_owned();
+        self.rotate = rotate.to_owned();
         Ok(self)
     }
 
@@ -133,7 +133,7 @@ impl Held {
 
     /// The roots of `last` that are not among these, though another authority is in use: none of our
     /// own steps does that.
-    pub(super) fn forgotten(&self, last: &Self) -> Vec<String> {
+    pub(super) fn missing_roots(&self, last: &Self) -> Vec<String> {
         if self.authority.is(&last.authority) {
             return Vec::new();
         }
@@ -144,7 +144,12 @@ impl Held {
     }
 
     /// The same with these roots among the former ones.
-    pub(super) fn keep(mut self, roots: Vec<String>, rotation: &Rotation, now: SystemTime) -> Self {
+    pub(super) fn retain_roots(
+        mut self,
+        roots: Vec<String>,
+        rotation: &Rotation,
+        now: SystemTime,
+    ) -> Self {
         self.former.extend(roots);
         // What is never published again need not be held.
         let excess = self.former.len().saturating_sub(MOST_ROOTS);
@@ -155,7 +160,7 @@ impl Held {
     }
 
     /// What planning looks at. `asked`: what the operator asks for now.
-    pub(super) fn times(&self, asked: &str) -> Times {
+    pub(super) fn times(&self, rotate: &str) -> Times {
         Times {
             begins: self.authority.begins(),
             ends: self.authority.ends(),
@@ -163,7 +168,7 @@ impl Held {
             former_until: self.former_until,
             formers: self.former.len(),
             longest: self.longest,
-            asked: !asked.is_empty() && asked != self.asked,
+            requested: !rotate.is_empty() && rotate != self.rotate,
         }
     }
 
@@ -183,11 +188,11 @@ impl Held {
     }
 
     /// Which state the rotation is in.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> RotationPhase {
         match (&self.next, self.former.is_empty()) {
-            (Some(_), _) => State::Staged,
-            (None, false) => State::Overlap,
-            (None, true) => State::Steady,
+            (Some(_), _) => RotationPhase::Staged,
+            (None, false) => RotationPhase::Overlap,
+            (None, true) => RotationPhase::Steady,
         }
     }
 
@@ -199,14 +204,14 @@ impl Held {
         put(data, FORMER, former);
         put_time(data, FORMER_UNTIL, self.former_until);
         put(data, LONGEST, Some(self.longest.as_secs().to_string().into_bytes()));
-        let asked = (!self.asked.is_empty()).then(|| self.asked.clone().into_bytes());
-        put(data, ASKED, asked);
+        let rotate = (!self.rotate.is_empty()).then(|| self.rotate.clone().into_bytes());
+        put(data, ROTATE_DONE, rotate);
     }
 }
 
 /// Which state a rotation is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum State {
+pub(super) enum RotationPhase {
     /// One authority, one root.
     Steady,
     /// The next root is published, and nothing is issued from it.
@@ -215,7 +220,7 @@ pub(super) enum State {
     Overlap,
 }
 
-impl State {
+impl RotationPhase {
     pub(super) const ALL: [Self; 3] = [Self::Steady, Self::Staged, Self::Overlap];
 
     pub(super) fn as_str(self) -> &'static str {
