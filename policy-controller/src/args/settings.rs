@@ -137,8 +137,8 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
                 .to_owned(),
         );
     }
-    let places = args.injector.places(namespace, &args.identity_domain);
-    let redirector = args.beside.settings(&places, admission.as_mut())?;
+    let control_plane = args.injector.control_plane(namespace, &args.identity_domain);
+    let redirector = args.beside.settings(&control_plane, admission.as_mut())?;
     let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),

@@ -290,7 +290,7 @@ impl Service {
         // A large one keeps its turn until it is answered.
         let turn = (!review.is_light()).then_some(turn);
         let question = self.questions.next(review.network, 1).await.ok_or(Refusal::Failed)?;
-        let pod = match injector.ask(read).await {
+        let pod = match injector.prepare(read).await {
             Ok(pod) => pod,
             Err(reply) => return Ok(reply),
         };

@@ -4,10 +4,10 @@
 //! What is listed is what a pod says when it is created. Ephemeral containers come later, by a right
 //! of their own (`pods/ephemeralcontainers`).
 
-use super::ask::{Surroundings, Texts};
-use super::chosen::Chosen;
 use super::container;
+use super::effective_config::EffectiveConfig;
 use super::element::{containers, items, list, text};
+use super::opt_in::{NamespaceContext, StringMap};
 use super::setting::Setting;
 use super::settings::{Bypass, Settings};
 use super::sidecar::{INIT, PROXY, VERSION_ANNOTATION, VOLUMES};
@@ -21,7 +21,7 @@ const POWERFUL: [&str; 4] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "ALL"];
 const IMAGES: [Setting; 3] = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
 
 /// Each way, with the field that opens it.
-pub(super) fn ways(pod: &Value, annotations: &Texts) -> Vec<FieldError> {
+pub(super) fn bypasses(pod: &Value, annotations: &StringMap) -> Vec<FieldError> {
     let mut found = Vec::new();
     for (place, container) in containers(pod) {
         if text(container, "name").is_some_and(|name| [PROXY, INIT].contains(&name)) {
@@ -31,13 +31,13 @@ pub(super) fn ways(pod: &Value, annotations: &Texts) -> Vec<FieldError> {
         let field = format!("{place}.securityContext");
         if context.get("privileged").and_then(Value::as_bool) == Some(true) {
             let field = format!("{field}.privileged");
-            found.push(FieldError { field, message: around("a privileged container") });
+            found.push(FieldError { field, message: bypass_message("a privileged container") });
         }
         let added = context.get("capabilities").map(|all| items(all, "add")).unwrap_or_default();
         let names = added.iter().filter_map(Value::as_str);
         for name in names.filter(|name| POWERFUL.contains(&plain(name).as_str())) {
             let field = format!("{field}.capabilities.add");
-            found.push(FieldError { field, message: around(&format!("`{name}`")) });
+            found.push(FieldError { field, message: bypass_message(&format!("`{name}`")) });
         }
     }
     for name in IMAGES.into_iter().flat_map(Setting::annotations) {
@@ -54,30 +54,30 @@ pub(super) fn ways(pod: &Value, annotations: &Texts) -> Vec<FieldError> {
 /// The same of a pod that has a sidecar already. Where such ways are refused, its two containers and
 /// their volumes have to be what would be injected: their images, what they are told and what they
 /// read, and no rights beyond.
-pub(super) fn around_own(
+pub(super) fn bypasses_of_injected(
     pod: &Value,
-    annotations: &Texts,
-    around: &Surroundings,
+    annotations: &StringMap,
+    context: &NamespaceContext,
     settings: &Settings,
 ) -> Vec<FieldError> {
     let mut said = annotations.clone();
     // The injector writes it.
     said.remove(VERSION_ANNOTATION);
-    let mut found = ways(pod, &said);
+    let mut found = bypasses(pod, &said);
     if settings.bypass == Bypass::Warn {
         return found;
     }
     for name in IMAGES.into_iter().flat_map(Setting::annotations) {
         said.remove(&name);
     }
-    let chosen = match Chosen::of(pod, &said, around, &settings.defaults) {
-        Ok(chosen) => chosen,
+    let config = match EffectiveConfig::of(pod, &said, context, &settings.defaults) {
+        Ok(config) => config,
         Err(errors) => {
             found.extend(errors);
             return found;
         }
     };
-    for wanted in container::both(&chosen, settings) {
+    for wanted in container::injected_containers(&config, settings) {
         let name = text(&wanted, "name");
         for (place, own) in containers(pod).filter(|(_, one)| text(one, "name") == name) {
             let differing =
@@ -166,7 +166,7 @@ fn variable(variable: &Value) -> Option<Value> {
     (read && !container::FOLLOWING.contains(&name)).then(|| json!([name, value]))
 }
 
-fn around(what: &str) -> String {
+fn bypass_message(what: &str) -> String {
     format!("{what} can change the rules that lead connections to the sidecar")
 }
 

@@ -1,7 +1,7 @@
 //! The MutatingWebhookConfiguration: which pods the API server asks about, and what becomes of them
 //! while nobody answers.
 
-use super::ask::{INJECT, INJECT_LABEL};
+use super::opt_in::{INJECT, INJECT_LABEL};
 use super::setting::{LINKERDS, OWN};
 use crate::installation::{Installation, client_config, created_pods, requirement};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -98,7 +98,7 @@ fn asks() -> String {
 }
 
 /// A namespace has an annotation about injection, Linkerd's included, which ours may leave aside.
-pub(crate) fn says_of_injection() -> String {
+pub(crate) fn has_injection_annotation() -> String {
     let prefixes: Vec<&str> = [OWN].into_iter().chain(LINKERDS).collect();
     has_annotation(&prefixes)
 }

@@ -1,6 +1,6 @@
 //! What is added to a pod: the sidecar, the init container that redirects to it, and their volumes.
 
-use super::chosen::Chosen;
+use super::effective_config::EffectiveConfig;
 use super::element::{containers, edit_list, edit_map, text};
 use super::ports::{joined, of_container, resolve};
 use super::probe;
@@ -30,15 +30,20 @@ const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
 pub(super) const FOLLOWING: [&str; 2] = [PORTS, TCP_PROBE_PORTS];
 
 /// Adds everything to a pod that has none of it.
-pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed: &BTreeSet<u16>) {
-    let proxy = proxy(chosen, settings, &declared(pod, probed), probed);
-    let init = init(chosen);
-    let version = chosen.get(Setting::ProxyVersion).unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
+pub(super) fn add(
+    pod: &mut Value,
+    config: &EffectiveConfig,
+    settings: &Settings,
+    probed: &BTreeSet<u16>,
+) {
+    let proxy = proxy(config, settings, &declared(pod, probed), probed);
+    let init = init(config);
+    let version = config.get(Setting::ProxyVersion).unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
     edit_map(pod, "metadata", |metadata| {
         put(metadata, "labels", PROXY_LABEL, PROXY_INJECTED);
         put(metadata, "annotations", VERSION_ANNOTATION, &version);
         // For people. The controller reads what the init container is started with.
-        let skipped = chosen.skipped.text();
+        let skipped = config.skipped.text();
         if !skipped.is_empty() {
             put(metadata, "annotations", SKIPPED_PORTS, &skipped);
         }
@@ -58,7 +63,7 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
 /// The volumes that are added.
 pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
     let token = json!({"serviceAccountToken": {
-        "audience": settings.places.audience,
+        "audience": settings.control_plane.audience,
         "expirationSeconds": TOKEN_SECONDS,
         "path": "token",
     }});
@@ -70,9 +75,9 @@ pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
 }
 
 /// The two containers, without what follows from others of the pod.
-pub(super) fn both(chosen: &Chosen, settings: &Settings) -> [Value; 2] {
+pub(super) fn injected_containers(config: &EffectiveConfig, settings: &Settings) -> [Value; 2] {
     let none = BTreeSet::new();
-    [proxy(chosen, settings, &none, &none), init(chosen)]
+    [proxy(config, settings, &none, &none), init(config)]
 }
 
 fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
@@ -138,21 +143,21 @@ fn declared(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
     ports
 }
 
-fn init(chosen: &Chosen) -> Value {
+fn init(config: &EffectiveConfig) -> Value {
     let mut arguments = vec![
         "redirect".to_owned(),
         format!("--inbound-port={INBOUND_PORT}"),
         format!("--admin-port={ADMIN_PORT}"),
         format!("--proxy-uid={PROXY_UID}"),
     ];
-    let skipped = chosen.skipped.text();
+    let skipped = config.skipped.text();
     if !skipped.is_empty() {
         arguments.push(format!("{SKIP_ARGUMENT}{skipped}"));
     }
     json!({
         "name": INIT,
-        "image": image(chosen, Setting::InitImage),
-        "imagePullPolicy": chosen.get(Setting::ImagePullPolicy),
+        "image": image(config, Setting::InitImage),
+        "imagePullPolicy": config.get(Setting::ImagePullPolicy),
         "args": arguments,
         "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}},
         "securityContext": {
@@ -172,7 +177,7 @@ fn init(chosen: &Chosen) -> Value {
 }
 
 fn proxy(
-    chosen: &Chosen,
+    config: &EffectiveConfig,
     settings: &Settings,
     declared: &BTreeSet<u16>,
     probed: &BTreeSet<u16>,
@@ -187,17 +192,17 @@ fn proxy(
     };
     let mut container = json!({
         "name": PROXY,
-        "image": image(chosen, Setting::ProxyImage),
-        "imagePullPolicy": chosen.get(Setting::ImagePullPolicy),
+        "image": image(config, Setting::ProxyImage),
+        "imagePullPolicy": config.get(Setting::ImagePullPolicy),
         "args": ["run"],
-        "env": environment(chosen, settings, declared, probed),
+        "env": environment(config, settings, declared, probed),
         "ports": [
             {"name": "proxy-inbound", "containerPort": INBOUND_PORT, "protocol": "TCP"},
             {"name": "proxy-admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
         ],
         "readinessProbe": probe("/ready", 2, 3),
         "livenessProbe": probe("/live", 10, 3),
-        "resources": resources(chosen),
+        "resources": resources(config),
         "securityContext": {
             "runAsUser": PROXY_UID,
             "runAsGroup": PROXY_UID,
@@ -220,15 +225,15 @@ fn proxy(
     container
 }
 
-fn image(chosen: &Chosen, setting: Setting) -> String {
-    let part = |setting| chosen.get(setting).unwrap_or_default();
+fn image(config: &EffectiveConfig, setting: Setting) -> String {
+    let part = |setting| config.get(setting).unwrap_or_default();
     format!("{}:{}", part(setting), part(Setting::ProxyVersion))
 }
 
-fn resources(chosen: &Chosen) -> Value {
+fn resources(config: &EffectiveConfig) -> Value {
     let part = |settings: [(&str, Setting); 3]| -> Map<String, Value> {
         let given = settings.into_iter();
-        given.filter_map(|(name, s)| Some((name.to_owned(), chosen.get(s)?.into()))).collect()
+        given.filter_map(|(name, s)| Some((name.to_owned(), config.get(s)?.into()))).collect()
     };
     let requests = part([
         ("cpu", Setting::ProxyCpuRequest),
@@ -245,15 +250,15 @@ fn resources(chosen: &Chosen) -> Value {
 }
 
 fn environment(
-    chosen: &Chosen,
+    config: &EffectiveConfig,
     settings: &Settings,
     declared: &BTreeSet<u16>,
     probed: &BTreeSet<u16>,
 ) -> Vec<Value> {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
-    let places = &settings.places;
-    let any = if places.ipv4_only { "0.0.0.0" } else { "[::]" };
+    let control_plane = &settings.control_plane;
+    let any = if control_plane.ipv4_only { "0.0.0.0" } else { "[::]" };
     // What `$(…)` names must stand before it.
     let mut env = vec![
         field("_pod_name", "metadata.name"),
@@ -263,15 +268,15 @@ fn environment(
         field("PORTCULLIS_INBOUND_IPS", "status.podIPs"),
         plain("PORTCULLIS_LISTEN", &format!("{any}:{INBOUND_PORT}")),
         plain("PORTCULLIS_ADMIN", &format!("{any}:{ADMIN_PORT}")),
-        plain("PORTCULLIS_POLICY_ADDR", &places.policy),
+        plain("PORTCULLIS_POLICY_ADDR", &control_plane.policy),
         plain(
             "PORTCULLIS_POLICY_NAME",
-            &places.identity("policy-controller", &places.control_plane),
+            &control_plane.identity("policy-controller", &control_plane.namespace),
         ),
         plain("PORTCULLIS_IDENTITY", "certify"),
-        plain("PORTCULLIS_IDENTITY_ADDR", &places.issuer),
-        plain("PORTCULLIS_IDENTITY_SERVICE_NAME", &places.issuer_identity),
-        plain("PORTCULLIS_IDENTITY_NAME", &places.identity("$(_pod_sa)", "$(_pod_ns)")),
+        plain("PORTCULLIS_IDENTITY_ADDR", &control_plane.issuer),
+        plain("PORTCULLIS_IDENTITY_SERVICE_NAME", &control_plane.issuer_identity),
+        plain("PORTCULLIS_IDENTITY_NAME", &control_plane.identity("$(_pod_sa)", "$(_pod_ns)")),
         plain("PORTCULLIS_IDENTITY_TOKEN", &format!("{TOKEN_FOLDER}/token")),
     ];
     let file = |key: &str| format!("{ROOTS_FOLDER}/{key}");
@@ -289,7 +294,7 @@ fn environment(
     }
     let given = Setting::ALL
         .into_iter()
-        .filter_map(|setting| Some(plain(setting.variable()?, chosen.get(setting)?)));
+        .filter_map(|setting| Some(plain(setting.variable()?, config.get(setting)?)));
     env.extend(given);
     env
 }

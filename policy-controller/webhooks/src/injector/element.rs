@@ -11,7 +11,7 @@ pub(super) fn texts(value: Option<&Value>) -> BTreeMap<String, String> {
     fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Texts of an object of the index, as the injector looks at them.
+/// StringMap of an object of the index, as the injector looks at them.
 pub(super) fn owned(texts: &Annotations) -> BTreeMap<String, String> {
     texts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }

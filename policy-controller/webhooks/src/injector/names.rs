@@ -1,7 +1,7 @@
 //! Annotations that nobody knows: slips of ours are refused, all others that were meant are told.
 
-use super::ask::{Answer, INJECT, INJECT_LABEL, Surroundings, Texts, of_namespace};
 use super::element::{owned, texts};
+use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, StringMap, of_namespace};
 use super::setting::{LINKERDS, OWN, Setting};
 use super::sidecar::VERSION_ANNOTATION;
 use policy_crds::{
@@ -32,12 +32,12 @@ fn known() -> Vec<String> {
 }
 
 /// What was probably meant.
-enum Near {
+enum Suggestion {
     /// This.
-    Meant(String),
+    Name(String),
     /// Something that opens a port, admits clients or takes the sidecar away, with the value that was
     /// written. Whoever follows a proposal without a thought must lose nothing by it, so it is not named.
-    Opening,
+    Withheld,
 }
 
 /// Tells whether an annotation opens something with this value.
@@ -54,9 +54,9 @@ fn opens(name: &str, text: &str) -> bool {
 }
 
 /// What was probably meant by a name with this value.
-fn near(name: &str, text: &str, known: &[String], edits: usize) -> Option<Near> {
+fn suggestion(name: &str, text: &str, known: &[String], edits: usize) -> Option<Suggestion> {
     let near = nearest_of(name, known, edits)?;
-    Some(if opens(&near, text) { Near::Opening } else { Near::Meant(near) })
+    Some(if opens(&near, text) { Suggestion::Withheld } else { Suggestion::Name(near) })
 }
 
 /// The known name that is nearest. The prefix is long, so the parts after it are compared; a name of
@@ -75,7 +75,7 @@ fn nearest_of(name: &str, known: &[String], edits: usize) -> Option<String> {
 
 /// Annotations of a pod with our prefix that mean nothing, and those of policy whose value means
 /// nothing.
-pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
+pub(super) fn unknown(annotations: &StringMap) -> Vec<FieldError> {
     let mut errors = mistyped(annotations, "");
     let shared: annotation::Annotations = annotations
         .iter()
@@ -99,21 +99,23 @@ const SLIP: usize = 2;
 
 /// Annotations with our prefix that are surely meant to be another one; `place` comes before the name
 /// of the field.
-pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
+pub(super) fn mistyped(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
     let slip = |(name, text): (&String, &String)| {
-        let message = match near(name, text, &known, SLIP)? {
-            Near::Meant(near) => format!("there is no such annotation; did you mean `{near}`?"),
-            Near::Opening => NOT_PROPOSED.to_owned(),
+        let message = match suggestion(name, text, &known, SLIP)? {
+            Suggestion::Name(near) => {
+                format!("there is no such annotation; did you mean `{near}`?")
+            }
+            Suggestion::Withheld => NOT_PROPOSED.to_owned(),
         };
         Some(FieldError { field: format!("{place}{}", shown(name)), message })
     };
-    strange(annotations, &known).filter_map(slip).collect()
+    unknown_own(annotations, &known).filter_map(slip).collect()
 }
 
 /// Annotations with our prefix that mean nothing and are near to nothing. They may be of another
 /// version, which must be able to go back to this one: they have no effect, and that is told.
-pub(super) fn strangers(annotations: &Texts, place: &str) -> Vec<FieldError> {
+pub(super) fn unrecognized(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
     let stranger = |name: &&String| nearest_of(name, &known, SLIP).is_none();
     let remark = |name: &String| {
@@ -126,13 +128,13 @@ pub(super) fn strangers(annotations: &Texts, place: &str) -> Vec<FieldError> {
         );
         FieldError { field: format!("{place}{}", shown(name)), message }
     };
-    let names = strange(annotations, &known).map(|(name, _)| name);
+    let names = unknown_own(annotations, &known).map(|(name, _)| name);
     names.filter(stranger).map(remark).collect()
 }
 
 /// Annotations with our prefix that mean nothing.
-fn strange<'a>(
-    annotations: &'a Texts,
+fn unknown_own<'a>(
+    annotations: &'a StringMap,
     known: &[String],
 ) -> impl Iterator<Item = (&'a String, &'a String)> {
     let ours = annotations.iter().filter(|(name, _)| name.starts_with(OWN));
@@ -145,7 +147,7 @@ fn shown(name: &str) -> String {
 }
 
 /// The annotations of a namespace that are about injection, or would be if they were spelled well.
-pub(crate) fn about_injection(namespace: &Value) -> Texts {
+pub(crate) fn injection_annotations(namespace: &Value) -> StringMap {
     let mut annotations = texts(namespace.pointer("/metadata/annotations"));
     let is_ours = |name: &str| name.starts_with(OWN) || is_of_linkerds_injector(name);
     annotations.retain(|name, _| is_ours(name) || INJECT.contains(&name.as_str()));
@@ -159,13 +161,13 @@ fn is_of_linkerds_injector(name: &str) -> bool {
 /// What is wrong with them. Their author should know before pods are refused, or, where the namespace
 /// is the one that asks, before they run without a sidecar or without what a setting asks for.
 pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
-    let annotations = about_injection(namespace);
+    let annotations = injection_annotations(namespace);
     let labels = texts(namespace.pointer("/metadata/labels"));
     let mut remarks = mistyped(&annotations, "");
-    remarks.extend(strangers(&annotations, ""));
+    remarks.extend(unrecognized(&annotations, ""));
     match of_namespace(&annotations, &labels, "") {
-        Ok(Some(Answer::Enabled)) => remarks.extend(without_effect(&annotations, OURS)),
-        Ok(Some(Answer::Disabled) | None) => {}
+        Ok(Some(OptIn::Enabled)) => remarks.extend(without_effect(&annotations, OURS)),
+        Ok(Some(OptIn::Disabled) | None) => {}
         Err(errors) => remarks.extend(errors),
     }
     remarks
@@ -181,7 +183,7 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     let ObjectMeta { annotations, labels, .. } = &namespace.meta;
     let (annotations, labels) = (owned(annotations), owned(labels));
     let mut remarks = mistyped(&annotations, "");
-    remarks.extend(strangers(&annotations, ""));
+    remarks.extend(unrecognized(&annotations, ""));
     remarks.extend(label_remark(&labels));
     let ours = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
     match of_namespace(&annotations, &labels, "") {
@@ -198,7 +200,7 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
 }
 
 /// A label by which no pod gets a sidecar, although it has the name of the one that does.
-fn label_remark(labels: &Texts) -> Option<FieldError> {
+fn label_remark(labels: &StringMap) -> Option<FieldError> {
     let answer = labels.get(INJECT_LABEL)?;
     let known = ["enabled", "disabled"];
     if known.contains(&answer.as_str()) {
@@ -215,24 +217,24 @@ fn label_remark(labels: &Texts) -> Option<FieldError> {
 
 /// Annotations of a namespace that Linkerd's injector would heed and ours leaves aside, for the author
 /// of a pod that does not state them itself.
-pub(super) fn left_aside(pod: &Texts, around: &Surroundings) -> Vec<String> {
-    let mut inherited = around.annotations.clone();
+pub(super) fn inherited_without_effect(pod: &StringMap, context: &NamespaceContext) -> Vec<String> {
+    let mut inherited = context.annotations.clone();
     inherited.retain(|name, _| !pod.contains_key(name));
-    let remarks = strangers(&inherited, "").into_iter().chain(without_effect(&inherited, THIS));
-    remarks.map(|remark| format!("{}{remark}", around.place())).collect()
+    let remarks = unrecognized(&inherited, "").into_iter().chain(without_effect(&inherited, THIS));
+    remarks.map(|remark| format!("{}{remark}", context.place())).collect()
 }
 
 /// Annotations of a pod that mean nothing here: that Linkerd's injector would heed and ours leaves
 /// aside, that no version or another one knows, or that are near to one that asks.
-pub(super) fn doubtful(annotations: &Texts) -> Vec<FieldError> {
-    let mut remarks = strangers(annotations, "");
+pub(super) fn suspicious(annotations: &StringMap) -> Vec<FieldError> {
+    let mut remarks = unrecognized(annotations, "");
     remarks.extend(without_effect(annotations, THIS));
-    remarks.extend(nearly_asking(annotations));
+    remarks.extend(near_opt_in(annotations));
     remarks
 }
 
 /// Annotations of a pod that are near to one that asks.
-pub(super) fn nearly_asking(annotations: &Texts) -> Vec<FieldError> {
+pub(super) fn near_opt_in(annotations: &StringMap) -> Vec<FieldError> {
     let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
     let shown = others.filter(|name| name.len() <= LONGEST && !INJECT.contains(&name.as_str()));
@@ -254,16 +256,17 @@ const OURS: &str = "the sidecars of Portcullis";
 const LONGEST: usize = 128;
 
 /// Annotations that Linkerd's injector would heed and ours leaves aside.
-pub(super) fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
+pub(super) fn without_effect(annotations: &StringMap, sidecars: &str) -> Vec<FieldError> {
     let known = known();
     let names = annotations.iter().filter(|(name, _)| is_of_linkerds_injector(name));
     let unknown = names.filter(|(name, _)| name.len() <= LONGEST && !known.contains(name));
     let remark = |(name, text): (&String, &String)| {
         // What is about the other direction is no slip.
-        let near = near(name, text, &known, usize::MAX).filter(|_| !name.contains("outbound"));
+        let near =
+            suggestion(name, text, &known, usize::MAX).filter(|_| !name.contains("outbound"));
         let hint = match near {
-            Some(Near::Meant(near)) => format!("; did you mean `{near}`?"),
-            Some(Near::Opening) | None => String::new(),
+            Some(Suggestion::Name(near)) => format!("; did you mean `{near}`?"),
+            Some(Suggestion::Withheld) | None => String::new(),
         };
         let message = format!("has no effect on {sidecars}{hint}");
         FieldError { field: annotation::field(name), message }
@@ -281,7 +284,7 @@ pub(super) fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldEr
 mod tests {
     use super::*;
 
-    fn texts(names: &[&str]) -> Texts {
+    fn texts(names: &[&str]) -> StringMap {
         names.iter().map(|name| ((*name).to_owned(), "enabled".to_owned())).collect()
     }
 
@@ -305,8 +308,8 @@ mod tests {
         }
         for name in ["portcullis.dev/team", "portcullis.dev/proxy-of-next-year"] {
             assert_eq!(said(name), Vec::<String>::new());
-            let told = doubtful(&texts(&[name]));
-            assert!(told[0].message.contains("has no effect: this version ("), "{told:?}");
+            let remarks = suspicious(&texts(&[name]));
+            assert!(remarks[0].message.contains("has no effect: this version ("), "{remarks:?}");
         }
         assert_eq!(said("portcullis.dev/inject"), Vec::<String>::new());
         assert_eq!(said("example.com/injct"), Vec::<String>::new());
@@ -358,7 +361,7 @@ mod tests {
         for (value, harmless) in ["all-unauthenticated", "disabled"].into_iter().zip(harmless) {
             let mut proposals = 0;
             for name in known().iter().flat_map(|name| near_misses(name)) {
-                let written: Texts = [(name.clone(), value.to_owned())].into();
+                let written: StringMap = [(name.clone(), value.to_owned())].into();
                 let said = mistyped(&written, "").into_iter().chain(without_effect(&written, OURS));
                 let said: Vec<String> = said.map(|error| error.to_string()).collect();
                 for proposal in said.iter().filter_map(|text| proposed(text)) {
@@ -393,10 +396,10 @@ mod tests {
     fn annotations_of_others_are_never_refused() {
         let names = ["config.linkerd.io/skip-outbound-ports", "linkerd.io/injct", "a/b"];
         assert_eq!(unknown(&texts(&names)), []);
-        let told =
-            |names| doubtful(&texts(names)).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let remarks =
+            |names| suspicious(&texts(names)).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
-            told(&names),
+            remarks(&names),
             [
                 "metadata.annotations[\"config.linkerd.io/skip-outbound-ports\"]: has no effect on \
                  this sidecar",
@@ -404,6 +407,6 @@ mod tests {
                  `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
             ]
         );
-        assert_eq!(told(&["config.linkerd.io/opaque-ports"]), Vec::<String>::new());
+        assert_eq!(remarks(&["config.linkerd.io/opaque-ports"]), Vec::<String>::new());
     }
 }

@@ -1,9 +1,9 @@
 //! The injector as the API server asks it: one review of a pod, with its namespace read live.
 
-use super::ask::Surroundings;
 use super::diff::diff;
 use super::inject::{Outcome, inject};
 use super::metrics::InjectorMetrics;
+use super::opt_in::NamespaceContext;
 use super::roots::RootsSource;
 use super::settings::{InjectorSettings, Settings, Sidecar, Trust};
 use crate::review::{Answer, Cause, Details, NO_REQUEST, Request, Status, version};
@@ -52,7 +52,7 @@ pub(crate) enum Reply {
 pub(crate) struct PodReview {
     injector: Injector,
     review: Value,
-    around: Surroundings,
+    context: NamespaceContext,
     settings: Settings,
 }
 
@@ -65,14 +65,14 @@ impl Injector {
         own: Option<TlsHandle>,
         metrics: InjectorMetrics,
     ) -> Self {
-        let InjectorSettings { defaults, places, sidecar, trust, bypass, .. } = settings;
+        let InjectorSettings { defaults, control_plane, sidecar, trust, bypass, .. } = settings;
         let native = sidecar != Sidecar::Container;
         let roots = RootsSource::new(trust, own);
         let trust = Trust::ConfigMap;
         Self {
             client,
             sidecar,
-            settings: Settings { defaults, places, trust, bypass, native },
+            settings: Settings { defaults, control_plane, trust, bypass, native },
             roots,
             seen: Arc::default(),
             metrics,
@@ -83,7 +83,7 @@ impl Injector {
     ///
     /// # Errors
     /// The reply, where there is one without looking at a pod.
-    pub(crate) async fn ask(&self, review: Value) -> Result<PodReview, Reply> {
+    pub(crate) async fn prepare(&self, review: Value) -> Result<PodReview, Reply> {
         let version = version(&review);
         let Some(request) = Request::read(&review) else {
             self.metrics.answered("malformed");
@@ -97,10 +97,10 @@ impl Injector {
             return Err(Reply::Answer(Box::new(Answer::allow(version, request.uid, Vec::new()))));
         }
         let known = async {
-            let around = self.surroundings(request.namespace).await?;
-            Ok::<_, String>((around, self.native().await?, self.roots.trust().await?))
+            let context = self.surroundings(request.namespace).await?;
+            Ok::<_, String>((context, self.native().await?, self.roots.trust().await?))
         };
-        let (around, native, trust) = match known.await {
+        let (context, native, trust) = match known.await {
             Ok(known) => known,
             Err(reason) => {
                 tracing::warn!(namespace = request.namespace, "a pod was not looked at: {reason}");
@@ -109,7 +109,7 @@ impl Injector {
             }
         };
         let settings = Settings { native, trust, ..self.settings.clone() };
-        Ok(PodReview { injector: self.clone(), review, around, settings })
+        Ok(PodReview { injector: self.clone(), review, context, settings })
     }
 
     /// Counts a pod that could not be looked at, and says so.
@@ -130,11 +130,11 @@ impl Injector {
                 self.metrics.answered("injected");
                 let patch = Value::Array(diff(pod, &injected));
                 let patch = BASE64_STANDARD.encode(patch.to_string());
-                Answer::patch(version, request.uid, patch, told(warnings))
+                Answer::patch(version, request.uid, patch, prefixed(warnings))
             }
             Outcome::Skipped { reason, warnings } => {
-                self.metrics.answered(reason.word());
-                Answer::allow(version, request.uid, told(warnings))
+                self.metrics.answered(reason.label());
+                Answer::allow(version, request.uid, prefixed(warnings))
             }
             Outcome::Refused(errors) => {
                 self.metrics.answered("refused");
@@ -150,16 +150,16 @@ impl Injector {
     }
 
     /// The namespace of a pod, as it is now.
-    async fn surroundings(&self, name: &str) -> Result<Surroundings, String> {
+    async fn surroundings(&self, name: &str) -> Result<NamespaceContext, String> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = within(api.get_opt(name), "read the namespace").await?;
-        let Some(found) = found else { return Ok(Surroundings::unknown(name)) };
+        let Some(found) = found else { return Ok(NamespaceContext::unknown(name)) };
         let texts = |texts: Option<BTreeMap<String, String>>| texts.unwrap_or_default();
-        Ok(Surroundings {
+        Ok(NamespaceContext {
             namespace: name.to_owned(),
             annotations: texts(found.metadata.annotations),
             labels: texts(found.metadata.labels),
-            asked: false,
+            default_enabled: false,
         })
     }
 
@@ -190,17 +190,17 @@ impl PodReview {
     pub(crate) fn reply(self) -> Reply {
         let Some(request) = Request::read(&self.review) else { return self.injector.failed() };
         let Some(pod) = request.object else { return self.injector.failed() };
-        let outcome = inject(pod, &self.around, &self.settings);
+        let outcome = inject(pod, &self.context, &self.settings);
         let answer = self.injector.answer(version(&self.review), &request, pod, outcome);
         Reply::Answer(Box::new(answer))
     }
 }
 
 async fn within<T>(
-    asked: impl Future<Output = Result<T, kube::Error>>,
+    request: impl Future<Output = Result<T, kube::Error>>,
     doing: &str,
 ) -> Result<T, String> {
-    match tokio::time::timeout(PATIENCE, asked).await {
+    match tokio::time::timeout(PATIENCE, request).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(format!("cannot {doing}: {error}")),
         Err(_) => Err(format!("cannot {doing}: no answer within {} s", PATIENCE.as_secs())),
@@ -217,7 +217,7 @@ fn is_native(major: &str, minor: &str) -> bool {
 }
 
 /// With the name of whoever warns: others do too.
-fn told(warnings: Vec<String>) -> Vec<String> {
+fn prefixed(warnings: Vec<String>) -> Vec<String> {
     warnings.into_iter().map(|warning| format!("portcullis: {warning}")).collect()
 }
 

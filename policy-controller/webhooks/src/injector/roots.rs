@@ -50,6 +50,6 @@ impl RootsSource {
 ///
 /// # Errors
 /// What is wrong with the text.
-pub fn followed(text: &[u8]) -> Result<Trust, String> {
+pub fn trust_from_pem(text: &[u8]) -> Result<Trust, String> {
     Ok(Trust::Followed(certificates(text)?.iter().map(pem).collect()))
 }

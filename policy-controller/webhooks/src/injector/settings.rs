@@ -1,7 +1,7 @@
 //! What the injector is told.
 
-use super::chosen::Defaults;
-use super::places::Places;
+use super::control_plane::ControlPlane;
+use super::effective_config::Defaults;
 use std::path::PathBuf;
 
 /// The configuration of the injector's webhook, unless another is named.
@@ -13,7 +13,7 @@ pub struct Settings {
     /// Settings that neither the pod nor its namespace states.
     pub defaults: Defaults,
     /// Where the control plane is.
-    pub places: Places,
+    pub control_plane: ControlPlane,
     /// Whom sidecars trust.
     pub trust: Trust,
     /// What becomes of pods that could get around their sidecar.
@@ -77,7 +77,7 @@ pub struct InjectorSettings {
     /// What holds where pods and namespaces say nothing.
     pub defaults: Defaults,
     /// Where the control plane is.
-    pub places: Places,
+    pub control_plane: ControlPlane,
     /// What kind of container the sidecar is.
     pub sidecar: Sidecar,
     /// Where the roots come from that sidecars begin with.

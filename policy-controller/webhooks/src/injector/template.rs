@@ -1,7 +1,7 @@
 //! Where pods are in manifests: themselves, or as the template of a workload.
 
-use super::ask::Surroundings;
 use super::element::{text, texts};
+use super::opt_in::NamespaceContext;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn walk(value: &Value, pointer: &str, depth: u8, found: &mut Vec<Template>) {
     });
 }
 
-impl Surroundings {
+impl NamespaceContext {
     /// What a Namespace says, by its JSON; none: it is none. Items of a list state no kind.
     pub fn of(namespace: &Value) -> Option<Self> {
         let is = text(namespace, "kind").is_none_or(|kind| kind == "Namespace");
@@ -76,7 +76,7 @@ impl Surroundings {
             namespace: text(metadata, "name")?.to_owned(),
             annotations: texts(metadata.get("annotations")),
             labels: texts(metadata.get("labels")),
-            asked: false,
+            default_enabled: false,
         })
     }
 
@@ -86,7 +86,7 @@ impl Surroundings {
             namespace: namespace.to_owned(),
             annotations: BTreeMap::new(),
             labels: BTreeMap::new(),
-            asked: false,
+            default_enabled: false,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! here in CEL, `scope` says in Rust.
 
 use super::scope::{GROUP, SERVER_GROUPS};
-use crate::injector::says_of_injection;
+use crate::injector::has_injection_annotation;
 use crate::installation::{Installation, client_config};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
@@ -230,6 +230,6 @@ fn annotated() -> String {
          [{}].exists(name, name in object.metadata.annotations)) || \
          (request.kind.kind == 'Namespace' && {})",
         names.join(", "),
-        says_of_injection()
+        has_injection_annotation()
     )
 }

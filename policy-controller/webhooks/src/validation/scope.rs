@@ -1,7 +1,7 @@
 //! Which objects are ours to judge, and which part of them. The conditions under which the API server
 //! asks at all (`configuration`) say the same in its language.
 
-use crate::injector::about_injection;
+use crate::injector::injection_annotations;
 use policy_crds::Kind;
 use policy_crds::spec::Admission;
 use serde_json::Value;
@@ -66,7 +66,7 @@ pub(super) fn has_changed(kind: Kind, old: &Value, new: &Value) -> bool {
     let spec = kind.spec();
     (spec.admission != Admission::Workload && old.get("spec") != new.get("spec"))
         || spec.annotations.iter().any(|name| value(old, name) != value(new, name))
-        || (kind == Kind::Namespace && about_injection(old) != about_injection(new))
+        || (kind == Kind::Namespace && injection_annotations(old) != injection_annotations(new))
 }
 
 fn value<'a>(object: &'a Value, annotation: &str) -> Option<&'a Value> {

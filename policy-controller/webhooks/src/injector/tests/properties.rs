@@ -4,7 +4,7 @@
 use super::patches::{apply, json_value};
 use super::{settings, shop};
 use crate::injector::diff::diff;
-use crate::injector::{Outcome, Setting, Surroundings, inject};
+use crate::injector::{NamespaceContext, Outcome, Setting, inject};
 use policy_crds::annotation;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn pod() -> impl Strategy<Value = Value> {
     })
 }
 
-fn around() -> impl Strategy<Value = Surroundings> {
+fn around() -> impl Strategy<Value = NamespaceContext> {
     annotations().prop_map(|mut annotations| {
         annotations["linkerd.io/inject"] = "enabled".into();
         shop(&annotations.to_string())
@@ -79,18 +79,18 @@ fn skipped(pod: &Value) -> Option<String> {
 
 proptest! {
     #[test]
-    fn injecting_twice_is_injecting_once(pod in pod(), around in around(), native in any::<bool>()) {
-        let Outcome::Injected { pod: once, .. } = inject(&pod, &around, &settings(native)) else {
+    fn injecting_twice_is_injecting_once(pod in pod(), context in around(), native in any::<bool>()) {
+        let Outcome::Injected { pod: once, .. } = inject(&pod, &context, &settings(native)) else {
             return Ok(());
         };
         prop_assert_eq!(apply(pod.clone(), &diff(&pod, &once)), (*once).clone());
-        let twice = inject(&once, &around, &settings(native));
+        let twice = inject(&once, &context, &settings(native));
         prop_assert!(matches!(twice, Outcome::Skipped { .. }), "{:?}", twice);
     }
 
     #[test]
-    fn what_policy_depends_on_is_added_only_as_it_is(pod in pod(), around in around()) {
-        let Outcome::Injected { pod: once, .. } = inject(&pod, &around, &settings(true)) else {
+    fn what_policy_depends_on_is_added_only_as_it_is(pod in pod(), context in around()) {
+        let Outcome::Injected { pod: once, .. } = inject(&pod, &context, &settings(true)) else {
             return Ok(());
         };
         let before = texts(&pod);
@@ -109,7 +109,7 @@ proptest! {
         list in json_value(),
         native in any::<bool>(),
     ) {
-        let around = shop("{linkerd.io/inject: enabled}");
+        let context = shop("{linkerd.io/inject: enabled}");
         let strange = [
             json!({"metadata": metadata, "spec": spec}),
             json!({"metadata": {"annotations": metadata}, "spec": {"containers": list}}),
@@ -120,7 +120,7 @@ proptest! {
                             "volumes": spec, "initContainers": list}}),
         ];
         for pod in strange {
-            let Outcome::Injected { pod: once, .. } = inject(&pod, &around, &settings(native)) else {
+            let Outcome::Injected { pod: once, .. } = inject(&pod, &context, &settings(native)) else {
                 continue;
             };
             prop_assert_eq!(apply(pod.clone(), &diff(&pod, &once)), *once);

@@ -4,9 +4,9 @@
 //! **Invariant.** What is remembered of a pod is what looking at it now would find: it goes with the
 //! pod, with another version of it, and with what its namespace says of injection.
 
-use super::ask::Surroundings;
 use super::element::owned;
-use super::lack::{Lack, PodFacts, lack};
+use super::missing_sidecar::{MissingSidecar, PodFacts, missing_sidecar};
+use super::opt_in::NamespaceContext;
 use super::sidecar::INBOUND_PORT;
 use policy_crds::annotation::PROXY_LABEL;
 use policy_crds::{Body, Object, ObjectKey, Resource};
@@ -15,35 +15,35 @@ use std::sync::Arc;
 
 /// What was found at the last look.
 #[derive(Debug, Default)]
-pub(super) struct Lacking {
-    namespaces: HashMap<Arc<str>, Around>,
-    pods: HashMap<ObjectKey, Looked>,
+pub(super) struct MissingSidecarCache {
+    namespaces: HashMap<Arc<str>, CachedNamespace>,
+    pods: HashMap<ObjectKey, CachedPod>,
     /// Counts looks, and what namespaces say anew.
     turn: u64,
     #[cfg(test)]
-    judged: usize,
+    evaluated: usize,
 }
 
 /// What a namespace says of injection, and since which turn.
 #[derive(Debug)]
-struct Around {
+struct CachedNamespace {
     object: Arc<Object>,
-    surroundings: Surroundings,
+    surroundings: NamespaceContext,
     since: u64,
     seen: u64,
 }
 
 #[derive(Debug)]
-struct Looked {
+struct CachedPod {
     object: Arc<Object>,
-    lack: Option<Lack>,
+    missing: Option<MissingSidecar>,
     at: u64,
     seen: u64,
 }
 
-impl Lacking {
+impl MissingSidecarCache {
     /// Looks at all of these; `control_plane` is the namespace of the control plane.
-    pub(super) fn look(
+    pub(super) fn update(
         &mut self,
         namespaces: &[Arc<Object>],
         pods: &[Arc<Object>],
@@ -54,65 +54,65 @@ impl Lacking {
         for namespace in namespaces {
             self.namespace(namespace);
         }
-        self.namespaces.retain(|_, around| around.seen == turn);
+        self.namespaces.retain(|_, context| context.seen == turn);
         for pod in pods {
             self.pod(pod, control_plane);
         }
-        self.pods.retain(|_, looked| looked.seen == turn);
+        self.pods.retain(|_, cached| cached.seen == turn);
     }
 
     /// Pods that lack a sidecar, and why.
-    pub(super) fn found(&self) -> impl Iterator<Item = (&Arc<Object>, Lack)> {
-        self.pods.values().filter_map(|looked| Some((&looked.object, looked.lack?)))
+    pub(super) fn found(&self) -> impl Iterator<Item = (&Arc<Object>, MissingSidecar)> {
+        self.pods.values().filter_map(|cached| Some((&cached.object, cached.missing?)))
     }
 
     fn namespace(&mut self, object: &Arc<Object>) {
         let turn = self.turn;
         match self.namespaces.get_mut(&object.meta.key.name) {
-            Some(around) if Arc::ptr_eq(&around.object, object) => around.seen = turn,
-            Some(around) => {
+            Some(context) if Arc::ptr_eq(&context.object, object) => context.seen = turn,
+            Some(context) => {
                 let surroundings = surroundings(object);
                 // Other things of a namespace change nothing for its pods.
-                if surroundings != around.surroundings {
-                    (around.surroundings, around.since) = (surroundings, turn);
+                if surroundings != context.surroundings {
+                    (context.surroundings, context.since) = (surroundings, turn);
                 }
-                (around.object, around.seen) = (object.clone(), turn);
+                (context.object, context.seen) = (object.clone(), turn);
             }
             None => {
                 let (object, surroundings) = (object.clone(), surroundings(object));
                 let name = object.meta.key.name.clone();
-                let around = Around { object, surroundings, since: turn, seen: turn };
-                self.namespaces.insert(name, around);
+                let context = CachedNamespace { object, surroundings, since: turn, seen: turn };
+                self.namespaces.insert(name, context);
             }
         }
     }
 
     fn pod(&mut self, object: &Arc<Object>, control_plane: &str) {
         let turn = self.turn;
-        let Some(around) = self.namespaces.get(&object.meta.key.namespace) else { return };
-        if let Some(looked) = self.pods.get_mut(&object.meta.key)
-            && Arc::ptr_eq(&looked.object, object)
-            && looked.at >= around.since
+        let Some(context) = self.namespaces.get(&object.meta.key.namespace) else { return };
+        if let Some(cached) = self.pods.get_mut(&object.meta.key)
+            && Arc::ptr_eq(&cached.object, object)
+            && cached.at >= context.since
         {
-            looked.seen = turn;
+            cached.seen = turn;
             return;
         }
         #[cfg(test)]
         {
-            self.judged = self.judged.saturating_add(1);
+            self.evaluated = self.evaluated.saturating_add(1);
         }
-        let lack = lack(&facts(object), &around.surroundings, control_plane);
-        let looked = Looked { object: object.clone(), lack, at: turn, seen: turn };
-        self.pods.insert(object.meta.key.clone(), looked);
+        let missing = missing_sidecar(&facts(object), &context.surroundings, control_plane);
+        let cached = CachedPod { object: object.clone(), missing, at: turn, seen: turn };
+        self.pods.insert(object.meta.key.clone(), cached);
     }
 }
 
-fn surroundings(namespace: &Object) -> Surroundings {
-    Surroundings {
+fn surroundings(namespace: &Object) -> NamespaceContext {
+    NamespaceContext {
         namespace: namespace.meta.key.name.to_string(),
         annotations: owned(&namespace.meta.annotations),
         labels: owned(&namespace.meta.labels),
-        asked: false,
+        default_enabled: false,
     }
 }
 
@@ -154,11 +154,13 @@ mod tests {
                   spec: {{containers: [{{name: web, {container}}}]}}, status: {{phase: Running}}}}"
             ));
             let annotations = [("linkerd.io/inject".to_owned(), "enabled".to_owned())];
-            let around =
-                Surroundings { annotations: annotations.into(), ..Surroundings::unknown("shop") };
-            lack(&facts(&pod), &around, "portcullis")
+            let context = NamespaceContext {
+                annotations: annotations.into(),
+                ..NamespaceContext::unknown("shop")
+            };
+            missing_sidecar(&facts(&pod), &context, "portcullis")
         };
-        assert_eq!(lacks("ports: []"), Some(Lack::ByNamespace));
+        assert_eq!(lacks("ports: []"), Some(MissingSidecar::ByNamespace));
         assert_eq!(lacks("ports: [{containerPort: 4143}]"), None);
     }
 
@@ -176,25 +178,25 @@ mod tests {
 
     #[test]
     fn a_change_among_ten_thousand_pods_is_one_pod_that_is_looked_at() {
-        let (mut lacking, mut namespaces) = (Lacking::default(), vec![namespace("")]);
+        let (mut cache, mut namespaces) = (MissingSidecarCache::default(), vec![namespace("")]);
         let mut pods: Vec<_> = (0..10_000).map(|number| pod(&format!("web-{number}"))).collect();
-        let judged = |lacking: &mut Lacking, namespaces: &[_], pods: &[_]| {
-            let before = lacking.judged;
-            lacking.look(namespaces, pods, "portcullis");
-            (lacking.judged - before, lacking.found().count())
+        let evaluated = |cache: &mut MissingSidecarCache, namespaces: &[_], pods: &[_]| {
+            let before = cache.evaluated;
+            cache.update(namespaces, pods, "portcullis");
+            (cache.evaluated - before, cache.found().count())
         };
-        assert_eq!(judged(&mut lacking, &namespaces, &pods), (10_000, 0));
-        assert_eq!(judged(&mut lacking, &namespaces, &pods), (0, 0), "nothing has changed");
+        assert_eq!(evaluated(&mut cache, &namespaces, &pods), (10_000, 0));
+        assert_eq!(evaluated(&mut cache, &namespaces, &pods), (0, 0), "nothing has changed");
         pods[7] = pod("web-7");
-        assert_eq!(judged(&mut lacking, &namespaces, &pods), (1, 0));
+        assert_eq!(evaluated(&mut cache, &namespaces, &pods), (1, 0));
         // A namespace that changes something else costs nothing; one that begins to ask, everything.
         namespaces[0] = namespace("team: a");
-        lacking.look(&namespaces, &pods, "portcullis");
+        cache.update(&namespaces, &pods, "portcullis");
         namespaces[0] = namespace("team: a, portcullis.dev/inject: enabled");
-        assert_eq!(judged(&mut lacking, &namespaces, &pods), (10_000, 10_000));
+        assert_eq!(evaluated(&mut cache, &namespaces, &pods), (10_000, 10_000));
         pods.pop();
-        assert_eq!(judged(&mut lacking, &namespaces, &pods), (0, 9_999), "it is gone");
+        assert_eq!(evaluated(&mut cache, &namespaces, &pods), (0, 9_999), "it is gone");
         namespaces.clear();
-        assert_eq!(judged(&mut lacking, &namespaces, &pods), (0, 0));
+        assert_eq!(evaluated(&mut cache, &namespaces, &pods), (0, 0));
     }
 }

@@ -1,11 +1,11 @@
 //! Pods that ought to have a sidecar and have none: they were created before their namespace asked,
 //! or while nobody answered the API server.
 
-use super::ask::{Answer, Asked, Surroundings, asked, of_namespace};
 use super::configuration::{OPT_OUT, SYSTEM};
 use super::element::{containers, text, texts};
+use super::opt_in::{NamespaceContext, OptIn, OptInDecision, decide, of_namespace};
 use super::sidecar::{INIT, PROXY};
-use super::skip::{THEIRS, is_pair};
+use super::skip_reason::{OTHER_MESHES, has_injected_pair};
 use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct PodFacts {
 
 /// Why a pod ought to have a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum MissingSidecar {
     /// It asks for one itself.
     ByPod,
     /// Its namespace asks.
@@ -37,7 +37,7 @@ pub enum Lack {
     Unclear,
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for MissingSidecar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ByPod => {
@@ -66,7 +66,7 @@ impl PodFacts {
         let host = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
         let names = containers(pod).filter_map(|(_, container)| text(container, "name"));
         // Two containers with our names that are not ours guard nothing.
-        let pair = is_pair(pod);
+        let pair = has_injected_pair(pod);
         let counts = |name: &&str| pair || ![PROXY, INIT].contains(name);
         let names = names.filter(counts).map(str::to_owned);
         Self {
@@ -79,13 +79,13 @@ impl PodFacts {
     }
 
     /// What tells that another mesh looks after it, or that it has a sidecar of ours.
-    fn is_looked_after(&self) -> bool {
+    fn has_sidecar(&self) -> bool {
         let ours = self.labels.get(PROXY_LABEL).is_some_and(|value| value == PROXY_INJECTED);
         let known = match &self.containers {
             // The label alone can be written by anybody, and a sidecar alone guards nothing.
             Some(names) => {
                 let has = |name: &str| names.iter().any(|own| own == name);
-                (has(PROXY) && has(INIT)) || THEIRS.into_iter().any(has)
+                (has(PROXY) && has(INIT)) || OTHER_MESHES.into_iter().any(has)
             }
             None => ours,
         };
@@ -97,36 +97,44 @@ impl PodFacts {
 
 /// Whether the injector is not asked about the pods of a namespace, whatever it says.
 /// `control_plane` is the namespace of the control plane.
-pub fn is_left_alone(around: &Surroundings, control_plane: &str) -> bool {
-    [SYSTEM, control_plane].contains(&around.namespace.as_str())
-        || around.labels.get(OPT_OUT).is_some_and(|value| value == "disabled")
+pub fn is_exempt(context: &NamespaceContext, control_plane: &str) -> bool {
+    [SYSTEM, control_plane].contains(&context.namespace.as_str())
+        || context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled")
 }
 
 /// Why a pod ought to have a sidecar and has none; none: it has one, or ought to have none.
 /// `control_plane` is the namespace of the control plane.
-pub fn lack(pod: &PodFacts, around: &Surroundings, control_plane: &str) -> Option<Lack> {
-    let exempt = is_left_alone(around, control_plane);
+pub fn missing_sidecar(
+    pod: &PodFacts,
+    context: &NamespaceContext,
+    control_plane: &str,
+) -> Option<MissingSidecar> {
+    let exempt = is_exempt(context, control_plane);
     let mirror = pod.annotations.contains_key("kubernetes.io/config.mirror");
-    if exempt || mirror || pod.host_network || !pod.running || pod.is_looked_after() {
+    if exempt || mirror || pod.host_network || !pod.running || pod.has_sidecar() {
         return None;
     }
-    match asked(&pod.annotations, around) {
-        Ok(Asked::Yes) => {}
-        Ok(Asked::NoByPod | Asked::NoByNamespace(_) | Asked::ByNobody) => return None,
-        Err(_) => return Some(Lack::Unclear),
+    match decide(&pod.annotations, context) {
+        Ok(OptInDecision::Inject) => {}
+        Ok(
+            OptInDecision::DisabledByPod
+            | OptInDecision::DisabledByNamespace(_)
+            | OptInDecision::NotRequested,
+        ) => return None,
+        Err(_) => return Some(MissingSidecar::Unclear),
     }
-    match of_namespace(&around.annotations, &around.labels, "") {
-        Ok(Some(Answer::Enabled)) => Some(Lack::ByNamespace),
-        Ok(Some(Answer::Disabled) | None) | Err(_) => Some(Lack::ByPod),
+    match of_namespace(&context.annotations, &context.labels, "") {
+        Ok(Some(OptIn::Enabled)) => Some(MissingSidecar::ByNamespace),
+        Ok(Some(OptIn::Disabled) | None) | Err(_) => Some(MissingSidecar::ByPod),
     }
 }
 
 /// The label that a namespace is to have, by its annotations; none: they ask for none. What cannot
 /// be read is asked about, and told to whoever creates a pod.
-pub(super) fn label(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
+pub(super) fn injection_label(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
     match of_namespace(annotations, &BTreeMap::new(), "") {
-        Ok(Some(Answer::Enabled)) | Err(_) => Some("enabled"),
-        Ok(Some(Answer::Disabled)) => Some("disabled"),
+        Ok(Some(OptIn::Enabled)) | Err(_) => Some("enabled"),
+        Ok(Some(OptIn::Disabled)) => Some("disabled"),
         Ok(None) => None,
     }
 }
@@ -136,11 +144,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn around(annotation: &str) -> Surroundings {
+    fn around(annotation: &str) -> NamespaceContext {
         let namespace = json!({"kind": "Namespace", "metadata": {
             "name": "shop", "annotations": {"linkerd.io/inject": annotation},
         }});
-        Surroundings::of(&namespace).unwrap()
+        NamespaceContext::of(&namespace).unwrap()
     }
 
     fn pod(more: Value) -> PodFacts {
@@ -158,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_running_pod_of_a_namespace_that_asks_lacks_a_sidecar_until_it_has_one() {
-        let of = |more| lack(&pod(more), &around("enabled"), "portcullis");
-        assert_eq!(of(json!({})), Some(Lack::ByNamespace));
+        let of = |more| missing_sidecar(&pod(more), &around("enabled"), "portcullis");
+        assert_eq!(of(json!({})), Some(MissingSidecar::ByNamespace));
         let ours = json!([
             {"name": "portcullis-init",
              "args": ["redirect", "--inbound-port=4143", "--proxy-uid=2102"]},
@@ -169,11 +177,14 @@ mod tests {
         ]);
         assert_eq!(of(json!({"/spec/initContainers": ours})), None);
         let unguarded = json!([{"name": "portcullis-proxy"}]);
-        assert_eq!(of(json!({"/spec/initContainers": unguarded})), Some(Lack::ByNamespace));
+        assert_eq!(
+            of(json!({"/spec/initContainers": unguarded})),
+            Some(MissingSidecar::ByNamespace)
+        );
         // A label is no sidecar.
         assert_eq!(
             of(json!({"/metadata/labels": {"portcullis.dev/proxy": "injected"}})),
-            Some(Lack::ByNamespace)
+            Some(MissingSidecar::ByNamespace)
         );
         for (pointer, value) in [
             ("/status/phase", json!("Succeeded")),
@@ -190,18 +201,19 @@ mod tests {
     #[test]
     fn who_asks_is_told_and_what_cannot_be_read_is_no_consent() {
         let asks = json!({"/metadata/annotations": {"portcullis.dev/inject": "enabled"}});
-        let told = |around: &Surroundings| lack(&pod(asks.clone()), around, "portcullis");
-        assert_eq!(told(&around("disabled")), Some(Lack::ByPod));
-        assert_eq!(told(&Surroundings::unknown("portcullis")), None);
-        assert_eq!(told(&Surroundings::unknown("kube-system")), None);
-        let unclear = lack(&pod(json!({})), &around("yes"), "portcullis");
-        assert_eq!(unclear, Some(Lack::Unclear));
+        let reason =
+            |context: &NamespaceContext| missing_sidecar(&pod(asks.clone()), context, "portcullis");
+        assert_eq!(reason(&around("disabled")), Some(MissingSidecar::ByPod));
+        assert_eq!(reason(&NamespaceContext::unknown("portcullis")), None);
+        assert_eq!(reason(&NamespaceContext::unknown("kube-system")), None);
+        let unclear = missing_sidecar(&pod(json!({})), &around("yes"), "portcullis");
+        assert_eq!(unclear, Some(MissingSidecar::Unclear));
     }
 
     #[test]
     fn the_label_follows_the_annotation_and_asks_where_it_cannot_be_read() {
-        let of = |value: &str| label(&around(value).annotations);
+        let of = |value: &str| injection_label(&around(value).annotations);
         assert_eq!((of("enabled"), of("disabled")), (Some("enabled"), Some("disabled")));
-        assert_eq!((of("ingress"), label(&BTreeMap::new())), (Some("enabled"), None));
+        assert_eq!((of("ingress"), injection_label(&BTreeMap::new())), (Some("enabled"), None));
     }
 }

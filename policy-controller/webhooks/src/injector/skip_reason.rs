@@ -11,20 +11,20 @@ use std::fmt;
 
 /// Why a pod is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Skip {
+pub enum SkipReason {
     /// Neither it nor its namespace asks.
-    NotAsked,
+    NotRequested,
     /// It says so itself.
     DisabledByPod,
     /// Its namespace says so, whose name this is.
     DisabledByNamespace(String),
     /// It has a sidecar of ours and what redirects to it, of this version where it is known.
-    Ours {
+    AlreadyInjected {
         /// As its annotation says.
         version: Option<String>,
     },
     /// It has the sidecar of another mesh, which this container is.
-    Theirs(&'static str),
+    OtherMesh(&'static str),
     /// It shares the network of its node.
     HostNetwork,
     /// Its containers are for Windows.
@@ -36,20 +36,20 @@ pub enum Skip {
 }
 
 /// The sidecars of other meshes.
-pub(super) const THEIRS: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
+pub(super) const OTHER_MESHES: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
 
 /// What the API server adds to the picture of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-impl Skip {
+impl SkipReason {
     /// What the author of the pod should know, if it is not what was asked for.
     pub fn warning(&self) -> Option<String> {
         match self {
-            Self::NotAsked | Self::DisabledByPod | Self::DisabledByNamespace(_) => None,
+            Self::NotRequested | Self::DisabledByPod | Self::DisabledByNamespace(_) => None,
             // The API server asks again where another webhook changed something.
-            Self::Ours { version: Some(_) } => None,
-            Self::Ours { .. }
-            | Self::Theirs(_)
+            Self::AlreadyInjected { version: Some(_) } => None,
+            Self::AlreadyInjected { .. }
+            | Self::OtherMesh(_)
             | Self::HostNetwork
             | Self::Windows
             | Self::Static
@@ -58,12 +58,12 @@ impl Skip {
     }
 
     /// One word, for metrics.
-    pub(super) fn word(&self) -> &'static str {
+    pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::NotAsked => "not_asked",
+            Self::NotRequested => "not_asked",
             Self::DisabledByPod | Self::DisabledByNamespace(_) => "disabled",
-            Self::Ours { .. } => "already_injected",
-            Self::Theirs(_) => "other_mesh",
+            Self::AlreadyInjected { .. } => "already_injected",
+            Self::OtherMesh(_) => "other_mesh",
             Self::HostNetwork => "host_network",
             Self::Windows => "windows",
             Self::Static => "static",
@@ -72,17 +72,17 @@ impl Skip {
     }
 }
 
-impl fmt::Display for Skip {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAsked => f.write_str("neither the pod nor its namespace asks for one"),
+            Self::NotRequested => f.write_str("neither the pod nor its namespace asks for one"),
             Self::DisabledByPod => f.write_str("the pod's annotation says `disabled`"),
             Self::DisabledByNamespace(name) => write!(f, "namespace {name} says `disabled`"),
-            Self::Ours { version: Some(version) } => {
+            Self::AlreadyInjected { version: Some(version) } => {
                 write!(f, "the pod has a sidecar already, of version {version}")
             }
-            Self::Ours { version: None } => f.write_str("the pod has a sidecar already"),
-            Self::Theirs(container) => {
+            Self::AlreadyInjected { version: None } => f.write_str("the pod has a sidecar already"),
+            Self::OtherMesh(container) => {
                 write!(f, "the pod has the sidecar of another mesh, container `{container}`")
             }
             Self::HostNetwork => f.write_str(
@@ -98,7 +98,7 @@ impl fmt::Display for Skip {
 }
 
 /// Why a pod that is to have a sidecar gets none, if so.
-pub(super) fn reason(pod: &Value) -> Option<Skip> {
+pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
     let spec = pod.get("spec").filter(|spec| spec.is_object());
     let readable = |field: &str| match spec.and_then(|spec| spec.get(field)) {
         Some(Value::Array(list)) => list.iter().all(Value::is_object),
@@ -107,34 +107,34 @@ pub(super) fn reason(pod: &Value) -> Option<Skip> {
     };
     let metadata = pod.get("metadata").is_none_or(|metadata| metadata.is_object());
     if !metadata || !CONTAINERS.into_iter().all(readable) || list(pod, "containers").is_empty() {
-        return Some(Skip::Unreadable);
+        return Some(SkipReason::Unreadable);
     }
     let has = |name: &str| containers(pod).any(|(_, c)| text(c, "name") == Some(name));
     let annotation =
         |name: &str| pod.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str);
-    // One of the two alone is somebody else's container, which `impossible` tells, and so are two that
+    // One of the two alone is somebody else's container, which `conflicts` reports, and so are two that
     // are not what is injected.
-    if is_pair(pod) {
+    if has_injected_pair(pod) {
         let version = annotation(VERSION_ANNOTATION).map(str::to_owned);
-        return Some(Skip::Ours { version });
+        return Some(SkipReason::AlreadyInjected { version });
     }
-    if let Some(theirs) = THEIRS.into_iter().find(|name| has(name)) {
-        return Some(Skip::Theirs(theirs));
+    if let Some(theirs) = OTHER_MESHES.into_iter().find(|name| has(name)) {
+        return Some(SkipReason::OtherMesh(theirs));
     }
     if annotation(MIRROR).is_some() {
-        return Some(Skip::Static);
+        return Some(SkipReason::Static);
     }
     let spec = spec?;
     if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
-        return Some(Skip::HostNetwork);
+        return Some(SkipReason::HostNetwork);
     }
     let os = spec.get("os").and_then(|os| text(os, "name"));
-    (os == Some("windows")).then_some(Skip::Windows)
+    (os == Some("windows")).then_some(SkipReason::Windows)
 }
 
 /// Whether the containers with our names are what is injected: one redirects, the other listens where
 /// the first redirects to, for this pod.
-pub(super) fn is_pair(pod: &Value) -> bool {
+pub(super) fn has_injected_pair(pod: &Value) -> bool {
     let find = |wanted: &str| {
         let mut all = containers(pod).map(|(_, container)| container);
         all.find(|container| text(container, "name") == Some(wanted))
@@ -158,7 +158,7 @@ pub(super) fn is_pair(pod: &Value) -> bool {
 }
 
 /// What a sidecar would clash with.
-pub(super) fn impossible(pod: &Value) -> Vec<FieldError> {
+pub(super) fn conflicts(pod: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let uid = |value: &Value| {
         let uid = value.get("securityContext")?.get("runAsUser")?.as_u64();
@@ -203,7 +203,7 @@ pub(super) fn impossible(pod: &Value) -> Vec<FieldError> {
 }
 
 /// Whether a pod belongs to a Job.
-pub(super) fn is_of_a_job(pod: &Value) -> bool {
+pub(super) fn belongs_to_job(pod: &Value) -> bool {
     let owners = pod.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
     let owners = owners.and_then(Value::as_array).into_iter().flatten();
     owners.into_iter().any(|owner| text(owner, "kind") == Some("Job"))

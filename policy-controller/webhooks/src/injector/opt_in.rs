@@ -1,6 +1,6 @@
 //! Who asks for a sidecar: the pod by an annotation, or its namespace.
 
-use super::skip::Skip;
+use super::skip_reason::SkipReason;
 use policy_crds::{FieldError, annotation, nearest};
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ pub const INJECT: [&str; 2] = [INJECT_LABEL, "linkerd.io/inject"];
 pub const INJECT_LABEL: &str = "portcullis.dev/inject";
 
 /// What annotations as texts are read from.
-pub(super) type Texts = BTreeMap<String, String>;
+pub(super) type StringMap = BTreeMap<String, String>;
 
 /// The namespace of a pod, and what holds where neither of them asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct NamespaceContext {
     /// Name of the namespace, for messages.
     pub namespace: String,
     /// Annotations of the namespace.
@@ -24,13 +24,13 @@ pub struct Surroundings {
     /// Labels of the namespace.
     pub labels: BTreeMap<String, String>,
     /// Whether whoever asks for this call asks for a sidecar (`portcullis inject` does).
-    pub asked: bool,
+    pub default_enabled: bool,
 }
 
-impl Surroundings {
+impl NamespaceContext {
     /// Whether the namespace asks for sidecars: pods that say nothing themselves get one.
-    pub fn asks(&self) -> bool {
-        matches!(of_namespace(&self.annotations, &self.labels, ""), Ok(Some(Answer::Enabled)))
+    pub fn is_enabled(&self) -> bool {
+        matches!(of_namespace(&self.annotations, &self.labels, ""), Ok(Some(OptIn::Enabled)))
     }
 
     /// What comes before a field of the namespace in messages about a pod.
@@ -41,65 +41,71 @@ impl Surroundings {
 
 /// The answer of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum OptIn {
     Enabled,
     Disabled,
 }
 
 /// Who decided, and what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    Yes,
-    NoByPod,
-    NoByNamespace(String),
-    ByNobody,
+pub(super) enum OptInDecision {
+    Inject,
+    DisabledByPod,
+    DisabledByNamespace(String),
+    NotRequested,
 }
 
-impl Asked {
+impl OptInDecision {
     /// Why there is to be no sidecar.
-    pub(super) fn refusal(&self) -> Option<Skip> {
+    pub(super) fn skip_reason(&self) -> Option<SkipReason> {
         match self {
-            Self::Yes => None,
-            Self::NoByPod => Some(Skip::DisabledByPod),
-            Self::NoByNamespace(name) => Some(Skip::DisabledByNamespace(name.clone())),
-            Self::ByNobody => Some(Skip::NotAsked),
+            Self::Inject => None,
+            Self::DisabledByPod => Some(SkipReason::DisabledByPod),
+            Self::DisabledByNamespace(name) => Some(SkipReason::DisabledByNamespace(name.clone())),
+            Self::NotRequested => Some(SkipReason::NotRequested),
         }
     }
 }
 
 /// Whether a pod is to have a sidecar: what it says itself counts before what its namespace says.
-pub(super) fn asked(pod: &Texts, around: &Surroundings) -> Result<Asked, Vec<FieldError>> {
-    match answer(pod, "")? {
-        Some(Answer::Enabled) => return Ok(Asked::Yes),
-        Some(Answer::Disabled) => return Ok(Asked::NoByPod),
+pub(super) fn decide(
+    pod: &StringMap,
+    context: &NamespaceContext,
+) -> Result<OptInDecision, Vec<FieldError>> {
+    match annotation_value(pod, "")? {
+        Some(OptIn::Enabled) => return Ok(OptInDecision::Inject),
+        Some(OptIn::Disabled) => return Ok(OptInDecision::DisabledByPod),
         None => {}
     }
-    Ok(match of_namespace(&around.annotations, &around.labels, &around.place())? {
-        Some(Answer::Enabled) => Asked::Yes,
-        Some(Answer::Disabled) => Asked::NoByNamespace(around.namespace.clone()),
-        None if around.asked => Asked::Yes,
-        None => Asked::ByNobody,
+    Ok(match of_namespace(&context.annotations, &context.labels, &context.place())? {
+        Some(OptIn::Enabled) => OptInDecision::Inject,
+        Some(OptIn::Disabled) => OptInDecision::DisabledByNamespace(context.namespace.clone()),
+        None if context.default_enabled => OptInDecision::Inject,
+        None => OptInDecision::NotRequested,
     })
 }
 
 /// What a namespace answers: by its annotations, else by its label.
 pub(super) fn of_namespace(
-    annotations: &Texts,
-    labels: &Texts,
+    annotations: &StringMap,
+    labels: &StringMap,
     place: &str,
-) -> Result<Option<Answer>, Vec<FieldError>> {
-    let answer = answer(annotations, place)?;
+) -> Result<Option<OptIn>, Vec<FieldError>> {
+    let answer = annotation_value(annotations, place)?;
     let label = || match labels.get(INJECT_LABEL).map(String::as_str) {
-        Some("enabled") => Some(Answer::Enabled),
-        Some("disabled") => Some(Answer::Disabled),
+        Some("enabled") => Some(OptIn::Enabled),
+        Some("disabled") => Some(OptIn::Disabled),
         Some(_) | None => None,
     };
     Ok(answer.or_else(label))
 }
 
 /// What the annotations of one object answer.
-fn answer(annotations: &Texts, place: &str) -> Result<Option<Answer>, Vec<FieldError>> {
-    let mut said: Option<(&str, Answer)> = None;
+fn annotation_value(
+    annotations: &StringMap,
+    place: &str,
+) -> Result<Option<OptIn>, Vec<FieldError>> {
+    let mut said: Option<(&str, OptIn)> = None;
     let mut errors = Vec::new();
     for name in INJECT {
         let Some(text) = annotations.get(name) else { continue };
@@ -122,10 +128,10 @@ fn answer(annotations: &Texts, place: &str) -> Result<Option<Answer>, Vec<FieldE
     if errors.is_empty() { Ok(said.map(|(_, answer)| answer)) } else { Err(errors) }
 }
 
-fn read(text: &str) -> Result<Answer, String> {
+fn read(text: &str) -> Result<OptIn, String> {
     match text {
-        "enabled" => Ok(Answer::Enabled),
-        "disabled" => Ok(Answer::Disabled),
+        "enabled" => Ok(OptIn::Enabled),
+        "disabled" => Ok(OptIn::Disabled),
         "ingress" => {
             Err("`ingress` is not supported: this sidecar leaves what a pod sends alone, \
                           so an ingress is injected like any other pod; use `enabled`"
@@ -146,21 +152,21 @@ fn read(text: &str) -> Result<Answer, String> {
 mod tests {
     use super::*;
 
-    fn texts(pairs: &[(&str, &str)]) -> Texts {
+    fn texts(pairs: &[(&str, &str)]) -> StringMap {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn shop(annotations: &[(&str, &str)], labels: &[(&str, &str)]) -> Surroundings {
-        Surroundings {
+    fn shop(annotations: &[(&str, &str)], labels: &[(&str, &str)]) -> NamespaceContext {
+        NamespaceContext {
             namespace: "shop".to_owned(),
             annotations: texts(annotations),
             labels: texts(labels),
-            asked: false,
+            default_enabled: false,
         }
     }
 
-    fn told(pod: &[(&str, &str)], around: &Surroundings) -> Vec<String> {
-        let errors = asked(&texts(pod), around).unwrap_err();
+    fn errors_of(pod: &[(&str, &str)], context: &NamespaceContext) -> Vec<String> {
+        let errors = decide(&texts(pod), context).unwrap_err();
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -169,27 +175,29 @@ mod tests {
         let on = ("portcullis.dev/inject", "enabled");
         let off = ("linkerd.io/inject", "disabled");
         let label = |value| [("portcullis.dev/inject", value)];
-        let by = |pod: &[(&str, &str)], around: &Surroundings| asked(&texts(pod), around).unwrap();
-        assert_eq!(by(&[], &shop(&[], &[])), Asked::ByNobody);
-        assert_eq!(by(&[on], &shop(&[off], &[])), Asked::Yes);
-        assert_eq!(by(&[off], &shop(&[on], &label("enabled"))), Asked::NoByPod);
-        assert_eq!(by(&[], &shop(&[on], &[])), Asked::Yes);
-        let no = Asked::NoByNamespace("shop".to_owned());
+        let by = |pod: &[(&str, &str)], context: &NamespaceContext| {
+            decide(&texts(pod), context).unwrap()
+        };
+        assert_eq!(by(&[], &shop(&[], &[])), OptInDecision::NotRequested);
+        assert_eq!(by(&[on], &shop(&[off], &[])), OptInDecision::Inject);
+        assert_eq!(by(&[off], &shop(&[on], &label("enabled"))), OptInDecision::DisabledByPod);
+        assert_eq!(by(&[], &shop(&[on], &[])), OptInDecision::Inject);
+        let no = OptInDecision::DisabledByNamespace("shop".to_owned());
         assert_eq!(by(&[], &shop(&[off], &label("enabled"))), no);
-        assert_eq!(by(&[], &shop(&[], &label("enabled"))), Asked::Yes);
+        assert_eq!(by(&[], &shop(&[], &label("enabled"))), OptInDecision::Inject);
         assert_eq!(by(&[], &shop(&[], &label("disabled"))), no);
-        let called = Surroundings { asked: true, ..shop(&[], &[]) };
-        assert_eq!(by(&[], &called), Asked::Yes);
-        assert_eq!(by(&[off], &called), Asked::NoByPod);
+        let called = NamespaceContext { default_enabled: true, ..shop(&[], &[]) };
+        assert_eq!(by(&[], &called), OptInDecision::Inject);
+        assert_eq!(by(&[off], &called), OptInDecision::DisabledByPod);
     }
 
     #[test]
     fn both_names_may_say_the_same_and_not_the_opposite() {
         let same = [("portcullis.dev/inject", "enabled"), ("linkerd.io/inject", "enabled")];
-        assert_eq!(asked(&texts(&same), &shop(&[], &[])), Ok(Asked::Yes));
+        assert_eq!(decide(&texts(&same), &shop(&[], &[])), Ok(OptInDecision::Inject));
         let differ = [("portcullis.dev/inject", "enabled"), ("linkerd.io/inject", "disabled")];
         assert_eq!(
-            told(&differ, &shop(&[], &[])),
+            errors_of(&differ, &shop(&[], &[])),
             ["metadata.annotations[\"linkerd.io/inject\"]: `disabled` says the opposite of \
               `portcullis.dev/inject` on the same object: give one of them, or both the same value"]
         );
@@ -197,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_with_what_is_allowed() {
-        let said = |value| told(&[], &shop(&[("linkerd.io/inject", value)], &[]));
+        let said = |value| errors_of(&[], &shop(&[("linkerd.io/inject", value)], &[]));
         let place = "Namespace shop: metadata.annotations[\"linkerd.io/inject\"]: ";
         let near = format!("{place}unknown value `enabeld`; did you mean `enabled`?");
         assert_eq!(said("enabeld"), [near]);

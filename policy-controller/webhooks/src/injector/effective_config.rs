@@ -1,6 +1,6 @@
 //! Which value of a setting holds for a pod: its own, its namespace's, the installation's.
 
-use super::ask::{Surroundings, Texts};
+use super::opt_in::{NamespaceContext, StringMap};
 use super::ports::{Named, PortList, named};
 use super::setting::Setting;
 use policy_crds::{FieldError, annotation};
@@ -69,30 +69,30 @@ impl FromStr for Preset {
 
 /// What holds for one pod.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
+pub(super) struct EffectiveConfig {
     values: BTreeMap<Setting, String>,
     /// Ports that are not redirected.
     pub(super) skipped: PortList,
 }
 
-impl Chosen {
+impl EffectiveConfig {
     /// The settings of a pod.
     ///
     /// # Errors
     /// Every annotation whose value is not allowed.
     pub(super) fn of(
         pod: &Value,
-        annotations: &Texts,
-        around: &Surroundings,
+        annotations: &StringMap,
+        context: &NamespaceContext,
         defaults: &Defaults,
     ) -> Result<Self, Vec<FieldError>> {
         let named = named(pod);
-        let place = around.place();
+        let place = context.place();
         let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
         for setting in Setting::ALL {
-            let own = stated(setting, annotations, "", &named, false);
+            let own = annotated_value(setting, annotations, "", &named, false);
             let stated = match own {
-                Ok(None) => stated(setting, &around.annotations, &place, &named, true),
+                Ok(None) => annotated_value(setting, &context.annotations, &place, &named, true),
                 own => own,
             };
             match stated {
@@ -130,9 +130,9 @@ impl Chosen {
 
 /// What the annotations of one object state; `shared` among pods, a list of ports may name some that
 /// this pod has not.
-fn stated(
+fn annotated_value(
     setting: Setting,
-    annotations: &Texts,
+    annotations: &StringMap,
     place: &str,
     named: &Named,
     shared: bool,

@@ -5,9 +5,9 @@ const AUDIENCE: &str = "portcullis.dev/identity";
 
 /// Where the control plane is, and who answers there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ControlPlane {
     /// Namespace of the control plane, which is part of every identity.
-    pub control_plane: String,
+    pub namespace: String,
     /// The trust domain that ends every identity.
     pub trust_domain: String,
     /// Address of the policy controller, `host:port`.
@@ -22,7 +22,7 @@ pub struct Places {
     pub ipv4_only: bool,
 }
 
-impl Places {
+impl ControlPlane {
     /// The usual ones of a control plane.
     pub fn new(control_plane: &str, trust_domain: &str, cluster_domain: &str) -> Self {
         // With the dot at its end a name is looked up once, not once for every search domain.
@@ -32,7 +32,7 @@ impl Places {
         Self {
             issuer_identity: identity((issuer, control_plane), control_plane, trust_domain),
             audience: AUDIENCE.to_owned(),
-            control_plane: control_plane.to_owned(),
+            namespace: control_plane.to_owned(),
             trust_domain: trust_domain.to_owned(),
             policy: service("portcullis-policy", 8090),
             issuer: service("portcullis-issuer", 8080),
@@ -42,11 +42,11 @@ impl Places {
 
     /// The identity that the policy controller proves.
     pub fn controller(&self) -> String {
-        self.identity("policy-controller", &self.control_plane)
+        self.identity("policy-controller", &self.namespace)
     }
 
     pub(super) fn identity(&self, account: &str, namespace: &str) -> String {
-        identity((account, namespace), &self.control_plane, &self.trust_domain)
+        identity((account, namespace), &self.namespace, &self.trust_domain)
     }
 }
 

@@ -1,11 +1,11 @@
 //! What the leader keeps up while it leads: the label of each namespace that the API server selects
 //! by, and who is told of pods that lack a sidecar.
 
-use super::ask::INJECT_LABEL;
 use super::element::owned;
-use super::lack::{Lack, label};
-use super::lacking::Lacking;
 use super::metrics::InjectorMetrics;
+use super::missing_sidecar::{MissingSidecar, injection_label};
+use super::missing_sidecar_cache::MissingSidecarCache;
+use super::opt_in::INJECT_LABEL;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -25,16 +25,16 @@ use tokio_util::sync::CancellationToken;
 const MANAGER: &str = "portcullis-injector";
 
 /// How long changes are gathered, so that a burst of them is looked at once.
-const GATHER: Duration = Duration::from_millis(200);
+const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// How often everything is looked at again where nothing changes.
-const AGAIN: Duration = Duration::from_secs(30);
+const RESYNC: Duration = Duration::from_secs(30);
 
 /// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the keeper works with.
-pub struct KeeperInputs {
+pub struct NamespaceLabelerInputs {
     /// Writes labels.
     pub client: Client,
     /// Knows the objects.
@@ -52,42 +52,47 @@ pub struct KeeperInputs {
 }
 
 /// Keeps labels, and tells of pods that lack a sidecar.
-pub struct Keeper {
-    inputs: KeeperInputs,
+pub struct NamespaceLabeler {
+    inputs: NamespaceLabelerInputs,
     /// By name of a namespace, the label that was last written: what a person wrote beside it is not
     /// fought for.
     written: HashMap<Arc<str>, Option<&'static str>>,
     /// Pods that were told of.
-    told: BTreeSet<Arc<str>>,
+    reported: BTreeSet<Arc<str>>,
     /// What was found of pods.
-    lacking: Lacking,
+    cache: MissingSidecarCache,
 }
 
-impl Keeper {
+impl NamespaceLabeler {
     /// Nothing is written yet.
-    pub fn new(inputs: KeeperInputs) -> Self {
-        Self { inputs, written: HashMap::new(), told: BTreeSet::new(), lacking: Lacking::default() }
+    pub fn new(inputs: NamespaceLabelerInputs) -> Self {
+        Self {
+            inputs,
+            written: HashMap::new(),
+            reported: BTreeSet::new(),
+            cache: MissingSidecarCache::default(),
+        }
     }
 
     /// Goes on until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        _ = shutdown.run_until_cancelled(self.keep()).await;
+        _ = shutdown.run_until_cancelled(self.run_while_leading()).await;
     }
 
-    async fn keep(&mut self) {
+    async fn run_while_leading(&mut self) {
         let mut seen = self.inputs.seen.clone();
         let mut leading = self.inputs.leadership.changes();
         loop {
             if self.inputs.leadership.is_leader() {
-                self.look().await;
+                self.reconcile().await;
             } else {
                 self.forget();
             }
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(DEBOUNCE).await;
             tokio::select! {
                 changed = seen.changed() => if changed.is_err() { return std::future::pending().await },
                 changed = leading.changed() => if changed.is_err() { return std::future::pending().await },
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(RESYNC) => {}
             }
         }
     }
@@ -95,44 +100,44 @@ impl Keeper {
     /// Another replica keeps them; this one says nothing of what it does not know.
     fn forget(&mut self) {
         self.written.clear();
-        self.told.clear();
-        self.lacking = Lacking::default();
+        self.reported.clear();
+        self.cache = MissingSidecarCache::default();
         self.inputs.metrics.without(&BTreeMap::new());
     }
 
     /// Looks once at everything.
-    async fn look(&mut self) {
+    async fn reconcile(&mut self) {
         let Some(objects) = self.inputs.objects.all(&[Kind::Namespace, Kind::Pod]).await else {
             return;
         };
         let is_namespace = |object: &Arc<Object>| object.meta.key.kind == Kind::Namespace;
         let (namespaces, pods): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_namespace);
         for namespace in &namespaces {
-            self.keep_label(namespace).await;
+            self.sync_label(namespace).await;
         }
         let there: BTreeSet<&str> = namespaces.iter().map(|one| &*one.meta.key.name).collect();
         self.written.retain(|name, _| there.contains(&**name));
-        self.lacking.look(&namespaces, &pods, &self.inputs.control_plane);
-        self.tell();
+        self.cache.update(&namespaces, &pods, &self.inputs.control_plane);
+        self.report();
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-        let mut lacking = BTreeSet::new();
-        for (pod, lack) in self.lacking.found() {
+        let mut missing = BTreeSet::new();
+        for (pod, reason) in self.cache.found() {
             let count = counts.entry(pod.meta.key.namespace.to_string()).or_default();
             *count = count.saturating_add(1);
             let uid = pod.meta.uid.clone().unwrap_or_else(|| pod.meta.key.name.clone());
-            if !self.told.contains(&uid) {
-                self.warn(pod, lack);
+            if !self.reported.contains(&uid) {
+                self.warn(pod, reason);
             }
-            lacking.insert(uid);
+            missing.insert(uid);
         }
-        self.told = lacking;
+        self.reported = missing;
         self.inputs.metrics.without(&counts);
     }
 
-    fn warn(&self, pod: &Object, lack: Lack) {
+    fn warn(&self, pod: &Object, reason: MissingSidecar) {
         let regarding = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -141,13 +146,13 @@ impl Keeper {
             uid: pod.meta.uid.as_ref().map(ToString::to_string),
             ..ObjectReference::default()
         };
-        self.inputs.events.warn(regarding, "SidecarMissing", &lack.to_string());
+        self.inputs.events.warn(regarding, "SidecarMissing", &reason.to_string());
     }
 
     /// Brings the label of a namespace in line with its annotations. Where they ask for none, it is
     /// given back: a label that somebody else wrote stays.
-    async fn keep_label(&mut self, namespace: &Object) {
-        let wanted = label(&owned(&namespace.meta.annotations));
+    async fn sync_label(&mut self, namespace: &Object) {
+        let wanted = injection_label(&owned(&namespace.meta.annotations));
         let name = &namespace.meta.key.name;
         let held = namespace.meta.labels.get(INJECT_LABEL).map(|value| &**value);
         let settled = match wanted {
@@ -186,7 +191,7 @@ impl Keeper {
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&patch);
         let write = api.patch_metadata(name, &params, &patch);
-        match tokio::time::timeout(PATIENCE, write).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, write).await {
             Ok(Ok(_)) => Ok(()),
             // It is gone: the next look does not see it.
             Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => Ok(()),
