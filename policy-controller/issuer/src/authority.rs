@@ -28,17 +28,17 @@ use std::time::{Duration, SystemTime};
 
 /// What is left of an authority's life when it stops being of use: a shorter certificate would have
 /// expired before it is in force.
-const TOO_SHORT: Duration = Duration::from_secs(60);
+const MIN_REMAINING: Duration = Duration::from_secs(60);
 
 /// For how long an authority vouches for roots at the most; usually its own end comes first.
-pub(super) const FOREVER: Duration = Duration::from_secs(86_400 * 365 * 100);
+pub(super) const MAX_LIFETIME: Duration = Duration::from_secs(86_400 * 365 * 100);
 
 /// How much earlier than now a proof of roots begins, for clocks that differ.
 const BACKDATED: Duration = Duration::from_secs(3600);
 
 /// Where the parts of an authority come from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct PemSources {
     pub(super) certificate: String,
     pub(super) key: String,
     pub(super) roots: String,
@@ -76,7 +76,7 @@ pub(super) struct Authority {
     clients: Arc<dyn ClientCertVerifier>,
     begins: SystemTime,
     ends: SystemTime,
-    places: Places,
+    sources: PemSources,
 }
 
 impl fmt::Debug for Authority {
@@ -88,36 +88,36 @@ impl fmt::Debug for Authority {
 impl Authority {
     /// Reads an authority, PEM. That it can sign what its roots vouch for has been tried.
     pub(super) fn read(
-        places: Places,
+        sources: PemSources,
         certificate: &[u8],
         key: &[u8],
         roots: &[u8],
     ) -> Result<Self, AuthorityError> {
         let text = |place: &str, message| AuthorityError::Text { place: place.to_owned(), message };
-        let chain = certificates(certificate).map_err(|what| text(&places.certificate, what))?;
-        let roots = certificates(roots).map_err(|what| text(&places.roots, what))?;
+        let chain = certificates(certificate).map_err(|what| text(&sources.certificate, what))?;
+        let roots = certificates(roots).map_err(|what| text(&sources.roots, what))?;
         let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| text(&places.key, error.to_string()))?;
+            .map_err(|error| text(&sources.key, error.to_string()))?;
         let key = provider().key_provider.load_private_key(key);
-        let key = key.map_err(|error| text(&places.key, error.to_string()))?;
-        let unreadable = || text(&places.certificate, "a certificate cannot be read".to_owned());
+        let key = key.map_err(|error| text(&sources.key, error.to_string()))?;
+        let unreadable = || text(&sources.certificate, "a certificate cannot be read".to_owned());
         let links: Option<Vec<_>> = chain.iter().map(|one| Certificate::read(one)).collect();
         let links = links.ok_or_else(unreadable)?;
         let (own, last) = links.first().zip(links.last()).ok_or_else(unreadable)?;
         if !own.is_authority() {
-            return Err(AuthorityError::NotAnAuthority(places.certificate));
+            return Err(AuthorityError::NotAnAuthority(sources.certificate));
         }
         if key.public_key().is_none_or(|key| key.as_ref() != own.key) {
-            let Places { key, certificate, .. } = places;
+            let PemSources { key, certificate, .. } = sources;
             return Err(AuthorityError::OtherKey { key, certificate });
         }
         let signer = key.choose_scheme(&SCHEMES);
-        let scheme = signer.ok_or_else(|| AuthorityError::KeyKind(places.key.clone()))?.scheme();
+        let scheme = signer.ok_or_else(|| AuthorityError::KeyKind(sources.key.clone()))?.scheme();
         let begins = links.iter().map(|one| one.not_before).max().ok_or_else(unreadable)?;
         let ends = links.iter().map(|one| one.not_after).min().ok_or_else(unreadable)?;
         let ends = root_of(last, &roots).map_or(ends, |root| ends.min(root));
         let (servers, clients) =
-            verifiers(&roots).map_err(|message| text(&places.roots, message))?;
+            verifiers(&roots).map_err(|message| text(&sources.roots, message))?;
         let (subject, key_id) = (own.subject.to_vec(), own.key_id().map(<[u8]>::to_vec));
         let authority = Self {
             subject,
@@ -130,9 +130,9 @@ impl Authority {
             clients,
             begins,
             ends,
-            places,
+            sources,
         };
-        authority.rehearse()?;
+        authority.self_test()?;
         Ok(authority)
     }
 
@@ -164,7 +164,7 @@ impl Authority {
     /// Whether what it signs leads to this root.
     pub(super) fn leads_to(&self, root: &CertificateDer<'static>) -> bool {
         let Ok((servers, _)) = verifiers(std::slice::from_ref(root)) else { return false };
-        self.rehearsed().is_ok_and(|(leaf, name, at)| {
+        self.test_certificate().is_ok_and(|(leaf, name, at)| {
             let (rest, none) = (self.chain.as_slice(), &[]);
             servers.verify_server_cert(&leaf.certificate, rest, &name, none, at).is_ok()
         })
@@ -187,11 +187,11 @@ impl Authority {
         let until = now.checked_add(lifetime.lifetime).and_then(|at| at.checked_add(lifetime.skew));
         let not_after = until.unwrap_or(self.ends).min(self.ends);
         let left = not_after.duration_since(now).unwrap_or_default();
-        if self.begins > now || left < TOO_SHORT {
+        if self.begins > now || left < MIN_REMAINING {
             let [begins, ends, now] = [self.begins, self.ends, now].map(timestamp);
             return Err(AuthorityError::Time { begins, ends, now });
         }
-        let leaf = self.signed(key, identity, begins.max(self.begins), not_after)?;
+        let leaf = self.issue(key, identity, begins.max(self.begins), not_after)?;
         self.verify(&leaf, identity, unix(now)).map_err(|error| self.not_trusted(&error))?;
         Ok(leaf)
     }
@@ -206,13 +206,13 @@ impl Authority {
     ) -> Result<Statement, AuthorityError> {
         let key = rcgen::KeyPair::generate().map_err(|_| AuthorityError::Signing)?;
         let key = PublicKey { info: key.subject_public_key_info() };
-        let forever = Lifetime { lifetime: FOREVER, skew: BACKDATED };
+        let forever = Lifetime { lifetime: MAX_LIFETIME, skew: BACKDATED };
         let leaf = self.sign(&key, &proof_name(serial, &roots), forever, now)?;
         let proof = std::iter::once(leaf.certificate).chain(self.intermediates().cloned());
         Ok(Statement::new(serial, roots, proof.collect()))
     }
 
-    fn signed(
+    fn issue(
         &self,
         key: &PublicKey,
         identity: &str,
@@ -251,13 +251,13 @@ impl Authority {
     }
 
     /// Signs what nobody gets, so that an authority that cannot is found before it is in use.
-    fn rehearse(&self) -> Result<(), AuthorityError> {
-        let (leaf, _, at) = self.rehearsed()?;
-        self.verify(&leaf, REHEARSAL, at).map_err(|error| self.not_trusted(&error))
+    fn self_test(&self) -> Result<(), AuthorityError> {
+        let (leaf, _, at) = self.test_certificate()?;
+        self.verify(&leaf, SELF_TEST_NAME, at).map_err(|error| self.not_trusted(&error))
     }
 
     /// A certificate that nobody gets, its name, and a time at which it is valid.
-    fn rehearsed(&self) -> Result<(Leaf, ServerName<'static>, UnixTime), AuthorityError> {
+    fn test_certificate(&self) -> Result<(Leaf, ServerName<'static>, UnixTime), AuthorityError> {
         let key = PublicKey { info: self.key_info()? };
         // In the middle of its life: whether it is valid now is looked at when it signs.
         let half = self
@@ -267,8 +267,8 @@ impl Authority {
             .checked_div(2)
             .unwrap_or_default();
         let at = self.begins.checked_add(half).unwrap_or(self.begins);
-        let leaf = self.signed(&key, REHEARSAL, self.begins, self.ends)?;
-        let name = ServerName::try_from(REHEARSAL).map_err(|_| AuthorityError::Signing)?;
+        let leaf = self.issue(&key, SELF_TEST_NAME, self.begins, self.ends)?;
+        let name = ServerName::try_from(SELF_TEST_NAME).map_err(|_| AuthorityError::Signing)?;
         Ok((leaf, name, unix(at)))
     }
 
@@ -279,17 +279,17 @@ impl Authority {
 
     /// Why what this authority says is not to be published.
     pub(super) fn unvouched(&self) -> AuthorityError {
-        AuthorityError::Unvouched { certificate: self.places.certificate.clone() }
+        AuthorityError::Unvouched { certificate: self.sources.certificate.clone() }
     }
 
     fn not_trusted(&self, error: &rustls::Error) -> AuthorityError {
-        let Places { certificate, roots, .. } = self.places.clone();
+        let PemSources { certificate, roots, .. } = self.sources.clone();
         AuthorityError::NotTrusted { certificate, roots, error: error.to_string() }
     }
 }
 
 /// Nobody has this name (RFC 2606 section 2).
-const REHEARSAL: &str = "rehearsal.invalid";
+const SELF_TEST_NAME: &str = "rehearsal.invalid";
 
 fn unix(at: SystemTime) -> UnixTime {
     UnixTime::since_unix_epoch(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
@@ -325,24 +325,24 @@ fn root_of(last: &Certificate<'_>, roots: &[CertificateDer<'static>]) -> Option<
 }
 
 /// An authority made here, PEM: it is its own root.
-pub(super) struct Made {
+pub(super) struct GeneratedAuthority {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
-impl Made {
+impl GeneratedAuthority {
     /// The same as a Secret holds it.
-    pub(super) fn pair(self) -> Pair {
+    pub(super) fn into_pair(self) -> Pair {
         Pair { certificate: self.certificate.into_bytes(), key: self.key.into_bytes() }
     }
 }
 
 /// Makes an authority that is valid from `now` for `lifetime`.
-pub(super) fn make(
+pub(super) fn generate(
     trust_domain: &str,
     now: SystemTime,
     lifetime: Duration,
-) -> Result<Made, rcgen::Error> {
+) -> Result<GeneratedAuthority, rcgen::Error> {
     let key = rcgen::KeyPair::generate()?;
     let mut params = rcgen::CertificateParams::default();
     // Authorities that replace each other are in one bundle. Told apart by their names as well as by
@@ -352,7 +352,7 @@ pub(super) fn make(
     params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
     valid(&mut params, now, lifetime)?;
     let certificate = params.self_signed(&key)?;
-    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(GeneratedAuthority { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 #[cfg(test)]

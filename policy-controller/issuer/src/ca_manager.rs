@@ -4,13 +4,13 @@
 //! The order is the point: roots are published before what leads to them is used, and the Secret is
 //! read right before anything is written by it.
 
-use super::authority::make;
+use super::authority::generate;
 use super::authority::{Authority, AuthorityError};
+use super::ca_context::{AuthorityEvents, CaContext};
 use super::ca_secret::CaSecret;
 use super::error::CaError;
 use super::files::FileManager;
 use super::plan::{Change, Rotation};
-use super::shared::{Shared, Told};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use policy_kube::rotation::secret::{Data, timestamp};
@@ -56,40 +56,40 @@ pub(super) enum CaSource {
 #[derive(Debug)]
 pub struct CaManager {
     pub(super) from: CaSource,
-    pub(super) shared: Shared,
+    pub(super) context: CaContext,
 }
 
 impl CaManager {
     /// Keeps it, for ever.
     pub async fn run(mut self) {
-        let mut told = String::new();
+        let mut last_error = String::new();
         loop {
             let reconciled = match &mut self.from {
-                CaSource::Secret(manager) => manager.reconcile(&mut self.shared).await,
-                CaSource::Files(files) => files.reconcile(&mut self.shared).await,
+                CaSource::Secret(manager) => manager.reconcile(&mut self.context).await,
+                CaSource::Files(files) => files.reconcile(&mut self.context).await,
             };
             let pause = match reconciled {
                 Ok(()) => {
-                    self.shared.ready.met();
-                    told.clear();
+                    self.context.ready.met();
+                    last_error.clear();
                     INTERVAL
                 }
                 Err(error) => {
-                    self.shared.metrics.failed(error.label());
+                    self.context.metrics.failed(error.label());
                     let text = error.to_string();
-                    if told == text {
+                    if last_error == text {
                         tracing::debug!(%error, "the authority cannot be kept");
                     } else {
                         let note = format!("the authority cannot be kept: {text}");
-                        self.shared.told.warn("AuthorityNotKept", &note);
+                        self.context.events.warn("AuthorityNotKept", &note);
                     }
-                    told = text;
+                    last_error = text;
                     RETRY
                 }
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.shared.roots.changed() => tokio::time::sleep(BURST).await,
+                () = self.context.roots.changed() => tokio::time::sleep(BURST).await,
             }
         }
     }
@@ -111,7 +111,7 @@ impl SecretManager {
         Self { settings, secret, last: None }
     }
 
-    async fn reconcile(&mut self, shared: &mut Shared) -> Result<(), CaError> {
+    async fn reconcile(&mut self, context: &mut CaContext) -> Result<(), CaError> {
         for _ in 0..ATTEMPTS {
             let read = Instant::now();
             let secret = self.secret.read().await?;
@@ -120,34 +120,34 @@ impl SecretManager {
             let current = match CaSecret::read(&data) {
                 Ok(current) => current,
                 Err(error) => {
-                    let changed = self.restore(&data, &rotate, &error, &shared.told)?;
+                    let changed = self.restore(&data, &rotate, &error, &context.events)?;
                     let written = self.secret.write(secret, |data| changed.write(data)).await?;
                     if written && self.last.is_none() {
-                        shared.roots.begin_anew();
+                        context.roots.allow_unchecked_endorsement();
                     }
                     continue;
                 }
             };
             let now = SystemTime::now();
-            if let Some((last, missing_roots)) = self.supplied(&current) {
-                shared.told.warn(
+            if let Some((last, missing_roots)) = self.replaced_by_others(&current) {
+                context.events.warn(
                     "AuthoritySupplied",
                     "somebody wrote another authority into the Secret; the roots that it leaves \
                      out stay published while anything of them may be valid",
                 );
                 let retained = current.retain_roots(missing_roots, &self.settings.rotation, now);
                 // While the former one is in memory: proxies follow nobody else.
-                let bundle = shared.told_of(retained.bundle());
-                shared.roots.endorse(&bundle, &last, now).await?;
+                let bundle = context.report_left_out(retained.bundle());
+                context.roots.endorse(&bundle, &last, now).await?;
                 self.secret.write(secret, |data| retained.write(data)).await?;
                 self.last = None;
                 continue;
             }
-            let bundle = shared.told_of(current.bundle());
-            let published = shared.publish(&bundle, &current.authority).await?;
+            let bundle = context.report_left_out(current.bundle());
+            let published = context.publish(&bundle, &current.authority).await?;
             let longest = current.times(&rotate).longest;
-            let used = shared.put_in_use(&current.authority, &bundle, Some(read), longest);
-            shared.metrics.state(current.state());
+            let used = context.put_in_use(&current.authority, &bundle, Some(read), longest);
+            context.metrics.state(current.state());
             self.last = Some(current.clone());
             let change = self.settings.rotation.plan(current.times(&rotate), published, now);
             let ended = current.authority.ends();
@@ -156,7 +156,7 @@ impl SecretManager {
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
             if self.secret.write(secret, |data| changed.write(data)).await? {
-                tell(change, (ended, &changed), &shared.told);
+                report(change, (ended, &changed), &context.events);
             }
         }
         Err(StoreError::Contended.into())
@@ -164,7 +164,7 @@ impl SecretManager {
 
     /// The authority of the last look and those of its roots that `held` leaves out, where somebody
     /// else has written another authority.
-    fn supplied(&self, current: &CaSecret) -> Option<(Arc<Authority>, Vec<String>)> {
+    fn replaced_by_others(&self, current: &CaSecret) -> Option<(Arc<Authority>, Vec<String>)> {
         let last = self.last.as_ref()?;
         let missing_roots = current.missing_roots(last);
         (!missing_roots.is_empty()).then(|| (last.authority.clone(), missing_roots))
@@ -177,28 +177,28 @@ impl SecretManager {
         data: &Data,
         rotate: &str,
         error: &AuthorityError,
-        told: &Told,
+        events: &AuthorityEvents,
     ) -> Result<CaSecret, CaError> {
         let secret = &self.settings.secret;
         if let Some(last) = &self.last {
             let note =
                 format!("the Secret {secret} was lost and is restored from memory ({error})");
-            told.warn("AuthorityRestored", &note);
+            events.warn("AuthorityRestored", &note);
             return Ok(last.clone());
         }
         match data.is_empty() {
-            true => told.note("AuthorityMade", &format!("the Secret {secret} gets an authority")),
+            true => events.note("AuthorityMade", &format!("the Secret {secret} gets an authority")),
             false => {
                 let note = format!(
                     "the Secret {secret} cannot be used ({error}); a new authority is made, \
                      which workloads trust that are started from now on"
                 );
-                told.warn("AuthorityReplaced", &note);
+                events.warn("AuthorityReplaced", &note);
             }
         }
         let (rotation, now) = (&self.settings.rotation, SystemTime::now());
-        let made = make(&self.settings.trust_domain, now, rotation.lifetime)?;
-        Ok(CaSecret::create(made, data, rotate, rotation, now)?)
+        let generated = generate(&self.settings.trust_domain, now, rotation.lifetime)?;
+        Ok(CaSecret::create(generated, data, rotate, rotation, now)?)
     }
 
     /// What is to be held instead; `None`: what is held.
@@ -210,12 +210,14 @@ impl SecretManager {
         now: SystemTime,
     ) -> Result<Option<CaSecret>, CaError> {
         let rotation = &self.settings.rotation;
-        let made = || make(&self.settings.trust_domain, now, rotation.lifetime);
+        let generated = || generate(&self.settings.trust_domain, now, rotation.lifetime);
         Ok(Some(match change {
             Change::Widen => current.widen(rotation.longest()),
             Change::Rotate(Step::Keep) => return Ok(None),
-            Change::Rotate(Step::Create) => CaSecret::create(made()?, data, rotate, rotation, now)?,
-            Change::Rotate(Step::Stage) => current.stage(made()?, rotate, now)?,
+            Change::Rotate(Step::Create) => {
+                CaSecret::create(generated()?, data, rotate, rotation, now)?
+            }
+            Change::Rotate(Step::Stage) => current.stage(generated()?, rotate, now)?,
             Change::Rotate(Step::Promote) => current.promote(rotation, now)?,
             Change::Rotate(Step::Retire) => current.retire(),
         }))
@@ -223,7 +225,7 @@ impl SecretManager {
 }
 
 /// Tells what was done. `ended`: when the authority before ends or ended.
-fn tell(change: Change, (ended, current): (SystemTime, &CaSecret), told: &Told) {
+fn report(change: Change, (ended, current): (SystemTime, &CaSecret), events: &AuthorityEvents) {
     let ends = timestamp(current.authority.ends());
     let step = match change {
         Change::Widen => return tracing::info!("certificates may be valid for longer from now on"),
@@ -231,7 +233,7 @@ fn tell(change: Change, (ended, current): (SystemTime, &CaSecret), told: &Told) 
     };
     match step {
         Step::Keep => {}
-        Step::Create => told.warn(
+        Step::Create => events.warn(
             "AuthorityExpired",
             &format!(
                 "the authority expired at {}, and none waited to follow it; a new one is made, \
@@ -240,17 +242,16 @@ fn tell(change: Change, (ended, current): (SystemTime, &CaSecret), told: &Told) 
                 timestamp(ended)
             ),
         ),
-        Step::Stage => {
-            told.note("RotationStaged", "the next root is published; nothing is issued from it yet")
-        }
-        Step::Promote => told.note(
+        Step::Stage => events
+            .note("RotationStaged", "the next root is published; nothing is issued from it yet"),
+        Step::Promote => events.note(
             "RotationPromoted",
             &format!(
                 "certificates are issued from the next root, valid until {ends}; the former one \
                  stays published while anything that it signed is valid"
             ),
         ),
-        Step::Retire => told.note("RotationRetired", "former roots are not published any more"),
+        Step::Retire => events.note("RotationRetired", "former roots are not published any more"),
     }
 }
 
@@ -276,8 +277,8 @@ mod tests {
         let rotation = Rotation { lifetime, after: 66, settle: HOUR, certificates };
         let now = SystemTime::now();
         let current = || {
-            let made = make("a", now, lifetime).unwrap();
-            CaSecret::create(made, &Data::new(), "", &rotation, now).unwrap()
+            let generated = generate("a", now, lifetime).unwrap();
+            CaSecret::create(generated, &Data::new(), "", &rotation, now).unwrap()
         };
         let provision = CaSecretSettings {
             namespace: "mesh".to_owned(),
@@ -287,10 +288,10 @@ mod tests {
         };
         let mut manager = SecretManager::new(refusing_client(), provision);
         let (old, new) = (current(), current());
-        assert!(manager.supplied(&new).is_none(), "nothing is in memory");
+        assert!(manager.replaced_by_others(&new).is_none(), "nothing is in memory");
         manager.last = Some(old.clone());
-        assert!(manager.supplied(&old).is_none());
-        let (voucher, missing_roots) = manager.supplied(&new).unwrap();
+        assert!(manager.replaced_by_others(&old).is_none());
+        let (voucher, missing_roots) = manager.replaced_by_others(&new).unwrap();
         assert!(voucher.is(&old.authority));
         let known = endorse(None, &old.bundle().0, &old.authority, now).unwrap();
         let retained = new.retain_roots(missing_roots, &rotation, now);

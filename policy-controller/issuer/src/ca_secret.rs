@@ -1,8 +1,8 @@
 //! What the issuer's Secret holds, and how it is written there.
 
-use super::authority::{Authority, AuthorityError, Made, Places};
-use super::bounded::bounded;
+use super::authority::{Authority, AuthorityError, GeneratedAuthority, PemSources};
 use super::plan::{Rotation, Times};
+use super::root_limit::limit_roots;
 use policy_kube::rotation::Next;
 use policy_kube::rotation::secret::{
     self, CERTIFICATE, Data, KEY, NEXT_CERTIFICATE, NEXT_KEY, Pair, ROOTS, put, put_time,
@@ -69,13 +69,13 @@ impl CaSecret {
     /// An authority to be used at once. The roots that `before` names stay for as long as anything
     /// that they vouch for could be valid.
     pub(super) fn create(
-        made: Made,
+        generated: GeneratedAuthority,
         before: &Data,
         rotate: &str,
         rotation: &Rotation,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
-        let texts = made.pair();
+        let texts = generated.into_pair();
         let root = texts.certificate.clone();
         let authority = Arc::new(in_use(&texts, &root)?);
         let left = [ROOTS, FORMER].into_iter().filter_map(|key| before.get(key));
@@ -90,11 +90,11 @@ impl CaSecret {
     /// is forgotten.
     pub(super) fn stage(
         mut self,
-        made: Made,
+        generated: GeneratedAuthority,
         rotate: &str,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
-        let texts = made.pair();
+        let texts = generated.into_pair();
         let ends = waiting(&texts)?.ends();
         self.next = Some((texts, Next { ends, since: now }));
         self.rotate = rotate.to_owned();
@@ -184,7 +184,7 @@ impl CaSecret {
                 all.push(root);
             }
         }
-        bounded(&all, |root| next.contains(root) || self.authority.leads_to(root))
+        limit_roots(&all, |root| next.contains(root) || self.authority.leads_to(root))
     }
 
     /// Which state the rotation is in.
@@ -242,10 +242,10 @@ fn waiting(texts: &Pair) -> Result<Authority, AuthorityError> {
     authority(texts, &texts.certificate, [NEXT_CERTIFICATE, NEXT_KEY, NEXT_CERTIFICATE])
 }
 
-fn authority(texts: &Pair, roots: &[u8], places: [&str; 3]) -> Result<Authority, AuthorityError> {
-    let [certificate, key, places_roots] = places.map(str::to_owned);
-    let places = Places { certificate, key, roots: places_roots };
-    Authority::read(places, &texts.certificate, &texts.key, roots)
+fn authority(texts: &Pair, roots: &[u8], sources: [&str; 3]) -> Result<Authority, AuthorityError> {
+    let [certificate, key, place] = sources.map(str::to_owned);
+    let sources = PemSources { certificate, key, roots: place };
+    Authority::read(sources, &texts.certificate, &texts.key, roots)
 }
 
 /// The certificates of a bundle, each as PEM of its own. What else is in it, such as a key that

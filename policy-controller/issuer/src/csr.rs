@@ -71,10 +71,10 @@ pub(super) struct PublicKey {
     pub(super) info: Vec<u8>,
 }
 
-type Checked<T> = Result<T, CsrError>;
+type CsrResult<T> = Result<T, CsrError>;
 
 /// Judges a request for `identity`; the key that the certificate is for.
-pub(super) fn check(request: &[u8], identity: &str) -> Checked<PublicKey> {
+pub(super) fn check(request: &[u8], identity: &str) -> CsrResult<PublicKey> {
     if request.len() > MAX_BYTES {
         return Err(CsrError::TooLarge(request.len()));
     }
@@ -113,7 +113,7 @@ pub(super) fn check(request: &[u8], identity: &str) -> Checked<PublicKey> {
 }
 
 /// The point of a P-256 key (RFC 5480 section 2).
-fn p256_point(info: &[u8]) -> Checked<&[u8]> {
+fn p256_point(info: &[u8]) -> CsrResult<&[u8]> {
     let parts = || {
         let (algorithm, rest) = element(only(info, SEQUENCE)?, SEQUENCE)?;
         let key = only(rest, BIT_STRING)?;
@@ -142,7 +142,7 @@ fn p256_point(info: &[u8]) -> Checked<&[u8]> {
     }
 }
 
-fn check_subject(mut names: &[u8], identity: &str) -> Checked<()> {
+fn check_subject(mut names: &[u8], identity: &str) -> CsrResult<()> {
     let malformed = || CsrError::Malformed("its subject");
     let mut found = false;
     while !names.is_empty() {
@@ -168,7 +168,7 @@ fn check_subject(mut names: &[u8], identity: &str) -> Checked<()> {
 }
 
 /// What the request's one extension has to say, if it has one.
-fn alternative_names(attributes: &[u8]) -> Checked<Option<Vec<u8>>> {
+fn alternative_names(attributes: &[u8]) -> CsrResult<Option<Vec<u8>>> {
     let malformed = || CsrError::Malformed("its attributes");
     if attributes.is_empty() {
         return Ok(None);
@@ -205,7 +205,7 @@ fn alternative_names(attributes: &[u8]) -> Checked<Option<Vec<u8>>> {
     Ok(found)
 }
 
-fn check_names(names: Option<&[u8]>, identity: &str) -> Checked<()> {
+fn check_names(names: Option<&[u8]>, identity: &str) -> CsrResult<()> {
     let Some(names) = names else { return Err(CsrError::Names("is not there".to_owned())) };
     let malformed = || CsrError::Malformed("its subjectAltName");
     let mut left = only(names, SEQUENCE).ok_or_else(malformed)?;

@@ -4,7 +4,7 @@
 //! The control plane's own copy is where it is kept: nobody but the issuer writes there, and every
 //! replica goes on from what it says.
 
-use super::authority::{Authority, AuthorityError, FOREVER};
+use super::authority::{Authority, AuthorityError, MAX_LIFETIME};
 use policy_tls::identity::{SignedRoots, Statement, certificates, pem, validity};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
@@ -25,7 +25,7 @@ pub(super) fn is_current(
     let times = last.proof().first().and_then(|leaf| validity(leaf));
     // As long as one that was made when this one was: until the end of the authority, or for ever.
     let lasts = times.is_some_and(|(begins, ends)| {
-        let most = begins.checked_add(FOREVER).unwrap_or(authority.ends());
+        let most = begins.checked_add(MAX_LIFETIME).unwrap_or(authority.ends());
         ends.checked_add(EXACT).is_some_and(|ends| ends >= authority.ends().min(most))
     });
     last.roots() == roots && lasts && last.verify(authority.roots(), now).is_ok()
@@ -43,7 +43,7 @@ pub(super) fn endorse(
     now: SystemTime,
 ) -> Result<SignedRoots, AuthorityError> {
     let last = before.as_ref().and_then(SignedRoots::last).cloned();
-    let document = begin_anew(before, bundle, authority, now)?;
+    let document = endorse_unchecked(before, bundle, authority, now)?;
     match (&last, document.last()) {
         (Some(last), Some(next)) if breaks(last, next, now) => Err(authority.unvouched()),
         _ => Ok(document),
@@ -55,7 +55,7 @@ pub(super) fn endorse(
 ///
 /// # Errors
 /// Why the authority cannot vouch for them.
-pub(super) fn begin_anew(
+pub(super) fn endorse_unchecked(
     before: Option<SignedRoots>,
     bundle: &str,
     authority: &Authority,
@@ -89,7 +89,7 @@ pub(super) fn later(one: Option<SignedRoots>, other: Option<SignedRoots>) -> Opt
 }
 
 /// A document as it is published.
-pub(super) fn text(document: &SignedRoots) -> String {
+pub(super) fn encode(document: &SignedRoots) -> String {
     let part = |list: &[CertificateDer<'static>]| list.iter().map(pem).collect::<String>();
     let one = |statement: &Statement| {
         let (serial, roots) = (statement.serial(), part(statement.roots()));
@@ -101,7 +101,7 @@ pub(super) fn text(document: &SignedRoots) -> String {
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
-    use super::super::authority::{Places, make};
+    use super::super::authority::{PemSources, generate};
     use super::*;
     use policy_tls::identity::Trust;
     use std::time::Duration;
@@ -113,10 +113,10 @@ mod tests {
     }
 
     fn valid_for(lifetime: Duration, now: SystemTime) -> (Authority, String) {
-        let made = make("a", now, lifetime).unwrap();
-        let places = Places { certificate: "c".into(), key: "k".into(), roots: "r".into() };
+        let made = generate("a", now, lifetime).unwrap();
+        let sources = PemSources { certificate: "c".into(), key: "k".into(), roots: "r".into() };
         let (certificate, key) = (made.certificate.as_bytes(), made.key.as_bytes());
-        (Authority::read(places, certificate, key, certificate).unwrap(), made.certificate)
+        (Authority::read(sources, certificate, key, certificate).unwrap(), made.certificate)
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         assert!(!is_current(&document, &first, &two, now), "another authority");
         let document = endorse(Some(document), &both, &one, now).unwrap();
         let document = endorse(Some(document), &second, &two, now).unwrap();
-        let read = SignedRoots::read(text(&document).as_bytes()).unwrap();
+        let read = SignedRoots::read(encode(&document).as_bytes()).unwrap();
         assert_eq!(read, document);
         let begin = Trust::begin(certificates(first.as_bytes()).unwrap());
         let reached = begin.after(&read, now).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn an_authority_of_centuries_vouches_once() {
         let now = SystemTime::now();
-        let (long, root) = valid_for(3 * FOREVER, now);
+        let (long, root) = valid_for(3 * MAX_LIFETIME, now);
         let document = endorse(None, &root, &long, now).unwrap();
         assert!(is_current(&document, &root, &long, now));
         assert!(is_current(&document, &root, &long, now + 24 * HOUR));

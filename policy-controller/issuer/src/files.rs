@@ -3,11 +3,11 @@
 //! Whoever renews it decides on its roots too. What is seen to it here: a root is published before
 //! anything is issued that leads to it, for as long as the authority before it can still be used.
 
-use super::authority::{Authority, Places};
-use super::bounded::bounded;
+use super::authority::{Authority, PemSources};
+use super::ca_context::CaContext;
 use super::error::CaError;
 use super::plan::Rotation;
-use super::shared::Shared;
+use super::root_limit::limit_roots;
 use policy_tls::identity::{MOST_ROOTS, validity};
 use rustls::pki_types::CertificateDer;
 use std::path::PathBuf;
@@ -45,12 +45,12 @@ impl AuthorityFiles {
             contents(&self.key),
             contents(&self.roots)
         )?;
-        let places = Places {
+        let sources = PemSources {
             certificate: self.certificate.display().to_string(),
             key: self.key.display().to_string(),
             roots: self.roots.display().to_string(),
         };
-        Ok(Authority::read(places, &certificate, &key, &roots)?)
+        Ok(Authority::read(sources, &certificate, &key, &roots)?)
     }
 }
 
@@ -65,7 +65,7 @@ impl FileManager {
     }
 
     /// Looks at the files. What cannot be used is told, and what is in use stays.
-    pub(super) async fn reconcile(&mut self, shared: &mut Shared) -> Result<(), CaError> {
+    pub(super) async fn reconcile(&mut self, context: &mut CaContext) -> Result<(), CaError> {
         let found = self.files.read().await.map(Arc::new);
         let wanted = match (&found, &self.in_use) {
             (Ok(found), _) => found.clone(),
@@ -73,11 +73,11 @@ impl FileManager {
             (Err(_), None) => return found.map(|_| ()),
         };
         let using = self.choose(wanted.clone(), Instant::now(), SystemTime::now());
-        let bundle = shared.told_of(bundle(&wanted, &using));
+        let bundle = context.report_left_out(bundle(&wanted, &using));
         // Whom proxies trust already vouches for what they are to trust.
-        shared.publish(&bundle, &using).await?;
+        context.publish(&bundle, &using).await?;
         self.in_use = Some(using.clone());
-        shared.put_in_use(&using, &bundle, None, self.rotation.longest())?;
+        context.put_in_use(&using, &bundle, None, self.rotation.longest())?;
         found.map(|_| ())
     }
 
@@ -128,13 +128,13 @@ fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
         // Nothing else says which of them are former ones.
         all.sort_by_key(|root| validity(root).map(|(begins, _)| begins));
     }
-    bounded(&all, |root| wanted.leads_to(root) || in_use.leads_to(root))
+    limit_roots(&all, |root| wanted.leads_to(root) || in_use.leads_to(root))
 }
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
-    use super::super::authority::{Lifetime, make};
+    use super::super::authority::{Lifetime, generate};
     use super::super::ca_secret::certificates;
     use super::*;
     use std::time::Duration;
@@ -150,11 +150,11 @@ mod tests {
     }
 
     fn authority(roots: &[&str]) -> (Arc<Authority>, String) {
-        let made = make("a", SystemTime::now(), 24 * HOUR).unwrap();
+        let made = generate("a", SystemTime::now(), 24 * HOUR).unwrap();
         let roots = [&[made.certificate.as_str()], roots].concat().concat();
-        let places = Places { certificate: "c".into(), key: "k".into(), roots: "r".into() };
+        let sources = PemSources { certificate: "c".into(), key: "k".into(), roots: "r".into() };
         let (certificate, key) = (made.certificate.as_bytes(), made.key.as_bytes());
-        let read = Authority::read(places, certificate, key, roots.as_bytes());
+        let read = Authority::read(sources, certificate, key, roots.as_bytes());
         (Arc::new(read.unwrap()), made.certificate)
     }
 

@@ -14,8 +14,8 @@
 
 mod authority;
 mod authority_error;
-mod bounded;
 mod bundle;
+mod ca_context;
 mod ca_manager;
 mod ca_secret;
 mod certificate;
@@ -27,13 +27,13 @@ mod files;
 mod metrics;
 mod plan;
 mod process;
+mod propagation;
+mod root_limit;
 mod roots;
 mod serve;
 mod service;
 mod serving_cert;
-mod shared;
 mod signer;
-mod spread;
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;

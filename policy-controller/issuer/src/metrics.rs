@@ -9,12 +9,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
+struct ReasonLabel {
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InState {
+struct StateLabel {
     state: &'static str,
 }
 
@@ -23,23 +23,23 @@ policy_core::metrics! {
     #[derive(Clone, Debug)]
     pub struct IssuerMetrics {
         issued: Counter = "issuer_certificates", "Certificates issued to workloads";
-        refused: Family<Reason, Counter> = "issuer_refused",
+        refused: Family<ReasonLabel, Counter> = "issuer_refused",
             "Requests for certificates that were refused, by reason";
         seconds: Histogram = "issuer_certify_seconds",
             "Time that a request for a certificate took, review of its token included"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]);
-        connections: Family<Reason, Counter> = "issuer_connections_refused",
+        connections: Family<ReasonLabel, Counter> = "issuer_connections_refused",
             "Connections to the port of the issuer that came to nothing, by reason";
         expiry: Gauge = "issuer_authority_expiry_timestamp_seconds",
             "When the authority that certificates are issued from expires, in seconds of Unix time";
-        state: Family<InState, Gauge> = "issuer_rotation",
+        state: Family<StateLabel, Gauge> = "issuer_rotation",
             "1 for the state that the rotation of the authority is in: steady, staged or overlap";
         roots: Gauge = "issuer_roots", "Roots that are published";
-        namespaces: Family<InState, Gauge> = "issuer_roots_namespaces",
+        namespaces: Family<StateLabel, Gauge> = "issuer_roots_namespaces",
             "Namespaces that have the current roots, and that should have and have not";
         restored: Counter = "issuer_roots_restored",
             "ConfigMaps of roots that were not as they should be and were written";
-        failures: Family<Reason, Counter> = "issuer_failures",
+        failures: Family<ReasonLabel, Counter> = "issuer_failures",
             "Looks at the authority, its Secret or files and its own certificate that failed";
     }
 }
@@ -53,13 +53,13 @@ impl IssuerMetrics {
 
     /// A request was refused.
     pub(super) fn refused(&self, reason: &'static str, took: Duration) {
-        self.refused.get_or_create(&Reason { reason }).inc();
+        self.refused.get_or_create(&ReasonLabel { reason }).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
     /// A connection was refused.
     pub(super) fn connection_refused(&self, reason: &'static str) {
-        self.connections.get_or_create(&Reason { reason }).inc();
+        self.connections.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// The authority in use ends then, and so many roots are published.
@@ -72,7 +72,7 @@ impl IssuerMetrics {
     /// The rotation is in this state.
     pub(super) fn state(&self, state: RotationPhase) {
         for one in RotationPhase::ALL {
-            let gauge = self.state.get_or_create(&InState { state: one.as_str() });
+            let gauge = self.state.get_or_create(&StateLabel { state: one.as_str() });
             gauge.set(i64::from(one == state));
         }
     }
@@ -80,7 +80,7 @@ impl IssuerMetrics {
     /// So many namespaces have the roots, so many have not, and so many were set right.
     pub(super) fn published(&self, done: usize, pending: usize, restored: usize) {
         for (state, count) in [("published", done), ("pending", pending)] {
-            let gauge = self.namespaces.get_or_create(&InState { state });
+            let gauge = self.namespaces.get_or_create(&StateLabel { state });
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         self.restored.inc_by(u64::try_from(restored).unwrap_or(u64::MAX));
@@ -88,6 +88,6 @@ impl IssuerMetrics {
 
     /// Something that has to be kept could not be.
     pub(super) fn failed(&self, reason: &'static str) {
-        self.failures.get_or_create(&Reason { reason }).inc();
+        self.failures.get_or_create(&ReasonLabel { reason }).inc();
     }
 }

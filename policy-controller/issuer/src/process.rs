@@ -1,16 +1,16 @@
 //! The parts of the issuer, put together.
 
+use super::ca_context::{AuthorityEvents, CaContext};
 use super::ca_manager::{CaManager, CaSource, SecretManager};
 use super::config::{AuthoritySettings, IssuerConfig, SERVICE_ACCOUNT};
 use super::files::FileManager;
 use super::metrics::IssuerMetrics;
+use super::propagation::Propagation;
 use super::roots::Roots;
 use super::serve::Port;
 use super::service::Certifier;
 use super::serving_cert::ServingCertificate;
-use super::shared::{Shared, Told};
 use super::signer::Signer;
-use super::spread::Spread;
 use super::token::Tokens;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -77,14 +77,14 @@ impl Issuer {
             signer.clone(),
             tls.clone(),
         );
-        let shared = Shared {
+        let context = CaContext {
             roots: roots.clone(),
             signer: signer.clone(),
             serving_cert,
             metrics: metrics.clone(),
-            told: Told { events: Some(events), regarding: regarding(settings) },
+            events: AuthorityEvents { events: Some(events), regarding: regarding(settings) },
             ready,
-            spread: Spread::default(),
+            propagation: Propagation::default(),
             left_out: 0,
         };
         let from = match &settings.authority {
@@ -102,11 +102,11 @@ impl Issuer {
             tokens: Tokens::new(&client, &settings.audiences),
             signer,
             limit: Limit::new(settings.rate),
-            patience: settings.request_timeout,
+            timeout: settings.request_timeout,
             metrics: metrics.clone(),
         };
         Ok(Self {
-            ca_manager: CaManager { from, shared },
+            ca_manager: CaManager { from, context },
             roots,
             certifier,
             events: writer,

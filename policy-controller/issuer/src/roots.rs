@@ -10,8 +10,8 @@ use super::authority::Authority;
 use super::bundle::{Bundle, signed_of};
 use super::endorse::{self, is_current, later};
 use super::error::CaError;
-use super::spread::Published;
-use super::watch::{Metadata, Told, Whole, list_and_watch};
+use super::propagation::PublishResult;
+use super::watch::{MetadataOnly, ObjectEvent, WholeObjects, list_and_watch};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -40,10 +40,10 @@ const INJECTED: &str = "portcullis.dev/proxy=injected";
 const CONTROL_PLANE: &str = "portcullis.dev/control-plane-ns";
 
 /// Writes under way at a time.
-const AT_ONCE: usize = 8;
+const CONCURRENT_WRITES: usize = 8;
 
 /// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
@@ -60,8 +60,8 @@ pub enum RootsScope {
 
 /// What is known of namespaces.
 #[derive(Debug, Default)]
-struct Seen {
-    namespaces: BTreeMap<String, Ns>,
+struct RootsCache {
+    namespaces: BTreeMap<String, NamespaceState>,
     /// Names of injected pods by namespace.
     pods: BTreeMap<String, BTreeSet<String>>,
     /// By namespace.
@@ -69,14 +69,14 @@ struct Seen {
     /// The document that was published last.
     signed: Option<SignedRoots>,
     /// Whether the next authority vouches for itself.
-    anew: bool,
+    unchecked: bool,
     listed: BTreeSet<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Ns {
-    asks: bool,
-    ends: bool,
+struct NamespaceState {
+    wants_roots: bool,
+    terminating: bool,
 }
 
 /// Publishes roots; clones share what is known.
@@ -86,7 +86,7 @@ pub struct Roots {
     name: String,
     home: String,
     to: RootsScope,
-    seen: Arc<Mutex<Seen>>,
+    cache: Arc<Mutex<RootsCache>>,
     changed: Arc<Notify>,
 }
 
@@ -97,11 +97,11 @@ impl std::fmt::Debug for Roots {
 }
 
 /// What became of one ConfigMap.
-enum Written {
-    Made(ConfigMap),
+enum WriteResult {
+    Created(ConfigMap),
     Restored(ConfigMap),
     /// The namespace is gone or going.
-    Needless,
+    NamespaceGone,
     Failed(String),
 }
 
@@ -109,7 +109,7 @@ impl Roots {
     /// Publishes in ConfigMaps called `name`, one of them in the namespace `home`.
     pub(super) fn new(client: Client, name: &str, home: &str, to: RootsScope) -> Self {
         let (name, home) = (name.to_owned(), home.to_owned());
-        Self { client, name, home, to, seen: Arc::default(), changed: Arc::default() }
+        Self { client, name, home, to, cache: Arc::default(), changed: Arc::default() }
     }
 
     /// Waits until something may have to be written.
@@ -119,7 +119,7 @@ impl Roots {
 
     /// Whether all that has to be known to publish everywhere has been seen.
     fn is_listed(&self) -> bool {
-        matches!(self.to, RootsScope::Named(_)) || self.seen.lock().listed.len() == 3
+        matches!(self.to, RootsScope::Named(_)) || self.cache.lock().listed.len() == 3
     }
 
     /// Follows namespaces, pods and ConfigMaps, for ever. Where the namespaces are given there is
@@ -128,82 +128,89 @@ impl Roots {
         if matches!(self.to, RootsScope::Named(_)) {
             return std::future::pending().await;
         }
-        let namespaces = Metadata::<Namespace>(Api::all(self.client.clone()));
-        let pods = Metadata::<Pod>(Api::all(self.client.clone()));
-        let maps = Whole::<ConfigMap>(Api::all(self.client.clone()));
+        let namespaces = MetadataOnly::<Namespace>(Api::all(self.client.clone()));
+        let pods = MetadataOnly::<Pod>(Api::all(self.client.clone()));
+        let maps = WholeObjects::<ConfigMap>(Api::all(self.client.clone()));
         let named = format!("metadata.name={}", self.name);
         tokio::join!(
-            list_and_watch("namespaces", namespaces, (None, None), |told| self.namespace(told)),
-            list_and_watch("injected pods", pods, (None, Some(INJECTED)), |told| self.pod(told)),
-            list_and_watch("ConfigMaps of roots", maps, (Some(&named), None), |told| self
-                .map(told)),
+            list_and_watch("namespaces", namespaces, (None, None), |event| self.namespace(event)),
+            list_and_watch("injected pods", pods, (None, Some(INJECTED)), |event| self.pod(event)),
+            list_and_watch("ConfigMaps of roots", maps, (Some(&named), None), |event| self
+                .map(event)),
         );
     }
 
-    fn namespace<K: Resource>(&self, told: Told<K>) {
-        let mut seen = self.seen.lock();
-        match told {
-            Told::All(all) => {
-                seen.namespaces = all.iter().map(|one| (one.name_any(), Ns::of(one))).collect();
-                seen.listed.insert("namespaces");
+    fn namespace<K: Resource>(&self, event: ObjectEvent<K>) {
+        let mut cache = self.cache.lock();
+        match event {
+            ObjectEvent::Listed(all) => {
+                cache.namespaces =
+                    all.iter().map(|one| (one.name_any(), NamespaceState::of(one))).collect();
+                cache.listed.insert("namespaces");
             }
-            Told::There(one) => _ = seen.namespaces.insert(one.name_any(), Ns::of(&one)),
-            Told::Gone(one) => _ = seen.namespaces.remove(&one.name_any()),
+            ObjectEvent::Applied(one) => {
+                _ = cache.namespaces.insert(one.name_any(), NamespaceState::of(&one))
+            }
+            ObjectEvent::Deleted(one) => _ = cache.namespaces.remove(&one.name_any()),
         }
         self.changed.notify_one();
     }
 
-    fn pod<K: Resource>(&self, told: Told<K>) {
+    fn pod<K: Resource>(&self, event: ObjectEvent<K>) {
         let at = |pod: &K| (pod.namespace().unwrap_or_default(), pod.name_any());
-        let mut seen = self.seen.lock();
-        match told {
-            Told::All(all) => {
-                seen.pods.clear();
+        let mut cache = self.cache.lock();
+        match event {
+            ObjectEvent::Listed(all) => {
+                cache.pods.clear();
                 for (namespace, name) in all.iter().map(at) {
-                    seen.pods.entry(namespace).or_default().insert(name);
+                    cache.pods.entry(namespace).or_default().insert(name);
                 }
-                seen.listed.insert("pods");
+                cache.listed.insert("pods");
                 self.changed.notify_one();
             }
-            Told::There(one) => {
+            ObjectEvent::Applied(one) => {
                 let (namespace, name) = at(&one);
-                let pods = seen.pods.entry(namespace).or_default();
+                let pods = cache.pods.entry(namespace).or_default();
                 // Only the first pod of a namespace changes anything.
                 if pods.is_empty() {
                     self.changed.notify_one();
                 }
                 pods.insert(name);
             }
-            Told::Gone(one) => {
+            ObjectEvent::Deleted(one) => {
                 let (namespace, name) = at(&one);
-                if let Some(pods) = seen.pods.get_mut(&namespace) {
+                if let Some(pods) = cache.pods.get_mut(&namespace) {
                     pods.remove(&name);
                     if pods.is_empty() {
-                        seen.pods.remove(&namespace);
+                        cache.pods.remove(&namespace);
                     }
                 }
             }
         }
     }
 
-    fn map(&self, told: Told<ConfigMap>) {
-        let mut seen = self.seen.lock();
-        match told {
-            Told::All(all) => {
+    fn map(&self, event: ObjectEvent<ConfigMap>) {
+        let mut cache = self.cache.lock();
+        match event {
+            ObjectEvent::Listed(all) => {
                 let by_namespace = |map: ConfigMap| (map.namespace().unwrap_or_default(), map);
-                seen.maps = all.into_iter().map(by_namespace).collect();
-                seen.listed.insert("maps");
+                cache.maps = all.into_iter().map(by_namespace).collect();
+                cache.listed.insert("maps");
             }
-            Told::There(one) => _ = seen.maps.insert(one.namespace().unwrap_or_default(), one),
-            Told::Gone(one) => _ = seen.maps.remove(&one.namespace().unwrap_or_default()),
+            ObjectEvent::Applied(one) => {
+                _ = cache.maps.insert(one.namespace().unwrap_or_default(), one)
+            }
+            ObjectEvent::Deleted(one) => {
+                _ = cache.maps.remove(&one.namespace().unwrap_or_default())
+            }
         }
         self.changed.notify_one();
     }
 
     /// Lets the next authority vouch for itself: the key of the one before it is lost, and nobody can
     /// vouch any more. Workloads that began with its roots have to be started anew.
-    pub(super) fn begin_anew(&self) {
-        self.seen.lock().anew = true;
+    pub(super) fn allow_unchecked_endorsement(&self) {
+        self.cache.lock().unchecked = true;
     }
 
     /// Has `authority` vouch for these roots, in the control plane's own copy. Other replicas do the
@@ -221,28 +228,30 @@ impl Roots {
             return Ok(current);
         }
         let home: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.home);
-        let found = tokio::time::timeout(PATIENCE, home.get_opt(&self.name));
+        let found = tokio::time::timeout(REQUEST_TIMEOUT, home.get_opt(&self.name));
         let found = found.await.map_err(|_| CaError::Late)??.filter(|map| self.is_ours(map));
         let there = found.as_ref().and_then(signed_of);
-        let known = later(there, self.seen.lock().signed.clone());
+        let known = later(there, self.cache.lock().signed.clone());
         let document = match known {
             Some(known) if is_current(&known, bundle, authority, now) => known,
-            before if self.seen.lock().anew => endorse::begin_anew(before, bundle, authority, now)?,
+            before if self.cache.lock().unchecked => {
+                endorse::endorse_unchecked(before, bundle, authority, now)?
+            }
             before => endorse::endorse(before, bundle, authority, now)?,
         };
-        let copy = Bundle { bundle: bundle.to_owned(), signed: Some(endorse::text(&document)) };
+        let copy = Bundle { bundle: bundle.to_owned(), signed: Some(endorse::encode(&document)) };
         if !found.as_ref().is_some_and(|map| copy.is(map)) {
             match self.write(&self.home, found, &copy).await {
-                Written::Made(map) | Written::Restored(map) => {
-                    self.seen.lock().maps.insert(self.home.clone(), map);
+                WriteResult::Created(map) | WriteResult::Restored(map) => {
+                    self.cache.lock().maps.insert(self.home.clone(), map);
                 }
-                Written::Needless => return Err(CaError::Contended),
-                Written::Failed(why) => return Err(CaError::Roots(why)),
+                WriteResult::NamespaceGone => return Err(CaError::Contended),
+                WriteResult::Failed(why) => return Err(CaError::Roots(why)),
             }
         }
-        let mut seen = self.seen.lock();
-        (seen.signed, seen.anew) = (Some(document), false);
-        drop(seen);
+        let mut cache = self.cache.lock();
+        (cache.signed, cache.unchecked) = (Some(document), false);
+        drop(cache);
         Ok(copy)
     }
 
@@ -253,48 +262,48 @@ impl Roots {
         authority: &Authority,
         now: SystemTime,
     ) -> Option<Bundle> {
-        let seen = self.seen.lock();
-        let document = seen.signed.as_ref()?;
-        let signed = Some(endorse::text(document));
+        let cache = self.cache.lock();
+        let document = cache.signed.as_ref()?;
+        let signed = Some(endorse::encode(document));
         let wanted = Bundle { bundle: bundle.to_owned(), signed };
-        let there = seen.maps.get(&self.home).is_some_and(|map| wanted.is(map));
+        let there = cache.maps.get(&self.home).is_some_and(|map| wanted.is(map));
         (there && is_current(document, bundle, authority, now)).then_some(wanted)
     }
 
     /// These roots with what vouched for roots last; `None`: what that was is not known, so that what
     /// is published already stays.
-    pub(super) fn as_they_were(&self, bundle: &str) -> Option<Bundle> {
-        let seen = self.seen.lock();
-        let home = seen.maps.get(&self.home).filter(|map| self.is_ours(map));
-        let document = later(home.and_then(signed_of), seen.signed.clone())?;
-        Some(Bundle { bundle: bundle.to_owned(), signed: Some(endorse::text(&document)) })
+    pub(super) fn last_endorsed(&self, bundle: &str) -> Option<Bundle> {
+        let cache = self.cache.lock();
+        let home = cache.maps.get(&self.home).filter(|map| self.is_ours(map));
+        let document = later(home.and_then(signed_of), cache.signed.clone())?;
+        Some(Bundle { bundle: bundle.to_owned(), signed: Some(endorse::encode(&document)) })
     }
 
     /// Brings these roots wherever they are to be.
-    pub(super) async fn publish(&self, copy: &Bundle) -> Published {
+    pub(super) async fn publish(&self, copy: &Bundle) -> PublishResult {
         if let RootsScope::Named(namespaces) = &self.to {
-            self.look_at(namespaces).await;
+            self.fetch(namespaces).await;
         }
         let (right, wrong) = self.compare(copy);
         let writing = futures_util::stream::iter(wrong).map(|(namespace, map)| async move {
             let written = self.write(&namespace, map, copy).await;
             (namespace, written)
         });
-        let written: Vec<_> = writing.buffer_unordered(AT_ONCE).collect().await;
-        let mut published = Published { namespaces: right, ..Published::default() };
+        let written: Vec<_> = writing.buffer_unordered(CONCURRENT_WRITES).collect().await;
+        let mut published = PublishResult { namespaces: right, ..PublishResult::default() };
         for (namespace, written) in written {
             match written {
-                Written::Made(map) => {
-                    self.seen.lock().maps.insert(namespace, map);
+                WriteResult::Created(map) => {
+                    self.cache.lock().maps.insert(namespace, map);
                     published.namespaces = published.namespaces.saturating_add(1);
                 }
-                Written::Restored(map) => {
-                    self.seen.lock().maps.insert(namespace.clone(), map);
+                WriteResult::Restored(map) => {
+                    self.cache.lock().maps.insert(namespace.clone(), map);
                     published.namespaces = published.namespaces.saturating_add(1);
                     published.restored.push(namespace);
                 }
-                Written::Needless => {}
-                Written::Failed(why) => published.pending.push((namespace, why)),
+                WriteResult::NamespaceGone => {}
+                WriteResult::Failed(why) => published.pending.push((namespace, why)),
             }
         }
         if !self.is_listed() {
@@ -306,20 +315,21 @@ impl Roots {
 
     /// How many namespaces have these roots, and which have not, with what they have instead.
     fn compare(&self, copy: &Bundle) -> (usize, Vec<(String, Option<ConfigMap>)>) {
-        let seen = self.seen.lock();
+        let cache = self.cache.lock();
         let mut wanted: BTreeSet<&str> = [self.home.as_str()].into();
-        let asking = seen.namespaces.iter().filter(|(_, ns)| ns.asks);
+        let asking = cache.namespaces.iter().filter(|(_, state)| state.wants_roots);
         wanted.extend(asking.map(|(name, _)| name.as_str()));
-        wanted.extend(seen.pods.keys().map(String::as_str));
+        wanted.extend(cache.pods.keys().map(String::as_str));
         if let RootsScope::Named(namespaces) = &self.to {
             wanted.extend(namespaces.iter().map(String::as_str));
         }
-        let ours = seen.maps.iter().filter(|(_, map)| self.is_ours(map));
+        let ours = cache.maps.iter().filter(|(_, map)| self.is_ours(map));
         wanted.extend(ours.map(|(name, _)| name.as_str()));
-        let ends = |name: &str| seen.namespaces.get(name).is_some_and(|ns| ns.ends);
+        let terminating =
+            |name: &str| cache.namespaces.get(name).is_some_and(|state| state.terminating);
         let (mut right, mut wrong) = (0_usize, Vec::new());
-        for name in wanted.into_iter().filter(|name| !ends(name)) {
-            match seen.maps.get(name) {
+        for name in wanted.into_iter().filter(|name| !terminating(name)) {
+            match cache.maps.get(name) {
                 Some(map) if copy.is(map) && self.is_ours(map) => right = right.saturating_add(1),
                 other => wrong.push((name.to_owned(), other.cloned())),
             }
@@ -332,23 +342,28 @@ impl Roots {
         map.labels().get(CONTROL_PLANE) == Some(&self.home)
     }
 
-    async fn look_at(&self, namespaces: &BTreeSet<String>) {
+    async fn fetch(&self, namespaces: &BTreeSet<String>) {
         for namespace in namespaces.iter().chain([&self.home]) {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-            let found = tokio::time::timeout(PATIENCE, api.get_opt(&self.name)).await;
-            let mut seen = self.seen.lock();
+            let found = tokio::time::timeout(REQUEST_TIMEOUT, api.get_opt(&self.name)).await;
+            let mut cache = self.cache.lock();
             match found {
-                Ok(Ok(Some(map))) => _ = seen.maps.insert(namespace.clone(), map),
-                Ok(Ok(None)) => _ = seen.maps.remove(namespace),
+                Ok(Ok(Some(map))) => _ = cache.maps.insert(namespace.clone(), map),
+                Ok(Ok(None)) => _ = cache.maps.remove(namespace),
                 // Writing tells what is wrong.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
     }
 
-    async fn write(&self, namespace: &str, held: Option<ConfigMap>, copy: &Bundle) -> Written {
+    async fn write(
+        &self,
+        namespace: &str,
+        existing: Option<ConfigMap>,
+        copy: &Bundle,
+    ) -> WriteResult {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let (exists, map) = (held.is_some(), self.map_of(held, copy));
+        let (exists, map) = (existing.is_some(), self.map_of(existing, copy));
         let params = PostParams::default();
         let writing = async {
             match exists {
@@ -357,36 +372,35 @@ impl Roots {
                 false => api.create(&params, &map).await,
             }
         };
-        match tokio::time::timeout(PATIENCE, writing).await {
-            Ok(Ok(map)) if exists => Written::Restored(map),
-            Ok(Ok(map)) => Written::Made(map),
+        match tokio::time::timeout(REQUEST_TIMEOUT, writing).await {
+            Ok(Ok(map)) if exists => WriteResult::Restored(map),
+            Ok(Ok(map)) => WriteResult::Created(map),
             Ok(Err(kube::Error::Api(status))) => self.refused(namespace, &status),
-            Ok(Err(error)) => Written::Failed(error.to_string()),
-            Err(_) => Written::Failed("the API server did not answer in time".to_owned()),
+            Ok(Err(error)) => WriteResult::Failed(error.to_string()),
+            Err(_) => WriteResult::Failed("the API server did not answer in time".to_owned()),
         }
     }
 
-    fn refused(&self, namespace: &str, status: &kube::core::Status) -> Written {
+    fn refused(&self, namespace: &str, status: &kube::core::Status) -> WriteResult {
         let ending = status.code == FORBIDDEN && status.message.contains("being terminated");
         match status.code {
             NOT_FOUND => {
                 // Deleted since it was seen; the watch tells, and then it is made again.
-                self.seen.lock().maps.remove(namespace);
+                self.cache.lock().maps.remove(namespace);
                 self.changed.notify_one();
-                Written::Needless
+                WriteResult::NamespaceGone
             }
-            FORBIDDEN if ending => Written::Needless,
-            CONFLICT => Written::Failed("it is being changed by others".to_owned()),
-            _ => Written::Failed(status.message.clone()),
+            FORBIDDEN if ending => WriteResult::NamespaceGone,
+            CONFLICT => WriteResult::Failed("it is being changed by others".to_owned()),
+            _ => WriteResult::Failed(status.message.clone()),
         }
     }
 
     /// The ConfigMap as it should be: what others have put beside the roots is taken out, their labels
     /// and annotations are theirs.
-    fn map_of(&self, held: Option<ConfigMap>, copy: &Bundle) -> ConfigMap {
-        let mut metadata = held.map(|held| held.metadata).unwrap_or_else(|| ObjectMeta {
-            name: Some(self.name.clone()),
-            ..ObjectMeta::default()
+    fn map_of(&self, existing: Option<ConfigMap>, copy: &Bundle) -> ConfigMap {
+        let mut metadata = existing.map(|existing| existing.metadata).unwrap_or_else(|| {
+            ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }
         });
         let labels = metadata.labels.get_or_insert_default();
         labels.insert("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
@@ -396,15 +410,15 @@ impl Roots {
     }
 }
 
-impl Ns {
+impl NamespaceState {
     fn of<K: Resource>(namespace: &K) -> Self {
         let enabled = |texts: &BTreeMap<String, String>, key: &str| {
             texts.get(key).is_some_and(|value| value == "enabled")
         };
-        let asks = enabled(namespace.labels(), INJECT)
+        let wants_roots = enabled(namespace.labels(), INJECT)
             || enabled(namespace.annotations(), INJECT)
             || enabled(namespace.annotations(), LINKERD_INJECT);
-        Self { asks, ends: namespace.meta().deletion_timestamp.is_some() }
+        Self { wants_roots, terminating: namespace.meta().deletion_timestamp.is_some() }
     }
 }
 

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime};
 /// The authority in use; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signer {
-    in_use: Arc<RwLock<Option<InUse>>>,
+    in_use: Arc<RwLock<Option<ActiveAuthority>>>,
 }
 
 #[derive(Clone, Debug)]
-struct InUse {
+struct ActiveAuthority {
     authority: Arc<Authority>,
     /// When it was last found to be in use; absent: it is nobody else's to change.
     confirmed: Option<Instant>,
@@ -42,7 +42,7 @@ pub enum SignError {
 
 /// A certificate and what leads from it to a root, root not included.
 #[derive(Clone, Debug)]
-pub(super) struct Signed {
+pub(super) struct SignedCertificate {
     pub(super) leaf: Leaf,
     pub(super) intermediates: Vec<CertificateDer<'static>>,
 }
@@ -56,7 +56,7 @@ impl Signer {
         confirmed: Option<Instant>,
         longest: Duration,
     ) {
-        *self.in_use.write() = Some(InUse { authority, confirmed, longest });
+        *self.in_use.write() = Some(ActiveAuthority { authority, confirmed, longest });
     }
 
     /// Signs a certificate for `identity`.
@@ -66,7 +66,7 @@ impl Signer {
         identity: &str,
         lifetime: Lifetime,
         now: (Instant, SystemTime),
-    ) -> Result<Signed, SignError> {
+    ) -> Result<SignedCertificate, SignError> {
         let in_use = self.in_use.read().clone().ok_or(SignError::None)?;
         if let Some(confirmed) = in_use.confirmed {
             let age = now.0.saturating_duration_since(confirmed);
@@ -78,6 +78,6 @@ impl Signer {
         let lifetime = Lifetime { lifetime: lifetime.lifetime.min(longest), ..lifetime };
         let leaf = in_use.authority.sign(key, identity, lifetime, now.1)?;
         let intermediates = in_use.authority.intermediates().cloned().collect();
-        Ok(Signed { leaf, intermediates })
+        Ok(SignedCertificate { leaf, intermediates })
     }
 }

@@ -1,6 +1,6 @@
 //! The service with an API server that does not answer as it should.
 
-use super::authority::{Lifetime, make};
+use super::authority::{Lifetime, generate};
 use super::ca_secret::CaSecret;
 use super::metrics::IssuerMetrics;
 use super::plan::{Rotation, STALE};
@@ -30,7 +30,7 @@ fn certifier(rate: Rate) -> Certifier {
         tokens: Tokens::new(&refusing_client(), &[AUDIENCE.to_owned()]),
         signer: Signer::default(),
         limit: Limit::new(rate),
-        patience: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
         metrics: IssuerMetrics::default(),
     }
 }
@@ -88,7 +88,7 @@ fn a_replica_that_has_not_read_the_secret_for_a_while_issues_nothing() {
     let lifetime = Duration::from_secs(30 * 86_400);
     let settle = Duration::from_secs(1);
     let rotation = Rotation { lifetime, after: 66, settle, certificates: LIFETIME };
-    let made = make("cluster.local", clock, lifetime).unwrap();
+    let made = generate("cluster.local", clock, lifetime).unwrap();
     let held = CaSecret::create(made, &Data::new(), "", &rotation, clock).unwrap();
     let name = "web.shop.serviceaccount.identity.linkerd.cluster.local";
     let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();

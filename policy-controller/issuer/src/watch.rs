@@ -18,29 +18,29 @@ const PAGE: u32 = 500;
 const WATCH_SECONDS: u32 = 290;
 
 /// After how long of silence, bookmarks included, a watch is given up.
-const SILENCE: Duration = Duration::from_secs(150);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// How long to wait after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// How long a page may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What came of it.
-pub(super) enum Told<K> {
+pub(super) enum ObjectEvent<K> {
     /// All there is.
-    All(Vec<K>),
+    Listed(Vec<K>),
     /// It is there, new or changed.
-    There(K),
+    Applied(K),
     /// It is gone.
-    Gone(K),
+    Deleted(K),
 }
 
 /// Events of a watch.
 type Events<'a, K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<K>>> + Send + 'a>>;
 
 /// How objects are asked for: whole, or their metadata alone.
-pub(super) trait Ask: Send + Sync {
+pub(super) trait ListWatch: Send + Sync {
     /// What comes.
     type Object: Clone + Debug + Resource + Send + Sync;
     fn list(
@@ -55,12 +55,12 @@ pub(super) trait Ask: Send + Sync {
 }
 
 /// Asks for whole objects.
-pub(super) struct Whole<K>(pub(super) Api<K>);
+pub(super) struct WholeObjects<K>(pub(super) Api<K>);
 
 /// Asks for the metadata of objects.
-pub(super) struct Metadata<K>(pub(super) Api<K>);
+pub(super) struct MetadataOnly<K>(pub(super) Api<K>);
 
-impl<K> Ask for Whole<K>
+impl<K> ListWatch for WholeObjects<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -76,7 +76,7 @@ where
     }
 }
 
-impl<K> Ask for Metadata<K>
+impl<K> ListWatch for MetadataOnly<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     PartialObjectMeta<K>: Resource,
@@ -99,61 +99,61 @@ where
 
 /// Why following ended.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum WatchError {
     #[error("{0}")]
     Api(#[from] kube::Error),
     #[error("{0}")]
-    Refused(String),
+    Status(String),
     #[error("the API server said nothing for too long")]
-    Silent,
+    TimedOut,
 }
 
 /// Follows what `fields` and `labels` select, for ever; `tell` hears of it. `what`: for the log.
-pub(super) async fn list_and_watch<A: Ask>(
+pub(super) async fn list_and_watch<A: ListWatch>(
     what: &'static str,
-    ask: A,
+    source: A,
     (fields, labels): (Option<&str>, Option<&str>),
-    mut tell: impl FnMut(Told<A::Object>) + Send,
+    mut handle: impl FnMut(ObjectEvent<A::Object>) + Send,
 ) {
     let mut failing = false;
     loop {
         let mut version = None;
-        let ended = loop {
+        let error = loop {
             let step = match version.take() {
-                None => list(&ask, fields, labels).await.map(|(all, version)| {
+                None => list(&source, fields, labels).await.map(|(all, version)| {
                     failing = false;
-                    tell(Told::All(all));
+                    handle(ObjectEvent::Listed(all));
                     version
                 }),
-                Some(version) => observe(&ask, fields, labels, version, &mut tell).await,
+                Some(version) => watch(&source, fields, labels, version, &mut handle).await,
             };
             match step {
                 Ok(seen) => version = Some(seen),
-                Err(ended) => break ended,
+                Err(error) => break error,
             }
         };
         if failing {
-            tracing::debug!(error = %ended, "the look at {what} fails");
+            tracing::debug!(error = %error, "the look at {what} fails");
         } else {
-            tracing::warn!(error = %ended, "the look at {what} begins anew");
+            tracing::warn!(error = %error, "the look at {what} begins anew");
         }
         failing = true;
         sleep(RETRY).await;
     }
 }
 
-async fn list<A: Ask>(
-    ask: &A,
+async fn list<A: ListWatch>(
+    source: &A,
     fields: Option<&str>,
     labels: Option<&str>,
-) -> Result<(Vec<A::Object>, String), Ended> {
+) -> Result<(Vec<A::Object>, String), WatchError> {
     let mut params = ListParams::default().limit(PAGE);
     params.field_selector = fields.map(str::to_owned);
     params.label_selector = labels.map(str::to_owned);
     let mut all = Vec::new();
     loop {
-        let page = tokio::time::timeout(PATIENCE, ask.list(&params));
-        let page = page.await.map_err(|_| Ended::Silent)??;
+        let page = tokio::time::timeout(REQUEST_TIMEOUT, source.list(&params));
+        let page = page.await.map_err(|_| WatchError::TimedOut)??;
         all.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
@@ -163,32 +163,34 @@ async fn list<A: Ask>(
 }
 
 /// Until the watch ends by itself: the version to go on from.
-async fn observe<A: Ask>(
-    ask: &A,
+async fn watch<A: ListWatch>(
+    source: &A,
     fields: Option<&str>,
     labels: Option<&str>,
     mut version: String,
-    tell: &mut (impl FnMut(Told<A::Object>) + Send),
-) -> Result<String, Ended> {
+    handle: &mut (impl FnMut(ObjectEvent<A::Object>) + Send),
+) -> Result<String, WatchError> {
     let mut params = WatchParams::default().timeout(WATCH_SECONDS);
     params.field_selector = fields.map(str::to_owned);
     params.label_selector = labels.map(str::to_owned);
-    let opening = tokio::time::timeout(PATIENCE, ask.watch(&params, &version));
-    let mut events = opening.await.map_err(|_| Ended::Silent)??;
+    let opening = tokio::time::timeout(REQUEST_TIMEOUT, source.watch(&params, &version));
+    let mut events = opening.await.map_err(|_| WatchError::TimedOut)??;
     loop {
-        let event = tokio::time::timeout(SILENCE, events.try_next());
-        let Some(event) = event.await.map_err(|_| Ended::Silent)?? else { return Ok(version) };
+        let event = tokio::time::timeout(IDLE_TIMEOUT, events.try_next());
+        let Some(event) = event.await.map_err(|_| WatchError::TimedOut)?? else {
+            return Ok(version);
+        };
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 version = object.resource_version().unwrap_or(version);
-                tell(Told::There(object));
+                handle(ObjectEvent::Applied(object));
             }
             WatchEvent::Deleted(object) => {
                 version = object.resource_version().unwrap_or(version);
-                tell(Told::Gone(object));
+                handle(ObjectEvent::Deleted(object));
             }
             WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
-            WatchEvent::Error(status) => return Err(Ended::Refused(status.message.clone())),
+            WatchEvent::Error(status) => return Err(WatchError::Status(status.message.clone())),
         }
     }
 }

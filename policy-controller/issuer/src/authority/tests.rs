@@ -25,8 +25,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 const LIFETIME: Lifetime = Lifetime { lifetime: DAY, skew: Duration::from_secs(20) };
 
-fn places() -> Places {
-    Places { certificate: "tls.crt".into(), key: "tls.key".into(), roots: "ca.crt".into() }
+fn sources() -> PemSources {
+    PemSources { certificate: "tls.crt".into(), key: "tls.key".into(), roots: "ca.crt".into() }
 }
 
 /// The parameters of an authority of many parts, as those of companies have them.
@@ -51,12 +51,12 @@ fn request() -> PublicKey {
 }
 
 fn read(certificate: &str, key: &str, roots: &str) -> Result<Authority, AuthorityError> {
-    Authority::read(places(), certificate.as_bytes(), key.as_bytes(), roots.as_bytes())
+    Authority::read(sources(), certificate.as_bytes(), key.as_bytes(), roots.as_bytes())
 }
 
 #[test]
 fn a_certificate_proves_the_identity_and_nothing_else() {
-    let made = make("cluster.local", now(), 30 * DAY).unwrap();
+    let made = generate("cluster.local", now(), 30 * DAY).unwrap();
     let authority = read(&made.certificate, &made.key, &made.certificate).unwrap();
     let leaf = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
     assert_eq!(identity_of(&leaf.certificate), Some(Identity::Dns(NAME.into())));
@@ -126,7 +126,7 @@ fn nothing_outlives_the_root_either() {
 
 #[test]
 fn an_authority_that_is_not_valid_yet_signs_nothing() {
-    let made = make("cluster.local", now(), 30 * DAY).unwrap();
+    let made = generate("cluster.local", now(), 30 * DAY).unwrap();
     let authority = read(&made.certificate, &made.key, &made.certificate).unwrap();
     let error = authority.sign(&request(), NAME, LIFETIME, now() - DAY).unwrap_err();
     assert!(error.to_string().contains("it is 2027-01-14T08:00:00Z"), "{error}");
@@ -134,7 +134,7 @@ fn an_authority_that_is_not_valid_yet_signs_nothing() {
 
 #[test]
 fn what_cannot_be_used_is_named() {
-    let (one, two) = (make("a", now(), DAY).unwrap(), make("b", now(), DAY).unwrap());
+    let (one, two) = (generate("a", now(), DAY).unwrap(), generate("b", now(), DAY).unwrap());
     let refused = |certificate: &str, key: &str, roots: &str, want: &str| {
         let error = read(certificate, key, roots).unwrap_err().to_string();
         assert!(error.contains(want), "{error}");

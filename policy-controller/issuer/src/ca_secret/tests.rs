@@ -1,7 +1,7 @@
 //! What is written is read back, and nothing is lost on the way through a rotation.
 
 use super::*;
-use crate::authority::{Lifetime, make};
+use crate::authority::{Lifetime, generate};
 use k8s_openapi::ByteString;
 
 fn now() -> SystemTime {
@@ -20,8 +20,8 @@ fn rotation() -> Rotation {
     }
 }
 
-fn made(at: SystemTime) -> Made {
-    make("cluster.local", at, rotation().lifetime).unwrap()
+fn made(at: SystemTime) -> GeneratedAuthority {
+    generate("cluster.local", at, rotation().lifetime).unwrap()
 }
 
 fn written(held: &CaSecret) -> Data {

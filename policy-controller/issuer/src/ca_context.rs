@@ -4,10 +4,10 @@ use super::authority::{Authority, AuthorityError};
 use super::ca_secret::certificates;
 use super::error::CaError;
 use super::metrics::IssuerMetrics;
+use super::propagation::{Propagation, PublishResult};
 use super::roots::Roots;
 use super::serving_cert::ServingCertificate;
 use super::signer::Signer;
-use super::spread::{Published, Spread};
 use k8s_openapi::api::core::v1::ObjectReference;
 use policy_kube::status::Events;
 use policy_server::Requirement;
@@ -17,26 +17,26 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// What keeping needs, wherever the authority comes from.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct CaContext {
     pub(super) roots: Roots,
     pub(super) signer: Signer,
     pub(super) serving_cert: ServingCertificate,
     pub(super) metrics: IssuerMetrics,
-    pub(super) told: Told,
+    pub(super) events: AuthorityEvents,
     pub(super) ready: Requirement,
-    pub(super) spread: Spread,
+    pub(super) propagation: Propagation,
     /// How many roots were left out at the last look.
     pub(super) left_out: usize,
 }
 
 /// Tells people of the cluster.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct AuthorityEvents {
     pub(super) events: Option<Events>,
     pub(super) regarding: ObjectReference,
 }
 
-impl Told {
+impl AuthorityEvents {
     /// Warns, once for as long as the API server keeps Events.
     pub(super) fn warn(&self, reason: &str, note: &str) {
         tracing::warn!(reason, "{note}");
@@ -53,15 +53,15 @@ impl Told {
     }
 }
 
-impl Shared {
+impl CaContext {
     /// The roots that are to be published, after people have been told that some are left out.
-    pub(super) fn told_of(&mut self, (bundle, left_out): (String, usize)) -> String {
+    pub(super) fn report_left_out(&mut self, (bundle, left_out): (String, usize)) -> String {
         if std::mem::replace(&mut self.left_out, left_out) != left_out && left_out > 0 {
             let note = format!(
                 "{left_out} roots are not published, because nobody reads more than {MOST_ROOTS}: \
                  the oldest that neither the authority in use nor the next one leads to"
             );
-            self.told.warn("RootsLeftOut", &note);
+            self.events.warn("RootsLeftOut", &note);
         }
         bundle
     }
@@ -84,32 +84,33 @@ impl Shared {
             }
             Err(error) => {
                 self.metrics.failed(error.label());
-                (self.roots.as_they_were(bundle), Some(error.to_string()))
+                (self.roots.last_endorsed(bundle), Some(error.to_string()))
             }
         };
         let mut published = match &copy {
             Some(copy) => self.roots.publish(copy).await,
-            None => Published::default(),
+            None => PublishResult::default(),
         };
         // What nobody vouches for no proxy takes over, wherever it is.
         let unsaid = failure.map(|why| ("*".to_owned(), format!("nobody vouches for them: {why}")));
         published.pending.extend(unsaid);
-        let Published { namespaces, restored, pending } = &published;
+        let PublishResult { namespaces, restored, pending } = &published;
         self.metrics.published(*namespaces, pending.len(), restored.len());
-        let former = std::mem::replace(&mut self.spread.bundle, bundle.to_owned());
+        let former = std::mem::replace(&mut self.propagation.bundle, bundle.to_owned());
         let same = former == bundle;
         // What we wrote because the roots changed needs no telling, others' changes do.
         for namespace in restored.iter().filter(|_| same) {
             let note = format!(
                 "the roots in namespace {namespace} were not those of the mesh and were restored"
             );
-            self.told.warn("RootsRestored", &note);
+            self.events.warn("RootsRestored", &note);
         }
-        for (namespace, why) in pending.iter().filter(|one| !self.spread.pending.contains(one)) {
+        for (namespace, why) in pending.iter().filter(|one| !self.propagation.pending.contains(one))
+        {
             tracing::warn!(namespace, why, "the roots could not be published");
         }
-        self.spread.pending.clone_from(pending);
-        Ok(self.spread.lasts(same, &published, Instant::now()))
+        self.propagation.pending.clone_from(pending);
+        Ok(self.propagation.complete_for(same, &published, Instant::now()))
     }
 
     /// Uses this authority from now on.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// What came of publishing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Published {
+pub(super) struct PublishResult {
     /// Namespaces that have the roots.
     pub(super) namespaces: usize,
     /// Namespaces that had others, and were given these.
@@ -15,20 +15,20 @@ pub(super) struct Published {
 
 /// Since when the roots have been everywhere.
 #[derive(Debug, Default)]
-pub(super) struct Spread {
+pub(super) struct Propagation {
     pub(super) bundle: String,
     since: Option<Instant>,
     pub(super) pending: Vec<(String, String)>,
 }
 
-impl Spread {
+impl Propagation {
     /// For how long every namespace has had these roots. `same`: they are those of the last time. A
     /// copy that others change is right again at once: whoever may write one namespace's must not
     /// hold up the rotation of all.
-    pub(super) fn lasts(
+    pub(super) fn complete_for(
         &mut self,
         same: bool,
-        published: &Published,
+        published: &PublishResult,
         now: Instant,
     ) -> Option<Duration> {
         self.since = match (same && published.pending.is_empty(), self.since) {
@@ -44,17 +44,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_keeps_changing_a_copy_of_the_roots_does_not_hold_up_a_rotation() {
-        let (mut spread, now, hour) =
-            (Spread::default(), Instant::now(), Duration::from_secs(3600));
+    fn a_client_that_keeps_changing_a_copy_of_the_roots_does_not_hold_up_a_rotation() {
+        let (mut propagation, now, hour) =
+            (Propagation::default(), Instant::now(), Duration::from_secs(3600));
         let name = || "shop".to_owned();
-        let changed = Published { restored: vec![name()], ..Published::default() };
-        assert_eq!(spread.lasts(true, &changed, now), Some(Duration::ZERO));
-        assert_eq!(spread.lasts(true, &changed, now + hour), Some(hour));
+        let changed = PublishResult { restored: vec![name()], ..PublishResult::default() };
+        assert_eq!(propagation.complete_for(true, &changed, now), Some(Duration::ZERO));
+        assert_eq!(propagation.complete_for(true, &changed, now + hour), Some(hour));
         let pending =
-            Published { pending: vec![(name(), "no".to_owned())], ..Published::default() };
-        assert_eq!(spread.lasts(true, &pending, now + hour), None, "a namespace has them not");
-        assert_eq!(spread.lasts(true, &changed, now + hour), Some(Duration::ZERO));
-        assert_eq!(spread.lasts(false, &changed, now + hour), None, "these are new");
+            PublishResult { pending: vec![(name(), "no".to_owned())], ..PublishResult::default() };
+        assert_eq!(
+            propagation.complete_for(true, &pending, now + hour),
+            None,
+            "a namespace has them not"
+        );
+        assert_eq!(propagation.complete_for(true, &changed, now + hour), Some(Duration::ZERO));
+        assert_eq!(propagation.complete_for(false, &changed, now + hour), None, "these are new");
     }
 }
