@@ -14,10 +14,10 @@
 //!
 //! The API server asks where [`configuration()`] tells it to. What it asks beyond that is passed.
 
-mod answering;
-mod arrival;
+mod body;
 mod clients;
 mod listener;
+mod response;
 mod service;
 mod settings;
 mod shares;

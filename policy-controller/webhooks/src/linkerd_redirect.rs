@@ -5,7 +5,7 @@
 //! a later one changed the pod. Pods that run already keep asking whom they ask.
 
 use crate::installation::{Installation, client_config, created_pods, requirement};
-use crate::review::{Answer, NO_REQUEST, Request, Status, version};
+use crate::review::{AdmissionRequest, NO_REQUEST, ReviewResponse, Status, version};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
@@ -44,20 +44,20 @@ pub struct ProxyRedirector {
 
 impl ProxyRedirector {
     /// Answers a review of a pod.
-    pub(crate) fn review(&self, review: &Value) -> Answer {
+    pub(crate) fn review(&self, review: &Value) -> ReviewResponse {
         let version = version(review);
-        let Some(request) = Request::read(review) else {
-            return Answer::deny(version, "", Status::malformed(NO_REQUEST));
+        let Some(request) = AdmissionRequest::read(review) else {
+            return ReviewResponse::deny(version, "", Status::malformed(NO_REQUEST));
         };
         let is_pod = request.kind == "Pod" && request.group.is_empty();
         let new = request.operation == "CREATE" && request.subresource.is_empty();
         let pod = request.object.filter(|_| is_pod && new);
         let patch = pod.map(|pod| self.patch(pod)).unwrap_or_default();
         if patch.is_empty() {
-            return Answer::allow(version, request.uid, Vec::new());
+            return ReviewResponse::allow(version, request.uid, Vec::new());
         }
         let patch = BASE64_STANDARD.encode(Value::Array(patch).to_string());
-        Answer::patch(version, request.uid, patch, Vec::new())
+        ReviewResponse::patch(version, request.uid, patch, Vec::new())
     }
 
     /// The operations (RFC 6902) that point a pod's proxy at this controller; none where it has no

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 /// How a request was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Outcome {
+pub(crate) enum ReviewOutcome {
     /// No concern of ours, or nothing judged changed.
     Passed,
     /// It breaks no rule.
@@ -24,17 +24,17 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct VerdictLabels {
     kind: &'static str,
-    verdict: Outcome,
+    verdict: ReviewOutcome,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refusal {
+struct RefusalLabels {
     reason: &'static str,
 }
 
-impl EncodeLabelValue for Outcome {
+impl EncodeLabelValue for ReviewOutcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
         encoder.write_str(match self {
             Self::Passed => "passed",
@@ -50,12 +50,12 @@ policy_core::metrics! {
     /// Handles on admission's metrics; clones share them.
     #[derive(Clone, Debug)]
     pub struct AdmissionMetrics {
-        answers: Family<Answered, Counter> = "admission_responses",
+        answers: Family<VerdictLabels, Counter> = "admission_responses",
             "Admission reviews answered, by kind of object and verdict";
         seconds: Histogram = "admission_response_seconds",
             "Time from the last byte of an admission review to its answer"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]);
-        refused: Family<Refusal, Counter> = "admission_refused",
+        refused: Family<RefusalLabels, Counter> = "admission_refused",
             "Connections and requests of the webhook that were over a bound or made no sense";
         expiry: Gauge = "admission_certificate_expiry_timestamp_seconds",
             "When the certificate that the webhook serves expires, in seconds of Unix time";
@@ -66,14 +66,14 @@ policy_core::metrics! {
 
 impl AdmissionMetrics {
     /// A review was answered.
-    pub(crate) fn answered(&self, kind: &'static str, verdict: Outcome, took: Duration) {
-        self.answers.get_or_create(&Answered { kind, verdict }).inc();
+    pub(crate) fn answered(&self, kind: &'static str, verdict: ReviewOutcome, took: Duration) {
+        self.answers.get_or_create(&VerdictLabels { kind, verdict }).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
     /// A connection or request was over a bound or made no sense.
     pub(crate) fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&Refusal { reason }).inc();
+        self.refused.get_or_create(&RefusalLabels { reason }).inc();
     }
 
     /// A certificate came into use.

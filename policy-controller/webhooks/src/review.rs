@@ -23,7 +23,7 @@ const TEXTS: usize = 64;
 
 /// What the API server asks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct AdmissionRequest<'a> {
     /// Echoed in the answer.
     pub(crate) uid: &'a str,
     /// Group of the kind as it is sent.
@@ -44,7 +44,7 @@ pub(crate) struct Request<'a> {
     pub(crate) old: Option<&'a Value>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> AdmissionRequest<'a> {
     /// The request of a review; absent where there is none.
     pub(crate) fn read(review: &'a Value) -> Option<Self> {
         let request = review.get("request").filter(|request| request.is_object())?;
@@ -80,14 +80,14 @@ pub(crate) fn version(review: &Value) -> &'static str {
 /// What the API server is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer {
+pub(crate) struct ReviewResponse {
     api_version: &'static str,
     kind: &'static str,
-    response: Response,
+    response: AdmissionResponse,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Response {
+struct AdmissionResponse {
     uid: String,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,13 +95,13 @@ struct Response {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    change: Option<Change>,
+    patch: Option<JsonPatch>,
 }
 
 /// A change of the object that is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Change {
+struct JsonPatch {
     patch_type: &'static str,
     /// A JSON Patch in base64.
     patch: String,
@@ -145,7 +145,7 @@ pub(crate) struct Cause {
     pub(crate) field: String,
 }
 
-impl Answer {
+impl ReviewResponse {
     /// The request may go on.
     pub(crate) fn allow(version: &'static str, uid: &str, warnings: Vec<String>) -> Self {
         Self::new(version, uid, None, warnings)
@@ -159,7 +159,7 @@ impl Answer {
         warnings: Vec<String>,
     ) -> Self {
         let mut answer = Self::new(version, uid, None, warnings);
-        answer.response.change = Some(Change { patch_type: "JSONPatch", patch });
+        answer.response.patch = Some(JsonPatch { patch_type: "JSONPatch", patch });
         answer
     }
 
@@ -169,7 +169,7 @@ impl Answer {
     }
 
     /// Tells whether it answers a review, which has a uid.
-    pub(crate) fn is_of_a_review(&self) -> bool {
+    pub(crate) fn has_uid(&self) -> bool {
         !self.response.uid.is_empty()
     }
 
@@ -181,7 +181,8 @@ impl Answer {
     ) -> Self {
         let allowed = status.is_none();
         let warnings = bounded(warnings, |warning| cut(warning, TEXT));
-        let response = Response { uid: uid.to_owned(), allowed, status, warnings, change: None };
+        let response =
+            AdmissionResponse { uid: uid.to_owned(), allowed, status, warnings, patch: None };
         Self { api_version, kind: "AdmissionReview", response }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::service::{ClientConnection, Service};
 use super::settings::PortGuard;
-use super::shares::{Bounds, Revoked, SharedRoom};
+use super::shares::{Bounds, RevocationOrder, SharedCapacity};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use policy_server::{ClientNetwork, Turns, after_accept_error};
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 /// Connections at once. An API server has a handful.
 const CONNECTIONS: Bounds =
-    Bounds { total: 256, per_network: 64, first: Revoked::LeastRecentlyUsed };
+    Bounds { total: 256, per_network: 64, first: RevocationOrder::LeastRecentlyUsed };
 /// The time that the TLS handshake may take. API servers give up after five seconds in all.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// The time until a new connection must have brought a request. API servers connect because they
@@ -64,7 +64,7 @@ pub(super) async fn run(
     guard: Option<Arc<dyn PortGuard>>,
     shutdown: CancellationToken,
 ) {
-    let room = SharedRoom::new(CONNECTIONS, service.answered.clone());
+    let capacity = SharedCapacity::new(CONNECTIONS, service.answered.clone());
     let port = Port { tls, service, handshakes: Turns::new(1), shutdown };
     let tracker = TaskTracker::new();
     loop {
@@ -85,7 +85,7 @@ pub(super) async fn run(
             continue;
         }
         let network = ClientNetwork::of(remote.ip());
-        let Ok(share) = room.take(network, 1) else {
+        let Ok(share) = capacity.take(network, 1) else {
             port.service.metrics.refused("connections");
             continue;
         };
@@ -110,8 +110,8 @@ impl Port {
         }
         let ended = tokio::select! {
             ended = self.serve(stream, &connection) => ended,
-            () = connection.share.revoked() => Err(Ended::NoRoom),
-            () = first_request_late(&connection) => Err(Ended::Unused),
+            () = connection.share.revoked() => Err(ConnectionError::CapacityExceeded),
+            () = first_request_late(&connection) => Err(ConnectionError::Unused),
         };
         if let Err(ended) = ended {
             if let Some(reason) = ended.reason() {
@@ -125,12 +125,12 @@ impl Port {
         &self,
         stream: TcpStream,
         connection: &Arc<ClientConnection>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), ConnectionError> {
         let handshake = self.handshake(stream, connection.network);
         let stream = tokio::select! {
             done = tokio::time::timeout(HANDSHAKE, handshake) => match done {
-                Ok(stream) => stream.map_err(Ended::Handshake)?,
-                Err(_) => return Err(Ended::Handshake(io::ErrorKind::TimedOut.into())),
+                Ok(stream) => stream.map_err(ConnectionError::Handshake)?,
+                Err(_) => return Err(ConnectionError::Handshake(io::ErrorKind::TimedOut.into())),
             },
             () = self.shutdown.cancelled() => return Ok(()),
         };
@@ -140,7 +140,7 @@ impl Port {
         } else {
             http1(stream, self, connection).await
         };
-        ended.map_err(Ended::Http)
+        ended.map_err(ConnectionError::Http)
     }
 
     /// Reads the client's greeting, and does what is costly, the key exchange and the signature, in
@@ -156,23 +156,23 @@ impl Port {
 
 /// The reason for which a connection ended.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum ConnectionError {
     #[error("handshake failed")]
     Handshake(#[source] io::Error),
     #[error("it made room for another")]
-    NoRoom,
+    CapacityExceeded,
     #[error("no request came")]
     Unused,
     #[error(transparent)]
     Http(hyper::Error),
 }
 
-impl Ended {
+impl ConnectionError {
     /// The reason, for a metric.
     fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Handshake(_) => Some("handshake"),
-            Self::NoRoom => Some("connections"),
+            Self::CapacityExceeded => Some("connections"),
             Self::Unused => Some("unused"),
             Self::Http(_) => None,
         }

@@ -1,16 +1,16 @@
 //! One admission review over HTTP: from the bytes to the answer.
 //!
-//! Whatever a client can make scarce is divided by its network: room for the bytes ([`SharedRoom`]),
+//! Whatever a client can make scarce is divided by its network: room for the bytes ([`SharedCapacity`]),
 //! and the turns ([`Turns`]) in which reviews are judged and others are asked about them.
 
-use super::answering::{Answering, Refusal, Written, plain, reviewed, unavailable};
-use super::arrival::{ArrivalError, Arrived, arrive};
+use super::body::{BodyError, ReceivedBody, receive};
 use super::clients::AnsweredNetworks;
-use super::shares::{Bounds, Revoked, Share, SharedRoom};
+use super::response::{EncodedReview, RequestError, ResponseBody, plain, reviewed, unavailable};
+use super::shares::{Bounds, RevocationOrder, Share, SharedCapacity};
 use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::linkerd_redirect::{LINKERD_REDIRECT_PATH, ProxyRedirector};
-use crate::metrics::{AdmissionMetrics, Outcome};
-use crate::review::{Answer, NO_REQUEST, Request, Status, version};
+use crate::metrics::{AdmissionMetrics, ReviewOutcome};
+use crate::review::{AdmissionRequest, NO_REQUEST, ReviewResponse, Status, version};
 use crate::validation::{Validation, Verdict, validate, warnings};
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Room for reviews, in bytes that came, and the most that one network may hold of it.
-const ROOM: u64 = 64 * 1024 * 1024;
-const ROOM_PER_NETWORK: u64 = 32 * 1024 * 1024;
+const CAPACITY: u64 = 64 * 1024 * 1024;
+const CAPACITY_PER_NETWORK: u64 = 32 * 1024 * 1024;
 
 /// The room that a review takes before its first byte, so that their number is bounded, too.
 const REVIEW: u64 = 16 * 1024;
@@ -43,7 +43,7 @@ const LIGHT_WEIGHT: u64 = 4 * 1024 * 1024;
 const LIGHT_AT_ONCE: usize = 2;
 
 /// Pods about which the API server is asked at once.
-const QUESTIONS: usize = 16;
+const LOOKUPS: usize = 16;
 
 /// Objects about which the index is asked at once, and how long one may wait for that. An answer
 /// without advice is better than a late one.
@@ -58,10 +58,10 @@ pub(super) struct Service {
     redirector: Option<Arc<ProxyRedirector>>,
     pub(super) metrics: AdmissionMetrics,
     pub(super) answered: AnsweredNetworks,
-    room: SharedRoom,
+    capacity: SharedCapacity,
     light: Turns,
     heavy: Turns,
-    questions: Turns,
+    lookups: Turns,
     advice: Turns,
 }
 
@@ -74,10 +74,10 @@ pub(super) struct ClientConnection {
 }
 
 /// Who is asked.
-enum Asked {
-    Rules,
+enum Endpoint {
+    Validation,
     Injector(Box<Injector>),
-    ProxyRedirector(Arc<ProxyRedirector>),
+    Redirector(Arc<ProxyRedirector>),
 }
 
 /// A review that has arrived, and the room it takes.
@@ -93,12 +93,12 @@ struct ValidatedReview {
     version: &'static str,
     uid: String,
     kind: Option<Kind>,
-    step: Step,
+    step: NextStep,
 }
 
 /// What is left to do.
-enum Step {
-    Write(Written, Outcome),
+enum NextStep {
+    Write(EncodedReview, ReviewOutcome),
     Advise { remarks: Vec<FieldError>, object: Option<Box<Object>> },
     AdviseDeletion(Box<Object>),
 }
@@ -106,17 +106,21 @@ enum Step {
 impl Service {
     pub(super) fn new(review: Option<ReviewHandle>, metrics: AdmissionMetrics) -> Self {
         let answered = AnsweredNetworks::default();
-        let bounds = Bounds { total: ROOM, per_network: ROOM_PER_NETWORK, first: Revoked::Newest };
+        let bounds = Bounds {
+            total: CAPACITY,
+            per_network: CAPACITY_PER_NETWORK,
+            first: RevocationOrder::Newest,
+        };
         Self {
             review,
             injector: None,
             redirector: None,
             metrics,
-            room: SharedRoom::new(bounds, answered.clone()),
+            capacity: SharedCapacity::new(bounds, answered.clone()),
             answered,
             light: Turns::new(LIGHT_AT_ONCE),
             heavy: Turns::new(1),
-            questions: Turns::new(QUESTIONS),
+            lookups: Turns::new(LOOKUPS),
             advice: Turns::new(ADVICE),
         }
     }
@@ -132,13 +136,13 @@ impl Service {
     }
 
     /// Who answers on a path.
-    fn asked(&self, path: &str) -> Option<Asked> {
+    fn endpoint(&self, path: &str) -> Option<Endpoint> {
         match path {
-            "/" => Some(Asked::Rules),
+            "/" => Some(Endpoint::Validation),
             INJECT_PATH => {
-                self.injector.clone().map(|injector| Asked::Injector(Box::new(injector)))
+                self.injector.clone().map(|injector| Endpoint::Injector(Box::new(injector)))
             }
-            LINKERD_REDIRECT_PATH => self.redirector.clone().map(Asked::ProxyRedirector),
+            LINKERD_REDIRECT_PATH => self.redirector.clone().map(Endpoint::Redirector),
             _ => None,
         }
     }
@@ -148,27 +152,27 @@ impl Service {
         &self,
         connection: &ClientConnection,
         request: http::Request<Incoming>,
-    ) -> Response<Answering> {
+    ) -> Response<ResponseBody> {
         connection.used.store(true, Ordering::Relaxed);
         let _busy = connection.share.busy();
-        let Some(asked) = self.asked(request.uri().path()) else { return self.not_found() };
+        let Some(endpoint) = self.endpoint(request.uri().path()) else { return self.not_found() };
         if request.method() != Method::POST {
             return self.not_found();
         }
-        let Ok(share) = self.room.take(connection.network, REVIEW) else {
-            return self.refuse(ArrivalError::NoRoom.into());
+        let Ok(share) = self.capacity.take(connection.network, REVIEW) else {
+            return self.refuse(BodyError::CapacityExceeded.into());
         };
         let share = Arc::new(share);
         let started = Instant::now();
         let answered = async {
-            let Arrived { bytes, weight } = arrive(request.into_body(), &share).await?;
+            let ReceivedBody { bytes, weight } = receive(request.into_body(), &share).await?;
             let review = Review { network: connection.network, share: &share, bytes, weight };
-            self.review(asked, review, started).await
+            self.review(endpoint, review, started).await
         };
         let response = tokio::select! {
             answered = answered => answered,
-            () = share.revoked() => Err(ArrivalError::NoRoom.into()),
-            () = connection.share.revoked() => Err(ArrivalError::NoRoom.into()),
+            () = share.revoked() => Err(BodyError::CapacityExceeded.into()),
+            () = connection.share.revoked() => Err(BodyError::CapacityExceeded.into()),
         };
         match response {
             Ok(response) => {
@@ -182,39 +186,40 @@ impl Service {
 
     async fn review(
         &self,
-        asked: Asked,
+        endpoint: Endpoint,
         review: Review<'_>,
         started: Instant,
-    ) -> Result<Response<Answering>, Refusal> {
-        let written = match asked {
-            Asked::Rules => self.answer(&review, started).await?,
-            Asked::Injector(injector) => match self.inject(&injector, &review).await? {
-                Reply::Answer(answer) => Written::of(&answer)?,
+    ) -> Result<Response<ResponseBody>, RequestError> {
+        let written = match endpoint {
+            Endpoint::Validation => self.answer(&review, started).await?,
+            Endpoint::Injector(injector) => match self.inject(&injector, &review).await? {
+                Reply::Review(answer) => EncodedReview::of(&answer)?,
                 // Whether the pod is created without an answer, the webhook's failure policy says.
                 Reply::Unavailable(text) => {
                     review.grow(text.len())?;
                     return Ok(unavailable(text, review.share.clone()));
                 }
             },
-            Asked::ProxyRedirector(redirector) => {
-                let work = move |bytes: Bytes| Written::of(&redirector.review(&value(&bytes)?));
+            Endpoint::Redirector(redirector) => {
+                let work =
+                    move |bytes: Bytes| EncodedReview::of(&redirector.review(&value(&bytes)?));
                 self.process(&review, work).await?.0
             }
         };
         // It may have to wait for its reader.
         review.grow(written.body.len())?;
-        if written.is_of_a_review {
+        if written.has_uid {
             self.answered.remember(review.network, Instant::now());
         }
         Ok(reviewed(written.body, review.share.clone()))
     }
 
-    fn refuse(&self, refusal: Refusal) -> Response<Answering> {
+    fn refuse(&self, refusal: RequestError) -> Response<ResponseBody> {
         self.metrics.refused(refusal.reason());
         refusal.response()
     }
 
-    fn not_found(&self) -> Response<Answering> {
+    fn not_found(&self) -> Response<ResponseBody> {
         self.metrics.refused("not_found");
         plain(StatusCode::NOT_FOUND, "reviews are posted to /\n")
     }
@@ -224,8 +229,8 @@ impl Service {
     async fn process<T: Send + 'static>(
         &self,
         review: &Review<'_>,
-        work: impl FnOnce(Bytes) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<(T, Turn), Refusal> {
+        work: impl FnOnce(Bytes) -> Result<T, RequestError> + Send + 'static,
+    ) -> Result<(T, Turn), RequestError> {
         let turn = self.turn(review).await?;
         if review.is_light() {
             // It outlasts its turn. Of a large one the turn bounds the memory.
@@ -235,23 +240,28 @@ impl Service {
         in_turn(turn, review.share.clone(), move || work(bytes)).await
     }
 
-    async fn turn(&self, review: &Review<'_>) -> Result<Turn, Refusal> {
+    async fn turn(&self, review: &Review<'_>) -> Result<Turn, RequestError> {
         let turns = if review.is_light() { &self.light } else { &self.heavy };
-        turns.next(review.network, review.cost()).await.ok_or(Refusal::Failed)
+        turns.next(review.network, review.cost()).await.ok_or(RequestError::Failed)
     }
 
     /// Answers a review of an object by the rules of its kind.
-    async fn answer(&self, review: &Review<'_>, started: Instant) -> Result<Written, Refusal> {
+    async fn answer(
+        &self,
+        review: &Review<'_>,
+        started: Instant,
+    ) -> Result<EncodedReview, RequestError> {
         let (validated, _) = self.process(review, |bytes| validate_review(&bytes)).await?;
         let ValidatedReview { version, uid, kind, step } = validated;
         let (written, outcome) = match step {
-            Step::Write(written, outcome) => (written, outcome),
-            Step::Advise { remarks, object } => {
+            NextStep::Write(written, outcome) => (written, outcome),
+            NextStep::Advise { remarks, object } => {
                 advised(version, &uid, self.warnings(review.network, &remarks, object).await)?
             }
-            Step::AdviseDeletion(object) => {
-                let ask = |index: ReviewHandle| async move { index.review_deletion(*object).await };
-                let found = self.advice(review.network, ask).await;
+            NextStep::AdviseDeletion(object) => {
+                let query =
+                    |index: ReviewHandle| async move { index.review_deletion(*object).await };
+                let found = self.advice(review.network, query).await;
                 // What could not be looked at is no news about what is gone.
                 advised(version, &uid, warnings(found.as_deref().unwrap_or_default(), &[], true))?
             }
@@ -267,8 +277,8 @@ impl Service {
         object: Option<Box<Object>>,
     ) -> Vec<String> {
         let Some(object) = object else { return warnings(&[], remarks, true) };
-        let ask = |index: ReviewHandle| async move { index.review(*object).await };
-        let found = self.advice(network, ask).await;
+        let query = |index: ReviewHandle| async move { index.review(*object).await };
+        let found = self.advice(network, query).await;
         warnings(found.as_deref().unwrap_or_default(), remarks, found.is_some())
     }
 
@@ -276,25 +286,29 @@ impl Service {
     async fn advice<A: Future<Output = Option<Vec<FieldError>>>>(
         &self,
         network: ClientNetwork,
-        ask: impl FnOnce(ReviewHandle) -> A,
+        query: impl FnOnce(ReviewHandle) -> A,
     ) -> Option<Vec<FieldError>> {
         let index = self.review.clone()?;
         let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.next(network, 1)).await;
         let _turn = turn.ok()??;
-        ask(index).await
+        query(index).await
     }
 
     /// Answers a review of a pod.
-    async fn inject(&self, injector: &Injector, review: &Review<'_>) -> Result<Reply, Refusal> {
+    async fn inject(
+        &self,
+        injector: &Injector,
+        review: &Review<'_>,
+    ) -> Result<Reply, RequestError> {
         let (read, turn) = self.process(review, |bytes| value(&bytes)).await?;
         // A large one keeps its turn until it is answered.
         let turn = (!review.is_light()).then_some(turn);
-        let question = self.questions.next(review.network, 1).await.ok_or(Refusal::Failed)?;
+        let lookup = self.lookups.next(review.network, 1).await.ok_or(RequestError::Failed)?;
         let pod = match injector.prepare(read).await {
             Ok(pod) => pod,
             Err(reply) => return Ok(reply),
         };
-        drop(question);
+        drop(lookup);
         let turn = match turn {
             Some(turn) => turn,
             None => self.turn(review).await?,
@@ -309,9 +323,9 @@ fn advised(
     version: &'static str,
     uid: &str,
     warnings: Vec<String>,
-) -> Result<(Written, Outcome), Refusal> {
-    let outcome = if warnings.is_empty() { Outcome::Admitted } else { Outcome::Warned };
-    Ok((Written::of(&Answer::allow(version, uid, warnings))?, outcome))
+) -> Result<(EncodedReview, ReviewOutcome), RequestError> {
+    let outcome = if warnings.is_empty() { ReviewOutcome::Admitted } else { ReviewOutcome::Warned };
+    Ok((EncodedReview::of(&ReviewResponse::allow(version, uid, warnings))?, outcome))
 }
 
 /// Does work away from the connections. It keeps its turn and its room until it is done, whether or
@@ -319,14 +333,14 @@ fn advised(
 async fn in_turn<T: Send + 'static>(
     turn: Turn,
     share: Arc<Share>,
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<(T, Turn), Refusal> {
+    work: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
+) -> Result<(T, Turn), RequestError> {
     let work = move || {
         let done = work();
         drop(share);
         done.map(|done| (done, turn))
     };
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Failed)?
+    tokio::task::spawn_blocking(work).await.map_err(|_| RequestError::Failed)?
 }
 
 #[cfg(test)]
@@ -334,10 +348,10 @@ impl Service {
     /// The status and the body of the answer to a body.
     pub(super) async fn answer_bytes(&self, body: &[u8]) -> (u16, Bytes) {
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(self.room.take(network, REVIEW).unwrap());
+        let share = Arc::new(self.capacity.take(network, REVIEW).unwrap());
         let bytes = Bytes::copy_from_slice(body);
         let review = Review { network, share: &share, bytes, weight: 0 };
-        let response = self.review(Asked::Rules, review, Instant::now()).await;
+        let response = self.review(Endpoint::Validation, review, Instant::now()).await;
         let response = response.unwrap_or_else(|refusal| self.refuse(refusal));
         let status = response.status().as_u16();
         (status, response.into_body().collect().await.unwrap().to_bytes())
@@ -350,8 +364,8 @@ impl Review<'_> {
     }
 
     /// Takes room for an answer of this length.
-    fn grow(&self, length: usize) -> Result<(), Refusal> {
-        self.share.grow(u64::try_from(length).unwrap_or(u64::MAX)).map_err(Refusal::from)
+    fn grow(&self, length: usize) -> Result<(), RequestError> {
+        self.share.grow(u64::try_from(length).unwrap_or(u64::MAX)).map_err(RequestError::from)
     }
 
     /// About what judging takes, compared with others. A turn takes time even for an empty body.
@@ -365,36 +379,39 @@ impl Review<'_> {
 }
 
 /// A body as JSON.
-fn value(body: &[u8]) -> Result<Value, Refusal> {
-    serde_json::from_slice(body).map_err(|_| Refusal::NotJson)
+fn value(body: &[u8]) -> Result<Value, RequestError> {
+    serde_json::from_slice(body).map_err(|_| RequestError::NotJson)
 }
 
-fn validate_review(body: &[u8]) -> Result<ValidatedReview, Refusal> {
+fn validate_review(body: &[u8]) -> Result<ValidatedReview, RequestError> {
     let review = value(body)?;
-    let (version, request) = (version(&review), Request::read(&review));
+    let (version, request) = (version(&review), AdmissionRequest::read(&review));
     let uid = request.map_or("", |request| request.uid);
     let Some(request) = request else {
-        let written = Written::of(&Answer::deny(version, uid, Status::malformed(NO_REQUEST)))?;
-        let step = Step::Write(written, Outcome::Malformed);
+        let written =
+            EncodedReview::of(&ReviewResponse::deny(version, uid, Status::malformed(NO_REQUEST)))?;
+        let step = NextStep::Write(written, ReviewOutcome::Malformed);
         return Ok(ValidatedReview { version, uid: String::new(), kind: None, step });
     };
     let Validation { kind, verdict } = validate(&request);
     let (answer, outcome) = match verdict {
         Verdict::Denied(status) => {
             tracing::debug!(message = status.message, "denied");
-            (Answer::deny(version, uid, status), Outcome::Denied)
+            (ReviewResponse::deny(version, uid, status), ReviewOutcome::Denied)
         }
-        Verdict::OutOfScope => (Answer::allow(version, uid, Vec::new()), Outcome::Passed),
+        Verdict::OutOfScope => {
+            (ReviewResponse::allow(version, uid, Vec::new()), ReviewOutcome::Passed)
+        }
         Verdict::Valid { remarks, object } => {
-            let step = Step::Advise { remarks, object };
+            let step = NextStep::Advise { remarks, object };
             return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
         }
         Verdict::Deletion(object) => {
-            let step = Step::AdviseDeletion(object);
+            let step = NextStep::AdviseDeletion(object);
             return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
         }
     };
-    let step = Step::Write(Written::of(&answer)?, outcome);
+    let step = NextStep::Write(EncodedReview::of(&answer)?, outcome);
     Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step })
 }
 
@@ -407,33 +424,33 @@ mod tests {
     #[tokio::test]
     async fn work_that_nobody_waits_for_any_longer_keeps_its_turn_and_its_room() {
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let bounds = Bounds { total: 2, per_network: 1, first: Revoked::Newest };
-        let room = SharedRoom::new(bounds, AnsweredNetworks::default());
-        let share = Arc::new(room.take(network, 1).unwrap());
+        let bounds = Bounds { total: 2, per_network: 1, first: RevocationOrder::Newest };
+        let capacity = SharedCapacity::new(bounds, AnsweredNetworks::default());
+        let share = Arc::new(capacity.take(network, 1).unwrap());
         let turns = Turns::new(1);
         let turn = turns.next(network, 1).await.unwrap();
         let (ends, end) = mpsc::channel::<()>();
         let (begins, begun) = tokio::sync::oneshot::channel();
         let waits = tokio::spawn(in_turn(turn, share, move || {
             begins.send(()).unwrap();
-            end.recv().map_err(|_| Refusal::Failed)
+            end.recv().map_err(|_| RequestError::Failed)
         }));
         begun.await.unwrap();
         waits.abort();
         assert!(waits.await.unwrap_err().is_cancelled());
         let next = tokio::time::timeout(Duration::from_millis(100), turns.next(network, 1)).await;
         assert!(next.is_err(), "its turn is another's while it works");
-        assert!(room.take(network, 1).is_err(), "its room is another's while it works");
+        assert!(capacity.take(network, 1).is_err(), "its room is another's while it works");
         ends.send(()).unwrap();
         turns.next(network, 1).await.unwrap();
-        assert!(room.take(network, 1).is_ok());
+        assert!(capacity.take(network, 1).is_ok());
     }
 
     #[test]
     fn a_review_of_no_length_costs_a_turn_nevertheless() {
-        let room = Service::new(None, AdmissionMetrics::default()).room;
+        let capacity = Service::new(None, AdmissionMetrics::default()).capacity;
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(room.take(network, REVIEW).unwrap());
+        let share = Arc::new(capacity.take(network, REVIEW).unwrap());
         let review = |length: usize| Review {
             network,
             share: &share,

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The share of a network that is revoked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Revoked {
+pub(super) enum RevocationOrder {
     /// The one that has been unused for the longest time, of those that nobody uses now if there are
     /// any.
     LeastRecentlyUsed,
@@ -33,16 +33,16 @@ pub(super) struct Bounds {
     /// The most that one network may hold.
     pub(super) per_network: u64,
     /// The share that is revoked where there are several of one network.
-    pub(super) first: Revoked,
+    pub(super) first: RevocationOrder,
 }
 
 /// The error of a share that has lost its room to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoRoom;
+pub(super) struct CapacityExceeded;
 
 /// Room, and who holds it. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct SharedRoom {
+pub(super) struct SharedCapacity {
     ledger: Arc<Mutex<Ledger>>,
     answered: AnsweredNetworks,
 }
@@ -51,11 +51,11 @@ pub(super) struct SharedRoom {
 #[derive(Debug)]
 pub(super) struct Share {
     id: u64,
-    room: SharedRoom,
+    capacity: SharedCapacity,
     revoked: CancellationToken,
 }
 
-impl SharedRoom {
+impl SharedCapacity {
     /// Room of this size; `answered` tells which networks may use the reserve.
     pub(super) fn new(bounds: Bounds, answered: AnsweredNetworks) -> Self {
         Self { ledger: Arc::new(Mutex::new(Ledger::new(bounds))), answered }
@@ -64,17 +64,21 @@ impl SharedRoom {
     /// Takes room for something new of `network`.
     ///
     /// # Errors
-    /// [`NoRoom`]: the network holds the most already.
-    pub(super) fn take(&self, network: ClientNetwork, amount: u64) -> Result<Share, NoRoom> {
+    /// [`CapacityExceeded`]: the network holds the most already.
+    pub(super) fn take(
+        &self,
+        network: ClientNetwork,
+        amount: u64,
+    ) -> Result<Share, CapacityExceeded> {
         let revoked = CancellationToken::new();
         let mut ledger = self.ledger.lock();
         let id = ledger.open(network, revoked.clone());
         self.grow(&mut ledger, id, amount)?;
         drop(ledger);
-        Ok(Share { id, room: self.clone(), revoked })
+        Ok(Share { id, capacity: self.clone(), revoked })
     }
 
-    fn grow(&self, ledger: &mut Ledger, id: u64, more: u64) -> Result<(), NoRoom> {
+    fn grow(&self, ledger: &mut Ledger, id: u64, more: u64) -> Result<(), CapacityExceeded> {
         let now = Instant::now();
         ledger.grow(id, more, &|network| self.answered.contains(network, now))
     }
@@ -84,15 +88,15 @@ impl Share {
     /// Takes more room.
     ///
     /// # Errors
-    /// [`NoRoom`]: this share was revoked, now or before.
-    pub(super) fn grow(&self, more: u64) -> Result<(), NoRoom> {
-        self.room.grow(&mut self.room.ledger.lock(), self.id, more)
+    /// [`CapacityExceeded`]: this share was revoked, now or before.
+    pub(super) fn grow(&self, more: u64) -> Result<(), CapacityExceeded> {
+        self.capacity.grow(&mut self.capacity.ledger.lock(), self.id, more)
     }
 
     /// Notes that it is in use, until the guard is dropped.
-    pub(super) fn busy(&self) -> Busy<'_> {
-        self.room.ledger.lock().begin(self.id);
-        Busy { share: self }
+    pub(super) fn busy(&self) -> UseGuard<'_> {
+        self.capacity.ledger.lock().begin(self.id);
+        UseGuard { share: self }
     }
 
     /// Ends once the share is revoked.
@@ -102,7 +106,7 @@ impl Share {
 
     /// Has `instead` cancelled where the share is revoked from now on.
     pub(super) fn ends(&self, instead: CancellationToken) {
-        if let Some(entry) = self.room.ledger.lock().entries.get_mut(&self.id) {
+        if let Some(entry) = self.capacity.ledger.lock().entries.get_mut(&self.id) {
             entry.revoke = instead;
         }
     }
@@ -115,19 +119,19 @@ impl Share {
 
 /// The use of a share.
 #[derive(Debug)]
-pub(super) struct Busy<'a> {
+pub(super) struct UseGuard<'a> {
     share: &'a Share,
 }
 
-impl Drop for Busy<'_> {
+impl Drop for UseGuard<'_> {
     fn drop(&mut self) {
-        self.share.room.ledger.lock().end(self.share.id);
+        self.share.capacity.ledger.lock().end(self.share.id);
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.room.ledger.lock().close(self.id);
+        self.capacity.ledger.lock().close(self.id);
     }
 }
 
@@ -138,7 +142,7 @@ struct Ledger {
     held: u64,
     next: u64,
     entries: HashMap<u64, Entry>,
-    networks: HashMap<ClientNetwork, Holding>,
+    networks: HashMap<ClientNetwork, NetworkUsage>,
 }
 
 #[derive(Debug)]
@@ -153,7 +157,7 @@ struct Entry {
 
 /// The entries of one network.
 #[derive(Clone, Copy, Debug, Default)]
-struct Holding {
+struct NetworkUsage {
     entries: usize,
     amount: u64,
 }
@@ -167,8 +171,8 @@ impl Ledger {
     fn open(&mut self, network: ClientNetwork, revoke: CancellationToken) -> u64 {
         let id = self.tick();
         self.entries.insert(id, Entry { network, amount: 0, users: 0, used: id, revoke });
-        let holding = self.networks.entry(network).or_default();
-        holding.entries = holding.entries.saturating_add(1);
+        let usage = self.networks.entry(network).or_default();
+        usage.entries = usage.entries.saturating_add(1);
         id
     }
 
@@ -198,10 +202,10 @@ impl Ledger {
         id: u64,
         more: u64,
         is_answered: &dyn Fn(ClientNetwork) -> bool,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), CapacityExceeded> {
         // Every turn of the loop but the last removes an entry.
         loop {
-            let network = self.entries.get(&id).ok_or(NoRoom)?.network;
+            let network = self.entries.get(&id).ok_or(CapacityExceeded)?.network;
             let own = self.amount_of(network).saturating_add(more);
             let victim = if own > self.bounds.per_network {
                 self.first_of(&|other| other == network)
@@ -219,13 +223,13 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.amount = entry.amount.saturating_add(more);
         self.held = self.held.saturating_add(more);
-        if let Some(holding) = self.networks.get_mut(&entry.network) {
-            holding.amount = holding.amount.saturating_add(more);
+        if let Some(usage) = self.networks.get_mut(&entry.network) {
+            usage.amount = usage.amount.saturating_add(more);
         }
     }
 
     fn amount_of(&self, network: ClientNetwork) -> u64 {
-        self.networks.get(&network).map_or(0, |holding| holding.amount)
+        self.networks.get(&network).map_or(0, |usage| usage.amount)
     }
 
     /// The entry that makes room where `network` needs `more`.
@@ -235,9 +239,9 @@ impl Ledger {
         more: u64,
         is_answered: &dyn Fn(ClientNetwork) -> bool,
     ) -> Option<u64> {
-        let networks = self.networks.iter().map(|(other, holding)| {
+        let networks = self.networks.iter().map(|(other, usage)| {
             let more = if *other == network { more } else { 0 };
-            (*other, holding.amount.saturating_add(more), is_answered(*other))
+            (*other, usage.amount.saturating_add(more), is_answered(*other))
         });
         let networks: Vec<_> = networks.collect();
         let strangers = networks.iter().filter(|(.., answered)| !answered);
@@ -255,10 +259,10 @@ impl Ledger {
     fn first_of(&self, of: &dyn Fn(ClientNetwork) -> bool) -> Option<u64> {
         let entries = self.entries.iter().filter(|(_, entry)| of(entry.network));
         let first = match self.bounds.first {
-            Revoked::LeastRecentlyUsed => {
+            RevocationOrder::LeastRecentlyUsed => {
                 entries.min_by_key(|(_, entry)| (entry.users > 0, entry.used))
             }
-            Revoked::Newest => entries.max_by_key(|(id, _)| **id),
+            RevocationOrder::Newest => entries.max_by_key(|(id, _)| **id),
         };
         first.map(|(id, _)| *id)
     }
@@ -272,10 +276,10 @@ impl Ledger {
     fn close(&mut self, id: u64) -> Option<Entry> {
         let entry = self.entries.remove(&id)?;
         self.held = self.held.saturating_sub(entry.amount);
-        if let Some(holding) = self.networks.get_mut(&entry.network) {
-            holding.amount = holding.amount.saturating_sub(entry.amount);
-            holding.entries = holding.entries.saturating_sub(1);
-            if holding.entries == 0 {
+        if let Some(usage) = self.networks.get_mut(&entry.network) {
+            usage.amount = usage.amount.saturating_sub(entry.amount);
+            usage.entries = usage.entries.saturating_sub(1);
+            if usage.entries == 0 {
                 self.networks.remove(&entry.network);
             }
         }

@@ -8,7 +8,7 @@ mod passing;
 mod properties;
 mod refusals;
 
-use crate::review::Request;
+use crate::review::AdmissionRequest;
 use crate::validation::{Verdict, validate};
 use policy_crds::Kind;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
 
 /// What becomes of a review: `passed`, `sound` and the remarks, or the message of the refusal.
 pub(super) fn verdict(review: &Value) -> String {
-    let validation = validate(&Request::read(review).unwrap());
+    let validation = validate(&AdmissionRequest::read(review).unwrap());
     match validation.verdict {
         Verdict::OutOfScope => "passed".to_owned(),
         Verdict::Deletion(_) => "deletes".to_owned(),

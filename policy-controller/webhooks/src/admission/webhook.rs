@@ -3,7 +3,9 @@
 use super::listener;
 use super::service::Service;
 use super::settings::{AdmissionSettings, CertificateSource, PortGuard};
-use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Served, Slot, follow};
+use crate::certificate::{
+    CertResolver, CertificateError, CertificateFiles, Provisioner, ServedCertificate, watch_files,
+};
 use crate::injector::Injector;
 use crate::linkerd_redirect::ProxyRedirector;
 use crate::metrics::AdmissionMetrics;
@@ -40,14 +42,14 @@ pub struct Admission {
     address: SocketAddr,
     tls: Arc<rustls::ServerConfig>,
     service: Service,
-    served: watch::Receiver<Served>,
-    keeper: Keeper,
+    served: watch::Receiver<ServedCertificate>,
+    certificate_task: CertificateTask,
     guard: Option<Arc<dyn PortGuard>>,
 }
 
 /// Who keeps the certificate fresh.
-enum Keeper {
-    Files(CertificateFiles, Slot, Pair),
+enum CertificateTask {
+    Files(CertificateFiles, CertResolver, Pair),
     Provisioner(Box<Provisioner>),
 }
 
@@ -63,23 +65,27 @@ impl Admission {
         client: Option<kube::Client>,
     ) -> Result<Self, AdmissionError> {
         let metrics = AdmissionMetrics::default();
-        let slot = Slot::new(metrics.clone());
-        let keeper = match (settings.certificate, client) {
+        let resolver = CertResolver::new(metrics.clone());
+        let certificate_task = match (settings.certificate, client) {
             (CertificateSource::Files(files), _) => {
-                let loaded = files.load(&slot).await?;
-                Keeper::Files(files, slot.clone(), loaded)
+                let loaded = files.load(&resolver).await?;
+                CertificateTask::Files(files, resolver.clone(), loaded)
             }
             (CertificateSource::Provisioned(provisioning), Some(client)) => {
-                Keeper::Provisioner(Box::new(Provisioner::new(client, provisioning, slot.clone())))
+                CertificateTask::Provisioner(Box::new(Provisioner::new(
+                    client,
+                    provisioning,
+                    resolver.clone(),
+                )))
             }
             (CertificateSource::Provisioned(_), None) => return Err(AdmissionError::NoCluster),
         };
-        let served = slot.served();
-        let tls = Arc::new(server_config(slot)?);
+        let served = resolver.served();
+        let tls = Arc::new(server_config(resolver)?);
         let listener = listener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
         let service = Service::new(review, metrics);
-        Ok(Self { listener, address, tls, service, served, keeper, guard: None })
+        Ok(Self { listener, address, tls, service, served, certificate_task, guard: None })
     }
 
     /// Lets connections through only as far as `guard` does.
@@ -118,11 +124,13 @@ impl Admission {
 
     /// Serves until `shutdown` is cancelled and every connection has ended, or has had time to.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, tls, service, keeper, guard, address: _, served: _ } = self;
+        let Self { listener, tls, service, certificate_task, guard, address: _, served: _ } = self;
         let keep = async {
-            match keeper {
-                Keeper::Files(files, slot, loaded) => follow(files, slot, loaded).await,
-                Keeper::Provisioner(provisioner) => provisioner.run().await,
+            match certificate_task {
+                CertificateTask::Files(files, resolver, loaded) => {
+                    watch_files(files, resolver, loaded).await
+                }
+                CertificateTask::Provisioner(provisioner) => provisioner.run().await,
             }
         };
         let serve = listener::run(listener, tls, service, guard, shutdown);
@@ -134,11 +142,11 @@ impl Admission {
 }
 
 /// Handshakes with whatever certificate is in use at the time. API servers do not say who they are.
-fn server_config(slot: Slot) -> Result<rustls::ServerConfig, rustls::Error> {
+fn server_config(resolver: CertResolver) -> Result<rustls::ServerConfig, rustls::Error> {
     let mut config = rustls::ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(slot));
+        .with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

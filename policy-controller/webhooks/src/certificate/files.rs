@@ -1,7 +1,7 @@
 //! A certificate kept in files, which others renew.
 
-use super::pair::{CertificateError, Places, certified};
-use super::slot::Slot;
+use super::cert_resolver::CertResolver;
+use super::pair::{CertificateError, PemSources, certified_key};
 use policy_kube::rotation::secret::Pair;
 use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Reads them once and puts them in use. Returns what was read, for [`follow`].
+    /// Reads them once and puts them in use. Returns what was read, for [`watch_files`].
     ///
     /// # Errors
     /// [`CertificateError`] names the file that is missing or unusable.
-    pub(crate) async fn load(&self, slot: &Slot) -> Result<Pair, CertificateError> {
+    pub(crate) async fn load(&self, resolver: &CertResolver) -> Result<Pair, CertificateError> {
         let texts = self.read().await?;
-        slot.put(self.parse(&texts)?);
+        resolver.put(self.parse(&texts)?);
         Ok(texts)
     }
 
@@ -40,8 +40,8 @@ impl CertificateFiles {
     fn parse(&self, texts: &Pair) -> Result<CertifiedKey, CertificateError> {
         let (certificates, key) =
             (self.certificates.display().to_string(), self.key.display().to_string());
-        let places = Places { certificates: &certificates, key: &key };
-        certified(&places, texts)
+        let sources = PemSources { certificates: &certificates, key: &key };
+        certified_key(&sources, texts)
     }
 }
 
@@ -52,7 +52,7 @@ async fn contents(path: &Path) -> Result<Vec<u8>, CertificateError> {
 
 /// Puts changed files in use, for ever. What cannot be used is told once, and what is in use stays.
 /// `loaded`: what is in use at the start. Files may have changed since.
-pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Pair) {
+pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver, loaded: Pair) {
     let mut seen = Some(loaded);
     loop {
         tokio::time::sleep(INTERVAL).await;
@@ -61,7 +61,7 @@ pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Pair) {
             Ok(texts) => texts,
             Err(error) => {
                 if seen.take().is_some() {
-                    slot.metrics.certificate_failed();
+                    resolver.metrics.certificate_failed();
                     tracing::warn!(%error, "the webhook's certificate stays as it is");
                 }
                 continue;
@@ -71,11 +71,11 @@ pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Pair) {
         // and is looked at again when either changes.
         match files.parse(&texts) {
             Ok(renewed) => {
-                slot.put(renewed);
+                resolver.put(renewed);
                 tracing::info!("the webhook's certificate was renewed");
             }
             Err(error) => {
-                slot.metrics.certificate_failed();
+                resolver.metrics.certificate_failed();
                 tracing::warn!(%error, "the webhook's certificate stays as it is");
             }
         }

@@ -32,19 +32,19 @@ pub enum CertificateError {
 }
 
 /// Where the two texts of a certificate come from, for messages.
-pub(super) struct Places<'a> {
+pub(super) struct PemSources<'a> {
     pub(super) certificates: &'a str,
     pub(super) key: &'a str,
 }
 
 /// Reads a chain and its key.
-pub(super) fn certified(
-    places: &Places<'_>,
+pub(super) fn certified_key(
+    sources: &PemSources<'_>,
     texts: &Pair,
 ) -> Result<CertifiedKey, CertificateError> {
-    let chain = chain(places.certificates, &texts.certificate)?;
+    let chain = chain(sources.certificates, &texts.certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| CertificateError::Pem {
-        place: places.key.to_owned(),
+        place: sources.key.to_owned(),
         message: error.to_string(),
     })?;
     CertifiedKey::from_der(chain, key, &provider()).map_err(CertificateError::Pair)

@@ -1,10 +1,10 @@
 //! The certificate made here: kept in a Secret that all replicas share, and vouched for in the webhook
 //! configuration. Every replica does the same; whoever writes first wins, and the others read.
 
-use super::held::Held;
+use super::cert_resolver::CertResolver;
+use super::cert_secret::CertSecret;
 use super::issue::issue;
 use super::plan::{LIFETIME, plan};
-use super::slot::Slot;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
@@ -39,7 +39,7 @@ pub struct Provisioning {
 }
 
 /// A configuration of webhooks, and where each leads.
-trait Webhooks:
+trait WebhookConfiguration:
     kube::Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
     + Clone
     + std::fmt::Debug
@@ -49,14 +49,14 @@ trait Webhooks:
     fn targets(&self) -> impl Iterator<Item = (&str, &WebhookClientConfig)>;
 }
 
-impl Webhooks for ValidatingWebhookConfiguration {
+impl WebhookConfiguration for ValidatingWebhookConfiguration {
     fn targets(&self) -> impl Iterator<Item = (&str, &WebhookClientConfig)> {
         let webhooks = self.webhooks.iter().flatten();
         webhooks.map(|webhook| (webhook.name.as_str(), &webhook.client_config))
     }
 }
 
-impl Webhooks for MutatingWebhookConfiguration {
+impl WebhookConfiguration for MutatingWebhookConfiguration {
     fn targets(&self) -> impl Iterator<Item = (&str, &WebhookClientConfig)> {
         let webhooks = self.webhooks.iter().flatten();
         webhooks.map(|webhook| (webhook.name.as_str(), &webhook.client_config))
@@ -68,7 +68,7 @@ pub(crate) struct Provisioner {
     settings: Provisioning,
     secret: SecretStore,
     client: Client,
-    slot: Slot,
+    resolver: CertResolver,
 }
 
 /// Why the certificate cannot be kept at the moment.
@@ -85,25 +85,25 @@ enum ProvisionError {
 }
 
 impl Provisioner {
-    pub(crate) fn new(client: Client, settings: Provisioning, slot: Slot) -> Self {
+    pub(crate) fn new(client: Client, settings: Provisioning, resolver: CertResolver) -> Self {
         let Provisioning { namespace, secret, .. } = &settings;
         let secret = SecretStore::new(client.clone(), namespace, secret, None);
-        Self { settings, secret, client, slot }
+        Self { settings, secret, client, resolver }
     }
 
     /// Keeps the certificate, for ever.
     pub(crate) async fn run(self) {
-        let mut told = false;
+        let mut failing = false;
         let mut serving = None;
         loop {
-            let pause = match self.look(&mut serving, SystemTime::now()).await {
+            let pause = match self.reconcile(&mut serving, SystemTime::now()).await {
                 Ok(()) => {
-                    told = false;
+                    failing = false;
                     INTERVAL
                 }
                 Err(error) => {
-                    self.slot.metrics.certificate_failed();
-                    if told {
+                    self.resolver.metrics.certificate_failed();
+                    if failing {
                         tracing::debug!(%error, "the webhook's certificate cannot be kept");
                     } else {
                         let (namespace, secret) = (&self.settings.namespace, &self.settings.secret);
@@ -111,7 +111,7 @@ impl Provisioner {
                             %error, namespace, secret, "the webhook's certificate cannot be kept"
                         );
                     }
-                    told = true;
+                    failing = true;
                     RETRY
                 }
             };
@@ -120,7 +120,7 @@ impl Provisioner {
     }
 
     /// Looks once: does what is to be done, serves what is held, publishes who vouches for it.
-    async fn look(
+    async fn reconcile(
         &self,
         serving: &mut Option<Data>,
         now: SystemTime,
@@ -128,17 +128,17 @@ impl Provisioner {
         for _ in 0..ATTEMPTS {
             let secret = self.secret.read().await?;
             let data = secret.as_ref().and_then(|secret| secret.data.clone()).unwrap_or_default();
-            let held = Held::read(&data, &self.settings.names);
-            let published = match &held {
-                Some(held) => self.publish(&held.bundle()).await,
+            let current = CertSecret::read(&data, &self.settings.names);
+            let published = match &current {
+                Some(current) => self.publish(&current.bundle()).await,
                 None => Ok(false),
             };
-            if let Some(held) = &held {
-                self.serve(held, serving)?;
+            if let Some(current) = &current {
+                self.serve(current, serving)?;
             }
             let in_place = published.as_ref().is_ok_and(|published| *published);
-            let step = plan(held.as_ref().map(Held::times), in_place, now);
-            let Some(changed) = self.change(step, held, &data, now)? else {
+            let step = plan(current.as_ref().map(CertSecret::times), in_place, now);
+            let Some(changed) = self.change(step, current, &data, now)? else {
                 return published.map(|_| ()).map_err(ProvisionError::from);
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
@@ -153,31 +153,35 @@ impl Provisioner {
     fn change(
         &self,
         step: Step,
-        held: Option<Held>,
+        current: Option<CertSecret>,
         data: &Data,
         now: SystemTime,
-    ) -> Result<Option<Held>, ProvisionError> {
+    ) -> Result<Option<CertSecret>, ProvisionError> {
         let made = || {
             issue(&self.settings.names, now, LIFETIME).map_err(|error| ProvisionError::Issue {
                 names: self.settings.names.join(", "),
                 error,
             })
         };
-        let changed = match (step, held) {
+        let changed = match (step, current) {
             (Step::Keep, _) => return Ok(None),
-            (Step::Create, _) | (_, None) => Held::create(made()?, data, now),
-            (Step::Stage, Some(held)) => held.stage(&made()?, now),
-            (Step::Promote, Some(held)) => Some(held.promote()),
-            (Step::Retire, Some(held)) => Some(held.prune(now)),
+            (Step::Create, _) | (_, None) => CertSecret::create(made()?, data, now),
+            (Step::Stage, Some(current)) => current.stage(&made()?, now),
+            (Step::Promote, Some(current)) => Some(current.promote()),
+            (Step::Retire, Some(current)) => Some(current.prune(now)),
         };
         changed.map(Some).ok_or(ProvisionError::Unusable)
     }
 
-    fn serve(&self, held: &Held, serving: &mut Option<Data>) -> Result<(), ProvisionError> {
+    fn serve(
+        &self,
+        current: &CertSecret,
+        serving: &mut Option<Data>,
+    ) -> Result<(), ProvisionError> {
         let mut data = Data::new();
-        held.write(&mut data);
+        current.write(&mut data);
         if serving.as_ref() != Some(&data) {
-            self.slot.put(held.certified().map_err(|_| ProvisionError::Unusable)?);
+            self.resolver.put(current.certified_key().map_err(|_| ProvisionError::Unusable)?);
             *serving = Some(data);
         }
         Ok(())
@@ -196,20 +200,20 @@ impl Provisioner {
     /// Brings the bundle into every webhook of the configuration that leads to our namespace; true if
     /// it was there: what is written now is not seen by every API server yet. A configuration that
     /// does not exist needs none.
-    async fn publish_in<K: Webhooks>(
+    async fn publish_in<K: WebhookConfiguration>(
         &self,
         name: &str,
         bundle: &[u8],
     ) -> Result<bool, kube::Error> {
         let api: Api<K> = Api::all(self.client.clone());
         let Some(configuration) = api.get_opt(name).await? else { return Ok(true) };
-        let held = |config: &Option<k8s_openapi::ByteString>| {
-            config.as_ref().is_some_and(|held| held.0 == bundle)
+        let current = |config: &Option<k8s_openapi::ByteString>| {
+            config.as_ref().is_some_and(|current| current.0 == bundle)
         };
         let wrong: Vec<_> = configuration
             .targets()
             .filter(|(_, target)| self.is_ours(target))
-            .filter(|(_, target)| !held(&target.ca_bundle))
+            .filter(|(_, target)| !current(&target.ca_bundle))
             .map(|(name, _)| {
                 let bundle = k8s_openapi::ByteString(bundle.to_vec());
                 json!({"name": name, "clientConfig": {"caBundle": bundle}})

@@ -7,12 +7,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Namespace {
+struct NamespaceLabels {
     namespace: String,
 }
 
@@ -20,9 +20,9 @@ policy_core::metrics! {
     /// Handles on the injector's metrics; clones share them.
     #[derive(Clone, Debug)]
     pub struct InjectorMetrics {
-        responses: Family<Answered, Counter> = "injector_responses",
+        responses: Family<OutcomeLabels, Counter> = "injector_responses",
             "Pods that the injector was asked about, by what became of them";
-        without: Family<Namespace, Gauge> = "injector_pods_without_sidecar",
+        without: Family<NamespaceLabels, Gauge> = "injector_pods_without_sidecar",
             "Running pods that ought to have a sidecar and have none, by namespace; the leader counts";
         label_failures: Counter = "injector_label_failures",
             "Attempts to write the label of a namespace that asks for injection that failed";
@@ -32,14 +32,14 @@ policy_core::metrics! {
 impl InjectorMetrics {
     /// A review was answered.
     pub(super) fn answered(&self, outcome: &'static str) {
-        self.responses.get_or_create(&Answered { outcome }).inc();
+        self.responses.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// So many pods of each namespace lack a sidecar.
     pub(super) fn without(&self, namespaces: &BTreeMap<String, i64>) {
         self.without.clear();
         for (namespace, count) in namespaces {
-            let labels = Namespace { namespace: namespace.clone() };
+            let labels = NamespaceLabels { namespace: namespace.clone() };
             self.without.get_or_create(&labels).set(*count);
         }
     }

@@ -6,7 +6,9 @@ use super::metrics::InjectorMetrics;
 use super::opt_in::NamespaceContext;
 use super::roots::RootsSource;
 use super::settings::{InjectorSettings, Settings, Sidecar, Trust};
-use crate::review::{Answer, Cause, Details, NO_REQUEST, Request, Status, version};
+use crate::review::{
+    AdmissionRequest, Cause, Details, NO_REQUEST, ReviewResponse, Status, version,
+};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::core::v1::Namespace;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the API server may take to say what a namespace says.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long its version is taken to be what it was.
 const VERSION_LASTS: Duration = Duration::from_secs(300);
@@ -36,14 +38,14 @@ pub struct Injector {
     sidecar: Sidecar,
     settings: Settings,
     roots: RootsSource,
-    seen: Arc<Mutex<Option<(bool, Instant)>>>,
+    native_support: Arc<Mutex<Option<(bool, Instant)>>>,
     metrics: InjectorMetrics,
 }
 
 /// What is answered over HTTP.
 pub(crate) enum Reply {
     /// A review.
-    Answer(Box<Answer>),
+    Review(Box<ReviewResponse>),
     /// No review: the API server's failure policy decides.
     Unavailable(String),
 }
@@ -74,7 +76,7 @@ impl Injector {
             sidecar,
             settings: Settings { defaults, control_plane, trust, bypass, native },
             roots,
-            seen: Arc::default(),
+            native_support: Arc::default(),
             metrics,
         }
     }
@@ -85,16 +87,20 @@ impl Injector {
     /// The reply, where there is one without looking at a pod.
     pub(crate) async fn prepare(&self, review: Value) -> Result<PodReview, Reply> {
         let version = version(&review);
-        let Some(request) = Request::read(&review) else {
+        let Some(request) = AdmissionRequest::read(&review) else {
             self.metrics.answered("malformed");
-            let answer = Answer::deny(version, "", Status::malformed(NO_REQUEST));
-            return Err(Reply::Answer(Box::new(answer)));
+            let answer = ReviewResponse::deny(version, "", Status::malformed(NO_REQUEST));
+            return Err(Reply::Review(Box::new(answer)));
         };
         let new = request.operation == "CREATE" && request.subresource.is_empty();
         let is_pod = new && request.group.is_empty() && request.kind == "Pod";
         if !is_pod || request.object.is_none() {
             self.metrics.answered("passed");
-            return Err(Reply::Answer(Box::new(Answer::allow(version, request.uid, Vec::new()))));
+            return Err(Reply::Review(Box::new(ReviewResponse::allow(
+                version,
+                request.uid,
+                Vec::new(),
+            ))));
         }
         let known = async {
             let context = self.surroundings(request.namespace).await?;
@@ -121,20 +127,20 @@ impl Injector {
     fn answer(
         &self,
         version: &'static str,
-        request: &Request<'_>,
+        request: &AdmissionRequest<'_>,
         pod: &Value,
         outcome: Outcome,
-    ) -> Answer {
+    ) -> ReviewResponse {
         match outcome {
             Outcome::Injected { pod: injected, warnings } => {
                 self.metrics.answered("injected");
                 let patch = Value::Array(diff(pod, &injected));
                 let patch = BASE64_STANDARD.encode(patch.to_string());
-                Answer::patch(version, request.uid, patch, prefixed(warnings))
+                ReviewResponse::patch(version, request.uid, patch, prefixed(warnings))
             }
             Outcome::Skipped { reason, warnings } => {
                 self.metrics.answered(reason.label());
-                Answer::allow(version, request.uid, prefixed(warnings))
+                ReviewResponse::allow(version, request.uid, prefixed(warnings))
             }
             Outcome::Refused(errors) => {
                 self.metrics.answered("refused");
@@ -144,7 +150,7 @@ impl Injector {
                     ?errors,
                     "a pod was refused"
                 );
-                Answer::deny(version, request.uid, refusal(request, errors))
+                ReviewResponse::deny(version, request.uid, refusal(request, errors))
             }
         }
     }
@@ -170,17 +176,18 @@ impl Injector {
             Sidecar::Container => return Ok(false),
             Sidecar::Auto => {}
         }
-        let seen = *self.seen.lock();
-        if let Some((native, _)) = seen.filter(|(_, when)| when.elapsed() < VERSION_LASTS) {
+        let native_support = *self.native_support.lock();
+        if let Some((native, _)) = native_support.filter(|(_, when)| when.elapsed() < VERSION_LASTS)
+        {
             return Ok(native);
         }
         let version = match within(self.client.apiserver_version(), "read its version").await {
             Ok(version) => version,
             // It does not become older while it cannot be asked.
-            Err(reason) => return seen.map(|(native, _)| native).ok_or(reason),
+            Err(reason) => return native_support.map(|(native, _)| native).ok_or(reason),
         };
         let native = is_native(&version.major, &version.minor);
-        *self.seen.lock() = Some((native, Instant::now()));
+        *self.native_support.lock() = Some((native, Instant::now()));
         Ok(native)
     }
 }
@@ -188,11 +195,13 @@ impl Injector {
 impl PodReview {
     /// The reply to the review. Large pods take long to compare, for which no connection should wait.
     pub(crate) fn reply(self) -> Reply {
-        let Some(request) = Request::read(&self.review) else { return self.injector.failed() };
+        let Some(request) = AdmissionRequest::read(&self.review) else {
+            return self.injector.failed();
+        };
         let Some(pod) = request.object else { return self.injector.failed() };
         let outcome = inject(pod, &self.context, &self.settings);
         let answer = self.injector.answer(version(&self.review), &request, pod, outcome);
-        Reply::Answer(Box::new(answer))
+        Reply::Review(Box::new(answer))
     }
 }
 
@@ -200,10 +209,10 @@ async fn within<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
     doing: &str,
 ) -> Result<T, String> {
-    match tokio::time::timeout(PATIENCE, request).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(format!("cannot {doing}: {error}")),
-        Err(_) => Err(format!("cannot {doing}: no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("cannot {doing}: no answer within {} s", REQUEST_TIMEOUT.as_secs())),
     }
 }
 
@@ -221,7 +230,7 @@ fn prefixed(warnings: Vec<String>) -> Vec<String> {
     warnings.into_iter().map(|warning| format!("portcullis: {warning}")).collect()
 }
 
-fn refusal(request: &Request<'_>, errors: Vec<FieldError>) -> Status {
+fn refusal(request: &AdmissionRequest<'_>, errors: Vec<FieldError>) -> Status {
     let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let causes = errors.into_iter().map(|FieldError { field, message }| Cause {
         reason: "FieldValueInvalid",

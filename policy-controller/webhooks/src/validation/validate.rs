@@ -2,7 +2,7 @@
 
 use super::scope::{covers, has_changed};
 use crate::injector::injection_remarks;
-use crate::review::{Cause, Details, Request, Status};
+use crate::review::{AdmissionRequest, Cause, Details, Status};
 use policy_crds::spec::Admission;
 use policy_crds::{Body, FieldError, Kind, Object};
 use policy_engine::annotation_errors;
@@ -37,7 +37,7 @@ pub(crate) enum Verdict {
 }
 
 /// Judges a request.
-pub(crate) fn validate(request: &Request<'_>) -> Validation {
+pub(crate) fn validate(request: &AdmissionRequest<'_>) -> Validation {
     let kind = Kind::find(request.group, request.kind);
     let verdict = match kind {
         Some(kind) if changes_the_object(request) => verdict(kind, request),
@@ -47,16 +47,16 @@ pub(crate) fn validate(request: &Request<'_>) -> Validation {
     Validation { kind, verdict }
 }
 
-fn changes_the_object(request: &Request<'_>) -> bool {
+fn changes_the_object(request: &AdmissionRequest<'_>) -> bool {
     request.subresource.is_empty() && matches!(request.operation, "CREATE" | "UPDATE")
 }
 
-fn deletes_the_object(request: &Request<'_>) -> bool {
+fn deletes_the_object(request: &AdmissionRequest<'_>) -> bool {
     request.subresource.is_empty() && request.operation == "DELETE"
 }
 
 /// Routes alone restrict while they are there. Without the last one its Server is decided as a whole.
-fn deletion(kind: Kind, request: &Request<'_>) -> Verdict {
+fn deletion(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
     let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::OutOfScope };
     if is_being_deleted(old) || !covers(Admission::Route, old) {
         return Verdict::OutOfScope;
@@ -65,7 +65,7 @@ fn deletion(kind: Kind, request: &Request<'_>) -> Verdict {
         .map_or(Verdict::OutOfScope, |object| Verdict::Deletion(Box::new(object)))
 }
 
-fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
+fn verdict(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
     let admission = kind.spec().admission;
     if admission == Admission::Foreign {
         return Verdict::OutOfScope;
@@ -127,7 +127,7 @@ fn is_being_deleted(object: &Value) -> bool {
 }
 
 /// The object with the name and the namespace that the API server gives it.
-fn completed<'a>(object: &'a Value, request: &Request<'_>) -> Cow<'a, Value> {
+fn completed<'a>(object: &'a Value, request: &AdmissionRequest<'_>) -> Cow<'a, Value> {
     let Some(Value::Object(metadata)) = object.get("metadata") else {
         return Cow::Borrowed(object);
     };

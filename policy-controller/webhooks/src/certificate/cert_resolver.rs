@@ -8,22 +8,22 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A certificate with its key; none until the first arrives.
-pub(crate) type Served = Option<Arc<CertifiedKey>>;
+pub(crate) type ServedCertificate = Option<Arc<CertifiedKey>>;
 
 /// The certificate in use. Connections keep what they began with.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    served: watch::Sender<Served>,
+pub(crate) struct CertResolver {
+    served: watch::Sender<ServedCertificate>,
     pub(super) metrics: AdmissionMetrics,
 }
 
-impl Slot {
+impl CertResolver {
     pub(crate) fn new(metrics: AdmissionMetrics) -> Self {
         Self { served: watch::Sender::new(None), metrics }
     }
 
     /// The certificate in use, and when it changes.
-    pub(crate) fn served(&self) -> watch::Receiver<Served> {
+    pub(crate) fn served(&self) -> watch::Receiver<ServedCertificate> {
         self.served.subscribe()
     }
 
@@ -36,7 +36,7 @@ impl Slot {
     }
 }
 
-impl ResolvesServerCert for Slot {
+impl ResolvesServerCert for CertResolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.served.borrow().clone()
     }

@@ -32,7 +32,7 @@ const AT_ONCE: u64 = 64 * 1024;
 
 /// A body that has arrived.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct ReceivedBody {
     pub(super) bytes: Bytes,
     /// The memory that it takes once it is read, as [`Weight`] reckons it.
     pub(super) weight: u64,
@@ -40,7 +40,7 @@ pub(super) struct Arrived {
 
 /// The reason for which a body is not read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ArrivalError {
+pub(super) enum BodyError {
     /// It is, or would become, larger than is read.
     TooLarge,
     /// It ended early.
@@ -48,34 +48,34 @@ pub(super) enum ArrivalError {
     /// It came more slowly than [`RATE`].
     Slow,
     /// Its room was given to somebody else.
-    NoRoom,
+    CapacityExceeded,
 }
 
 /// Reads a body into the room that `share` holds.
 ///
 /// # Errors
-/// [`ArrivalError`].
-pub(super) async fn arrive(mut body: Incoming, share: &Share) -> Result<Arrived, ArrivalError> {
+/// [`BodyError`].
+pub(super) async fn receive(mut body: Incoming, share: &Share) -> Result<ReceivedBody, BodyError> {
     if body.size_hint().lower() > MAX_BODY {
-        return Err(ArrivalError::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let start = Instant::now();
     let (mut bytes, mut weight, mut received) = (BytesMut::new(), Weight::default(), 0u64);
     loop {
         let frame = match tokio::time::timeout_at(due(start, received), body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) => return Err(ArrivalError::Broken),
+            Ok(Some(Err(_))) => return Err(BodyError::Broken),
             Ok(None) => break,
-            Err(_) => return Err(ArrivalError::Slow),
+            Err(_) => return Err(BodyError::Slow),
         };
         // Trailers say nothing.
         let Ok(data) = frame.into_data() else { continue };
         let more = u64::try_from(data.len()).unwrap_or(u64::MAX);
         received = received.saturating_add(more);
         if received > MAX_BODY {
-            return Err(ArrivalError::TooLarge);
+            return Err(BodyError::TooLarge);
         }
-        share.grow(more).map_err(|_| ArrivalError::NoRoom)?;
+        share.grow(more).map_err(|_| BodyError::CapacityExceeded)?;
         if weight.add(&data) {
             bytes.extend_from_slice(&data);
         } else {
@@ -88,9 +88,9 @@ pub(super) async fn arrive(mut body: Incoming, share: &Share) -> Result<Arrived,
         }
     }
     if weight.total > MAX_WEIGHT {
-        return Err(ArrivalError::TooLarge);
+        return Err(BodyError::TooLarge);
     }
-    Ok(Arrived { bytes: bytes.freeze(), weight: weight.total })
+    Ok(ReceivedBody { bytes: bytes.freeze(), weight: weight.total })
 }
 
 /// The time until which more than `received` bytes must have come.

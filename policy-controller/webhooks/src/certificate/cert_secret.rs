@@ -1,7 +1,7 @@
 //! What the Secret holds, and how it is written there.
 
 use super::issue::Issued;
-use super::pair::{CertificateError, Places, certified, chain};
+use super::pair::{CertificateError, PemSources, certified_key, chain};
 use super::plan::Times;
 use policy_kube::rotation::Next;
 use policy_kube::rotation::secret::{self, CERTIFICATE, Data, KEY, ROOTS};
@@ -16,18 +16,18 @@ use std::time::{Duration, SystemTime};
 
 /// Authorities that outlive a certificate made anew. Replicas of different names (two installations
 /// that share a Secret) make one anew in turns, and the Secret must not grow by it.
-const MAX_LEFT_OVER: usize = 7;
+const MAX_RETAINED: usize = 7;
 
 /// What is held, all of it usable.
-pub(super) struct Held {
-    serving: Pair,
-    next: Option<(Pair, SystemTime)>,
+pub(super) struct CertSecret {
+    serving: ServingPair,
+    next: Option<(ServingPair, SystemTime)>,
     /// The bundle: the authorities of every certificate that may be in use, newest last.
     authorities: Vec<Authority>,
 }
 
 /// A certificate that can be served.
-struct Pair {
+struct ServingPair {
     texts: secret::Pair,
     not_before: SystemTime,
     not_after: SystemTime,
@@ -39,31 +39,32 @@ struct Authority {
     not_after: SystemTime,
 }
 
-impl Held {
+impl CertSecret {
     /// Reads a Secret's data. `None` if there is nothing in it that could be served under all of
     /// `names`, which is the case too if the bundle does not vouch for it.
     pub(super) fn read(data: &Data, names: &[String]) -> Option<Self> {
         let authorities = authorities(data);
-        let serving = pair(secret::Pair::in_use(data)?, &authorities, names)?;
+        let serving = serving_pair(secret::Pair::in_use(data)?, &authorities, names)?;
         let next = secret::Pair::waiting(data);
-        let next = next.and_then(|(next, since)| Some((pair(next, &authorities, names)?, since)));
+        let next =
+            next.and_then(|(next, since)| Some((serving_pair(next, &authorities, names)?, since)));
         Some(Self { serving, next, authorities })
     }
 
     /// The authorities of a Secret's data that could still be needed, whatever else is wrong with it.
-    fn left_over(data: &Data, now: SystemTime) -> Vec<Authority> {
+    fn retained_authorities(data: &Data, now: SystemTime) -> Vec<Authority> {
         let mut bundle = authorities(data);
         bundle.retain(|authority| authority.not_after > now);
-        let newest = bundle.len().saturating_sub(MAX_LEFT_OVER);
+        let newest = bundle.len().saturating_sub(MAX_RETAINED);
         bundle.split_off(newest)
     }
 
     /// A certificate to be used at once. Clients that trust what `before` vouched for go on doing so.
     pub(super) fn create(issued: Issued, before: &Data, now: SystemTime) -> Option<Self> {
         let mut held = Self {
-            serving: Pair::of(&issued)?,
+            serving: ServingPair::of(&issued)?,
             next: None,
-            authorities: Self::left_over(before, now),
+            authorities: Self::retained_authorities(before, now),
         };
         held.authorities.push(Authority::of(&issued)?);
         Some(held)
@@ -71,7 +72,7 @@ impl Held {
 
     /// The same with a certificate that waits. One that waited already is forgotten.
     pub(super) fn stage(mut self, issued: &Issued, now: SystemTime) -> Option<Self> {
-        self.next = Some((Pair::of(issued)?, now));
+        self.next = Some((ServingPair::of(issued)?, now));
         self.authorities.retain(|authority| authority.not_after > now);
         self.authorities.push(Authority::of(issued)?);
         Some(self)
@@ -97,7 +98,7 @@ impl Held {
         Times {
             begins: self.serving.not_before,
             serving: self.serving.not_after,
-            next: self.next.as_ref().map(|(pair, since)| pair.waits(*since)),
+            next: self.next.as_ref().map(|(pair, since)| pair.staged(*since)),
             oldest_authority: oldest.unwrap_or(self.serving.not_after),
         }
     }
@@ -108,21 +109,21 @@ impl Held {
     }
 
     /// The certificate in use, ready for handshakes.
-    pub(super) fn certified(&self) -> Result<CertifiedKey, CertificateError> {
-        certified(&PLACES, &self.serving.texts)
+    pub(super) fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
+        certified_key(&SOURCES, &self.serving.texts)
     }
 
     /// Puts it into a Secret's data and leaves other keys alone.
     pub(super) fn write(&self, data: &mut Data) {
-        let next = self.next.as_ref().map(|(pair, since)| (&pair.texts, pair.waits(*since)));
+        let next = self.next.as_ref().map(|(pair, since)| (&pair.texts, pair.staged(*since)));
         self.serving.texts.write(next, data);
         secret::put(data, ROOTS, Some(self.bundle()));
     }
 }
 
-const PLACES: Places<'_> = Places { certificates: CERTIFICATE, key: KEY };
+const SOURCES: PemSources<'_> = PemSources { certificates: CERTIFICATE, key: KEY };
 
-impl Pair {
+impl ServingPair {
     fn of(issued: &Issued) -> Option<Self> {
         let certificate = issued.certificate.clone().into_bytes();
         let (not_before, not_after) = validity(chain(CERTIFICATE, &certificate).ok()?.first()?)?;
@@ -131,7 +132,7 @@ impl Pair {
     }
 
     /// The same as one that waits since then.
-    fn waits(&self, since: SystemTime) -> Next {
+    fn staged(&self, since: SystemTime) -> Next {
         Next { ends: self.not_after, since }
     }
 }
@@ -148,8 +149,12 @@ impl Authority {
 }
 
 /// A certificate and its key, if they fit each other and the bundle vouches for every name.
-fn pair(texts: secret::Pair, authorities: &[Authority], names: &[String]) -> Option<Pair> {
-    let usable = certified(&PLACES, &texts).ok()?;
+fn serving_pair(
+    texts: secret::Pair,
+    authorities: &[Authority],
+    names: &[String],
+) -> Option<ServingPair> {
+    let usable = certified_key(&SOURCES, &texts).ok()?;
     let leaf = usable.cert.first()?;
     let (not_before, not_after) = validity(leaf)?;
     // Clocks differ, and its end is looked at when planning: it must have been good until then.
@@ -161,7 +166,7 @@ fn pair(texts: secret::Pair, authorities: &[Authority], names: &[String]) -> Opt
         ServerName::try_from(name.as_str())
             .is_ok_and(|name| verifier.verify_server_cert(leaf, rest, &name, &[], last).is_ok())
     });
-    vouched.then_some(Pair { texts, not_before, not_after })
+    vouched.then_some(ServingPair { texts, not_before, not_after })
 }
 
 fn verifier(authorities: &[Authority]) -> Option<Arc<WebPkiServerVerifier>> {
@@ -196,7 +201,7 @@ mod tests {
         issue(&names(), at, LIFETIME).unwrap()
     }
 
-    fn written(held: &Held) -> Data {
+    fn written(held: &CertSecret) -> Data {
         let mut data = Data::new();
         held.write(&mut data);
         data
@@ -204,57 +209,57 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let held = Held::create(make(now()), &Data::new(), now()).unwrap();
+        let held = CertSecret::create(make(now()), &Data::new(), now()).unwrap();
         let data = written(&held);
-        let read = Held::read(&data, &names()).unwrap();
+        let read = CertSecret::read(&data, &names()).unwrap();
         assert_eq!(read.times().serving, now() + LIFETIME);
         assert_eq!(written(&read), data);
-        assert!(read.certified().is_ok());
+        assert!(read.certified_key().is_ok());
         let keys: Vec<&str> = data.keys().map(String::as_str).collect();
         assert_eq!(keys, ["ca.crt", "tls.crt", "tls.key"]);
     }
 
     #[test]
     fn a_renewal_keeps_both_authorities_until_the_former_certificate_has_expired() {
-        let held = Held::create(make(now()), &Data::new(), now()).unwrap();
+        let held = CertSecret::create(make(now()), &Data::new(), now()).unwrap();
         let first = held.bundle();
         let later = now() + Duration::from_secs(60 * 86_400);
         let staged = held.stage(&make(later), later).unwrap();
-        let read = Held::read(&written(&staged), &names()).unwrap();
+        let read = CertSecret::read(&written(&staged), &names()).unwrap();
         assert_eq!(read.times().serving, now() + LIFETIME, "the former one is still in use");
         assert_eq!(read.times().next, Some(Next { ends: later + LIFETIME, since: later }));
         assert!(read.bundle().starts_with(&first) && read.bundle().len() > first.len());
-        let promoted = Held::read(&written(&read.promote()), &names()).unwrap();
+        let promoted = CertSecret::read(&written(&read.promote()), &names()).unwrap();
         assert_eq!(promoted.times().serving, later + LIFETIME);
         assert!(promoted.bundle().starts_with(&first), "a replica may serve the former one");
         let pruned = promoted.prune(now() + LIFETIME);
         assert!(!pruned.bundle().starts_with(&first));
-        assert!(Held::read(&written(&pruned), &names()).is_some());
+        assert!(CertSecret::read(&written(&pruned), &names()).is_some());
     }
 
     #[test]
     fn what_could_not_be_served_is_not_held() {
-        let held = Held::create(make(now()), &Data::new(), now()).unwrap();
+        let held = CertSecret::create(make(now()), &Data::new(), now()).unwrap();
         let good = written(&held);
-        assert!(Held::read(&good, &["b.ns.svc".to_owned()]).is_none(), "another name");
-        assert!(Held::read(&Data::new(), &names()).is_none());
-        let other = written(&Held::create(make(now()), &Data::new(), now()).unwrap());
+        assert!(CertSecret::read(&good, &["b.ns.svc".to_owned()]).is_none(), "another name");
+        assert!(CertSecret::read(&Data::new(), &names()).is_none());
+        let other = written(&CertSecret::create(make(now()), &Data::new(), now()).unwrap());
         for key in ["tls.crt", "tls.key", "ca.crt"] {
             let mut data = good.clone();
             data.insert(key.to_owned(), other[key].clone());
-            assert!(Held::read(&data, &names()).is_none(), "{key} of another certificate");
+            assert!(CertSecret::read(&data, &names()).is_none(), "{key} of another certificate");
             data.insert(key.to_owned(), ByteString(b"\xff nonsense".to_vec()));
-            assert!(Held::read(&data, &names()).is_none(), "{key} is no text");
+            assert!(CertSecret::read(&data, &names()).is_none(), "{key} is no text");
         }
     }
 
     #[test]
     fn nothing_but_certificates_is_taken_from_a_bundle_that_others_wrote() {
-        let mut data = written(&Held::create(make(now()), &Data::new(), now()).unwrap());
+        let mut data = written(&CertSecret::create(make(now()), &Data::new(), now()).unwrap());
         let (bundle, key) = (data["ca.crt"].0.clone(), data["tls.key"].0.clone());
         let notes = b"# ours\n".to_vec();
         data.insert("ca.crt".to_owned(), ByteString([notes, key, bundle.clone()].concat()));
-        let held = Held::read(&data, &names()).unwrap();
+        let held = CertSecret::read(&data, &names()).unwrap();
         assert_eq!(held.bundle(), bundle);
     }
 
@@ -262,24 +267,24 @@ mod tests {
     fn a_certificate_made_anew_again_and_again_does_not_fill_the_secret() {
         let mut data = Data::new();
         for _ in 0..20 {
-            Held::create(make(now()), &data, now()).unwrap().write(&mut data);
+            CertSecret::create(make(now()), &data, now()).unwrap().write(&mut data);
         }
-        assert_eq!(authorities(&data).len(), MAX_LEFT_OVER + 1);
-        assert!(Held::read(&data, &names()).is_some(), "the newest is among them");
+        assert_eq!(authorities(&data).len(), MAX_RETAINED + 1);
+        assert!(CertSecret::read(&data, &names()).is_some(), "the newest is among them");
     }
 
     #[test]
     fn repairing_keeps_the_authorities_that_may_still_be_trusted() {
-        let mut broken = written(&Held::create(make(now()), &Data::new(), now()).unwrap());
+        let mut broken = written(&CertSecret::create(make(now()), &Data::new(), now()).unwrap());
         let before = broken["ca.crt"].0.clone();
         broken.remove("tls.key");
         broken.insert("kept".to_owned(), ByteString(vec![1]));
-        let repaired = Held::create(make(now()), &broken, now()).unwrap();
+        let repaired = CertSecret::create(make(now()), &broken, now()).unwrap();
         repaired.write(&mut broken);
         assert!(broken.contains_key("kept"));
         assert!(broken["ca.crt"].0.starts_with(&before));
         let later = now() + LIFETIME;
-        let repaired = Held::create(make(later), &broken, later).unwrap();
+        let repaired = CertSecret::create(make(later), &broken, later).unwrap();
         assert!(!repaired.bundle().starts_with(&before), "expired ones are not kept");
     }
 }
