@@ -1,12 +1,12 @@
-//! The certificate authority in use: its own certificate, its key, and whom it leads to; and what it
+//! The certificate authority in use: its certificate, its key, its roots, and the certificates it
 //! signs.
 //!
-//! Certificates are put together here rather than by a library that makes the issuer's name anew from
-//! its parts: a name that comes out written differently is another name to those who verify. What has
-//! been signed is verified as a peer would before anybody gets it.
+//! Certificates are encoded here, not by a library that rebuilds the issuer's name from its parts:
+//! a name with another encoding is another name to a verifier. Every signed certificate is verified
+//! as a peer would verify it before it is returned.
 
 pub use super::authority_error::AuthorityError;
-use super::certificate::{Fields, certificate};
+use super::certificate::{CertificateFields, certificate};
 use super::csr::PublicKey;
 use policy_kube::certificate::{common_name, valid};
 use policy_kube::rotation::secret::{Pair, timestamp};
@@ -26,17 +26,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What is left of an authority's life when it stops being of use: a shorter certificate would have
-/// expired before it is in force.
+/// Remaining lifetime below which an authority signs nothing: a shorter certificate would expire
+/// before the client uses it.
 const MIN_REMAINING: Duration = Duration::from_secs(60);
 
-/// For how long an authority vouches for roots at the most; usually its own end comes first.
+/// Maximum lifetime of an endorsement of roots; usually the authority expires first.
 pub(super) const MAX_LIFETIME: Duration = Duration::from_secs(86_400 * 365 * 100);
 
-/// How much earlier than now a proof of roots begins, for clocks that differ.
+/// Time before now at which an endorsement becomes valid, to tolerate clock skew.
 const BACKDATED: Duration = Duration::from_secs(3600);
 
-/// Where the parts of an authority come from, for messages.
+/// Names of the files or Secret keys that the parts of an authority come from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PemSources {
     pub(super) certificate: String,
@@ -44,16 +44,17 @@ pub(super) struct PemSources {
     pub(super) roots: String,
 }
 
-/// For how long a certificate is valid.
+/// Validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// From now on.
+    /// Time from now until the certificate expires.
     pub lifetime: Duration,
-    /// How far clocks may differ: so much earlier it begins, and so much later it ends.
+    /// Tolerated clock skew: the certificate becomes valid this much earlier and expires this much
+    /// later.
     pub skew: Duration,
 }
 
-/// A certificate that was signed.
+/// A signed certificate.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) certificate: CertificateDer<'static>,
@@ -63,10 +64,10 @@ pub(super) struct Leaf {
 
 /// The authority in use.
 pub(super) struct Authority {
-    /// Its own certificate first, what leads to a root after it.
+    /// Its own certificate first, then the intermediates up to a root.
     chain: Vec<CertificateDer<'static>>,
     roots: Vec<CertificateDer<'static>>,
-    /// As its certificate has it (RFC 5280 section 4.1.2.6), DER.
+    /// The subject of its certificate, DER, byte for byte (RFC 5280 section 4.1.2.6).
     subject: Vec<u8>,
     /// The content of its subjectKeyIdentifier.
     key_id: Option<Vec<u8>>,
@@ -86,7 +87,7 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Reads an authority, PEM. That it can sign what its roots vouch for has been tried.
+    /// Reads an authority from PEM and checks that it can sign certificates that its roots verify.
     pub(super) fn read(
         sources: PemSources,
         certificate: &[u8],
@@ -136,32 +137,32 @@ impl Authority {
         Ok(authority)
     }
 
-    /// When it came or comes into force.
+    /// Returns the time at which the authority becomes valid.
     pub(super) fn begins(&self) -> SystemTime {
         self.begins
     }
 
-    /// After when it signs nothing any more.
+    /// Returns the time after which the authority signs nothing.
     pub(super) fn ends(&self) -> SystemTime {
         self.ends
     }
 
-    /// The roots that were supplied with it.
+    /// Returns the roots that were supplied with it.
     pub(super) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// Its own certificate, DER.
+    /// Returns its own certificate, DER.
     pub(super) fn certificate(&self) -> &[u8] {
         self.chain.first().map(AsRef::as_ref).unwrap_or_default()
     }
 
-    /// Whether this is the same certificate under the same key.
+    /// True if `other` has the same certificate, and therefore the same key.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.chain.first() == other.chain.first()
     }
 
-    /// Whether what it signs leads to this root.
+    /// True if certificates that it signs verify against `root`.
     pub(super) fn leads_to(&self, root: &CertificateDer<'static>) -> bool {
         let Ok((servers, _)) = verifiers(std::slice::from_ref(root)) else { return false };
         self.test_certificate().is_ok_and(|(leaf, name, at)| {
@@ -170,7 +171,8 @@ impl Authority {
         })
     }
 
-    /// What leads from a certificate that it signed to a root, without the root, nearest first.
+    /// Returns the certificates between a signed certificate and a root, without the root, nearest
+    /// first.
     pub(super) fn intermediates(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.chain.iter().filter(|one| !self.roots.contains(one))
     }
@@ -196,8 +198,8 @@ impl Authority {
         Ok(leaf)
     }
 
-    /// Vouches for roots: whoever trusts this authority trusts them from now on, for as long as it is
-    /// valid itself. The key of the proof is forgotten at once.
+    /// Endorses roots: clients that trust this authority trust these roots from now on, until the
+    /// authority expires. The private key of the proof is discarded.
     pub(super) fn vouch(
         &self,
         serial: u64,
@@ -225,7 +227,7 @@ impl Authority {
         if let Some(first) = serial.first_mut() {
             *first = (*first & 0x3f) | 0x40;
         }
-        let fields = Fields {
+        let fields = CertificateFields {
             serial,
             scheme: self.scheme,
             issuer: &self.subject,
@@ -250,16 +252,17 @@ impl Authority {
         Ok(())
     }
 
-    /// Signs what nobody gets, so that an authority that cannot is found before it is in use.
+    /// Signs and verifies a certificate that is never handed out, so that an unusable authority is
+    /// found before it is in use.
     fn self_test(&self) -> Result<(), AuthorityError> {
         let (leaf, _, at) = self.test_certificate()?;
         self.verify(&leaf, SELF_TEST_NAME, at).map_err(|error| self.not_trusted(&error))
     }
 
-    /// A certificate that nobody gets, its name, and a time at which it is valid.
+    /// Returns a certificate that is never handed out, its name, and a time at which it is valid.
     fn test_certificate(&self) -> Result<(Leaf, ServerName<'static>, UnixTime), AuthorityError> {
         let key = PublicKey { info: self.key_info()? };
-        // In the middle of its life: whether it is valid now is looked at when it signs.
+        // The middle of its validity. Whether the authority is valid now is checked when it signs.
         let half = self
             .ends
             .duration_since(self.begins)
@@ -277,7 +280,8 @@ impl Authority {
         Ok(key.as_ref().to_vec())
     }
 
-    /// Why what this authority says is not to be published.
+    /// Error of an authority whose roots must not be published, because no trusted authority
+    /// endorses them.
     pub(super) fn unvouched(&self) -> AuthorityError {
         AuthorityError::Unvouched { certificate: self.sources.certificate.clone() }
     }
@@ -288,14 +292,14 @@ impl Authority {
     }
 }
 
-/// Nobody has this name (RFC 2606 section 2).
+/// A reserved name that no workload has (RFC 2606 section 2).
 const SELF_TEST_NAME: &str = "rehearsal.invalid";
 
 fn unix(at: SystemTime) -> UnixTime {
     UnixTime::since_unix_epoch(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-/// In the order of preference; each key fits one.
+/// Signature schemes in order of preference; each key supports one of them.
 const SCHEMES: [SignatureScheme; 4] = [
     SignatureScheme::ECDSA_NISTP256_SHA256,
     SignatureScheme::ECDSA_NISTP384_SHA384,
@@ -317,27 +321,27 @@ fn verifiers(roots: &[CertificateDer<'static>]) -> Result<Verifiers, String> {
     Ok((servers.build().map_err(words)?, clients.build().map_err(words)?))
 }
 
-/// The end of the root that the chain leads to. Verifiers do not look at it; what is signed should
-/// not outlive it all the same.
+/// Returns the expiry of the root that the chain ends at. Verifiers ignore it, but no certificate
+/// should outlive it.
 fn root_of(last: &Certificate<'_>, roots: &[CertificateDer<'static>]) -> Option<SystemTime> {
     let read = roots.iter().filter_map(|root| Certificate::read(root));
     read.filter(|root| root.subject == last.issuer).map(|root| root.not_after).max()
 }
 
-/// An authority made here, PEM: it is its own root.
+/// A self-signed authority generated here, PEM.
 pub(super) struct GeneratedAuthority {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
 impl GeneratedAuthority {
-    /// The same as a Secret holds it.
+    /// Converts it to the form that a Secret holds.
     pub(super) fn into_pair(self) -> Pair {
         Pair { certificate: self.certificate.into_bytes(), key: self.key.into_bytes() }
     }
 }
 
-/// Makes an authority that is valid from `now` for `lifetime`.
+/// Generates an authority that is valid from `now` for `lifetime`.
 pub(super) fn generate(
     trust_domain: &str,
     now: SystemTime,
@@ -345,8 +349,8 @@ pub(super) fn generate(
 ) -> Result<GeneratedAuthority, rcgen::Error> {
     let key = rcgen::KeyPair::generate()?;
     let mut params = rcgen::CertificateParams::default();
-    // Authorities that replace each other are in one bundle. Told apart by their names as well as by
-    // their keys they are easier to look at.
+    // Authorities that replace each other are in one bundle. Distinct names make them easier to
+    // tell from each other than keys alone.
     params.distinguished_name = common_name(&format!("identity.{trust_domain} {}", shown(now)));
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
     params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];

@@ -1,48 +1,48 @@
-//! Why an authority cannot be used.
+//! Errors of an authority that cannot be used.
 
-/// Why an authority cannot be used, or did not sign.
+/// Error of an authority that cannot be used or did not sign.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorityError {
-    /// A text does not hold what it should.
+    /// A file or Secret key has the wrong content.
     #[error("`{place}`: {message}")]
     Text {
         /// The file, or the key of the Secret.
         place: String,
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
-    /// It may not issue certificates.
+    /// The certificate may not issue certificates.
     #[error("`{0}`: its first certificate is not one of an authority (basicConstraints CA:TRUE)")]
     NotAnAuthority(String),
-    /// The key is of another certificate.
+    /// The key belongs to another certificate.
     #[error("`{key}` is not the key of the certificate in `{certificate}`")]
     OtherKey {
-        /// Where the key is.
+        /// File or Secret key of the private key.
         key: String,
-        /// Where the certificate is.
+        /// File or Secret key of the certificate.
         certificate: String,
     },
-    /// No signature of this key is understood by proxies.
+    /// Proxies support no signature algorithm of this key.
     #[error(
         "`{0}`: the key is of a kind that is not used here (allowed: ECDSA P-256 and P-384, Ed25519, RSA)"
     )]
     KeyKind(String),
-    /// What it signs is not accepted by whoever has the roots.
+    /// A certificate that it signs does not verify against the roots.
     #[error("what `{certificate}` signs is not accepted by whoever trusts `{roots}`: {error}")]
     NotTrusted {
-        /// Where the certificate is.
+        /// File or Secret key of the certificate.
         certificate: String,
-        /// Where the roots are.
+        /// File or Secret key of the roots.
         roots: String,
-        /// What the verifier says.
+        /// The error of the verifier.
         error: String,
     },
     /// It is not valid now.
     #[error("the authority is valid from {begins} to {ends}, and it is {now}")]
     Time {
-        /// Since when.
+        /// Begin of its validity.
         begins: jiff::Timestamp,
-        /// Until when.
+        /// End of its validity.
         ends: jiff::Timestamp,
         /// Now, by this machine's clock.
         now: jiff::Timestamp,
@@ -50,7 +50,7 @@ pub enum AuthorityError {
     /// The cryptographic library failed.
     #[error("signing failed")]
     Signing,
-    /// Proxies trust another authority, which has not vouched for this one's roots.
+    /// Proxies trust another authority, which has not endorsed the roots of this one.
     #[error(
         "`{certificate}` leads to no root that proxies trust, so that they would not follow it: \
          nothing is published or issued; supply the former authority and the roots of both first; \
@@ -58,7 +58,7 @@ pub enum AuthorityError {
          workloads"
     )]
     Unvouched {
-        /// Where the certificate is.
+        /// File or Secret key of the certificate.
         certificate: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What keeping an authority needs, wherever the authority comes from.
+//! State shared by the managers of an authority, whether it comes from a Secret or from files.
 
 use super::authority::{Authority, AuthorityError};
 use super::ca_secret::certificates;
@@ -15,7 +15,7 @@ use policy_tls::identity::MOST_ROOTS;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What keeping needs, wherever the authority comes from.
+/// State that the managers of an authority need, whether it comes from a Secret or from files.
 #[derive(Debug)]
 pub(super) struct CaContext {
     pub(super) roots: Roots,
@@ -25,11 +25,11 @@ pub(super) struct CaContext {
     pub(super) events: AuthorityEvents,
     pub(super) ready: Requirement,
     pub(super) propagation: Propagation,
-    /// How many roots were left out at the last look.
+    /// Number of roots that the last published bundle left out.
     pub(super) left_out: usize,
 }
 
-/// Tells people of the cluster.
+/// Reports changes of the authority in the log and as Events.
 #[derive(Debug)]
 pub(super) struct AuthorityEvents {
     pub(super) events: Option<Events>,
@@ -37,7 +37,7 @@ pub(super) struct AuthorityEvents {
 }
 
 impl AuthorityEvents {
-    /// Warns, once for as long as the API server keeps Events.
+    /// Logs a warning and writes a Warning Event, once for as long as the API server keeps Events.
     pub(super) fn warn(&self, reason: &str, note: &str) {
         tracing::warn!(reason, "{note}");
         if let Some(events) = &self.events {
@@ -54,7 +54,7 @@ impl AuthorityEvents {
 }
 
 impl CaContext {
-    /// The roots that are to be published, after people have been told that some are left out.
+    /// Returns the bundle to publish, after a warning if roots are left out of it.
     pub(super) fn report_left_out(&mut self, (bundle, left_out): (String, usize)) -> String {
         if std::mem::replace(&mut self.left_out, left_out) != left_out && left_out > 0 {
             let note = format!(
@@ -66,11 +66,12 @@ impl CaContext {
         bundle
     }
 
-    /// Publishes these roots, for which `authority` vouches; since when they have been everywhere.
+    /// Publishes these roots, endorsed by `authority`. Returns for how long every namespace has had
+    /// them.
     ///
     /// # Errors
-    /// Nobody whom proxies trust vouches for `authority`: nothing was published, and nothing may be
-    /// issued from it.
+    /// No authority that proxies trust endorses `authority`: nothing was published, and nothing may
+    /// be issued from it.
     pub(super) async fn publish(
         &mut self,
         bundle: &str,
@@ -91,14 +92,14 @@ impl CaContext {
             Some(copy) => self.roots.publish(copy).await,
             None => PublishResult::default(),
         };
-        // What nobody vouches for no proxy takes over, wherever it is.
+        // Proxies ignore roots without an endorsement, in whatever namespace they are.
         let unsaid = failure.map(|why| ("*".to_owned(), format!("nobody vouches for them: {why}")));
         published.pending.extend(unsaid);
         let PublishResult { namespaces, restored, pending } = &published;
         self.metrics.published(*namespaces, pending.len(), restored.len());
         let former = std::mem::replace(&mut self.propagation.bundle, bundle.to_owned());
         let same = former == bundle;
-        // What we wrote because the roots changed needs no telling, others' changes do.
+        // Only changes by others are reported, not those that follow from new roots.
         for namespace in restored.iter().filter(|_| same) {
             let note = format!(
                 "the roots in namespace {namespace} were not those of the mesh and were restored"
@@ -113,7 +114,7 @@ impl CaContext {
         Ok(self.propagation.complete_for(same, &published, Instant::now()))
     }
 
-    /// Uses this authority from now on.
+    /// Signs with this authority from now on.
     pub(super) fn put_in_use(
         &mut self,
         authority: &Arc<Authority>,

@@ -1,8 +1,8 @@
-//! Keeps the authority: looks at where it is held, publishes its roots, puts it in use, and takes it
-//! through its rotation. Every replica does the same; whoever writes first wins, and the others read.
+//! Manages the authority: reads it from its source, publishes its roots, puts it in use and rotates
+//! it. Every replica does the same. The first write wins, and the other replicas read its result.
 //!
-//! The order is the point: roots are published before what leads to them is used, and the Secret is
-//! read right before anything is written by it.
+//! The order matters: roots are published before certificates that lead to them are issued, and the
+//! Secret is read immediately before it is written.
 
 use super::authority::generate;
 use super::authority::{Authority, AuthorityError};
@@ -18,41 +18,41 @@ use policy_kube::rotation::{ATTEMPTS, SecretStore, Step, StoreError};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the authority and the roots are looked at.
+/// Interval between two reconciliations.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// How soon after a failure.
+/// Delay of the next attempt after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How soon after something changed, so that a burst is one look.
+/// Delay after a change, so that one reconciliation handles a burst of changes.
 const BURST: Duration = Duration::from_millis(100);
 
-/// The annotation by which an operator asks for a rotation: any value that was not there before.
+/// The annotation by which an operator requests a rotation: any new value.
 pub const ROTATE: &str = "portcullis.dev/rotate";
 
-/// Where an authority is held that the issuer makes for itself.
+/// The Secret of an authority that the issuer generates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaSecretSettings {
     /// Namespace of the Secret.
     pub namespace: String,
     /// Name of the Secret.
     pub secret: String,
-    /// Trust domain, which the authority's name has in it.
+    /// Trust domain, which is part of the authority's name.
     pub trust_domain: String,
-    /// When it is replaced.
+    /// Lifetimes and times of its rotation.
     pub rotation: Rotation,
 }
 
-/// Where the authority comes from.
+/// Source of the authority.
 #[derive(Debug)]
 pub(super) enum CaSource {
-    /// A Secret that this issuer keeps.
+    /// A Secret that the issuer writes.
     Secret(Box<SecretManager>),
-    /// Files that others keep.
+    /// Files that an external tool renews.
     Files(Box<FileManager>),
 }
 
-/// Keeps the authority.
+/// Manages the authority.
 #[derive(Debug)]
 pub struct CaManager {
     pub(super) from: CaSource,
@@ -60,7 +60,7 @@ pub struct CaManager {
 }
 
 impl CaManager {
-    /// Keeps it, for ever.
+    /// Reconciles the authority until the process ends.
     pub async fn run(mut self) {
         let mut last_error = String::new();
         loop {
@@ -95,12 +95,12 @@ impl CaManager {
     }
 }
 
-/// Keeps an authority in a Secret.
+/// Manages an authority in a Secret.
 #[derive(Debug)]
 pub(super) struct SecretManager {
     settings: CaSecretSettings,
     secret: SecretStore,
-    /// What was held at the last look, in case the Secret gets lost.
+    /// The content of the Secret at the last reconciliation, to restore the Secret if it is lost.
     last: Option<CaSecret>,
 }
 
@@ -136,7 +136,8 @@ impl SecretManager {
                      out stay published while anything of them may be valid",
                 );
                 let retained = current.retain_roots(missing_roots, &self.settings.rotation, now);
-                // While the former one is in memory: proxies follow nobody else.
+                // Before the former authority leaves memory, because proxies accept roots on its
+                // endorsement alone.
                 let bundle = context.report_left_out(retained.bundle());
                 context.roots.endorse(&bundle, &last, now).await?;
                 self.secret.write(secret, |data| retained.write(data)).await?;
@@ -154,7 +155,7 @@ impl SecretManager {
             let Some(changed) = self.change(change, current, (&data, &rotate), now)? else {
                 return used;
             };
-            // Whoever was faster has it as it should be; what they wrote is read next.
+            // If another replica was faster, its write is as good as ours and is read next.
             if self.secret.write(secret, |data| changed.write(data)).await? {
                 report(change, (ended, &changed), &context.events);
             }
@@ -162,16 +163,16 @@ impl SecretManager {
         Err(StoreError::Contended.into())
     }
 
-    /// The authority of the last look and those of its roots that `held` leaves out, where somebody
-    /// else has written another authority.
+    /// Returns the authority of the last reconciliation and those of its roots that `current`
+    /// lacks, if another client has written another authority.
     fn replaced_by_others(&self, current: &CaSecret) -> Option<(Arc<Authority>, Vec<String>)> {
         let last = self.last.as_ref()?;
         let missing_roots = current.missing_roots(last);
         (!missing_roots.is_empty()).then(|| (last.authority.clone(), missing_roots))
     }
 
-    /// What is to be held where nothing usable is: what was there at the last look, or an authority
-    /// made anew.
+    /// Returns the content to write into a Secret that has no usable authority: that of the last
+    /// reconciliation, or a newly generated authority.
     fn restore(
         &self,
         data: &Data,
@@ -201,7 +202,7 @@ impl SecretManager {
         Ok(CaSecret::create(generated, data, rotate, rotation, now)?)
     }
 
-    /// What is to be held instead; `None`: what is held.
+    /// Returns the next content of the Secret; `None` to keep the current one.
     fn change(
         &self,
         change: Change,
@@ -224,7 +225,7 @@ impl SecretManager {
     }
 }
 
-/// Tells what was done. `ended`: when the authority before ends or ended.
+/// Reports a completed change. `ended`: the expiry of the previous authority.
 fn report(change: Change, (ended, current): (SystemTime, &CaSecret), events: &AuthorityEvents) {
     let ends = timestamp(current.authority.ends());
     let step = match change {
@@ -255,7 +256,7 @@ fn report(change: Change, (ended, current): (SystemTime, &CaSecret), events: &Au
     }
 }
 
-/// What the operator asks for.
+/// Returns the value of the annotation that requests a rotation.
 fn rotate(secret: Option<&Secret>) -> String {
     let annotations = secret.and_then(|secret| secret.metadata.annotations.as_ref());
     annotations.and_then(|all| all.get(ROTATE)).cloned().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the issuer's Secret holds, and how it is written there.
+//! Content of the issuer's Secret: reading, rotation and writing.
 
 use super::authority::{Authority, AuthorityError, GeneratedAuthority, PemSources};
 use super::plan::{Rotation, Times};
@@ -11,22 +11,23 @@ use policy_tls::identity::{MOST_ROOTS, pem, readable};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Former roots that something valid may still lead to, and until when.
+/// Keys of the former roots that valid certificates may still lead to, and of the time until which
+/// they are needed.
 const FORMER: &str = "ca-previous.crt";
 const FORMER_UNTIL: &str = "previous.until";
-/// The most seconds that what the authority in use has signed may be valid.
+/// Key of the maximum validity, in seconds, of certificates signed by the authority in use.
 const LONGEST: &str = "longest.seconds";
-/// The operator's wish that has been fulfilled.
+/// Key of the last rotation request that was carried out.
 const ROTATE_DONE: &str = "rotate.done";
 
-/// What is held, all of it usable.
+/// The content of the Secret, all of it usable.
 #[derive(Clone, Debug)]
 pub(super) struct CaSecret {
     pub(super) authority: Arc<Authority>,
-    /// The authority in use as it is written, and the root it leads to.
+    /// The authority in use as the Secret holds it, and its root.
     texts: Pair,
     root: Vec<u8>,
-    /// The authority that waits, which is its own root.
+    /// The staged authority, which is its own root.
     next: Option<(Pair, Next)>,
     former: Vec<String>,
     former_until: Option<SystemTime>,
@@ -38,7 +39,7 @@ impl CaSecret {
     /// Reads a Secret's data.
     ///
     /// # Errors
-    /// Why the authority in use cannot be used. What waits and cannot be used is left out.
+    /// Why the authority in use cannot be used. An unusable staged authority is left out.
     pub(super) fn read(data: &Data) -> Result<Self, AuthorityError> {
         let text = |key: &str| String::from_utf8(secret::bytes(data, key)?).ok();
         let needed = |key: &str| {
@@ -66,8 +67,8 @@ impl CaSecret {
         })
     }
 
-    /// An authority to be used at once. The roots that `before` names stay for as long as anything
-    /// that they vouch for could be valid.
+    /// Creates the content with an authority that is used at once. The roots in `before` stay
+    /// published while certificates that lead to them may be valid.
     pub(super) fn create(
         generated: GeneratedAuthority,
         before: &Data,
@@ -86,8 +87,8 @@ impl CaSecret {
         Ok(Self { authority, texts, root, next: None, former, former_until, longest, rotate })
     }
 
-    /// The same with an authority that waits, for what the operator `asked`. One that waited already
-    /// is forgotten.
+    /// Stages the next authority for the rotation request `rotate`, in place of one that was staged
+    /// before.
     pub(super) fn stage(
         mut self,
         generated: GeneratedAuthority,
@@ -101,7 +102,7 @@ impl CaSecret {
         Ok(self)
     }
 
-    /// The same with the one that waited in use.
+    /// Puts the staged authority in use.
     pub(super) fn promote(
         mut self,
         rotation: &Rotation,
@@ -118,21 +119,21 @@ impl CaSecret {
         Ok(self)
     }
 
-    /// The same without its former roots.
+    /// Removes the former roots.
     pub(super) fn retire(mut self) -> Self {
         self.former.clear();
         self.former_until = None;
         self
     }
 
-    /// The same, which may sign for so long.
+    /// Raises the maximum validity of signed certificates to `longest`.
     pub(super) fn widen(mut self, longest: Duration) -> Self {
         self.longest = self.longest.max(longest);
         self
     }
 
-    /// The roots of `last` that are not among these, though another authority is in use: none of our
-    /// own steps does that.
+    /// Returns the roots of `last` that this content lacks although another authority is in use,
+    /// which no step of the rotation causes.
     pub(super) fn missing_roots(&self, last: &Self) -> Vec<String> {
         if self.authority.is(&last.authority) {
             return Vec::new();
@@ -143,7 +144,7 @@ impl CaSecret {
         there
     }
 
-    /// The same with these roots among the former ones.
+    /// Adds roots to the former ones.
     pub(super) fn retain_roots(
         mut self,
         roots: Vec<String>,
@@ -151,7 +152,7 @@ impl CaSecret {
         now: SystemTime,
     ) -> Self {
         self.former.extend(roots);
-        // What is never published again need not be held.
+        // Roots beyond this number are never published again.
         let excess = self.former.len().saturating_sub(MOST_ROOTS);
         self.former.drain(..excess);
         let until = rotation.former_until(rotation.longest().max(self.longest), now);
@@ -159,7 +160,7 @@ impl CaSecret {
         self
     }
 
-    /// What planning looks at. `asked`: what the operator asks for now.
+    /// Returns the times that the next step is planned by. `rotate`: the current rotation request.
     pub(super) fn times(&self, rotate: &str) -> Times {
         Times {
             begins: self.authority.begins(),
@@ -172,8 +173,9 @@ impl CaSecret {
         }
     }
 
-    /// What everybody must trust: the root in use first, then the one to come, then former ones. Former
-    /// ones of long ago are left out where they are more than anybody reads; how many.
+    /// Returns the bundle that clients must trust, and the number of roots left out of it: the root
+    /// in use first, then the next one, then former ones. The oldest former roots are left out if
+    /// there are more than clients read.
     pub(super) fn bundle(&self) -> (String, usize) {
         let next = self.next.iter().map(|(texts, _)| texts.certificate.as_slice());
         let next: Vec<_> = next.flat_map(readable).collect();
@@ -187,7 +189,7 @@ impl CaSecret {
         limit_roots(&all, |root| next.contains(root) || self.authority.leads_to(root))
     }
 
-    /// Which state the rotation is in.
+    /// Returns the phase of the rotation.
     pub(super) fn state(&self) -> RotationPhase {
         match (&self.next, self.former.is_empty()) {
             (Some(_), _) => RotationPhase::Staged,
@@ -196,7 +198,7 @@ impl CaSecret {
         }
     }
 
-    /// Puts it into a Secret's data and leaves other keys alone.
+    /// Writes the content into a Secret's data. Other keys stay as they are.
     pub(super) fn write(&self, data: &mut Data) {
         self.texts.write(self.next.as_ref().map(|(texts, next)| (texts, *next)), data);
         put(data, ROOTS, Some(self.root.clone()));
@@ -209,14 +211,14 @@ impl CaSecret {
     }
 }
 
-/// Which state a rotation is in.
+/// Phase of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RotationPhase {
     /// One authority, one root.
     Steady,
-    /// The next root is published, and nothing is issued from it.
+    /// The next root is published, but no certificate is issued from it yet.
     Staged,
-    /// A former root is published, and nothing is issued from it any more.
+    /// A former root is published, but no certificate is issued from it any more.
     Overlap,
 }
 
@@ -232,12 +234,12 @@ impl RotationPhase {
     }
 }
 
-/// The authority in use.
+/// Reads the authority in use.
 fn in_use(texts: &Pair, root: &[u8]) -> Result<Authority, AuthorityError> {
     authority(texts, root, [CERTIFICATE, KEY, ROOTS])
 }
 
-/// The authority that waits.
+/// Reads the staged authority.
 fn waiting(texts: &Pair) -> Result<Authority, AuthorityError> {
     authority(texts, &texts.certificate, [NEXT_CERTIFICATE, NEXT_KEY, NEXT_CERTIFICATE])
 }
@@ -248,8 +250,8 @@ fn authority(texts: &Pair, roots: &[u8], sources: [&str; 3]) -> Result<Authority
     Authority::read(sources, &texts.certificate, &texts.key, roots)
 }
 
-/// The certificates of a bundle, each as PEM of its own. What else is in it, such as a key that
-/// somebody put there, is not published.
+/// Returns the certificates of a bundle, each as PEM. Anything else in the bundle, such as a
+/// private key, is never published.
 pub(super) fn certificates(bundle: &[u8]) -> Vec<String> {
     readable(bundle).iter().map(pem).collect()
 }

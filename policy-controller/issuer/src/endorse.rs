@@ -1,19 +1,19 @@
-//! Vouches for roots, so that proxies take over the next ones from a ConfigMap that others may write:
-//! what is published beside the roots, and when it has to be made anew.
+//! Endorses roots, so that proxies accept new ones from a ConfigMap that other clients may write:
+//! the document published beside the roots, and when it must be renewed.
 //!
-//! The control plane's own copy is where it is kept: nobody but the issuer writes there, and every
-//! replica goes on from what it says.
+//! The control plane's own copy is the authoritative one: only the issuer writes there, and every
+//! replica continues from it.
 
 use super::authority::{Authority, AuthorityError, MAX_LIFETIME};
 use policy_tls::identity::{SignedRoots, Statement, certificates, pem, validity};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 
-/// The difference between two ends of certificates that counts as none: they are whole seconds.
+/// Difference between two expiries that is ignored, because certificates have whole seconds.
 const EXACT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Whether `document` says what is to be said: these roots, by a proof that lasts as long as one of
-/// this authority would.
+/// True if `document` endorses exactly these roots with a proof that lasts as long as a new one
+/// would.
 pub(super) fn is_current(
     document: &SignedRoots,
     bundle: &str,
@@ -23,7 +23,8 @@ pub(super) fn is_current(
     let Some(last) = document.last() else { return false };
     let roots = certificates(bundle.as_bytes()).unwrap_or_default();
     let times = last.proof().first().and_then(|leaf| validity(leaf));
-    // As long as one that was made when this one was: until the end of the authority, or for ever.
+    // As long as a proof made at the same time: until the authority expires, or for the maximum
+    // lifetime.
     let lasts = times.is_some_and(|(begins, ends)| {
         let most = begins.checked_add(MAX_LIFETIME).unwrap_or(authority.ends());
         ends.checked_add(EXACT).is_some_and(|ends| ends >= authority.ends().min(most))
@@ -31,11 +32,11 @@ pub(super) fn is_current(
     last.roots() == roots && lasts && last.verify(authority.roots(), now).is_ok()
 }
 
-/// The document that says these roots after everything that `before` says.
+/// Returns `before` extended by an endorsement of these roots.
 ///
 /// # Errors
-/// Why the authority cannot vouch for them: above all that whoever has followed `before` would not
-/// follow it. Once published, such a statement could not be taken back, because no older one counts.
+/// Why the authority cannot endorse them, above all that proxies that follow `before` would reject
+/// it. A published endorsement cannot be taken back, because proxies accept no older one.
 pub(super) fn endorse(
     before: Option<SignedRoots>,
     bundle: &str,
@@ -50,11 +51,11 @@ pub(super) fn endorse(
     }
 }
 
-/// The document that says these roots after everything that `before` says, whether those who have
-/// followed it will or not: for an authority in place of one whose key is lost.
+/// Returns `before` extended by an endorsement of these roots, even if proxies that follow `before`
+/// will reject it: for an authority that replaces one with a lost key.
 ///
 /// # Errors
-/// Why the authority cannot vouch for them.
+/// Why the authority cannot endorse them.
 pub(super) fn endorse_unchecked(
     before: Option<SignedRoots>,
     bundle: &str,
@@ -67,7 +68,7 @@ pub(super) fn endorse_unchecked(
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let clock = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     let last = before.as_ref().and_then(SignedRoots::last).map(Statement::serial);
-    // Later than the one before, whatever the clock says.
+    // Always later than the one before, even if the clock was set back.
     let serial = last.map_or(clock, |last| clock.max(last.saturating_add(1)));
     let statement = authority.vouch(serial, roots, now)?;
     Ok(match before {
@@ -76,19 +77,20 @@ pub(super) fn endorse_unchecked(
     })
 }
 
-/// Whether nobody who knows `last` would accept `next`, though somebody could still vouch for it. Once
-/// the authority of `last` has expired nobody can, and all that it signed has expired with it.
+/// True if proxies that follow `last` would reject `next` although an authority could still endorse
+/// it. Once the authority of `last` has expired, no authority can, and all its certificates have
+/// expired too.
 fn breaks(last: &Statement, next: &Statement, now: SystemTime) -> bool {
     next.verify(last.roots(), now).is_err() && last.verify(last.roots(), now).is_ok()
 }
 
-/// The one of two documents that goes further.
+/// Returns the document with the later serial.
 pub(super) fn later(one: Option<SignedRoots>, other: Option<SignedRoots>) -> Option<SignedRoots> {
     let serial = |document: &Option<SignedRoots>| Some(document.as_ref()?.last()?.serial());
     if serial(&one) >= serial(&other) { one } else { other }
 }
 
-/// A document as it is published.
+/// Encodes a document as it is published.
 pub(super) fn encode(document: &SignedRoots) -> String {
     let part = |list: &[CertificateDer<'static>]| list.iter().map(pem).collect::<String>();
     let one = |statement: &Statement| {
@@ -135,7 +137,7 @@ mod tests {
         let begin = Trust::begin(certificates(first.as_bytes()).unwrap());
         let reached = begin.after(&read, now).unwrap();
         assert_eq!(reached.roots(), certificates(second.as_bytes()).unwrap());
-        // A clock that was set back does not make it older.
+        // A clock that is set back makes no older document.
         let earlier = endorse(Some(read.clone()), &second, &two, now - HOUR / 2).unwrap();
         assert!(earlier.last().unwrap().serial() > read.last().unwrap().serial());
         assert_eq!(later(Some(read), Some(earlier.clone())), Some(earlier));
@@ -150,10 +152,10 @@ mod tests {
             let refused = endorse(Some(known.clone()), &bundle, &new, now);
             assert_eq!(refused, Err(AuthorityError::Unvouched { certificate: "c".into() }));
         }
-        // In two steps everybody follows.
+        // In two steps every proxy follows.
         let both = endorse(Some(known.clone()), &format!("{second}{first}"), &old, now).unwrap();
         assert!(endorse(Some(both), &second, &new, now).is_ok());
-        // Nobody could vouch any more once the former one has expired.
+        // No authority can endorse it once the former one has expired.
         let later = now + 30 * HOUR;
         let (late, third) = authority(later);
         assert!(endorse(Some(known), &third, &late, later).is_ok());

@@ -1,10 +1,10 @@
-//! Why an authority, or what is published of it, cannot be kept.
+//! Errors of managing the authority and publishing its roots.
 
 use super::authority::AuthorityError;
 use super::serving_cert::ServingCertificateError;
 use policy_kube::rotation::StoreError;
 
-/// Why the authority cannot be kept at the moment.
+/// Error of one reconciliation of the authority.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CaError {
     #[error("the API server: {0}")]

@@ -1,7 +1,7 @@
-//! An authority that is kept in files, which others renew.
+//! An authority in files, which an external tool renews.
 //!
-//! Whoever renews it decides on its roots too. What is seen to it here: a root is published before
-//! anything is issued that leads to it, for as long as the authority before it can still be used.
+//! That tool also chooses the roots. The issuer only makes sure that a root is published before
+//! certificates that lead to it are issued, while the previous authority is still valid.
 
 use super::authority::{Authority, PemSources};
 use super::ca_context::CaContext;
@@ -14,18 +14,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// Where the parts of an authority are, PEM.
+/// Paths of the parts of an authority, PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorityFiles {
-    /// Its certificate first, what leads to a root after it.
+    /// Its certificate first, then the intermediates up to a root.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The roots that everybody is to trust.
+    /// The roots that all clients must trust.
     pub roots: PathBuf,
 }
 
-/// Keeps an authority that is in files.
+/// Manages an authority in files.
 #[derive(Debug)]
 pub(super) struct FileManager {
     files: AuthorityFiles,
@@ -35,10 +35,10 @@ pub(super) struct FileManager {
 }
 
 impl AuthorityFiles {
-    /// Reads them once.
+    /// Reads the files once.
     ///
     /// # Errors
-    /// What is missing or cannot be used, by file.
+    /// The file that is missing or cannot be used.
     pub(super) async fn read(&self) -> Result<Authority, CaError> {
         let (certificate, key, roots) = tokio::try_join!(
             contents(&self.certificate),
@@ -64,7 +64,8 @@ impl FileManager {
         Self { files, rotation, in_use: None, waiting: None }
     }
 
-    /// Looks at the files. What cannot be used is told, and what is in use stays.
+    /// Reads the files and puts them in use. If they are unusable, returns the error and keeps the
+    /// authority in use.
     pub(super) async fn reconcile(&mut self, context: &mut CaContext) -> Result<(), CaError> {
         let found = self.files.read().await.map(Arc::new);
         let wanted = match (&found, &self.in_use) {
@@ -74,14 +75,14 @@ impl FileManager {
         };
         let using = self.choose(wanted.clone(), Instant::now(), SystemTime::now());
         let bundle = context.report_left_out(bundle(&wanted, &using));
-        // Whom proxies trust already vouches for what they are to trust.
+        // The authority that proxies trust endorses the next roots.
         context.publish(&bundle, &using).await?;
         self.in_use = Some(using.clone());
         context.put_in_use(&using, &bundle, None, self.rotation.longest())?;
         found.map(|_| ())
     }
 
-    /// Which one to issue from.
+    /// Chooses the authority to issue from.
     fn choose(
         &mut self,
         wanted: Arc<Authority>,
@@ -96,7 +97,7 @@ impl FileManager {
             self.waiting = None;
             return wanted;
         }
-        // A root that was published with the one in use needs no waiting for.
+        // Roots that were published with the authority in use need no further waiting.
         let known = wanted.roots().iter().all(|root| in_use.roots().contains(root));
         let since = match &self.waiting {
             Some((waiting, since)) if same(waiting, &wanted) => *since,
@@ -115,8 +116,8 @@ impl FileManager {
     }
 }
 
-/// The roots that come with `wanted`, and those that what is in use leads to. Those that began long ago
-/// are left out where they are more than anybody reads; how many.
+/// Returns the roots of `wanted` and those of the authority in use, and the number of roots left
+/// out. The oldest ones are left out if there are more than clients read.
 fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
     let mut all: Vec<CertificateDer<'static>> = Vec::new();
     for root in wanted.roots().iter().chain(in_use.roots()) {
@@ -125,7 +126,7 @@ fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
         }
     }
     if all.len() > MOST_ROOTS {
-        // Nothing else says which of them are former ones.
+        // Their age is the only sign of a former root.
         all.sort_by_key(|root| validity(root).map(|(begins, _)| begins));
     }
     limit_roots(&all, |root| wanted.leads_to(root) || in_use.leads_to(root))

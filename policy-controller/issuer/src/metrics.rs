@@ -1,4 +1,4 @@
-//! What the issuer counts.
+//! Metrics of the issuer.
 
 use super::ca_secret::RotationPhase;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -45,31 +45,31 @@ policy_core::metrics! {
 }
 
 impl IssuerMetrics {
-    /// A certificate was issued.
+    /// Counts an issued certificate.
     pub(super) fn issued(&self, took: Duration) {
         self.issued.inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A request was refused.
+    /// Counts a refused request.
     pub(super) fn refused(&self, reason: &'static str, took: Duration) {
         self.refused.get_or_create(&ReasonLabel { reason }).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A connection was refused.
+    /// Counts a refused connection.
     pub(super) fn connection_refused(&self, reason: &'static str) {
         self.connections.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// The authority in use ends then, and so many roots are published.
+    /// Sets the expiry of the authority in use and the number of published roots.
     pub(super) fn authority(&self, ends: SystemTime, roots: usize) {
         let since = ends.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.expiry.set(i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
         self.roots.set(i64::try_from(roots).unwrap_or(i64::MAX));
     }
 
-    /// The rotation is in this state.
+    /// Sets the phase of the rotation.
     pub(super) fn state(&self, state: RotationPhase) {
         for one in RotationPhase::ALL {
             let gauge = self.state.get_or_create(&StateLabel { state: one.as_str() });
@@ -77,7 +77,8 @@ impl IssuerMetrics {
         }
     }
 
-    /// So many namespaces have the roots, so many have not, and so many were set right.
+    /// Sets the numbers of namespaces with and without the current roots, and counts restored
+    /// ConfigMaps.
     pub(super) fn published(&self, done: usize, pending: usize, restored: usize) {
         for (state, count) in [("published", done), ("pending", pending)] {
             let gauge = self.namespaces.get_or_create(&StateLabel { state });
@@ -86,7 +87,7 @@ impl IssuerMetrics {
         self.restored.inc_by(u64::try_from(restored).unwrap_or(u64::MAX));
     }
 
-    /// Something that has to be kept could not be.
+    /// Counts a failed reconciliation.
     pub(super) fn failed(&self, reason: &'static str) {
         self.failures.get_or_create(&ReasonLabel { reason }).inc();
     }

@@ -1,4 +1,4 @@
-//! The parts of the issuer, put together.
+//! Assembly of the issuer.
 
 use super::ca_context::{AuthorityEvents, CaContext};
 use super::ca_manager::{CaManager, CaSource, SecretManager};
@@ -24,10 +24,10 @@ use policy_server::{TlsHandle, TlsMetrics};
 use std::sync::Arc;
 use tonic::service::Routes;
 
-/// The largest message that is read: a token, a request and a name.
+/// Maximum size of a gRPC message: a token, a CSR and a name.
 const MAX_MESSAGE: usize = 32 * 1024;
 
-/// The issuer, before it is started.
+/// The issuer before it is started.
 pub struct Issuer {
     ca_manager: CaManager,
     roots: Roots,
@@ -39,20 +39,20 @@ pub struct Issuer {
     event_metrics: policy_kube::status::EventMetrics,
 }
 
-/// What has to be run.
+/// The tasks to run.
 pub struct Parts {
-    /// Keeps the authority.
+    /// Manages the authority.
     pub ca_manager: CaManager,
-    /// Follows the namespaces that the roots go to.
+    /// Watches the namespaces that the roots are published in.
     pub roots: Roots,
     /// Writes Events.
     pub events: EventWriter,
-    /// Where certificates are issued.
+    /// Serves requests for certificates.
     pub port: Port,
 }
 
 impl Issuer {
-    /// Makes the parts. Nothing is sent yet; files are read once.
+    /// Creates the parts. Sends nothing yet; files are read once.
     ///
     /// # Errors
     /// Why a supplied authority cannot be used.
@@ -124,12 +124,12 @@ impl Issuer {
         self.event_metrics.register(registry);
     }
 
-    /// The credentials of its ports.
+    /// Returns the TLS credentials of its ports.
     pub fn tls(&self) -> TlsHandle {
         self.tls.clone()
     }
 
-    /// What has to be run, the port behind `guard`.
+    /// Returns the tasks to run, with the port behind `guard`.
     pub fn guarded_by(self, guard: PolicyLayer) -> Parts {
         let server = IdentityServer::new(self.certifier).max_decoding_message_size(MAX_MESSAGE);
         let port =
@@ -138,7 +138,8 @@ impl Issuer {
     }
 }
 
-/// What Events are about: where the authority is kept, or where its roots are.
+/// Returns the object that Events refer to: the Secret of the authority, or the ConfigMap of its
+/// roots.
 fn regarding(settings: &IssuerConfig) -> ObjectReference {
     let (kind, name) = match &settings.authority {
         AuthoritySettings::Secret(provision) => ("Secret", &provision.secret),

@@ -1,19 +1,19 @@
-//! How far roots have come: where they are, and since when they have been everywhere.
+//! Progress of publishing roots: the namespaces that have them, and since when all have.
 
 use std::time::{Duration, Instant};
 
-/// What came of publishing.
+/// Result of publishing roots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PublishResult {
     /// Namespaces that have the roots.
     pub(super) namespaces: usize,
-    /// Namespaces that had others, and were given these.
+    /// Namespaces whose roots were changed by others and were restored.
     pub(super) restored: Vec<String>,
-    /// Namespaces that have not got them, and why.
+    /// Namespaces without the roots, and the reason.
     pub(super) pending: Vec<(String, String)>,
 }
 
-/// Since when the roots have been everywhere.
+/// The time since which every namespace has the roots.
 #[derive(Debug, Default)]
 pub(super) struct Propagation {
     pub(super) bundle: String,
@@ -22,9 +22,9 @@ pub(super) struct Propagation {
 }
 
 impl Propagation {
-    /// For how long every namespace has had these roots. `same`: they are those of the last time. A
-    /// copy that others change is right again at once: whoever may write one namespace's must not
-    /// hold up the rotation of all.
+    /// Returns for how long every namespace has had these roots. `same`: the roots are those of the
+    /// last call. A restored copy does not reset the time, because a client that may write in one
+    /// namespace must not delay the rotation for all.
     pub(super) fn complete_for(
         &mut self,
         same: bool,

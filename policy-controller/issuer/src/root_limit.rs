@@ -1,11 +1,11 @@
-//! How many roots are published: as many as those who follow them read.
+//! Limits the number of published roots to the number that clients read.
 
 use policy_tls::identity::{MOST_ROOTS, pem};
 use rustls::pki_types::CertificateDer;
 
-/// The roots that are published of `all`, in their order, PEM, and how many are left out. Of more than
-/// are read, those stay that are `needed`, and then those that stand last in `all`, where former ones
-/// are in the order of their age.
+/// Returns the roots to publish, in their order, PEM, and the number left out. If there are too
+/// many, `needed` roots are kept first, then the last ones of `all`, which lists former roots from
+/// the oldest to the newest.
 pub(super) fn limit_roots(
     all: &[CertificateDer<'static>],
     needed: impl Fn(&CertificateDer<'static>) -> bool,

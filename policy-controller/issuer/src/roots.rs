@@ -1,10 +1,10 @@
-//! Brings the roots to pods: one ConfigMap in every namespace where there are proxies, as it should be
-//! whoever changes or deletes it.
+//! Publishes the roots: one ConfigMap in every namespace with proxies, restored if another client
+//! changes or deletes it.
 //!
-//! Namespaces that ask for injection are those with the label that the controller keeps, or with the
-//! annotations that the label stands for; a pod may ask on its own, so that a namespace with a pod that
-//! was injected is one of them too. A ConfigMap that this control plane has made is kept right wherever
-//! it is; none is ever deleted, because pods may still have it mounted.
+//! Namespaces with injection have the label that the controller maintains or the annotations that
+//! the label stands for. A pod may opt in on its own, so a namespace with an injected pod counts
+//! too. A ConfigMap that this control plane created is maintained in any namespace. None is ever
+//! deleted, because pods may have it mounted.
 
 use super::authority::Authority;
 use super::bundle::{Bundle, signed_of};
@@ -24,51 +24,51 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
-/// The ConfigMap of the roots, unless another name is configured.
+/// Default name of the ConfigMap of the roots.
 pub const CONFIG_MAP: &str = policy_kube::names::TRUST_ROOTS;
 
-/// The label of namespaces with injection, which is the name of its annotation too.
+/// The label, and the annotation of the same name, of namespaces with injection.
 const INJECT: &str = "portcullis.dev/inject";
 
-/// The annotation of Linkerd that means the same.
+/// Linkerd's annotation with the same meaning.
 const LINKERD_INJECT: &str = "linkerd.io/inject";
 
-/// The mark of pods that carry a proxy.
+/// The label selector of injected pods.
 const INJECTED: &str = "portcullis.dev/proxy=injected";
 
-/// The label of ConfigMaps that says whose roots they hold: the namespace of a control plane.
+/// The label of ConfigMaps with the namespace of the control plane whose roots they hold.
 const CONTROL_PLANE: &str = "portcullis.dev/control-plane-ns";
 
-/// Writes under way at a time.
+/// Maximum number of concurrent writes.
 const CONCURRENT_WRITES: usize = 8;
 
-/// How long one may take.
+/// Timeout of a request to the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
 const FORBIDDEN: u16 = 403;
 
-/// Which namespaces get the roots.
+/// The namespaces in which roots are published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootsScope {
-    /// Those with injection, and the control plane's.
+    /// Namespaces with injection, and the control plane's.
     Injected,
-    /// These, and the control plane's. No object of the whole cluster is looked at.
+    /// These namespaces and the control plane's. No cluster-wide watch is needed.
     Named(BTreeSet<String>),
 }
 
-/// What is known of namespaces.
+/// Cache of the watched objects.
 #[derive(Debug, Default)]
 struct RootsCache {
     namespaces: BTreeMap<String, NamespaceState>,
     /// Names of injected pods by namespace.
     pods: BTreeMap<String, BTreeSet<String>>,
-    /// By namespace.
+    /// ConfigMaps of roots by namespace.
     maps: BTreeMap<String, ConfigMap>,
     /// The document that was published last.
     signed: Option<SignedRoots>,
-    /// Whether the next authority vouches for itself.
+    /// True if the next authority may endorse itself.
     unchecked: bool,
     listed: BTreeSet<&'static str>,
 }
@@ -79,7 +79,7 @@ struct NamespaceState {
     terminating: bool,
 }
 
-/// Publishes roots; clones share what is known.
+/// Publishes roots; clones share the cache.
 #[derive(Clone)]
 pub struct Roots {
     client: Client,
@@ -96,34 +96,35 @@ impl std::fmt::Debug for Roots {
     }
 }
 
-/// What became of one ConfigMap.
+/// Result of writing one ConfigMap.
 enum WriteResult {
     Created(ConfigMap),
     Restored(ConfigMap),
-    /// The namespace is gone or going.
+    /// The namespace is deleted or terminating.
     NamespaceGone,
     Failed(String),
 }
 
 impl Roots {
-    /// Publishes in ConfigMaps called `name`, one of them in the namespace `home`.
+    /// Publishes in ConfigMaps called `name`, among them the one in the control plane's namespace
+    /// `home`.
     pub(super) fn new(client: Client, name: &str, home: &str, to: RootsScope) -> Self {
         let (name, home) = (name.to_owned(), home.to_owned());
         Self { client, name, home, to, cache: Arc::default(), changed: Arc::default() }
     }
 
-    /// Waits until something may have to be written.
+    /// Waits until a ConfigMap may have to be written.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Whether all that has to be known to publish everywhere has been seen.
+    /// True if the cache has everything that publishing everywhere needs.
     fn is_listed(&self) -> bool {
         matches!(self.to, RootsScope::Named(_)) || self.cache.lock().listed.len() == 3
     }
 
-    /// Follows namespaces, pods and ConfigMaps, for ever. Where the namespaces are given there is
-    /// nothing to be followed.
+    /// Watches namespaces, pods and ConfigMaps forever. With given namespaces there is nothing to
+    /// watch.
     pub async fn watch(self) {
         if matches!(self.to, RootsScope::Named(_)) {
             return std::future::pending().await;
@@ -207,14 +208,14 @@ impl Roots {
         self.changed.notify_one();
     }
 
-    /// Lets the next authority vouch for itself: the key of the one before it is lost, and nobody can
-    /// vouch any more. Workloads that began with its roots have to be started anew.
+    /// Allows the next authority to endorse itself, because the key of the previous one is lost and
+    /// no authority can endorse it. Workloads that began with its roots have to be restarted.
     pub(super) fn allow_unchecked_endorsement(&self) {
         self.cache.lock().unchecked = true;
     }
 
-    /// Has `authority` vouch for these roots, in the control plane's own copy. Other replicas do the
-    /// same: whoever writes first wins, and the others go on from that.
+    /// Lets `authority` endorse these roots in the control plane's own copy. Other replicas do the
+    /// same: the first write wins, and the others continue from it.
     ///
     /// # Errors
     /// Why there is nothing new that could be published.
@@ -255,7 +256,7 @@ impl Roots {
         Ok(copy)
     }
 
-    /// What the control plane's own copy says, where that is what is to be said.
+    /// Returns the control plane's own copy if it is current.
     fn still_current(
         &self,
         bundle: &str,
@@ -270,8 +271,8 @@ impl Roots {
         (there && is_current(document, bundle, authority, now)).then_some(wanted)
     }
 
-    /// These roots with what vouched for roots last; `None`: what that was is not known, so that what
-    /// is published already stays.
+    /// Returns these roots with the last known endorsement; `None` if that is not known, so that
+    /// published ConfigMaps stay as they are.
     pub(super) fn last_endorsed(&self, bundle: &str) -> Option<Bundle> {
         let cache = self.cache.lock();
         let home = cache.maps.get(&self.home).filter(|map| self.is_ours(map));
@@ -279,7 +280,7 @@ impl Roots {
         Some(Bundle { bundle: bundle.to_owned(), signed: Some(endorse::encode(&document)) })
     }
 
-    /// Brings these roots wherever they are to be.
+    /// Writes these roots into every namespace that needs them.
     pub(super) async fn publish(&self, copy: &Bundle) -> PublishResult {
         if let RootsScope::Named(namespaces) = &self.to {
             self.fetch(namespaces).await;
@@ -313,7 +314,8 @@ impl Roots {
         published
     }
 
-    /// How many namespaces have these roots, and which have not, with what they have instead.
+    /// Returns the number of namespaces with these roots, and the others with their current
+    /// ConfigMap.
     fn compare(&self, copy: &Bundle) -> (usize, Vec<(String, Option<ConfigMap>)>) {
         let cache = self.cache.lock();
         let mut wanted: BTreeSet<&str> = [self.home.as_str()].into();
@@ -337,7 +339,7 @@ impl Roots {
         (right, wrong)
     }
 
-    /// Another control plane of the cluster has its own.
+    /// True if the ConfigMap belongs to this control plane and not to another one of the cluster.
     fn is_ours(&self, map: &ConfigMap) -> bool {
         map.labels().get(CONTROL_PLANE) == Some(&self.home)
     }
@@ -350,7 +352,7 @@ impl Roots {
             match found {
                 Ok(Ok(Some(map))) => _ = cache.maps.insert(namespace.clone(), map),
                 Ok(Ok(None)) => _ = cache.maps.remove(namespace),
-                // Writing tells what is wrong.
+                // The write that follows reports the error.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
@@ -367,7 +369,8 @@ impl Roots {
         let params = PostParams::default();
         let writing = async {
             match exists {
-                // With the version that was seen: what others wrote meanwhile is looked at first.
+                // With the resourceVersion that was read: a concurrent write by another client is a
+                // conflict.
                 true => api.replace(&self.name, &params, &map).await,
                 false => api.create(&params, &map).await,
             }
@@ -385,7 +388,8 @@ impl Roots {
         let ending = status.code == FORBIDDEN && status.message.contains("being terminated");
         match status.code {
             NOT_FOUND => {
-                // Deleted since it was seen; the watch tells, and then it is made again.
+                // Deleted since it was cached; the watch reports that, and the ConfigMap is created
+                // again.
                 self.cache.lock().maps.remove(namespace);
                 self.changed.notify_one();
                 WriteResult::NamespaceGone
@@ -396,8 +400,8 @@ impl Roots {
         }
     }
 
-    /// The ConfigMap as it should be: what others have put beside the roots is taken out, their labels
-    /// and annotations are theirs.
+    /// Returns the ConfigMap as it should be: other data is removed, labels and annotations of
+    /// other clients are kept.
     fn map_of(&self, existing: Option<ConfigMap>, copy: &Bundle) -> ConfigMap {
         let mut metadata = existing.map(|existing| existing.metadata).unwrap_or_else(|| {
             ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }

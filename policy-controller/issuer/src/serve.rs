@@ -1,4 +1,4 @@
-//! The issuer's port: TLS of the mesh with the issuer's own certificate, a guard, HTTP/2, gRPC.
+//! The issuer's port: mesh TLS with the issuer's own certificate, a guard, HTTP/2 and gRPC.
 
 use super::metrics::IssuerMetrics;
 use super::service::ClientAddress;
@@ -23,22 +23,22 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::{Layer, Service};
 
-/// Connections of one address at once.
+/// Maximum number of connections from one address.
 const MAX_CONNECTIONS_PER_PEER: u32 = 64;
 
-/// Connections at once.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 8192;
 
-/// How long a connection lasts: clients ask for one certificate and leave.
+/// Maximum age of a connection: clients request one certificate and disconnect.
 const MAX_AGE: Duration = Duration::from_secs(120);
 
-/// How long requests under way may take once the end was asked for.
+/// Time for which requests in progress may finish after shutdown begins.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Streams of a connection at once.
+/// Maximum number of concurrent HTTP/2 streams of a connection.
 const MAX_STREAMS: u32 = 16;
 
-/// What every connection needs.
+/// State shared by all connections.
 pub struct Port {
     pub(super) routes: Routes,
     pub(super) tls: TlsHandle,
@@ -47,7 +47,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Serves until `drain` is cancelled and requests under way have been answered.
+    /// Serves until `drain` is cancelled and the requests in progress are answered.
     pub async fn run(self, listener: TcpListener, drain: CancellationToken) {
         let (port, peers) = (Arc::new(self), Allowance::new(MAX_CONNECTIONS_PER_PEER));
         let tracker = TaskTracker::new();
@@ -83,7 +83,7 @@ impl Port {
         _permit: Held,
         drain: CancellationToken,
     ) {
-        // Small messages both ways; without it they wait for each other.
+        // Without it, Nagle's algorithm delays the small messages of both sides.
         _ = stream.set_nodelay(true);
         let arrived = match drain.run_until_cancelled(self.tls.accept(stream)).await {
             Some(Ok(arrived)) => arrived,
@@ -127,7 +127,7 @@ fn log(remote: SocketAddr, ended: Result<(), hyper::Error>) {
     }
 }
 
-/// The services behind one connection.
+/// The gRPC services of one connection.
 #[derive(Clone)]
 struct RoutesService {
     routes: Routes,
@@ -151,7 +151,7 @@ impl Service<Request<Incoming>> for RoutesService {
     }
 }
 
-/// The same behind a guard.
+/// The gRPC services of one connection, behind the guard.
 #[derive(Clone)]
 struct GuardedService {
     inner: PolicyService<RoutesService>,

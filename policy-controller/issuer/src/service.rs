@@ -1,4 +1,4 @@
-//! Linkerd's API of an identity service: `io.linkerd.proxy.identity.Identity/Certify`.
+//! Linkerd's identity API: `io.linkerd.proxy.identity.Identity/Certify`.
 
 use super::authority::Lifetime;
 use super::csr::{self, CsrError};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tonic::{Request, Response, Status};
 
-/// The longest name of the DNS.
+/// Maximum length of a DNS name.
 const MAX_NAME: usize = 253;
 
-/// Where a request came from; in its extensions.
+/// The client's address, as an extension of its request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientAddress(pub(super) IpAddr);
 
@@ -34,7 +34,7 @@ pub(super) struct Certifier {
     pub(super) metrics: IssuerMetrics,
 }
 
-/// Why a request is refused.
+/// Error of a request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum CertifyError {
     #[error("too many requests from {0}; try again in a second")]
@@ -58,7 +58,7 @@ enum CertifyError {
 }
 
 impl CertifyError {
-    /// The reason, for a metric.
+    /// Returns the reason as a metric label.
     fn label(&self) -> &'static str {
         match self {
             Self::TooMany(_) => "too_many",
@@ -116,7 +116,7 @@ impl Certifier {
     }
 }
 
-/// What happened, for whoever audits it.
+/// Writes the audit log line of an issued certificate.
 fn audit(
     from: IpAddr,
     request: &CertifyRequest,

@@ -1,4 +1,5 @@
-//! The issuer's own certificate, which it signs itself: clients come over TLS and know it by its name.
+//! The issuer's serving certificate, which it signs itself: clients connect over TLS and verify its
+//! name.
 
 use super::authority::Lifetime;
 use super::ca_secret::certificates;
@@ -11,10 +12,10 @@ use rustls::pki_types::PrivateKeyDer;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Of its life, after which it is replaced: so many hundredths.
+/// Percentage of its lifetime after which it is renewed.
 const RENEW_AFTER: u32 = 70;
 
-/// Keeps it.
+/// Renews the serving certificate.
 #[derive(Debug)]
 pub(super) struct ServingCertificate {
     identity: Arc<str>,
@@ -24,7 +25,7 @@ pub(super) struct ServingCertificate {
     inputs: Option<SigningInputs>,
 }
 
-/// What the one in use was made from.
+/// The inputs of the current serving certificate.
 #[derive(Debug)]
 struct SigningInputs {
     bundle: String,
@@ -32,7 +33,7 @@ struct SigningInputs {
     renew: SystemTime,
 }
 
-/// Why there is none.
+/// Error of renewing the serving certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ServingCertificateError {
     #[error("making a key failed")]
@@ -55,8 +56,8 @@ impl ServingCertificate {
         Self { identity, lifetime, signer, tls, inputs: None }
     }
 
-    /// Makes it anew where it has to be: by its age, or because `authority` (its certificate) or the
-    /// roots have changed.
+    /// Renews the certificate if it is due, or if `authority` (its certificate) or the roots have
+    /// changed.
     pub(super) fn refresh(
         &mut self,
         authority: &[u8],

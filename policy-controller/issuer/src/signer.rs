@@ -1,4 +1,4 @@
-//! The authority in use, as those see it who sign with it.
+//! Signs certificates with the authority in use.
 
 use super::authority::{Authority, AuthorityError, Leaf, Lifetime};
 use super::csr::PublicKey;
@@ -17,30 +17,30 @@ pub(super) struct Signer {
 #[derive(Clone, Debug)]
 struct ActiveAuthority {
     authority: Arc<Authority>,
-    /// When it was last found to be in use; absent: it is nobody else's to change.
+    /// Time at which the Secret was last read; absent if no other client may change the authority.
     confirmed: Option<Instant>,
-    /// The longest that what it signs may be valid, skew included.
+    /// Maximum validity of signed certificates, clock skew included.
     longest: Duration,
 }
 
-/// Why nothing is signed.
+/// Error of a certificate that is not signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// There is no authority yet.
     #[error("there is no authority yet; the issuer's log says why")]
     None,
-    /// It may have been replaced.
+    /// The authority may have been replaced.
     #[error(
         "the Secret of the authority was last read {0} s ago (allowed: {allowed} s)",
         allowed = STALE.as_secs()
     )]
     Stale(u64),
-    /// It cannot sign.
+    /// The authority cannot sign.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
 }
 
-/// A certificate and what leads from it to a root, root not included.
+/// A certificate and its intermediates, without the root.
 #[derive(Clone, Debug)]
 pub(super) struct SignedCertificate {
     pub(super) leaf: Leaf,
@@ -48,8 +48,8 @@ pub(super) struct SignedCertificate {
 }
 
 impl Signer {
-    /// Uses this authority from now on. `confirmed`: when it was read from where others may change
-    /// it.
+    /// Signs with this authority from now on. `confirmed`: the time at which it was read, if other
+    /// clients may change it.
     pub(super) fn put(
         &self,
         authority: Arc<Authority>,

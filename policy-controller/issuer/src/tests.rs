@@ -1,4 +1,4 @@
-//! The service with an API server that does not answer as it should.
+//! The service with an API server that fails.
 
 use super::authority::{Lifetime, generate};
 use super::ca_secret::CaSecret;
@@ -35,7 +35,7 @@ fn certifier(rate: Rate) -> Certifier {
     }
 }
 
-/// What looks like a token of this audience and holds for a long time; nobody has signed it.
+/// Returns an unsigned token for this audience with a long lifetime.
 fn token(audience: &str) -> Vec<u8> {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let claims = format!("{{\"aud\":[\"{audience}\"],\"exp\":9999999999}}");
@@ -58,7 +58,7 @@ async fn an_api_server_that_cannot_be_asked_is_no_verdict_on_a_token() {
     let (code, text) = refused(&certifier, token(AUDIENCE)).await;
     assert_eq!(code, Code::Unavailable, "{text}");
     assert!(text.contains("may not create a TokenReview"), "{text}");
-    // What is wrong by itself is refused without asking.
+    // A malformed token is refused without a TokenReview.
     let large = vec![b'a'; 16 * 1024 + 1];
     for (token, want) in [
         (token("other"), "it is for another audience (allowed: `portcullis.dev/identity`)"),
@@ -102,7 +102,7 @@ fn a_replica_that_has_not_read_the_secret_for_a_while_issues_nothing() {
     assert!(sign(now + STALE).is_ok());
     let late = now + STALE + Duration::from_secs(5);
     assert_eq!(sign(late).unwrap_err(), SignError::Stale(65));
-    // Nothing lives longer than the Secret says that anything may.
+    // No certificate is valid for longer than the Secret allows.
     signer.put(held.authority, Some(now), Duration::from_secs(600));
     assert_eq!(sign(now).unwrap().leaf.not_after, clock + Duration::from_secs(600));
 }

@@ -1,5 +1,5 @@
-//! Follows objects that the issuer publishes roots for, with kube's client and without its runtime, as
-//! the controller's source does.
+//! Watches the objects that the issuer publishes roots for, with kube's client and without its
+//! runtime, as the controller's source does.
 
 use futures_util::{Stream, TryStreamExt as _};
 use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
@@ -11,37 +11,37 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Objects of one page of a list.
+/// Maximum number of objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// How long the API server is asked to keep a watch open, in seconds.
+/// Timeout of a watch that is sent to the API server, in seconds.
 const WATCH_SECONDS: u32 = 290;
 
-/// After how long of silence, bookmarks included, a watch is given up.
+/// Time without events or bookmarks after which a watch is reopened.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// How long to wait after a failure.
+/// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How long a page may take.
+/// Timeout of a list page and of opening a watch.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What came of it.
+/// A change of the watched objects.
 pub(super) enum ObjectEvent<K> {
-    /// All there is.
+    /// All objects, after a list.
     Listed(Vec<K>),
-    /// It is there, new or changed.
+    /// An object was created or changed.
     Applied(K),
-    /// It is gone.
+    /// An object was deleted.
     Deleted(K),
 }
 
-/// Events of a watch.
-type Events<'a, K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<K>>> + Send + 'a>>;
+/// Stream of watch events.
+type WatchStream<'a, K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<K>>> + Send + 'a>>;
 
-/// How objects are asked for: whole, or their metadata alone.
+/// Lists and watches objects, whole or their metadata alone.
 pub(super) trait ListWatch: Send + Sync {
-    /// What comes.
+    /// Type of the received objects.
     type Object: Clone + Debug + Resource + Send + Sync;
     fn list(
         &self,
@@ -51,13 +51,13 @@ pub(super) trait ListWatch: Send + Sync {
         &self,
         params: &WatchParams,
         version: &str,
-    ) -> impl Future<Output = kube::Result<Events<'static, Self::Object>>> + Send;
+    ) -> impl Future<Output = kube::Result<WatchStream<'static, Self::Object>>> + Send;
 }
 
-/// Asks for whole objects.
+/// Lists and watches whole objects.
 pub(super) struct WholeObjects<K>(pub(super) Api<K>);
 
-/// Asks for the metadata of objects.
+/// Lists and watches the metadata of objects.
 pub(super) struct MetadataOnly<K>(pub(super) Api<K>);
 
 impl<K> ListWatch for WholeObjects<K>
@@ -70,7 +70,11 @@ where
         self.0.list(params).await
     }
 
-    async fn watch(&self, params: &WatchParams, version: &str) -> kube::Result<Events<'static, K>> {
+    async fn watch(
+        &self,
+        params: &WatchParams,
+        version: &str,
+    ) -> kube::Result<WatchStream<'static, K>> {
         let api = self.0.clone();
         Ok(Box::pin(api.watch(params, version).await?))
     }
@@ -91,13 +95,13 @@ where
         &self,
         params: &WatchParams,
         version: &str,
-    ) -> kube::Result<Events<'static, Self::Object>> {
+    ) -> kube::Result<WatchStream<'static, Self::Object>> {
         let api = self.0.clone();
         Ok(Box::pin(api.watch_metadata(params, version).await?))
     }
 }
 
-/// Why following ended.
+/// Error that ends a list or watch.
 #[derive(Debug, thiserror::Error)]
 enum WatchError {
     #[error("{0}")]
@@ -108,7 +112,8 @@ enum WatchError {
     TimedOut,
 }
 
-/// Follows what `fields` and `labels` select, for ever; `tell` hears of it. `what`: for the log.
+/// Lists and watches the objects that `fields` and `labels` select, forever, and passes changes to
+/// `handle`. `what`: the objects' name in the log.
 pub(super) async fn list_and_watch<A: ListWatch>(
     what: &'static str,
     source: A,
@@ -162,7 +167,7 @@ async fn list<A: ListWatch>(
     }
 }
 
-/// Until the watch ends by itself: the version to go on from.
+/// Watches until the API server ends the watch. Returns the resourceVersion to continue from.
 async fn watch<A: ListWatch>(
     source: &A,
     fields: Option<&str>,

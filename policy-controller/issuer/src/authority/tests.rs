@@ -1,4 +1,4 @@
-//! What authorities sign is accepted by whoever trusts their roots, whatever their keys are.
+//! Certificates signed by authorities with every supported kind of key verify against their roots.
 
 use super::*;
 use crate::csr;
@@ -68,7 +68,7 @@ fn a_certificate_proves_the_identity_and_nothing_else() {
     assert_eq!(leaf.serial.len(), 32);
     let other = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
     assert_ne!(leaf.serial, other.serial);
-    // It cannot vouch for others: a certificate is no authority.
+    // It cannot endorse others, because a leaf certificate is no authority.
     let pem = policy_tls::identity::pem(&leaf.certificate);
     let error = read(&pem, &made.key, &made.certificate).unwrap_err();
     assert_eq!(error, AuthorityError::NotAnAuthority("tls.crt".into()));
@@ -104,7 +104,7 @@ fn an_intermediate_authority_is_sent_and_its_root_is_not() {
         assert_eq!(sent, [own.der().clone()]);
         let leaf = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
         assert_eq!(leaf.not_after, now() + DAY + LIFETIME.skew);
-        // Nothing outlives what vouches for it.
+        // Certificates do not outlive their authority.
         let leaf = authority.sign(&request(), NAME, LIFETIME, now() + 2 * DAY).unwrap();
         assert_eq!(leaf.not_after, now() + 3 * DAY);
         let error = authority.sign(&request(), NAME, LIFETIME, now() + 3 * DAY).unwrap_err();

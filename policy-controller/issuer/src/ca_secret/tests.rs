@@ -1,4 +1,4 @@
-//! What is written is read back, and nothing is lost on the way through a rotation.
+//! The content of the Secret survives writing and reading, and a rotation loses no root.
 
 use super::*;
 use crate::authority::{Lifetime, generate};

@@ -1,4 +1,4 @@
-//! What is published where nobody can be asked, or nobody would believe it.
+//! Publishing without an API server, and without an endorsement that proxies would accept.
 
 #![allow(clippy::arithmetic_side_effects, reason = "test numbers are small")]
 

@@ -197,11 +197,11 @@ async fn http1(
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(64 * 1024);
     let (service, from) = (port.service.clone(), connection.clone());
-    let answer = service_fn(move |request| {
+    let respond = service_fn(move |request| {
         let (service, from) = (service.clone(), from.clone());
         async move { Ok::<_, Infallible>(service.serve(&from, request).await) }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = port.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
@@ -224,11 +224,11 @@ async fn http2(
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG);
     let (service, from) = (port.service.clone(), connection.clone());
-    let answer = service_fn(move |request| {
+    let respond = service_fn(move |request| {
         let (service, from) = (service.clone(), from.clone());
         async move { Ok::<_, Infallible>(service.serve(&from, request).await) }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = port.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),

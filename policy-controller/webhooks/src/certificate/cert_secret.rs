@@ -1,6 +1,6 @@
 //! What the Secret holds, and how it is written there.
 
-use super::issue::Issued;
+use super::issue::IssuedCertificate;
 use super::pair::{CertificateError, PemSources, certified_key, chain};
 use super::plan::Times;
 use policy_kube::rotation::Next;
@@ -60,7 +60,11 @@ impl CertSecret {
     }
 
     /// A certificate to be used at once. Clients that trust what `before` vouched for go on doing so.
-    pub(super) fn create(issued: Issued, before: &Data, now: SystemTime) -> Option<Self> {
+    pub(super) fn create(
+        issued: IssuedCertificate,
+        before: &Data,
+        now: SystemTime,
+    ) -> Option<Self> {
         let mut held = Self {
             serving: ServingPair::of(&issued)?,
             next: None,
@@ -71,7 +75,7 @@ impl CertSecret {
     }
 
     /// The same with a certificate that waits. One that waited already is forgotten.
-    pub(super) fn stage(mut self, issued: &Issued, now: SystemTime) -> Option<Self> {
+    pub(super) fn stage(mut self, issued: &IssuedCertificate, now: SystemTime) -> Option<Self> {
         self.next = Some((ServingPair::of(issued)?, now));
         self.authorities.retain(|authority| authority.not_after > now);
         self.authorities.push(Authority::of(issued)?);
@@ -124,7 +128,7 @@ impl CertSecret {
 const SOURCES: PemSources<'_> = PemSources { certificates: CERTIFICATE, key: KEY };
 
 impl ServingPair {
-    fn of(issued: &Issued) -> Option<Self> {
+    fn of(issued: &IssuedCertificate) -> Option<Self> {
         let certificate = issued.certificate.clone().into_bytes();
         let (not_before, not_after) = validity(chain(CERTIFICATE, &certificate).ok()?.first()?)?;
         let texts = secret::Pair { certificate, key: issued.key.clone().into_bytes() };
@@ -138,7 +142,7 @@ impl ServingPair {
 }
 
 impl Authority {
-    fn of(issued: &Issued) -> Option<Self> {
+    fn of(issued: &IssuedCertificate) -> Option<Self> {
         readable(issued.authority.as_bytes()).pop().and_then(Self::read)
     }
 
@@ -197,7 +201,7 @@ mod tests {
         vec!["a.ns.svc".to_owned(), "127.0.0.1".to_owned()]
     }
 
-    fn make(at: SystemTime) -> Issued {
+    fn make(at: SystemTime) -> IssuedCertificate {
         issue(&names(), at, LIFETIME).unwrap()
     }
 

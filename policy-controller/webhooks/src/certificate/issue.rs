@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 /// A certificate, its key and its authority, PEM.
-pub(super) struct Issued {
+pub(super) struct IssuedCertificate {
     pub(super) certificate: String,
     pub(super) key: String,
     pub(super) authority: String,
@@ -21,7 +21,7 @@ pub(super) fn issue(
     names: &[String],
     now: SystemTime,
     lifetime: Duration,
-) -> Result<Issued, rcgen::Error> {
+) -> Result<IssuedCertificate, rcgen::Error> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
     // Authorities that replace each other are in one bundle, told apart by their keys.
@@ -41,7 +41,11 @@ pub(super) fn issue(
     params.use_authority_key_identifier_extension = true;
     valid(&mut params, now, lifetime)?;
     let certificate = params.signed_by(&key, &issuer)?;
-    Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem(), authority: root.pem() })
+    Ok(IssuedCertificate {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+        authority: root.pem(),
+    })
 }
 
 fn san(name: &str) -> Result<SanType, rcgen::Error> {

@@ -117,7 +117,7 @@ fn skipped(pod: &Value) -> super::ports::PortList {
     let arguments = init.and_then(|(_, init)| init.get("args").and_then(Value::as_array));
     let mut arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
     let list = arguments.find_map(|argument| argument.strip_prefix(SKIP_ARGUMENT));
-    let named = super::ports::Named::new();
+    let named = super::ports::NamedPorts::new();
     super::ports::PortList::read(list.unwrap_or_default(), &named).unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
 //! Which value of a setting holds for a pod: its own, its namespace's, the installation's.
 
 use super::opt_in::{NamespaceContext, StringMap};
-use super::ports::{Named, PortList, named};
+use super::ports::{NamedPorts, PortList, named};
 use super::setting::Setting;
 use policy_crds::{FieldError, annotation};
 use serde_json::Value;
@@ -61,7 +61,9 @@ impl FromStr for Preset {
         let needed = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
         if !text.is_empty() || needed.contains(&setting) {
             // The ports of a pod may have names, those of the whole cluster have none.
-            setting.read(text, &Named::new()).map_err(|error| format!("{setting}: {error}"))?;
+            setting
+                .read(text, &NamedPorts::new())
+                .map_err(|error| format!("{setting}: {error}"))?;
         }
         Ok(Self(setting, text.to_owned()))
     }
@@ -134,7 +136,7 @@ fn annotated_value(
     setting: Setting,
     annotations: &StringMap,
     place: &str,
-    named: &Named,
+    named: &NamedPorts,
     shared: bool,
 ) -> Result<Option<String>, Vec<FieldError>> {
     let (mut value, mut errors): (Option<(String, String)>, _) = (None, Vec::new());

@@ -10,14 +10,14 @@ use std::ops::RangeInclusive;
 pub(super) struct PortList(Vec<RangeInclusive<u16>>);
 
 /// Numbers by name; a name may stand in several containers.
-pub(super) type Named = BTreeMap<String, BTreeSet<u16>>;
+pub(super) type NamedPorts = BTreeMap<String, BTreeSet<u16>>;
 
 impl PortList {
     /// Reads `80,8000-8080,http`. Blanks around items and empty items are tolerated, as by Linkerd.
     ///
     /// # Errors
     /// The item that cannot be read, and why.
-    pub(super) fn read(list: &str, named: &Named) -> Result<Self, String> {
+    pub(super) fn read(list: &str, named: &NamedPorts) -> Result<Self, String> {
         let mut ranges = Vec::new();
         for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             if item.bytes().any(|byte| byte.is_ascii_alphabetic()) {
@@ -85,8 +85,8 @@ pub(super) fn of_container(container: &Value) -> Vec<(u16, Option<&str>)> {
 }
 
 /// The named TCP ports of a pod.
-pub(super) fn named(pod: &Value) -> Named {
-    let mut named = Named::new();
+pub(super) fn named(pod: &Value) -> NamedPorts {
+    let mut named = NamedPorts::new();
     for (_, container) in containers(pod) {
         for (number, name) in of_container(container) {
             let Some(name) = name.filter(|name| !name.is_empty()) else { continue };

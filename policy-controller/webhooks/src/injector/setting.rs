@@ -1,6 +1,6 @@
 //! The settings of a sidecar: their names, what is allowed, and what holds where nobody says.
 
-use super::ports::{Named, PortList};
+use super::ports::{NamedPorts, PortList};
 use super::quantity::is_quantity;
 use super::value::{duration, expected, image, number, one_of, positive, switch, version};
 use policy_core::{AccessLogs, DefaultPolicy};
@@ -307,7 +307,7 @@ impl Setting {
     }
 
     /// A list of ports without the names that no port of this pod has; anything else as it is.
-    pub(super) fn of_this_pod(self, text: &str, named: &Named) -> String {
+    pub(super) fn of_this_pod(self, text: &str, named: &NamedPorts) -> String {
         if ![Self::SkipInboundPorts, Self::OpaquePorts].contains(&self) {
             return text.to_owned();
         }
@@ -322,7 +322,7 @@ impl Setting {
     ///
     /// # Errors
     /// What is wrong and what is allowed.
-    pub(super) fn read(self, text: &str, named: &Named) -> Result<String, String> {
+    pub(super) fn read(self, text: &str, named: &NamedPorts) -> Result<String, String> {
         match self {
             Self::ProxyImage | Self::InitImage => image(text),
             Self::ProxyVersion => version(text),
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_and_refusals_say_what_is_allowed() {
-        let named = Named::new();
+        let named = NamedPorts::new();
         let read = |setting: Setting, text: &str| setting.read(text, &named);
         for (setting, text) in [
             (Setting::ProxyImage, "registry.local:5000/a/proxy"),
