@@ -1,16 +1,16 @@
-//! `policy-controller issuer`: a certificate for every service account, over Linkerd's API of an
-//! identity service, and the roots that these certificates lead to, brought to every pod.
+//! `policy-controller issuer`: issues a certificate for every service account over Linkerd's identity
+//! API, and publishes the roots of these certificates to every pod.
 //!
 //! ```text
-//! a Secret, or files ──▶ keeper ──▶ roots ──▶ ConfigMaps of namespaces
+//! a Secret, or files ──▶ ca_manager ──▶ roots ──▶ ConfigMaps of namespaces
 //!                          │ after that
 //!                          ▼
 //! Certify ──▶ limit ──▶ token (TokenReview) ──▶ csr ──▶ signer ──▶ certificate, audit line
 //! ```
-//! **Invariants.** What is asked for is decided by the token alone, never by the request; a request
-//! that asks for anything else is refused. A root is published before anything is issued that leads to
-//! it, and stays published for as long as anything of it may be valid. The state of a rotation is in
-//! the Secret, so that any replica goes on where another ended. Nothing here waits for policy.
+//! **Invariants.** The token alone decides which identity a client gets, never the request; a request for
+//! anything else is refused. A root is published before certificates that lead to it are issued, and
+//! stays published while any of them may be valid. The state of a rotation is in the Secret, so that any
+//! replica continues where another stopped. Nothing here waits for policy.
 
 mod authority;
 mod authority_error;

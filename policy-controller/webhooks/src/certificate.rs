@@ -1,4 +1,4 @@
-//! The certificate that the webhook serves: from files, or made here and kept in a Secret.
+//! The webhook's serving certificate: from files, or issued here and stored in a Secret.
 
 mod cert_resolver;
 mod cert_secret;

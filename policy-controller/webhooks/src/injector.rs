@@ -1,17 +1,17 @@
-//! The injector: a pod that asks, or whose namespace asks, gets the sidecar and the redirection that
-//! leads to it.
+//! The injector: adds the sidecar and the redirection to it to pods that opt in, by their own annotation
+//! or by their namespace's.
 //!
 //! ```text
 //! annotations ─▶ opt_in ─▶ skip_reason ─▶ effective_config ─▶ probe ─▶ container ─▶ patched pod
 //! ```
 //!
 //! [`inject`] is a pure function of the pod, its namespace and the settings: the webhook, and
-//! `portcullis inject` on manifests, do the same with it. Settings are taken from the pod, then from
-//! its namespace, then from the flags. What policy depends on is never copied: the controller reads
-//! it where it stands.
+//! `portcullis inject` on manifests, call the same function. Settings are taken from the pod, then from
+//! its namespace, then from the flags. Annotations that policy depends on are never copied, because the
+//! controller reads them from the original object.
 //!
-//! A pod is refused where doing what was asked for is impossible or where it is not clear what was
-//! meant; what is left as it is, is left for a reason that is told.
+//! A pod is refused if its request is impossible or ambiguous. A pod that is not injected is created
+//! unchanged, with the reason as a warning.
 
 mod bypass;
 mod configuration;

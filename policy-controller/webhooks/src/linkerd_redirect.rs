@@ -1,8 +1,8 @@
-//! Beside Linkerd: its proxies are pointed at this controller when their pods are created, by a webhook
-//! that comes after Linkerd's injector.
+//! Redirects Linkerd's proxies to this controller when their pods are created, by a webhook that
+//! runs after Linkerd's injector.
 //!
-//! The API server calls webhooks in the order of their configurations' names, and ours again whenever
-//! a later one changed the pod. Pods that run already keep asking whom they ask.
+//! The API server calls webhooks in the order of their configurations' names, and ours again if a
+//! later one changed the pod. Existing pods keep their controller.
 
 use crate::installation::{Installation, client_config, created_pods, requirement};
 use crate::review::{AdmissionRequest, NO_REQUEST, ReviewResponse, Status, version};
@@ -12,38 +12,40 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebho
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-/// The configuration of this webhook, unless another is named. It has to come after
+/// Default name of this webhook's configuration. It must sort after
 /// `linkerd-proxy-injector-webhook-config`.
 pub const BESIDE_CONFIGURATION: &str = policy_kube::names::BESIDE_CONFIGURATION;
 
-/// Where the webhook is on the admission port.
+/// Path of the webhook on the admission port.
 pub(crate) const LINKERD_REDIRECT_PATH: &str = "/beside-linkerd";
 
-/// Linkerd's injector leaves this label on pods that have its proxy.
+/// The label that Linkerd's injector sets on pods with its proxy.
 const INJECTED: &str = "linkerd.io/control-plane-ns";
 
-/// The container of Linkerd's proxy, among the others or, as a native sidecar, among the first.
+/// The container of Linkerd's proxy, an ordinary container or a native sidecar among the init
+/// containers.
 const PROXY: &str = "linkerd-proxy";
 
-/// Whom a proxy asks, and which identity that has to prove.
+/// Variables with the address of the policy controller and the identity that it must prove.
 const ADDRESS: &str = "LINKERD2_PROXY_POLICY_SVC_ADDR";
 const NAME: &str = "LINKERD2_PROXY_POLICY_SVC_NAME";
 
-/// The namespaces that are left alone: the label that every namespace has, and what the node needs.
+/// The label with its name that every namespace has, and the exempt namespace of components that
+/// the node needs.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 const SYSTEM: &str = "kube-system";
 
-/// Points proxies at this controller.
+/// Redirects proxies to this controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyRedirector {
-    /// Where the policy API is, as proxies reach it.
+    /// Address of the policy API, as proxies reach it.
     pub address: String,
-    /// The identity it proves.
+    /// Identity of the policy API.
     pub name: String,
 }
 
 impl ProxyRedirector {
-    /// Answers a review of a pod.
+    /// Responds to a review of a pod.
     pub(crate) fn review(&self, review: &Value) -> ReviewResponse {
         let version = version(review);
         let Some(request) = AdmissionRequest::read(review) else {
@@ -60,8 +62,8 @@ impl ProxyRedirector {
         ReviewResponse::patch(version, request.uid, patch, Vec::new())
     }
 
-    /// The operations (RFC 6902) that point a pod's proxy at this controller; none where it has no
-    /// proxy of Linkerd's, or is pointed here already.
+    /// Returns the JSON Patch (RFC 6902) that redirects a pod's proxy; empty if it has no proxy of
+    /// Linkerd's or is already redirected.
     fn patch(&self, pod: &Value) -> Vec<Value> {
         let mut operations = Vec::new();
         for list in ["initContainers", "containers"] {
@@ -77,8 +79,8 @@ impl ProxyRedirector {
         operations
     }
 
-    /// One operation that puts a whole environment in the place of another, so that variables which
-    /// refer to earlier ones keep their order.
+    /// Returns an operation that replaces a whole environment, because variables may refer to
+    /// earlier ones and must keep their order.
     fn replace(&self, path: &str, environment: Option<&Value>) -> Option<Value> {
         let mut variables = environment.and_then(Value::as_array).cloned().unwrap_or_default();
         for (name, value) in [(ADDRESS, &self.address), (NAME, &self.name)] {
@@ -91,14 +93,14 @@ impl ProxyRedirector {
             }
         }
         let variables = Value::Array(variables);
-        // `add` on a field that exists replaces it.
+        // In JSON Patch, `add` replaces an existing field.
         (Some(&variables) != environment)
             .then(|| json!({"op": "add", "path": path, "value": variables}))
     }
 }
 
-/// The configuration that asks this webhook, about pods that have Linkerd's proxy. None is created
-/// while nobody answers: it would be served by other rules than its neighbours.
+/// Returns the webhook configuration, for pods with Linkerd's proxy. No such pod is created while
+/// the webhook is unavailable, because it would follow another policy than its neighbours.
 pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguration {
     let selector =
         |expressions| LabelSelector { match_expressions: Some(expressions), match_labels: None };
@@ -168,7 +170,7 @@ mod tests {
             let path = format!("/spec/{list}/1/env");
             let expected = json!([{"op": "add", "path": path, "value": after}]);
             assert_eq!(operations(&pod(list, &before)), expected);
-            // Called again, there is nothing left to do.
+            // A second call changes nothing.
             assert_eq!(operations(&pod(list, &after)), Value::Null);
         }
     }

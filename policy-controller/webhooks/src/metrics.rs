@@ -1,4 +1,4 @@
-//! What admission counts.
+//! Metrics of the admission webhook.
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -8,18 +8,18 @@ use prometheus_client::metrics::histogram::Histogram;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-/// How a request was answered.
+/// Outcome of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReviewOutcome {
-    /// No concern of ours, or nothing judged changed.
+    /// Out of scope, or nothing that is validated has changed.
     Passed,
-    /// It breaks no rule.
+    /// Valid.
     Admitted,
-    /// It breaks no rule, and its author was warned.
+    /// Valid, with warnings for the author.
     Warned,
-    /// It breaks a rule.
+    /// Invalid.
     Denied,
-    /// It was not a review that could be read.
+    /// Not a readable review.
     Malformed,
 }
 
@@ -65,25 +65,25 @@ policy_core::metrics! {
 }
 
 impl AdmissionMetrics {
-    /// A review was answered.
+    /// Counts a response.
     pub(crate) fn answered(&self, kind: &'static str, verdict: ReviewOutcome, took: Duration) {
         self.answers.get_or_create(&VerdictLabels { kind, verdict }).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A connection or request was over a bound or made no sense.
+    /// Counts a refused connection or request.
     pub(crate) fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&RefusalLabels { reason }).inc();
     }
 
-    /// A certificate came into use.
+    /// Sets the expiry of the serving certificate.
     pub(crate) fn certificate(&self, not_after: Option<SystemTime>) {
         let since = not_after.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());
         self.expiry.set(seconds.unwrap_or_default());
     }
 
-    /// A new certificate could not be used, made or published.
+    /// Counts a certificate that could not be issued, loaded or published.
     pub(crate) fn certificate_failed(&self) {
         self.failures.inc();
     }

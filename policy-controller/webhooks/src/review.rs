@@ -1,51 +1,51 @@
-//! `AdmissionReview` v1 as the API server sends and expects it. What is sent is read leniently: only
-//! the uid must be answered, whatever else is wrong.
+//! `AdmissionReview` v1 as the API server sends and expects it. Requests are read leniently: the
+//! response only has to repeat the uid, whatever else is wrong.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The version that is answered where the request names none that is known.
+/// Default version of responses.
 const V1: &str = "admission.k8s.io/v1";
-/// The version before it, which has the same fields.
+/// The version before v1, with the same fields.
 const V1BETA1: &str = "admission.k8s.io/v1beta1";
 
-/// The refusal of a body that is not a review.
+/// Message of the denial of a body that is not a review.
 pub(crate) const NO_REQUEST: &str = "the body is not an AdmissionReview: it has no `request`, or one \
                                      with a `uid` of more than 256 bytes";
 
-/// The most bytes of a uid, which is answered as it came.
+/// Maximum length in bytes of a uid, which the response repeats.
 const UID: usize = 256;
-/// The most bytes of what an answer says: of the message for people, of any other text, and how many
-/// texts there are. An object's own text comes back in them.
+/// Limits of a response: bytes of the message, bytes of any other string, and number of strings.
+/// They may quote the object.
 const MESSAGE: usize = 16 * 1024;
 const TEXT: usize = 1024;
 const TEXTS: usize = 64;
 
-/// What the API server asks.
+/// The request of an AdmissionReview.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionRequest<'a> {
-    /// Echoed in the answer.
+    /// The uid that the response repeats.
     pub(crate) uid: &'a str,
-    /// Group of the kind as it is sent.
+    /// Group of the object as it is sent.
     pub(crate) group: &'a str,
-    /// The kind as it is sent.
+    /// Kind of the object as it is sent.
     pub(crate) kind: &'a str,
-    /// `status`, `scale`, …; empty: the object itself.
+    /// `status`, `scale`, …; empty for the object itself.
     pub(crate) subresource: &'a str,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub(crate) operation: &'a str,
     /// Namespace of the object; empty for cluster-scoped kinds.
     pub(crate) namespace: &'a str,
-    /// Name of the object; empty where the API server has yet to make one.
+    /// Name of the object; empty if the API server is yet to generate one.
     pub(crate) name: &'a str,
-    /// The object as it is to be.
+    /// The new object.
     pub(crate) object: Option<&'a Value>,
-    /// The object as it is.
+    /// The existing object.
     pub(crate) old: Option<&'a Value>,
 }
 
 impl<'a> AdmissionRequest<'a> {
-    /// The request of a review; absent where there is none.
+    /// Reads the request of a review, if it has one.
     pub(crate) fn read(review: &'a Value) -> Option<Self> {
         let request = review.get("request").filter(|request| request.is_object())?;
         let object = |name: &str| request.get(name).filter(|value| !value.is_null());
@@ -72,12 +72,12 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The version to answer a review in.
+/// Returns the version of the response to a review.
 pub(crate) fn version(review: &Value) -> &'static str {
     if text(review, "apiVersion") == V1BETA1 { V1BETA1 } else { V1 }
 }
 
-/// What the API server is answered.
+/// An AdmissionReview with its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReviewResponse {
@@ -98,7 +98,7 @@ struct AdmissionResponse {
     patch: Option<JsonPatch>,
 }
 
-/// A change of the object that is stored.
+/// A patch of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JsonPatch {
@@ -107,21 +107,21 @@ struct JsonPatch {
     patch: String,
 }
 
-/// A refusal, as clients get it.
+/// The status of a denial, as clients get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Status {
-    /// For people.
+    /// Human-readable message.
     pub(crate) message: String,
-    /// For programs.
+    /// Machine-readable reason.
     pub(crate) reason: &'static str,
-    /// HTTP status.
+    /// HTTP status code.
     pub(crate) code: u16,
-    /// The object and every broken rule.
+    /// The object and every error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) details: Option<Details>,
 }
 
-/// What a refusal is about.
+/// Details of a denial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Details {
     /// Name of the object.
@@ -130,28 +130,28 @@ pub(crate) struct Details {
     pub(crate) group: String,
     /// Its kind.
     pub(crate) kind: String,
-    /// One per broken rule.
+    /// One cause per error.
     pub(crate) causes: Vec<Cause>,
 }
 
-/// A broken rule.
+/// One error of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Cause {
-    /// For programs.
+    /// Machine-readable reason.
     pub(crate) reason: &'static str,
-    /// What is wrong and what is allowed.
+    /// Human-readable message.
     pub(crate) message: String,
-    /// The field.
+    /// The field with the error.
     pub(crate) field: String,
 }
 
 impl ReviewResponse {
-    /// The request may go on.
+    /// Admits the request.
     pub(crate) fn allow(version: &'static str, uid: &str, warnings: Vec<String>) -> Self {
         Self::new(version, uid, None, warnings)
     }
 
-    /// The request may go on, changed by a JSON Patch in base64.
+    /// Admits the request with a JSON Patch in base64.
     pub(crate) fn patch(
         version: &'static str,
         uid: &str,
@@ -163,12 +163,12 @@ impl ReviewResponse {
         answer
     }
 
-    /// The request is refused.
+    /// Denies the request.
     pub(crate) fn deny(version: &'static str, uid: &str, status: Status) -> Self {
         Self::new(version, uid, Some(status.bounded()), Vec::new())
     }
 
-    /// Tells whether it answers a review, which has a uid.
+    /// True if it responds to a review, which has a uid.
     pub(crate) fn has_uid(&self) -> bool {
         !self.response.uid.is_empty()
     }
@@ -188,12 +188,12 @@ impl ReviewResponse {
 }
 
 impl Status {
-    /// A refusal that is about the request itself, not about a field of its object.
+    /// Returns the status for a malformed request, as opposed to an invalid object.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self { message: message.into(), reason: "BadRequest", code: 400, details: None }
     }
 
-    /// The same, of a bounded length.
+    /// Truncates it to the limits of a response.
     fn bounded(self) -> Self {
         let details = self.details.map(|Details { name, group, kind, causes }| Details {
             name: cut(name, TEXT),
@@ -213,7 +213,7 @@ fn bounded<T>(all: Vec<T>, one: impl FnMut(T) -> T) -> Vec<T> {
     all.into_iter().take(TEXTS).map(one).collect()
 }
 
-/// A text of at most so many bytes, and an ellipsis where it was longer.
+/// Truncates a string to so many bytes and adds an ellipsis.
 fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));

@@ -1,4 +1,4 @@
-//! Accepts connections of API servers: TLS, then HTTP/1.1 or HTTP/2 as both agree.
+//! Accepts connections of API servers: TLS, then HTTP/1.1 or HTTP/2 as negotiated by ALPN.
 
 use super::service::{ClientConnection, Service};
 use super::settings::PortGuard;
@@ -20,43 +20,42 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at once. An API server has a handful.
+/// Maximum number of connections. An API server has a handful.
 const CONNECTIONS: Bounds =
     Bounds { total: 256, per_network: 64, first: RevocationOrder::LeastRecentlyUsed };
-/// The time that the TLS handshake may take. API servers give up after five seconds in all.
+/// Timeout of the TLS handshake. API servers give up after five seconds in all.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// The time until a new connection must have brought a request. API servers connect because they
-/// have one.
+/// Time in which a new connection must send a request. API servers connect because they have one.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
-/// The bytes of bodies that an HTTP/2 client may send before they are read: over a connection, and of
-/// one body. A window is sent once in a round trip, in 200 ms from a distant API server. All bodies of
-/// a connection then come with 5 MiB/s and a single one with 2.5 MiB/s, of which 3 MiB take 1.2 s.
-/// Slower than 1 MiB/s a body may not come.
+/// HTTP/2 flow-control windows of a connection and of a stream. A client sends one window per round
+/// trip, which takes 200 ms from a distant API server. All bodies of a connection then arrive at 5
+/// MiB/s and a single one at 2.5 MiB/s, which is 1.2 s for 3 MiB. Bodies slower than 1 MiB/s are
+/// refused.
 const WINDOW: u32 = 1024 * 1024;
 const STREAM_WINDOW: u32 = 512 * 1024;
-/// How long an HTTP/1.1 connection may wait for the next request. The API server gives idle
-/// connections up after 90 seconds; it must be the one that does, for a connection closed under a
-/// request is a failed call (linkerd2#14096).
+/// Idle timeout of an HTTP/1.1 connection. The API server closes idle connections after 90 seconds,
+/// and it must be the one to close them, because a connection closed during a request is a failed
+/// call (linkerd2#14096).
 const IDLE: Duration = Duration::from_secs(300);
-/// How often an HTTP/2 connection is asked whether it lives, and how long it may take to say so.
+/// Interval of HTTP/2 keep-alive pings, and timeout of their acknowledgement.
 const PING: Duration = Duration::from_secs(60);
 const PONG: Duration = Duration::from_secs(20);
-/// How long connections may take to end when the webhook does.
+/// Time for which connections may finish after shutdown begins.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Reviews in progress on one HTTP/2 connection.
+/// Maximum number of concurrent HTTP/2 streams of a connection.
 const STREAMS: u32 = 64;
 
-/// What every connection needs.
+/// State shared by all connections.
 #[derive(Clone)]
 struct Port {
     tls: Arc<rustls::ServerConfig>,
     service: Service,
-    /// One handshake at a time: what is connected already is served between two of them.
+    /// One handshake at a time, so that established connections are served in between.
     handshakes: Turns,
     shutdown: CancellationToken,
 }
 
-/// Serves until `shutdown` is cancelled and every connection has ended, or has had time to.
+/// Serves until `shutdown` is cancelled and every connection has ended or timed out.
 pub(super) async fn run(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -98,7 +97,7 @@ pub(super) async fn run(
 }
 
 impl Port {
-    /// Serves one connection until it ends or has to make room.
+    /// Serves one connection until it ends or its share is revoked.
     async fn connection(
         self,
         stream: TcpStream,
@@ -143,8 +142,8 @@ impl Port {
         ended.map_err(ConnectionError::Http)
     }
 
-    /// Reads the client's greeting, and does what is costly, the key exchange and the signature, in
-    /// the turn of its network.
+    /// Reads the ClientHello, then does the expensive part, the key exchange and the signature, in
+    /// the turn of the client's network.
     async fn handshake(&self, stream: TcpStream, network: ClientNetwork) -> io::Result<Stream> {
         let greeted = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
         let turn = self.handshakes.next(network, 1).await;
@@ -154,7 +153,7 @@ impl Port {
     }
 }
 
-/// The reason for which a connection ended.
+/// Error that ends a connection.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionError {
     #[error("handshake failed")]
@@ -168,7 +167,7 @@ enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// The reason, for a metric.
+    /// Returns the reason as a metric label.
     fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Handshake(_) => Some("handshake"),
@@ -179,7 +178,7 @@ impl ConnectionError {
     }
 }
 
-/// Ends if there has been no request in time.
+/// Completes if no request has arrived in time.
 async fn first_request_late(connection: &ClientConnection) {
     tokio::time::sleep(FIRST_REQUEST).await;
     if connection.used.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! HTTP answers: a review, or the reason for which there is none.
+//! HTTP responses: a review, or the error of a request without one.
 
 use super::body::BodyError;
 use super::shares::{CapacityExceeded, Share};
@@ -8,17 +8,17 @@ use http::{Response, StatusCode, header};
 use http_body_util::Full;
 use std::sync::Arc;
 
-/// An answer, whole.
+/// The whole body of a response.
 pub(super) type ResponseBody = Full<Bytes>;
 
-/// The reason for which a request gets no review for an answer.
+/// Error of a request that gets no review as its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// The body did not arrive, or did not get its turn.
+    /// The body was not received.
     Body(BodyError),
     /// The body is not JSON.
     NotJson,
-    /// Judging it failed.
+    /// Validating it failed.
     Failed,
 }
 
@@ -35,7 +35,7 @@ impl From<CapacityExceeded> for RequestError {
 }
 
 impl RequestError {
-    /// The reason, for a metric.
+    /// Returns the reason as a metric label.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Body(BodyError::TooLarge) => "too_large",
@@ -47,7 +47,7 @@ impl RequestError {
         }
     }
 
-    /// The answer.
+    /// Returns the HTTP response.
     pub(super) fn response(self) -> Response<ResponseBody> {
         let (status, text) = match self {
             Self::Body(BodyError::TooLarge) => {
@@ -68,19 +68,19 @@ impl RequestError {
     }
 }
 
-/// An answer to a review, written out.
+/// The encoded response to a review.
 #[derive(Debug)]
 pub(super) struct EncodedReview {
     pub(super) body: Vec<u8>,
-    /// Whether what it answers was a review.
+    /// True if the request was a review, which has a uid.
     pub(super) has_uid: bool,
 }
 
 impl EncodedReview {
-    /// Writes an answer.
+    /// Encodes the response to a review.
     ///
     /// # Errors
-    /// [`RequestError::Failed`]: it cannot be written.
+    /// [`RequestError::Failed`] if it cannot be encoded.
     pub(super) fn of(answer: &ReviewResponse) -> Result<Self, RequestError> {
         let mut body = serde_json::to_vec(answer).map_err(|_| RequestError::Failed)?;
         body.shrink_to_fit();
@@ -88,18 +88,18 @@ impl EncodedReview {
     }
 }
 
-/// The answer to a review, which takes its room until it has been sent.
+/// Returns the response to a review, which holds its capacity until it has been sent.
 pub(super) fn reviewed(body: Vec<u8>, share: Arc<Share>) -> Response<ResponseBody> {
     response(StatusCode::OK, "application/json", reserved(body, share))
 }
 
-/// The answer where nothing can be said about a pod.
+/// Returns the response if the webhook cannot decide about a pod.
 pub(super) fn unavailable(text: String, share: Arc<Share>) -> Response<ResponseBody> {
     let body = reserved(text.into_bytes(), share);
     response(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", body)
 }
 
-/// An answer for people.
+/// Returns a plain text response.
 pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
     response(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()))
 }
@@ -112,8 +112,8 @@ fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Res
     response
 }
 
-/// Bytes and the room they take. HTTP/2 drops a body as soon as it has taken the bytes, long before a
-/// client with a small window has read them; the room is theirs, therefore.
+/// Bytes and the capacity they use. HTTP/2 drops a body as soon as it has taken the bytes, long
+/// before a client with a small window has read them; therefore the bytes own the capacity.
 struct ReservedBody {
     body: Vec<u8>,
     _share: Arc<Share>,

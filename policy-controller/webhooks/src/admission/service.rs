@@ -1,7 +1,7 @@
-//! One admission review over HTTP: from the bytes to the answer.
+//! One admission review over HTTP, from the body to the response.
 //!
-//! Whatever a client can make scarce is divided by its network: room for the bytes ([`SharedCapacity`]),
-//! and the turns ([`Turns`]) in which reviews are judged and others are asked about them.
+//! Every scarce resource is divided by client network: capacity for bytes ([`SharedCapacity`]), and
+//! the turns ([`Turns`]) in which reviews are validated and lookups are made.
 
 use super::body::{BodyError, ReceivedBody, receive};
 use super::clients::AnsweredNetworks;
@@ -25,32 +25,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Room for reviews, in bytes that came, and the most that one network may hold of it.
+/// Capacity for reviews in received bytes, and the maximum that one network may hold.
 const CAPACITY: u64 = 64 * 1024 * 1024;
 const CAPACITY_PER_NETWORK: u64 = 32 * 1024 * 1024;
 
-/// The room that a review takes before its first byte, so that their number is bounded, too.
+/// Capacity that a review takes before its first byte, which bounds the number of reviews too.
 const REVIEW: u64 = 16 * 1024;
 
-/// The largest review that is judged among the others, in bytes and by weight. Larger ones take turns
-/// of their own, so that nobody with an ordinary one waits for them. Pods and nearly all policies are
-/// far below it.
+/// Maximum size and weight of a light review. Heavier ones take turns of their own, so that no
+/// light one waits for them. Pods and nearly all policies are far below these limits.
 const LIGHT: u64 = 512 * 1024;
 const LIGHT_WEIGHT: u64 = 4 * 1024 * 1024;
 
-/// Ordinary reviews that are judged at once. Large ones are judged one by one, which bounds their
-/// memory, and that all of them keep every core busy.
+/// Number of light reviews that are validated concurrently. Heavy ones are validated one by one,
+/// which bounds their memory and keeps them from using every core.
 const LIGHT_AT_ONCE: usize = 2;
 
-/// Pods about which the API server is asked at once.
+/// Maximum number of concurrent lookups at the API server.
 const LOOKUPS: usize = 16;
 
-/// Objects about which the index is asked at once, and how long one may wait for that. An answer
-/// without advice is better than a late one.
+/// Maximum number of concurrent queries to the index, and the time that a review may wait for its
+/// turn. A response without warnings is better than a late one.
 const ADVICE: usize = 4;
 const ADVICE_WAITS: Duration = Duration::from_millis(500);
 
-/// Answers reviews.
+/// Responds to admission reviews.
 #[derive(Clone)]
 pub(super) struct Service {
     review: Option<ReviewHandle>,
@@ -65,22 +64,22 @@ pub(super) struct Service {
     advice: Turns,
 }
 
-/// The connection that a request came on.
+/// The connection of a request.
 pub(super) struct ClientConnection {
     pub(super) network: ClientNetwork,
     pub(super) share: Share,
-    /// Whether there has been a request.
+    /// True once a request has arrived.
     pub(super) used: AtomicBool,
 }
 
-/// Who is asked.
+/// The webhook that a path belongs to.
 enum Endpoint {
     Validation,
     Injector(Box<Injector>),
     Redirector(Arc<ProxyRedirector>),
 }
 
-/// A review that has arrived, and the room it takes.
+/// A received review, and the share that it holds.
 struct Review<'a> {
     network: ClientNetwork,
     share: &'a Arc<Share>,
@@ -88,7 +87,7 @@ struct Review<'a> {
     weight: u64,
 }
 
-/// What was made of a body.
+/// Result of validating a body.
 struct ValidatedReview {
     version: &'static str,
     uid: String,
@@ -96,7 +95,7 @@ struct ValidatedReview {
     step: NextStep,
 }
 
-/// What is left to do.
+/// The next step of a validated review.
 enum NextStep {
     Write(EncodedReview, ReviewOutcome),
     Advise { remarks: Vec<FieldError>, object: Option<Box<Object>> },
@@ -125,17 +124,17 @@ impl Service {
         }
     }
 
-    /// Answers reviews of pods too, on a path of their own.
+    /// Serves the injector, too, on its own path.
     pub(super) fn with_injector(self, injector: Injector) -> Self {
         Self { injector: Some(injector), ..self }
     }
 
-    /// Answers reviews of pods with Linkerd's proxy too, on a path of their own.
+    /// Serves the redirection of Linkerd's proxies, too, on its own path.
     pub(super) fn with_redirector(self, redirector: ProxyRedirector) -> Self {
         Self { redirector: Some(Arc::new(redirector)), ..self }
     }
 
-    /// Who answers on a path.
+    /// Returns the webhook of a path.
     fn endpoint(&self, path: &str) -> Option<Endpoint> {
         match path {
             "/" => Some(Endpoint::Validation),
@@ -147,7 +146,7 @@ impl Service {
         }
     }
 
-    /// Answers one HTTP request.
+    /// Responds to one HTTP request.
     pub(super) async fn serve(
         &self,
         connection: &ClientConnection,
@@ -176,7 +175,7 @@ impl Service {
         };
         match response {
             Ok(response) => {
-                // Until it has been sent, room is made by the end of the connection.
+                // Until the response is sent, revoking its share ends the connection.
                 share.ends(connection.share.token());
                 response
             }
@@ -194,7 +193,7 @@ impl Service {
             Endpoint::Validation => self.answer(&review, started).await?,
             Endpoint::Injector(injector) => match self.inject(&injector, &review).await? {
                 Reply::Review(answer) => EncodedReview::of(&answer)?,
-                // Whether the pod is created without an answer, the webhook's failure policy says.
+                // The webhook's failurePolicy decides whether the pod is created.
                 Reply::Unavailable(text) => {
                     review.grow(text.len())?;
                     return Ok(unavailable(text, review.share.clone()));
@@ -206,7 +205,7 @@ impl Service {
                 self.process(&review, work).await?.0
             }
         };
-        // It may have to wait for its reader.
+        // A slow client may delay the response, so that it takes capacity.
         review.grow(written.body.len())?;
         if written.has_uid {
             self.answered.remember(review.network, Instant::now());
@@ -224,8 +223,8 @@ impl Service {
         plain(StatusCode::NOT_FOUND, "reviews are posted to /\n")
     }
 
-    /// Does the work on a body away from the connections, in the turn of its network, which is given
-    /// back with the result.
+    /// Processes a body on the blocking thread pool, in the turn of its network. Returns the result
+    /// with the turn.
     async fn process<T: Send + 'static>(
         &self,
         review: &Review<'_>,
@@ -233,7 +232,8 @@ impl Service {
     ) -> Result<(T, Turn), RequestError> {
         let turn = self.turn(review).await?;
         if review.is_light() {
-            // It outlasts its turn. Of a large one the turn bounds the memory.
+            // The parsed body outlives the turn. The turn itself bounds the memory of heavy
+            // reviews.
             review.share.grow(review.weight)?;
         }
         let bytes = review.bytes.clone();
@@ -245,7 +245,7 @@ impl Service {
         turns.next(review.network, review.cost()).await.ok_or(RequestError::Failed)
     }
 
-    /// Answers a review of an object by the rules of its kind.
+    /// Responds to a review of a policy object, Pod or Namespace.
     async fn answer(
         &self,
         review: &Review<'_>,
@@ -262,7 +262,7 @@ impl Service {
                 let query =
                     |index: ReviewHandle| async move { index.review_deletion(*object).await };
                 let found = self.advice(review.network, query).await;
-                // What could not be looked at is no news about what is gone.
+                // A failed query says nothing about a deleted object.
                 advised(version, &uid, warnings(found.as_deref().unwrap_or_default(), &[], true))?
             }
         };
@@ -282,7 +282,7 @@ impl Service {
         warnings(found.as_deref().unwrap_or_default(), remarks, found.is_some())
     }
 
-    /// Asks the index, in the turn of a network; none where it cannot be asked.
+    /// Queries the index in the turn of a network; `None` if that is not possible.
     async fn advice<A: Future<Output = Option<Vec<FieldError>>>>(
         &self,
         network: ClientNetwork,
@@ -294,14 +294,14 @@ impl Service {
         query(index).await
     }
 
-    /// Answers a review of a pod.
+    /// Responds to a review of a pod for the injector.
     async fn inject(
         &self,
         injector: &Injector,
         review: &Review<'_>,
     ) -> Result<Reply, RequestError> {
         let (read, turn) = self.process(review, |bytes| value(&bytes)).await?;
-        // A large one keeps its turn until it is answered.
+        // A heavy review keeps its turn until its response.
         let turn = (!review.is_light()).then_some(turn);
         let lookup = self.lookups.next(review.network, 1).await.ok_or(RequestError::Failed)?;
         let pod = match injector.prepare(read).await {
@@ -318,7 +318,7 @@ impl Service {
     }
 }
 
-/// The answer that lets an object through with these warnings.
+/// Returns the response that admits an object with these warnings.
 fn advised(
     version: &'static str,
     uid: &str,
@@ -328,8 +328,8 @@ fn advised(
     Ok((EncodedReview::of(&ReviewResponse::allow(version, uid, warnings))?, outcome))
 }
 
-/// Does work away from the connections. It keeps its turn and its room until it is done, whether or
-/// not somebody still waits for it.
+/// Runs work on the blocking thread pool. It keeps its turn and its capacity until it is done, even
+/// if the request is cancelled.
 async fn in_turn<T: Send + 'static>(
     turn: Turn,
     share: Arc<Share>,
@@ -345,7 +345,7 @@ async fn in_turn<T: Send + 'static>(
 
 #[cfg(test)]
 impl Service {
-    /// The status and the body of the answer to a body.
+    /// Returns the status and the body of the response to a body.
     pub(super) async fn answer_bytes(&self, body: &[u8]) -> (u16, Bytes) {
         let network = ClientNetwork::of([127, 0, 0, 1].into());
         let share = Arc::new(self.capacity.take(network, REVIEW).unwrap());
@@ -363,12 +363,12 @@ impl Review<'_> {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 
-    /// Takes room for an answer of this length.
+    /// Takes capacity for a response of this length.
     fn grow(&self, length: usize) -> Result<(), RequestError> {
         self.share.grow(u64::try_from(length).unwrap_or(u64::MAX)).map_err(RequestError::from)
     }
 
-    /// About what judging takes, compared with others. A turn takes time even for an empty body.
+    /// Estimated cost of validation, relative to others. A turn takes time even for an empty body.
     fn cost(&self) -> u64 {
         REVIEW.saturating_add(self.size()).saturating_add(self.weight)
     }
@@ -378,7 +378,7 @@ impl Review<'_> {
     }
 }
 
-/// A body as JSON.
+/// Parses a body as JSON.
 fn value(body: &[u8]) -> Result<Value, RequestError> {
     serde_json::from_slice(body).map_err(|_| RequestError::NotJson)
 }
@@ -420,7 +420,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// A client that resets its stream drops the future; what goes on is counted nevertheless.
+    /// A client that resets its stream drops the future; the work that continues still counts.
     #[tokio::test]
     async fn work_that_nobody_waits_for_any_longer_keeps_its_turn_and_its_room() {
         let network = ClientNetwork::of([127, 0, 0, 1].into());

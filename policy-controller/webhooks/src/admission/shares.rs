@@ -1,11 +1,12 @@
-//! Room that is divided fairly among client networks: connections, and bytes of reviews.
+//! Capacity that is divided fairly among client networks: connections, and bytes of reviews.
 //!
-//! Nobody waits for room. Where it is short, the network that holds the most gives something back:
-//! its connection or review is revoked, and ends. Half of the room is for networks whose reviews have
-//! been answered, half for strangers; either may use all of it until the other needs its half.
+//! No client waits for capacity. If it is short, a share of the network that holds the most is
+//! revoked: its connection or review ends. Half of the capacity is for networks whose reviews have
+//! been answered, half for strangers; either group may use all of it until the other needs its
+//! half.
 //!
-//! A client therefore gets room as long as it holds less than the largest holder of its half does,
-//! however early the others came and however much they ask for.
+//! A client therefore gets capacity while it holds less than the largest holder of its half,
+//! however early others connected and however much they request.
 
 use super::clients::AnsweredNetworks;
 use parking_lot::Mutex;
@@ -15,39 +16,38 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The share of a network that is revoked first.
+/// Order in which the shares of a network are revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RevocationOrder {
-    /// The one that has been unused for the longest time, of those that nobody uses now if there are
-    /// any.
+    /// The share that has been unused for the longest time; shares in use come last.
     LeastRecentlyUsed,
-    /// The newest, so that those before it get finished.
+    /// The newest share, so that older ones can finish.
     Newest,
 }
 
-/// The size of the room.
+/// Limits of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// All of it.
+    /// Total capacity.
     pub(super) total: u64,
-    /// The most that one network may hold.
+    /// Maximum capacity of one network.
     pub(super) per_network: u64,
-    /// The share that is revoked where there are several of one network.
+    /// Order in which the shares of one network are revoked.
     pub(super) first: RevocationOrder,
 }
 
-/// The error of a share that has lost its room to others.
+/// Error of a share whose capacity was given to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CapacityExceeded;
 
-/// Room, and who holds it. Clones share it.
+/// Capacity and its holders. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct SharedCapacity {
     ledger: Arc<Mutex<Ledger>>,
     answered: AnsweredNetworks,
 }
 
-/// Room that is held by one connection or review; given back when dropped.
+/// Capacity held by one connection or review; released when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     id: u64,
@@ -56,15 +56,15 @@ pub(super) struct Share {
 }
 
 impl SharedCapacity {
-    /// Room of this size; `answered` tells which networks may use the reserve.
+    /// Creates capacity with these limits; networks in `answered` may use the reserve.
     pub(super) fn new(bounds: Bounds, answered: AnsweredNetworks) -> Self {
         Self { ledger: Arc::new(Mutex::new(Ledger::new(bounds))), answered }
     }
 
-    /// Takes room for something new of `network`.
+    /// Takes capacity for a new connection or review of `network`.
     ///
     /// # Errors
-    /// [`CapacityExceeded`]: the network holds the most already.
+    /// [`CapacityExceeded`]: the network already holds the most.
     pub(super) fn take(
         &self,
         network: ClientNetwork,
@@ -85,7 +85,7 @@ impl SharedCapacity {
 }
 
 impl Share {
-    /// Takes more room.
+    /// Takes more capacity.
     ///
     /// # Errors
     /// [`CapacityExceeded`]: this share was revoked, now or before.
@@ -93,31 +93,31 @@ impl Share {
         self.capacity.grow(&mut self.capacity.ledger.lock(), self.id, more)
     }
 
-    /// Notes that it is in use, until the guard is dropped.
+    /// Marks the share as in use until the guard is dropped.
     pub(super) fn busy(&self) -> UseGuard<'_> {
         self.capacity.ledger.lock().begin(self.id);
         UseGuard { share: self }
     }
 
-    /// Ends once the share is revoked.
+    /// Completes once the share is revoked.
     pub(super) async fn revoked(&self) {
         self.revoked.cancelled().await;
     }
 
-    /// Has `instead` cancelled where the share is revoked from now on.
+    /// Cancels `instead` if the share is revoked from now on.
     pub(super) fn ends(&self, instead: CancellationToken) {
         if let Some(entry) = self.capacity.ledger.lock().entries.get_mut(&self.id) {
             entry.revoke = instead;
         }
     }
 
-    /// The token that is cancelled once the share is revoked.
+    /// Returns the token that is cancelled once the share is revoked.
     pub(super) fn token(&self) -> CancellationToken {
         self.revoked.clone()
     }
 }
 
-/// The use of a share.
+/// Guard of a share in use.
 #[derive(Debug)]
 pub(super) struct UseGuard<'a> {
     share: &'a Share,
@@ -135,7 +135,7 @@ impl Drop for Share {
     }
 }
 
-/// The state: no clock, no waiting.
+/// The state, without clock or waiting.
 #[derive(Debug)]
 struct Ledger {
     bounds: Bounds,
@@ -149,13 +149,13 @@ struct Ledger {
 struct Entry {
     network: ClientNetwork,
     amount: u64,
-    /// How many use it now, and when one last began or ended to.
+    /// Number of current users, and the tick of the last change.
     users: u64,
     used: u64,
     revoke: CancellationToken,
 }
 
-/// The entries of one network.
+/// Usage of one network.
 #[derive(Clone, Copy, Debug, Default)]
 struct NetworkUsage {
     entries: usize,
@@ -203,7 +203,7 @@ impl Ledger {
         more: u64,
         is_answered: &dyn Fn(ClientNetwork) -> bool,
     ) -> Result<(), CapacityExceeded> {
-        // Every turn of the loop but the last removes an entry.
+        // Every iteration but the last removes an entry.
         loop {
             let network = self.entries.get(&id).ok_or(CapacityExceeded)?.network;
             let own = self.amount_of(network).saturating_add(more);
@@ -232,7 +232,7 @@ impl Ledger {
         self.networks.get(&network).map_or(0, |usage| usage.amount)
     }
 
-    /// The entry that makes room where `network` needs `more`.
+    /// Returns the entry to revoke if `network` needs `more`.
     fn victim(
         &self,
         network: ClientNetwork,
@@ -246,7 +246,7 @@ impl Ledger {
         let networks: Vec<_> = networks.collect();
         let strangers = networks.iter().filter(|(.., answered)| !answered);
         let strangers: u64 = strangers.map(|(_, amount, _)| *amount).sum();
-        // One of the halves is over its size, because both together are.
+        // At least one half is over its size, because the total is.
         let answered = strangers <= self.bounds.total / 2;
         let half = || networks.iter().filter(|(.., is_answered)| *is_answered == answered);
         let most = half().map(|(_, amount, _)| *amount).max()?;
@@ -255,7 +255,7 @@ impl Ledger {
         self.first_of(&|other| largest.contains(&other))
     }
 
-    /// The entry of these networks that is revoked first.
+    /// Returns the entry of these networks that is revoked first.
     fn first_of(&self, of: &dyn Fn(ClientNetwork) -> bool) -> Option<u64> {
         let entries = self.entries.iter().filter(|(_, entry)| of(entry.network));
         let first = match self.bounds.first {

@@ -1,4 +1,4 @@
-//! What is refused and what is not, by example and by property.
+//! Admitted and denied reviews, by example and by property.
 
 mod certificates;
 mod configured;
@@ -13,14 +13,14 @@ use crate::validation::{Verdict, validate};
 use policy_crds::Kind;
 use serde_json::{Value, json};
 
-/// The value of a manifest.
+/// Parses a manifest.
 pub(super) fn value(manifest: &str) -> Value {
     let documents = policy_crds::document::read(manifest);
     assert_eq!(documents.len(), 1, "{manifest}");
     documents.into_iter().next().unwrap().value.unwrap()
 }
 
-/// A review of a change from `old` to `new`.
+/// Returns a review of a change from `old` to `new`.
 pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
     let api_version = new["apiVersion"].as_str().unwrap_or_default();
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -39,7 +39,8 @@ pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
     })
 }
 
-/// What becomes of a review: `passed`, `sound` and the remarks, or the message of the refusal.
+/// Returns the verdict on a review: `passed`, `sound` and the remarks, or the message of the
+/// denial.
 pub(super) fn verdict(review: &Value) -> String {
     let validation = validate(&AdmissionRequest::read(review).unwrap());
     match validation.verdict {
@@ -61,7 +62,7 @@ pub(super) fn updated(old: &str, new: &str) -> String {
     verdict(&review("UPDATE", &value(new), &value(old)))
 }
 
-/// An object of namespace `shop` with this spec.
+/// Returns the manifest of an object in namespace `shop` with this spec.
 pub(super) fn object(kind: Kind, spec: &str) -> String {
     let group = kind.group();
     let version = kind.versions()[0];

@@ -1,4 +1,4 @@
-//! The webhook's port, its certificate and what answers, put together.
+//! Assembly of the webhook: its port, its certificate and its services.
 
 use super::listener;
 use super::service::Service;
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Why the webhook cannot be served.
+/// Error of a webhook that cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionError {
     /// The port cannot be opened.
@@ -28,15 +28,15 @@ pub enum AdmissionError {
     /// The files cannot be used.
     #[error("admission: {0}")]
     Certificate(#[from] CertificateError),
-    /// A certificate is to be made, and there is no cluster to keep it in.
+    /// A certificate has to be issued, but there is no cluster to store it in.
     #[error("admission: without a cluster --server-tls-certs and --server-tls-key are needed")]
     NoCluster,
-    /// The TLS library refuses its settings.
+    /// The TLS library rejects its settings.
     #[error("admission: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// The webhook, its port open and its certificate at hand or on its way.
+/// The webhook with an open port.
 pub struct Admission {
     listener: TcpListener,
     address: SocketAddr,
@@ -47,18 +47,18 @@ pub struct Admission {
     guard: Option<Arc<dyn PortGuard>>,
 }
 
-/// Who keeps the certificate fresh.
+/// The task that renews the certificate.
 enum CertificateTask {
     Files(CertificateFiles, CertResolver, Pair),
     Provisioner(Box<Provisioner>),
 }
 
 impl Admission {
-    /// Opens the port, and reads the certificate where it is in files. `review` tells what the index
-    /// knows; `client` reaches the cluster that keeps a certificate made here.
+    /// Opens the port, and reads the certificate if it comes from files. `review` queries the
+    /// index; `client` connects to the cluster that stores an issued certificate.
     ///
     /// # Errors
-    /// [`AdmissionError`]: nothing could be served.
+    /// [`AdmissionError`]: nothing can be served.
     pub async fn new(
         settings: AdmissionSettings,
         review: Option<ReviewHandle>,
@@ -88,41 +88,41 @@ impl Admission {
         Ok(Self { listener, address, tls, service, served, certificate_task, guard: None })
     }
 
-    /// Lets connections through only as far as `guard` does.
+    /// Accepts only the connections that `guard` accepts.
     #[must_use]
     pub fn guarded_by(self, guard: impl PortGuard + 'static) -> Self {
         Self { guard: Some(Arc::new(guard)), ..self }
     }
 
-    /// Serves the injector too, on a path of its own.
+    /// Serves the injector, too, on its own path.
     #[must_use]
     pub fn with_injector(self, injector: Injector) -> Self {
         Self { service: self.service.with_injector(injector), ..self }
     }
 
-    /// Points Linkerd's proxies at this controller too, on a path of its own.
+    /// Serves the redirection of Linkerd's proxies, too, on its own path.
     #[must_use]
     pub fn with_redirector(self, redirector: ProxyRedirector) -> Self {
         Self { service: self.service.with_redirector(redirector), ..self }
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits for a certificate, without which every handshake fails; false: there will be none.
+    /// Waits for a certificate, without which every handshake fails; false if there will be none.
     pub fn certified(&self) -> impl Future<Output = bool> + Send + use<> {
         let mut served = self.served.clone();
         async move { served.wait_for(Option::is_some).await.is_ok() }
     }
 
-    /// Its metrics.
+    /// Returns its metrics.
     pub fn metrics(&self) -> AdmissionMetrics {
         self.service.metrics.clone()
     }
 
-    /// Serves until `shutdown` is cancelled and every connection has ended, or has had time to.
+    /// Serves until `shutdown` is cancelled and every connection has ended or timed out.
     pub async fn run(self, shutdown: CancellationToken) {
         let Self { listener, tls, service, certificate_task, guard, address: _, served: _ } = self;
         let keep = async {
@@ -141,7 +141,8 @@ impl Admission {
     }
 }
 
-/// Handshakes with whatever certificate is in use at the time. API servers do not say who they are.
+/// Returns a TLS configuration that uses the current certificate. API servers send no client
+/// certificate.
 fn server_config(resolver: CertResolver) -> Result<rustls::ServerConfig, rustls::Error> {
     let mut config = rustls::ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?

@@ -1,4 +1,4 @@
-//! The certificate in use, as handshakes take it.
+//! Resolves the serving certificate for TLS handshakes.
 
 use crate::metrics::AdmissionMetrics;
 use policy_tls::identity::validity;
@@ -7,10 +7,10 @@ use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A certificate with its key; none until the first arrives.
+/// A certificate with its key; `None` until the first one is available.
 pub(crate) type ServedCertificate = Option<Arc<CertifiedKey>>;
 
-/// The certificate in use. Connections keep what they began with.
+/// Resolves the current serving certificate. Existing connections keep theirs.
 #[derive(Clone, Debug)]
 pub(crate) struct CertResolver {
     served: watch::Sender<ServedCertificate>,
@@ -22,12 +22,12 @@ impl CertResolver {
         Self { served: watch::Sender::new(None), metrics }
     }
 
-    /// The certificate in use, and when it changes.
+    /// Returns a receiver of the current certificate and its changes.
     pub(crate) fn served(&self) -> watch::Receiver<ServedCertificate> {
         self.served.subscribe()
     }
 
-    /// Serves this one from now on.
+    /// Serves this certificate from now on.
     pub(super) fn put(&self, certificate: CertifiedKey) {
         let leaf = certificate.cert.first();
         self.metrics

@@ -1,4 +1,4 @@
-//! What the Secret holds, and how it is written there.
+//! Content of the webhook's Secret: reading, rotation and writing.
 
 use super::issue::IssuedCertificate;
 use super::pair::{CertificateError, PemSources, certified_key, chain};
@@ -14,34 +14,35 @@ use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Authorities that outlive a certificate made anew. Replicas of different names (two installations
-/// that share a Secret) make one anew in turns, and the Secret must not grow by it.
+/// Maximum number of authorities that are kept when a certificate is issued anew. Replicas with
+/// different names (two installations that share a Secret) take turns in issuing one, and the
+/// Secret must not grow by it.
 const MAX_RETAINED: usize = 7;
 
-/// What is held, all of it usable.
+/// The content of the Secret, all of it usable.
 pub(super) struct CertSecret {
     serving: ServingPair,
     next: Option<(ServingPair, SystemTime)>,
-    /// The bundle: the authorities of every certificate that may be in use, newest last.
+    /// The CA bundle: the authorities of every certificate that may be in use, newest last.
     authorities: Vec<Authority>,
 }
 
-/// A certificate that can be served.
+/// A usable serving certificate.
 struct ServingPair {
     texts: secret::Pair,
     not_before: SystemTime,
     not_after: SystemTime,
 }
 
-/// One authority of the bundle.
+/// An authority of the CA bundle.
 struct Authority {
     certificate: CertificateDer<'static>,
     not_after: SystemTime,
 }
 
 impl CertSecret {
-    /// Reads a Secret's data. `None` if there is nothing in it that could be served under all of
-    /// `names`, which is the case too if the bundle does not vouch for it.
+    /// Reads a Secret's data. `None` if it has no usable certificate for all `names`, or the CA
+    /// bundle does not verify it.
     pub(super) fn read(data: &Data, names: &[String]) -> Option<Self> {
         let authorities = authorities(data);
         let serving = serving_pair(secret::Pair::in_use(data)?, &authorities, names)?;
@@ -51,7 +52,8 @@ impl CertSecret {
         Some(Self { serving, next, authorities })
     }
 
-    /// The authorities of a Secret's data that could still be needed, whatever else is wrong with it.
+    /// Returns the authorities in a Secret's data that may still be needed, even if the rest is
+    /// unusable.
     fn retained_authorities(data: &Data, now: SystemTime) -> Vec<Authority> {
         let mut bundle = authorities(data);
         bundle.retain(|authority| authority.not_after > now);
@@ -59,7 +61,8 @@ impl CertSecret {
         bundle.split_off(newest)
     }
 
-    /// A certificate to be used at once. Clients that trust what `before` vouched for go on doing so.
+    /// Creates the content with a certificate that is used at once. Clients that trust the CA
+    /// bundle in `before` still verify theirs.
     pub(super) fn create(
         issued: IssuedCertificate,
         before: &Data,
@@ -74,7 +77,7 @@ impl CertSecret {
         Some(held)
     }
 
-    /// The same with a certificate that waits. One that waited already is forgotten.
+    /// Stages the next certificate, in place of one that was staged before.
     pub(super) fn stage(mut self, issued: &IssuedCertificate, now: SystemTime) -> Option<Self> {
         self.next = Some((ServingPair::of(issued)?, now));
         self.authorities.retain(|authority| authority.not_after > now);
@@ -82,7 +85,7 @@ impl CertSecret {
         Some(self)
     }
 
-    /// The same with the one that waited in use.
+    /// Puts the staged certificate in use.
     pub(super) fn promote(mut self) -> Self {
         if let Some((next, _)) = self.next.take() {
             self.serving = next;
@@ -90,13 +93,13 @@ impl CertSecret {
         self
     }
 
-    /// The same without authorities that have expired.
+    /// Removes expired authorities.
     pub(super) fn prune(mut self, now: SystemTime) -> Self {
         self.authorities.retain(|authority| authority.not_after > now);
         self
     }
 
-    /// What planning looks at.
+    /// Returns the times that the next step is planned by.
     pub(super) fn times(&self) -> Times {
         let oldest = self.authorities.iter().map(|authority| authority.not_after).min();
         Times {
@@ -107,17 +110,17 @@ impl CertSecret {
         }
     }
 
-    /// What clients must trust.
+    /// Returns the CA bundle that clients must trust.
     pub(super) fn bundle(&self) -> Vec<u8> {
         self.authorities.iter().map(|one| pem(&one.certificate)).collect::<String>().into()
     }
 
-    /// The certificate in use, ready for handshakes.
+    /// Returns the certificate in use with its key.
     pub(super) fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
         certified_key(&SOURCES, &self.serving.texts)
     }
 
-    /// Puts it into a Secret's data and leaves other keys alone.
+    /// Writes the content into a Secret's data. Other keys stay as they are.
     pub(super) fn write(&self, data: &mut Data) {
         let next = self.next.as_ref().map(|(pair, since)| (&pair.texts, pair.staged(*since)));
         self.serving.texts.write(next, data);
@@ -135,7 +138,7 @@ impl ServingPair {
         Some(Self { texts, not_before, not_after })
     }
 
-    /// The same as one that waits since then.
+    /// Returns its times as a certificate that has been staged since then.
     fn staged(&self, since: SystemTime) -> Next {
         Next { ends: self.not_after, since }
     }
@@ -152,7 +155,8 @@ impl Authority {
     }
 }
 
-/// A certificate and its key, if they fit each other and the bundle vouches for every name.
+/// Reads a certificate and its key. `None` if they do not match or the CA bundle does not verify
+/// every name.
 fn serving_pair(
     texts: secret::Pair,
     authorities: &[Authority],
@@ -161,7 +165,7 @@ fn serving_pair(
     let usable = certified_key(&SOURCES, &texts).ok()?;
     let leaf = usable.cert.first()?;
     let (not_before, not_after) = validity(leaf)?;
-    // Clocks differ, and its end is looked at when planning: it must have been good until then.
+    // Verified at its last second, because clocks differ and the plan handles its expiry.
     let last = not_after.checked_sub(Duration::from_secs(1))?;
     let last = UnixTime::since_unix_epoch(last.duration_since(SystemTime::UNIX_EPOCH).ok()?);
     let verifier = verifier(authorities)?;
@@ -179,8 +183,8 @@ fn verifier(authorities: &[Authority]) -> Option<Arc<WebPkiServerVerifier>> {
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().ok()
 }
 
-/// The certificates of a Secret's bundle. What else is in it, such as the key of an authority that
-/// somebody put there, is not published.
+/// Returns the certificates of a Secret's CA bundle. Anything else in it, such as a private key, is
+/// never published.
 fn authorities(data: &Data) -> Vec<Authority> {
     let bundle = data.get(ROOTS).map(|bytes| readable(&bytes.0));
     bundle.unwrap_or_default().into_iter().filter_map(Authority::read).collect()

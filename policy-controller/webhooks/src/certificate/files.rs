@@ -1,4 +1,4 @@
-//! A certificate kept in files, which others renew.
+//! A serving certificate in files, which an external tool renews.
 
 use super::cert_resolver::CertResolver;
 use super::pair::{CertificateError, PemSources, certified_key};
@@ -7,10 +7,10 @@ use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the files are compared with what is in use.
+/// Interval at which the files are read.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Where a certificate is found.
+/// Paths of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// PEM, leaf first.
@@ -20,7 +20,7 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Reads them once and puts them in use. Returns what was read, for [`watch_files`].
+    /// Reads the files once and serves the certificate. Returns the content, for [`watch_files`].
     ///
     /// # Errors
     /// [`CertificateError`] names the file that is missing or unusable.
@@ -50,8 +50,8 @@ async fn contents(path: &Path) -> Result<Vec<u8>, CertificateError> {
     tokio::fs::read(path).await.map_err(failed)
 }
 
-/// Puts changed files in use, for ever. What cannot be used is told once, and what is in use stays.
-/// `loaded`: what is in use at the start. Files may have changed since.
+/// Serves changed files, forever. Unusable content is logged once, and the current certificate
+/// stays. `loaded`: the content in use at the start, since when the files may have changed.
 pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver, loaded: Pair) {
     let mut seen = Some(loaded);
     loop {
@@ -67,8 +67,8 @@ pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver,
                 continue;
             }
         };
-        // The two files are not replaced in one step: a pair that does not fit is an ordinary sight
-        // and is looked at again when either changes.
+        // The two files are not replaced atomically: a pair that does not match is normal and is
+        // read again when either changes.
         match files.parse(&texts) {
             Ok(renewed) => {
                 resolver.put(renewed);

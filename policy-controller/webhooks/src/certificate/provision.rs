@@ -1,5 +1,6 @@
-//! The certificate made here: kept in a Secret that all replicas share, and vouched for in the webhook
-//! configuration. Every replica does the same; whoever writes first wins, and the others read.
+//! Issues the serving certificate, stores it in a Secret that all replicas share, and publishes its
+//! CA bundle in the webhook configurations. Every replica does the same. The first write wins, and
+//! the other replicas read its result.
 
 use super::cert_resolver::CertResolver;
 use super::cert_secret::CertSecret;
@@ -15,15 +16,15 @@ use policy_kube::rotation::{ATTEMPTS, SecretStore, Step, StoreError};
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
-/// How often the Secret and the webhook configuration are looked at.
+/// Interval at which the Secret and the webhook configurations are reconciled.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How soon after a failure.
+/// Delay of the next attempt after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
 const CONFLICT: u16 = 409;
 
-/// Where the certificate is kept and for whom it is.
+/// Settings of an issued serving certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provisioning {
     /// Namespace of the Secret.
@@ -32,20 +33,20 @@ pub struct Provisioning {
     pub secret: String,
     /// Name of the ValidatingWebhookConfiguration.
     pub configuration: String,
-    /// Name of the injector's MutatingWebhookConfiguration; absent: it is not served.
+    /// Name of the injector's MutatingWebhookConfiguration; absent if it is not served.
     pub injector: Option<String>,
-    /// The names under which the API server calls: DNS names and addresses. Never empty.
+    /// DNS names and addresses at which the API server calls the webhook. Never empty.
     pub names: Vec<String>,
 }
 
-/// A configuration of webhooks, and where each leads.
+/// A webhook configuration and the targets of its webhooks.
 trait WebhookConfiguration:
     kube::Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
     + Clone
     + std::fmt::Debug
     + serde::de::DeserializeOwned
 {
-    /// Name and target of each webhook.
+    /// Returns the name and the target of each webhook.
     fn targets(&self) -> impl Iterator<Item = (&str, &WebhookClientConfig)>;
 }
 
@@ -63,7 +64,7 @@ impl WebhookConfiguration for MutatingWebhookConfiguration {
     }
 }
 
-/// Keeps a certificate.
+/// Issues and renews the serving certificate.
 pub(crate) struct Provisioner {
     settings: Provisioning,
     secret: SecretStore,
@@ -71,7 +72,7 @@ pub(crate) struct Provisioner {
     resolver: CertResolver,
 }
 
-/// Why the certificate cannot be kept at the moment.
+/// Error of one reconciliation of the serving certificate.
 #[derive(Debug, thiserror::Error)]
 enum ProvisionError {
     #[error("the API server: {0}")]
@@ -91,7 +92,7 @@ impl Provisioner {
         Self { settings, secret, client, resolver }
     }
 
-    /// Keeps the certificate, for ever.
+    /// Reconciles the certificate until the process ends.
     pub(crate) async fn run(self) {
         let mut failing = false;
         let mut serving = None;
@@ -119,7 +120,8 @@ impl Provisioner {
         }
     }
 
-    /// Looks once: does what is to be done, serves what is held, publishes who vouches for it.
+    /// Reconciles once: plans and writes the next step, serves the stored certificate and publishes
+    /// its CA bundle.
     async fn reconcile(
         &self,
         serving: &mut Option<Data>,
@@ -141,7 +143,7 @@ impl Provisioner {
             let Some(changed) = self.change(step, current, &data, now)? else {
                 return published.map(|_| ()).map_err(ProvisionError::from);
             };
-            // Whoever was faster has it as it should be; what they wrote is read next.
+            // If another replica was faster, its write is as good as ours and is read next.
             if self.secret.write(secret, |data| changed.write(data)).await? {
                 tracing::info!(?step, secret = %self.settings.secret, "webhook certificate");
             }
@@ -149,7 +151,7 @@ impl Provisioner {
         Err(StoreError::Contended.into())
     }
 
-    /// What is to be held instead; `None`: what is held.
+    /// Returns the next content of the Secret; `None` to keep the current one.
     fn change(
         &self,
         step: Step,
@@ -187,7 +189,7 @@ impl Provisioner {
         Ok(())
     }
 
-    /// Brings the bundle into the configurations that lead here; true if it was there.
+    /// Publishes the CA bundle in the webhook configurations; true if they already had it.
     async fn publish(&self, bundle: &[u8]) -> Result<bool, kube::Error> {
         let Provisioning { configuration, injector, .. } = &self.settings;
         let admission =
@@ -197,9 +199,9 @@ impl Provisioner {
         Ok(admission && injector)
     }
 
-    /// Brings the bundle into every webhook of the configuration that leads to our namespace; true if
-    /// it was there: what is written now is not seen by every API server yet. A configuration that
-    /// does not exist needs none.
+    /// Publishes the CA bundle in every webhook of the configuration that targets our namespace.
+    /// True if it was already there, because API servers read a new one with a delay. A missing
+    /// configuration needs none.
     async fn publish_in<K: WebhookConfiguration>(
         &self,
         name: &str,
@@ -222,7 +224,8 @@ impl Provisioner {
         if wrong.is_empty() {
             return Ok(true);
         }
-        // With the version that was read: a webhook removed meanwhile must not come back half made.
+        // With the resourceVersion that was read: a webhook that was removed meanwhile must not
+        // come back incomplete.
         let patch = json!({
             "metadata": {"resourceVersion": configuration.meta().resource_version},
             "webhooks": wrong,
@@ -233,14 +236,14 @@ impl Provisioner {
                 tracing::info!(configuration = %name, "caBundle brought up to date");
                 Ok(false)
             }
-            // Another replica did it, or it is being edited: the next look tells.
+            // Another client has changed it; the next reconciliation reads that.
             Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// A second installation that takes the same configuration for its own would take turns with the
-    /// first in making the API server distrust the other.
+    /// True if the webhook targets our namespace. Two installations with the same configuration
+    /// would otherwise overwrite each other's CA bundle.
     fn is_ours(&self, config: &WebhookClientConfig) -> bool {
         let service = config.service.as_ref();
         service.is_none_or(|service| service.namespace == self.settings.namespace)

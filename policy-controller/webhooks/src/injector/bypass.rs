@@ -1,7 +1,7 @@
-//! Ways around the sidecar that a pod has: who may change the rules of redirection in the pod's
-//! network, and whose image sets them.
+//! Bypasses of a pod's sidecar: containers that can change the redirection rules in the pod's
+//! network namespace, and images that are not the installation's.
 //!
-//! What is listed is what a pod says when it is created. Ephemeral containers come later, by a right
+//! The check covers the pod as it is created. Ephemeral containers are added later, by a permission
 //! of their own (`pods/ephemeralcontainers`).
 
 use super::container;
@@ -14,13 +14,13 @@ use super::sidecar::{INIT, PROXY, VERSION_ANNOTATION, VOLUMES};
 use policy_crds::{FieldError, annotation};
 use serde_json::{Value, json};
 
-/// Capabilities that are enough to change rules, or to come by those that are (capabilities(7)).
+/// Capabilities that suffice to change the rules or to gain one that does (capabilities(7)).
 const POWERFUL: [&str; 4] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "ALL"];
 
-/// Settings that say which images run.
+/// Settings that select images.
 const IMAGES: [Setting; 3] = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
 
-/// Each way, with the field that opens it.
+/// Returns each bypass, with the field that allows it.
 pub(super) fn bypasses(pod: &Value, annotations: &StringMap) -> Vec<FieldError> {
     let mut found = Vec::new();
     for (place, container) in containers(pod) {
@@ -51,9 +51,9 @@ pub(super) fn bypasses(pod: &Value, annotations: &StringMap) -> Vec<FieldError> 
     found
 }
 
-/// The same of a pod that has a sidecar already. Where such ways are refused, its two containers and
-/// their volumes have to be what would be injected: their images, what they are told and what they
-/// read, and no rights beyond.
+/// Returns the bypasses of a pod that already has a sidecar. If bypasses are refused, its two
+/// containers and their volumes must equal those that would be injected: images, arguments,
+/// environment, mounts and privileges.
 pub(super) fn bypasses_of_injected(
     pod: &Value,
     annotations: &StringMap,
@@ -61,7 +61,7 @@ pub(super) fn bypasses_of_injected(
     settings: &Settings,
 ) -> Vec<FieldError> {
     let mut said = annotations.clone();
-    // The injector writes it.
+    // The injector writes this annotation.
     said.remove(VERSION_ANNOTATION);
     let mut found = bypasses(pod, &said);
     if settings.bypass == Bypass::Warn {
@@ -94,8 +94,8 @@ fn differs(field: String, what: &str) -> FieldError {
     FieldError { field, message }
 }
 
-/// The volumes with names of ours that are not what is injected: with them the sidecar's token, roots
-/// and files would be whoever wrote them wants.
+/// Returns the volumes with injected names that differ from the injected ones: with them the pod's
+/// author could replace the sidecar's token, roots and files.
 fn volumes(pod: &Value, settings: &Settings) -> Vec<FieldError> {
     let wanted = container::volumes(settings);
     let numbered = list(pod, "volumes").iter().enumerate();
@@ -106,7 +106,7 @@ fn volumes(pod: &Value, settings: &Settings) -> Vec<FieldError> {
     ours.map(|(at, _)| differs(format!("spec.volumes[{at}]"), "volume")).collect()
 }
 
-/// A volume without the modes of its files, which the API server completes.
+/// Returns a volume without its file modes, which the API server defaults.
 fn plain_volume(volume: &Value) -> Value {
     let mut volume = volume.clone();
     for source in ["projected", "configMap"] {
@@ -117,12 +117,12 @@ fn plain_volume(volume: &Value) -> Value {
     volume
 }
 
-/// What of a container decides on which program runs, and by whose word.
+/// Fields of a container that determine which program runs and what it trusts.
 const FIELDS: [&str; 7] =
     ["image", "command", "args", "env", "envFrom", "securityContext", "volumeMounts"];
 
-/// What a field says that is compared. Webhooks of others may add variables of their own, and the API
-/// server completes what was left out.
+/// Returns the part of a field that is compared. Other webhooks may add variables of their own, and
+/// the API server sets defaults.
 fn part(container: &Value, field: &str) -> Value {
     match field {
         "env" => items(container, "env").iter().filter_map(variable).collect(),
@@ -135,8 +135,9 @@ fn part(container: &Value, field: &str) -> Value {
     }
 }
 
-/// What is mounted, in order of paths, save for credentials of others that take nothing away: the API
-/// server mounts the service account's token into every container, and clouds theirs beside it.
+/// Returns the mounts, sorted by path, without credentials of others that hide nothing: the API
+/// server mounts the service account's token into every container, and cloud providers theirs
+/// beside it.
 fn mounts(container: &Value) -> Value {
     const SECRETS: &str = "/var/run/secrets/";
     let foreign = |mount: &&Value| {
@@ -157,7 +158,7 @@ fn mounts(container: &Value) -> Value {
     all.into()
 }
 
-/// A variable that the sidecar reads, unless it follows from the pod's other containers.
+/// Returns a variable that the sidecar reads, unless it is derived from the pod's other containers.
 fn variable(variable: &Value) -> Option<Value> {
     let name = text(variable, "name")?;
     let read = name.starts_with("PORTCULLIS_") || name.starts_with("_pod_");
@@ -170,7 +171,7 @@ fn bypass_message(what: &str) -> String {
     format!("{what} can change the rules that lead connections to the sidecar")
 }
 
-/// As Kubernetes reads it: with `CAP_` or without, in any case.
+/// Normalizes a capability as Kubernetes does: with or without `CAP_`, in any case.
 fn plain(name: &str) -> String {
     let upper = name.to_ascii_uppercase();
     upper.strip_prefix("CAP_").map(str::to_owned).unwrap_or(upper)

@@ -1,4 +1,5 @@
-//! What is added to a pod: the sidecar, the init container that redirects to it, and their volumes.
+//! The parts that are added to a pod: the sidecar, the init container that redirects to it, and
+//! their volumes.
 
 use super::effective_config::EffectiveConfig;
 use super::element::{containers, edit_list, edit_map, text};
@@ -16,20 +17,20 @@ use std::collections::BTreeSet;
 
 const TOKEN_FOLDER: &str = "/var/run/secrets/portcullis";
 const ROOTS_FOLDER: &str = "/var/run/portcullis/roots";
-/// The ConfigMap, in the pod's namespace, with the mesh's roots.
+/// The ConfigMap of the mesh's roots in the pod's namespace.
 const ROOTS: &str = "portcullis-identity-trust-roots";
 const ROOTS_KEY: &str = "ca-bundle.crt";
-/// The key of the roots with who vouches for them.
+/// The ConfigMap's key of the endorsed roots.
 const SIGNED_KEY: &str = "ca-bundle.signed";
-/// How long a token lasts, in seconds; the kubelet renews it before.
+/// Lifetime of a projected token in seconds; the kubelet renews it earlier.
 const TOKEN_SECONDS: u32 = 86_400;
 
 const PORTS: &str = "PORTCULLIS_PORTS";
 const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
-/// Variables that follow from the other containers of the pod.
+/// Variables that are derived from the other containers of the pod.
 pub(super) const FOLLOWING: [&str; 2] = [PORTS, TCP_PROBE_PORTS];
 
-/// Adds everything to a pod that has none of it.
+/// Adds all parts to a pod that has none of them.
 pub(super) fn add(
     pod: &mut Value,
     config: &EffectiveConfig,
@@ -42,14 +43,14 @@ pub(super) fn add(
     edit_map(pod, "metadata", |metadata| {
         put(metadata, "labels", PROXY_LABEL, PROXY_INJECTED);
         put(metadata, "annotations", VERSION_ANNOTATION, &version);
-        // For people. The controller reads what the init container is started with.
+        // For people. The controller reads the arguments of the init container.
         let skipped = config.skipped.text();
         if !skipped.is_empty() {
             put(metadata, "annotations", SKIPPED_PORTS, &skipped);
         }
     });
     let Some(spec) = pod.get_mut("spec") else { return };
-    // First of all, so that no other container is reached before the rules are there.
+    // First, so that no other container is reachable before the rules are written.
     edit_list(spec, "initContainers", |list| {
         let added = if settings.native { vec![init, proxy.clone()] } else { vec![init] };
         list.splice(0..0, added);
@@ -60,7 +61,7 @@ pub(super) fn add(
     edit_list(spec, "volumes", |list| list.extend(volumes(settings)));
 }
 
-/// The volumes that are added.
+/// Returns the added volumes.
 pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
     let token = json!({"serviceAccountToken": {
         "audience": settings.control_plane.audience,
@@ -74,7 +75,7 @@ pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
     [token].into_iter().chain(roots).chain([lock]).collect()
 }
 
-/// The two containers, without what follows from others of the pod.
+/// Returns the two containers without the parts derived from others of the pod.
 pub(super) fn injected_containers(config: &EffectiveConfig, settings: &Settings) -> [Value; 2] {
     let none = BTreeSet::new();
     [proxy(config, settings, &none, &none), init(config)]
@@ -89,7 +90,7 @@ fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
     metadata.insert(field.to_owned(), Value::Object(texts));
 }
 
-/// Brings what follows from the other containers up to date in a pod that has a sidecar.
+/// Updates the parts derived from the other containers in a pod that already has a sidecar.
 pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
     let skipped = skipped(pod);
     let probed = probe::rewrite(pod, &skipped, warnings);
@@ -111,7 +112,7 @@ pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
     }
 }
 
-/// The ports that the pod's init container leaves alone.
+/// Returns the ports that the pod's init container does not redirect.
 fn skipped(pod: &Value) -> super::ports::PortList {
     let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
     let arguments = init.and_then(|(_, init)| init.get("args").and_then(Value::as_array));
@@ -121,7 +122,7 @@ fn skipped(pod: &Value) -> super::ports::PortList {
     super::ports::PortList::read(list.unwrap_or_default(), &named).unwrap_or_default()
 }
 
-/// Every port that a container port, a probe or a hook of the application names.
+/// Returns every port that a container port, a probe or a lifecycle hook of the application names.
 fn declared(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
     const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
     let mut ports = probed.clone();
@@ -218,8 +219,8 @@ fn proxy(
     });
     if let Some(fields) = container.as_object_mut().filter(|_| settings.native) {
         fields.insert("restartPolicy".to_owned(), "Always".into());
-        // The application begins once its ports are guarded; whether it may be reached, readiness
-        // says, and no time limit changes that.
+        // The application starts once its ports are protected. Whether it is reachable is decided
+        // by readiness, without a time limit.
         fields.insert("startupProbe".to_owned(), probe("/live", 1, 120));
     }
     container
@@ -259,7 +260,7 @@ fn environment(
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let control_plane = &settings.control_plane;
     let any = if control_plane.ipv4_only { "0.0.0.0" } else { "[::]" };
-    // What `$(…)` names must stand before it.
+    // `$(…)` may refer only to earlier variables.
     let mut env = vec![
         field("_pod_name", "metadata.name"),
         field("_pod_ns", "metadata.namespace"),
@@ -282,7 +283,7 @@ fn environment(
     let file = |key: &str| format!("{ROOTS_FOLDER}/{key}");
     match &settings.trust {
         Trust::ConfigMap => env.push(plain("PORTCULLIS_IDENTITY_ROOTS", &file(ROOTS_KEY))),
-        // Nobody can change the environment of a pod that is there; a ConfigMap has other writers.
+        // The environment of an existing pod is immutable; a ConfigMap has other writers.
         Trust::Followed(roots) => env.extend([
             plain("PORTCULLIS_IDENTITY_ANCHORS", roots),
             plain("PORTCULLIS_IDENTITY_SIGNED_ROOTS", &file(SIGNED_KEY)),
@@ -305,7 +306,7 @@ fn mounts(settings: &Settings) -> Vec<Value> {
     [mount(TOKEN_VOLUME, TOKEN_FOLDER)].into_iter().chain(roots).collect()
 }
 
-/// Whether the sidecar reads the ConfigMap of its namespace.
+/// True if the sidecar reads the ConfigMap of its namespace.
 fn follows(settings: &Settings) -> bool {
     !matches!(settings.trust, Trust::Fixed(_))
 }

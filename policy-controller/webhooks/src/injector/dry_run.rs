@@ -1,4 +1,4 @@
-//! What the author of a pod would be told by the webhook, asked of a manifest.
+//! Injection of a manifest without a cluster: the errors and warnings that its author would get.
 
 use super::control_plane::ControlPlane;
 use super::effective_config::Defaults;
@@ -11,20 +11,20 @@ use super::skip_reason::SkipReason;
 use policy_crds::FieldError;
 use serde_json::Value;
 
-/// What the author of a pod would be told.
+/// Errors and warnings for the author of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DryRun {
-    /// What the pod is refused for. A field that is empty: it is about the pod as a whole.
+    /// The errors that the pod would be refused for. An empty field: about the pod as a whole.
     pub refused: Vec<FieldError>,
-    /// Annotations that do not do what they seem to.
+    /// Annotations without the effect that they seem to have.
     pub warned: Vec<FieldError>,
 }
 
-/// What the author of `pod`, the JSON of a Pod or of a pod template, would be told of its annotations,
-/// and why it would be refused, where it gets its sidecar by the installation's usual settings.
+/// Returns the errors and warnings that the author of `pod`, the JSON of a Pod or of a pod
+/// template, would get with the default settings of an installation.
 ///
-/// Annotations of Linkerd's injector are told where the pod or its namespace asks for our sidecar:
-/// elsewhere they may be meant for that injector.
+/// Annotations of Linkerd's injector are reported if the pod or its namespace opts in to our
+/// sidecar; elsewhere they may be meant for Linkerd's.
 pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
     let annotations = texts(pod.pointer("/metadata/annotations"));
     let context = readable(context);
@@ -41,7 +41,7 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
         Outcome::Refused(errors) => {
             result.refused = errors.into_iter().map(|error| on_pod(error, &context)).collect();
         }
-        // Whoever wants no sidecar gets the pod whatever else is wrong.
+        // A pod that opts out is created whatever else is wrong.
         Outcome::Skipped {
             reason: SkipReason::DisabledByPod | SkipReason::DisabledByNamespace(_),
             ..
@@ -53,7 +53,8 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
     result
 }
 
-/// The namespace without an answer that cannot be read: nobody asks the webhook about its pods.
+/// Returns the namespace without invalid injection annotations: the API server does not send its
+/// pods to the injector.
 fn readable(context: &NamespaceContext) -> NamespaceContext {
     let mut context = context.clone();
     let answer: Result<Option<OptIn>, _> =
@@ -64,7 +65,7 @@ fn readable(context: &NamespaceContext) -> NamespaceContext {
     context
 }
 
-/// What a namespace is refused for stands in another document.
+/// Attributes an error about the namespace, which is in another document, to the pod as a whole.
 fn on_pod(error: FieldError, context: &NamespaceContext) -> FieldError {
     if error.field.starts_with(&context.place()) {
         return FieldError { field: String::new(), message: error.to_string() };
@@ -72,7 +73,7 @@ fn on_pod(error: FieldError, context: &NamespaceContext) -> FieldError {
     error
 }
 
-/// What holds where nobody says otherwise. ControlPlane are written into sidecars alone.
+/// Returns the default settings. The control plane's addresses appear only in sidecars.
 fn settings() -> Settings {
     Settings {
         defaults: Defaults::default(),

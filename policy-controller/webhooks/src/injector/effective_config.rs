@@ -1,4 +1,4 @@
-//! Which value of a setting holds for a pod: its own, its namespace's, the installation's.
+//! The effective value of each setting for a pod: its own, its namespace's or the installation's.
 
 use super::opt_in::{NamespaceContext, StringMap};
 use super::ports::{NamedPorts, PortList, named};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// What holds where neither pod nor namespace says anything.
+/// Default values of settings that neither pod nor namespace specifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults(BTreeMap<Setting, String>);
 
@@ -29,7 +29,7 @@ impl Default for Defaults {
 }
 
 impl Defaults {
-    /// Takes in another default.
+    /// Replaces a default.
     pub fn set(&mut self, Preset(setting, text): Preset) {
         match text.is_empty() {
             true => self.0.remove(&setting),
@@ -38,7 +38,7 @@ impl Defaults {
     }
 }
 
-/// What an installation says that holds: `SETTING=VALUE`; an empty value: there is no default.
+/// A default of an installation, `SETTING=VALUE`; an empty value removes the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset(Setting, String);
 
@@ -60,7 +60,7 @@ impl FromStr for Preset {
         };
         let needed = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
         if !text.is_empty() || needed.contains(&setting) {
-            // The ports of a pod may have names, those of the whole cluster have none.
+            // Named ports exist only in a pod, not cluster-wide.
             setting
                 .read(text, &NamedPorts::new())
                 .map_err(|error| format!("{setting}: {error}"))?;
@@ -69,7 +69,7 @@ impl FromStr for Preset {
     }
 }
 
-/// What holds for one pod.
+/// The effective configuration of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct EffectiveConfig {
     values: BTreeMap<Setting, String>,
@@ -78,10 +78,10 @@ pub(super) struct EffectiveConfig {
 }
 
 impl EffectiveConfig {
-    /// The settings of a pod.
+    /// Determines the settings of a pod.
     ///
     /// # Errors
-    /// Every annotation whose value is not allowed.
+    /// Every annotation with an invalid value.
     pub(super) fn of(
         pod: &Value,
         annotations: &StringMap,
@@ -124,14 +124,14 @@ impl EffectiveConfig {
         Ok(Self { values, skipped })
     }
 
-    /// The value of a setting; absent: there is none.
+    /// Returns the value of a setting, if it has one.
     pub(super) fn get(&self, setting: Setting) -> Option<&str> {
         self.values.get(&setting).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
 
-/// What the annotations of one object state; `shared` among pods, a list of ports may name some that
-/// this pod has not.
+/// Returns the value in the annotations of one object. In annotations `shared` by pods, a list of
+/// ports may name some that this pod lacks.
 fn annotated_value(
     setting: Setting,
     annotations: &StringMap,

@@ -1,4 +1,4 @@
-//! What becomes of a pod.
+//! Decides on the injection of a pod.
 
 use super::effective_config::EffectiveConfig;
 use super::opt_in::{NamespaceContext, decide};
@@ -8,30 +8,30 @@ use super::{bypass, container, element, names, probe};
 use policy_crds::FieldError;
 use serde_json::Value;
 
-/// What becomes of a pod.
+/// Outcome of an injection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It is to be as `pod` is.
+    /// The pod is to be replaced by `pod`.
     Injected {
         /// The pod with its sidecar.
         pod: Box<Value>,
-        /// What its author should know.
+        /// Warnings for its author.
         warnings: Vec<String>,
     },
-    /// It has no sidecar because of this.
+    /// The pod is not injected.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: SkipReason,
-        /// What its author should know, the reason included where it is not what was asked for.
+        /// Warnings for its author, which include the reason if the author did not choose it.
         warnings: Vec<String>,
     },
-    /// It must not be stored like this. Never empty; each names a field.
+    /// The pod must not be created. Never empty; each error names a field.
     Refused(Vec<FieldError>),
 }
 
-/// What becomes of `pod`, the JSON of a Pod or of a pod template.
+/// Injects the sidecar into `pod`, the JSON of a Pod or of a pod template.
 ///
-/// Injecting what came out of it changes nothing.
+/// Injection is idempotent.
 pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outcome {
     let annotations = element::texts(pod.pointer("/metadata/annotations"));
     let decision = decide(&annotations, context);
@@ -46,7 +46,7 @@ pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> O
         }
     };
     let skip = decision.skip_reason();
-    // Whoever wants no sidecar gets the pod whatever else is wrong.
+    // A pod that opts out is created whatever else is wrong.
     if let Some(reason @ (SkipReason::DisabledByPod | SkipReason::DisabledByNamespace(_))) = skip {
         warnings.extend(errors.iter().map(ToString::to_string));
         return Outcome::Skipped { reason, warnings };
@@ -93,8 +93,8 @@ pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> O
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 
-/// The outcome for a pod that gets no sidecar for `reason`. Anybody can write containers like ours:
-/// what is said of others (`ways`) holds for these as well.
+/// Returns the outcome for a pod that is not injected for `reason`. The pod's author can write
+/// containers like ours, so `bypasses` are checked for these as well.
 fn skipped(
     pod: &Value,
     reason: SkipReason,
@@ -110,7 +110,7 @@ fn skipped(
     Outcome::Skipped { reason, warnings }
 }
 
-/// The refusal of a pod with ways around its sidecar; where they are let through, they are told.
+/// Returns the refusal of a pod with bypasses, or adds them to the warnings if they are allowed.
 fn bypass_refusal(
     bypasses: Vec<FieldError>,
     settings: &Settings,
@@ -123,12 +123,12 @@ fn bypass_refusal(
     None
 }
 
-/// What a Job is told where its sidecar is a container like others.
+/// Warning for a Job whose sidecar is not a native one.
 pub const JOB_WARNING: &str = "the sidecar is a container like others, which does not end by itself: the Job completes once \
      something in the pod posts to 127.0.0.1:4191/shutdown, for which \
      `portcullis.dev/proxy-admin-shutdown: enabled` is needed";
 
-/// A pod that has a sidecar of ours: another webhook may have added containers since.
+/// Handles a pod that is already injected: another webhook may have added containers since.
 fn already_injected(pod: &Value, reason: SkipReason, mut warnings: Vec<String>) -> Outcome {
     let mut refreshed = pod.clone();
     container::refresh(&mut refreshed, &mut warnings);

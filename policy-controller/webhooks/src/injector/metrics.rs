@@ -1,4 +1,4 @@
-//! What the injector counts.
+//! Metrics of the injector.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -30,12 +30,12 @@ policy_core::metrics! {
 }
 
 impl InjectorMetrics {
-    /// A review was answered.
+    /// Counts a response.
     pub(super) fn answered(&self, outcome: &'static str) {
         self.responses.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
-    /// So many pods of each namespace lack a sidecar.
+    /// Sets the number of pods without a sidecar in each namespace.
     pub(super) fn without(&self, namespaces: &BTreeMap<String, i64>) {
         self.without.clear();
         for (namespace, count) in namespaces {
@@ -44,7 +44,7 @@ impl InjectorMetrics {
         }
     }
 
-    /// A label of a namespace could not be written.
+    /// Counts a failed write of a namespace's label.
     pub(super) fn label_failed(&self) {
         self.label_failures.inc();
     }

@@ -1,5 +1,5 @@
-//! Pods that ought to have a sidecar and have none: they were created before their namespace asked,
-//! or while nobody answered the API server.
+//! Pods that should have a sidecar but have none: they were created before their namespace opted
+//! in, or while the injector was unavailable.
 
 use super::configuration::{OPT_OUT, SYSTEM};
 use super::element::{containers, text, texts};
@@ -11,29 +11,29 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is looked at of a pod.
+/// The properties of a pod that determine whether a sidecar is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Whether it shares the network of its node.
+    /// True if it uses the network of its node.
     pub host_network: bool,
-    /// Whether it runs: what has ended receives nothing.
+    /// True if it is running: a pod that has ended receives no traffic.
     pub running: bool,
-    /// Its containers, where they are known.
+    /// Its containers, if known.
     pub containers: Option<Vec<String>>,
 }
 
-/// Why a pod ought to have a sidecar.
+/// The reason why a pod should have a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingSidecar {
-    /// It asks for one itself.
+    /// The pod opts in.
     ByPod,
-    /// Its namespace asks.
+    /// Its namespace opts in.
     ByNamespace,
-    /// What it or its namespace says cannot be read.
+    /// An annotation of the pod or its namespace is invalid.
     Unclear,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for MissingSidecar {
 }
 
 impl PodFacts {
-    /// What is looked at, of the JSON of a Pod.
+    /// Reads the properties from the JSON of a Pod.
     pub fn of(pod: &Value) -> Self {
         let metadata = |field: &str| texts(pod.get("metadata").and_then(|m| m.get(field)));
         let status = pod.get("status");
@@ -65,7 +65,7 @@ impl PodFacts {
         let ending = pod.get("metadata").and_then(|m| m.get("deletionTimestamp")).is_some();
         let host = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
         let names = containers(pod).filter_map(|(_, container)| text(container, "name"));
-        // Two containers with our names that are not ours guard nothing.
+        // Two containers with our names that are not the injected ones protect nothing.
         let pair = has_injected_pair(pod);
         let counts = |name: &&str| pair || ![PROXY, INIT].contains(name);
         let names = names.filter(counts).map(str::to_owned);
@@ -78,11 +78,12 @@ impl PodFacts {
         }
     }
 
-    /// What tells that another mesh looks after it, or that it has a sidecar of ours.
+    /// True if the pod has our sidecar or one of another mesh.
     fn has_sidecar(&self) -> bool {
         let ours = self.labels.get(PROXY_LABEL).is_some_and(|value| value == PROXY_INJECTED);
         let known = match &self.containers {
-            // The label alone can be written by anybody, and a sidecar alone guards nothing.
+            // Any client can write the label, and a sidecar without the init container protects
+            // nothing.
             Some(names) => {
                 let has = |name: &str| names.iter().any(|own| own == name);
                 (has(PROXY) && has(INIT)) || OTHER_MESHES.into_iter().any(has)
@@ -95,14 +96,14 @@ impl PodFacts {
     }
 }
 
-/// Whether the injector is not asked about the pods of a namespace, whatever it says.
-/// `control_plane` is the namespace of the control plane.
+/// True if the API server does not send the pods of a namespace to the injector, whatever its
+/// annotations. `control_plane` is the namespace of the control plane.
 pub fn is_exempt(context: &NamespaceContext, control_plane: &str) -> bool {
     [SYSTEM, control_plane].contains(&context.namespace.as_str())
         || context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled")
 }
 
-/// Why a pod ought to have a sidecar and has none; none: it has one, or ought to have none.
+/// Returns why a pod should have a sidecar that it lacks; `None` if it has one or should have none.
 /// `control_plane` is the namespace of the control plane.
 pub fn missing_sidecar(
     pod: &PodFacts,
@@ -129,8 +130,8 @@ pub fn missing_sidecar(
     }
 }
 
-/// The label that a namespace is to have, by its annotations; none: they ask for none. What cannot
-/// be read is asked about, and told to whoever creates a pod.
+/// Returns the label that a namespace should have by its annotations, if any. With an invalid
+/// annotation the API server sends its pods, and their authors get the error.
 pub(super) fn injection_label(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
     match of_namespace(annotations, &BTreeMap::new(), "") {
         Ok(Some(OptIn::Enabled)) | Err(_) => Some("enabled"),
@@ -181,7 +182,7 @@ mod tests {
             of(json!({"/spec/initContainers": unguarded})),
             Some(MissingSidecar::ByNamespace)
         );
-        // A label is no sidecar.
+        // The label alone is no sidecar.
         assert_eq!(
             of(json!({"/metadata/labels": {"portcullis.dev/proxy": "injected"}})),
             Some(MissingSidecar::ByNamespace)

@@ -1,8 +1,8 @@
-//! Which pods lack a sidecar, kept from one look to the next: a look costs work for what has changed
-//! since the one before.
+//! Finds the pods without a sidecar incrementally: an update costs work only for objects that have
+//! changed since the last one.
 //!
-//! **Invariant.** What is remembered of a pod is what looking at it now would find: it goes with the
-//! pod, with another version of it, and with what its namespace says of injection.
+//! **Invariant.** The cached result of a pod equals a new evaluation: it is dropped with the pod,
+//! with another version of it, and when its namespace changes what it says about injection.
 
 use super::element::owned;
 use super::missing_sidecar::{MissingSidecar, PodFacts, missing_sidecar};
@@ -13,22 +13,22 @@ use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What was found at the last look.
+/// Results of the last update.
 #[derive(Debug, Default)]
 pub(super) struct MissingSidecarCache {
     namespaces: HashMap<Arc<str>, CachedNamespace>,
     pods: HashMap<ObjectKey, CachedPod>,
-    /// Counts looks, and what namespaces say anew.
+    /// Number of updates.
     turn: u64,
     #[cfg(test)]
     evaluated: usize,
 }
 
-/// What a namespace says of injection, and since which turn.
+/// A namespace, and the update that last changed what it says about injection.
 #[derive(Debug)]
 struct CachedNamespace {
     object: Arc<Object>,
-    surroundings: NamespaceContext,
+    context: NamespaceContext,
     since: u64,
     seen: u64,
 }
@@ -42,7 +42,7 @@ struct CachedPod {
 }
 
 impl MissingSidecarCache {
-    /// Looks at all of these; `control_plane` is the namespace of the control plane.
+    /// Updates the cache to these objects; `control_plane` is the namespace of the control plane.
     pub(super) fn update(
         &mut self,
         namespaces: &[Arc<Object>],
@@ -54,14 +54,14 @@ impl MissingSidecarCache {
         for namespace in namespaces {
             self.namespace(namespace);
         }
-        self.namespaces.retain(|_, context| context.seen == turn);
+        self.namespaces.retain(|_, namespace| namespace.seen == turn);
         for pod in pods {
             self.pod(pod, control_plane);
         }
         self.pods.retain(|_, cached| cached.seen == turn);
     }
 
-    /// Pods that lack a sidecar, and why.
+    /// Returns the pods without a sidecar, and the reason why they should have one.
     pub(super) fn found(&self) -> impl Iterator<Item = (&Arc<Object>, MissingSidecar)> {
         self.pods.values().filter_map(|cached| Some((&cached.object, cached.missing?)))
     }
@@ -69,30 +69,30 @@ impl MissingSidecarCache {
     fn namespace(&mut self, object: &Arc<Object>) {
         let turn = self.turn;
         match self.namespaces.get_mut(&object.meta.key.name) {
-            Some(context) if Arc::ptr_eq(&context.object, object) => context.seen = turn,
-            Some(context) => {
-                let surroundings = surroundings(object);
-                // Other things of a namespace change nothing for its pods.
-                if surroundings != context.surroundings {
-                    (context.surroundings, context.since) = (surroundings, turn);
+            Some(cached) if Arc::ptr_eq(&cached.object, object) => cached.seen = turn,
+            Some(cached) => {
+                let context = namespace_context(object);
+                // Other changes of a namespace do not affect its pods.
+                if context != cached.context {
+                    (cached.context, cached.since) = (context, turn);
                 }
-                (context.object, context.seen) = (object.clone(), turn);
+                (cached.object, cached.seen) = (object.clone(), turn);
             }
             None => {
-                let (object, surroundings) = (object.clone(), surroundings(object));
+                let (object, context) = (object.clone(), namespace_context(object));
                 let name = object.meta.key.name.clone();
-                let context = CachedNamespace { object, surroundings, since: turn, seen: turn };
-                self.namespaces.insert(name, context);
+                let cached = CachedNamespace { object, context, since: turn, seen: turn };
+                self.namespaces.insert(name, cached);
             }
         }
     }
 
     fn pod(&mut self, object: &Arc<Object>, control_plane: &str) {
         let turn = self.turn;
-        let Some(context) = self.namespaces.get(&object.meta.key.namespace) else { return };
+        let Some(namespace) = self.namespaces.get(&object.meta.key.namespace) else { return };
         if let Some(cached) = self.pods.get_mut(&object.meta.key)
             && Arc::ptr_eq(&cached.object, object)
-            && cached.at >= context.since
+            && cached.at >= namespace.since
         {
             cached.seen = turn;
             return;
@@ -101,13 +101,13 @@ impl MissingSidecarCache {
         {
             self.evaluated = self.evaluated.saturating_add(1);
         }
-        let missing = missing_sidecar(&facts(object), &context.surroundings, control_plane);
+        let missing = missing_sidecar(&facts(object), &namespace.context, control_plane);
         let cached = CachedPod { object: object.clone(), missing, at: turn, seen: turn };
         self.pods.insert(object.meta.key.clone(), cached);
     }
 }
 
-fn surroundings(namespace: &Object) -> NamespaceContext {
+fn namespace_context(namespace: &Object) -> NamespaceContext {
     NamespaceContext {
         namespace: namespace.meta.key.name.to_string(),
         annotations: owned(&namespace.meta.annotations),
@@ -116,8 +116,9 @@ fn surroundings(namespace: &Object) -> NamespaceContext {
     }
 }
 
-/// What the index knows of a pod. One that has its node's addresses shares its network, and the label
-/// of a sidecar alone, without its port, can be written by anybody.
+/// Reads the properties of a pod in the index. A pod with its node's addresses uses the host
+/// network. The label counts only together with the sidecar's port, because any client can write
+/// it.
 fn facts(object: &Object) -> PodFacts {
     let mut labels = owned(&object.meta.labels);
     let (host_network, running) = match &object.body {
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(evaluated(&mut cache, &namespaces, &pods), (0, 0), "nothing has changed");
         pods[7] = pod("web-7");
         assert_eq!(evaluated(&mut cache, &namespaces, &pods), (1, 0));
-        // A namespace that changes something else costs nothing; one that begins to ask, everything.
+        // An unrelated change of a namespace evaluates nothing; opting in evaluates every pod.
         namespaces[0] = namespace("team: a");
         cache.update(&namespaces, &pods, "portcullis");
         namespaces[0] = namespace("team: a, portcullis.dev/inject: enabled");

@@ -1,4 +1,5 @@
-//! Annotations that nobody knows: slips of ours are refused, all others that were meant are told.
+//! Unknown annotations: misspelled ones of ours are refused, other ineffective ones are reported as
+//! warnings.
 
 use super::element::{owned, texts};
 use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, StringMap, of_namespace};
@@ -10,8 +11,8 @@ use policy_crds::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What the controller reads from pods and namespaces. The admin port is none of it: it concerns
-/// proxies that others inject, ours is always where the injector puts it.
+/// Annotations of pods and namespaces that the controller reads. The admin port is not among them:
+/// it is for proxies that other injectors add, because ours always has the same port.
 const OF_POLICY: [&str; 6] = [
     annotation::DEFAULT_POLICY[0],
     annotation::DEFAULT_POLICY[1],
@@ -21,46 +22,46 @@ const OF_POLICY: [&str; 6] = [
     annotation::PATH_NORMALIZATION,
 ];
 
-/// What the injector writes.
+/// Annotations that the injector writes.
 const WRITTEN: [&str; 2] = [VERSION_ANNOTATION, annotation::SKIPPED_PORTS];
 
-/// Every name that means something.
+/// Returns every known name.
 fn known() -> Vec<String> {
     let settings = Setting::ALL.into_iter().flat_map(Setting::annotations);
     let others = OF_POLICY.into_iter().chain(INJECT).chain(WRITTEN);
     settings.chain(others.map(str::to_owned)).collect()
 }
 
-/// What was probably meant.
+/// A suggestion for an unknown name.
 enum Suggestion {
-    /// This.
+    /// The probable name.
     Name(String),
-    /// Something that opens a port, admits clients or takes the sidecar away, with the value that was
-    /// written. Whoever follows a proposal without a thought must lose nothing by it, so it is not named.
+    /// The probable name opens a port, admits clients or removes the sidecar with this value. It is
+    /// not suggested, because following a suggestion must never reduce protection.
     Withheld,
 }
 
-/// Tells whether an annotation opens something with this value.
+/// True if an annotation with this value reduces protection.
 fn opens(name: &str, text: &str) -> bool {
     let of_policy = annotation::OPENING.into_iter().map(|(name, unless)| (name.to_owned(), unless));
     let settings = Setting::ALL.into_iter().filter_map(|setting| {
         let unless = setting.opens_unless()?;
         Some(setting.annotations().into_iter().map(move |name| (name, unless)))
     });
-    // A pod without a sidecar is open as a whole.
+    // A pod without a sidecar is unprotected.
     let inject = INJECT.into_iter().map(|name| (name.to_owned(), "enabled"));
     let mut opening = of_policy.chain(inject).chain(settings.flatten());
     opening.any(|(opening, unless)| opening == name && unless != text)
 }
 
-/// What was probably meant by a name with this value.
+/// Returns a suggestion for an unknown name with this value.
 fn suggestion(name: &str, text: &str, known: &[String], edits: usize) -> Option<Suggestion> {
     let near = nearest_of(name, known, edits)?;
     Some(if opens(&near, text) { Suggestion::Withheld } else { Suggestion::Name(near) })
 }
 
-/// The known name that is nearest. The prefix is long, so the parts after it are compared; a name of
-/// the same prefix first.
+/// Returns the nearest known name. The parts after the prefix are compared, because the prefix is
+/// long; names with the same prefix come first.
 fn nearest_of(name: &str, known: &[String], edits: usize) -> Option<String> {
     let (prefix, rest) = name.split_once('/')?;
     let parts = known.iter().filter_map(|name| name.split_once('/'));
@@ -73,8 +74,8 @@ fn nearest_of(name: &str, known: &[String], edits: usize) -> Option<String> {
     })
 }
 
-/// Annotations of a pod with our prefix that mean nothing, and those of policy whose value means
-/// nothing.
+/// Returns errors for misspelled annotations with our prefix, and for annotations of policy with
+/// invalid values.
 pub(super) fn unknown(annotations: &StringMap) -> Vec<FieldError> {
     let mut errors = mistyped(annotations, "");
     let shared: annotation::Annotations = annotations
@@ -89,16 +90,16 @@ pub(super) fn unknown(annotations: &StringMap) -> Vec<FieldError> {
     errors
 }
 
-/// The message about a slip of a name that opens something.
+/// Error message for a misspelled name that would reduce protection.
 const NOT_PROPOSED: &str = "there is no such annotation; the nearest one can open a port, admit clients \
                             or take the sidecar away, so it is not proposed here; docs/injection.md \
                             lists them all";
 
-/// Letters that a slip of the hand changes.
+/// Maximum edit distance of a misspelling.
 const SLIP: usize = 2;
 
-/// Annotations with our prefix that are surely meant to be another one; `place` comes before the name
-/// of the field.
+/// Returns errors for annotations with our prefix that are probably misspelled; `place` precedes
+/// the field's name.
 pub(super) fn mistyped(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
     let slip = |(name, text): (&String, &String)| {
@@ -113,8 +114,9 @@ pub(super) fn mistyped(annotations: &StringMap, place: &str) -> Vec<FieldError> 
     unknown_own(annotations, &known).filter_map(slip).collect()
 }
 
-/// Annotations with our prefix that mean nothing and are near to nothing. They may be of another
-/// version, which must be able to go back to this one: they have no effect, and that is told.
+/// Returns warnings for annotations with our prefix that are unknown and resemble no known name.
+/// They may belong to a later version, from which a downgrade must be possible, so they are not
+/// refused.
 pub(super) fn unrecognized(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
     let stranger = |name: &&String| nearest_of(name, &known, SLIP).is_none();
@@ -132,7 +134,7 @@ pub(super) fn unrecognized(annotations: &StringMap, place: &str) -> Vec<FieldErr
     names.filter(stranger).map(remark).collect()
 }
 
-/// Annotations with our prefix that mean nothing.
+/// Returns the annotations with our prefix that are unknown.
 fn unknown_own<'a>(
     annotations: &'a StringMap,
     known: &[String],
@@ -146,7 +148,7 @@ fn shown(name: &str) -> String {
     annotation::field(&shown)
 }
 
-/// The annotations of a namespace that are about injection, or would be if they were spelled well.
+/// Returns the annotations of a namespace about injection, misspelled ones included.
 pub(crate) fn injection_annotations(namespace: &Value) -> StringMap {
     let mut annotations = texts(namespace.pointer("/metadata/annotations"));
     let is_ours = |name: &str| name.starts_with(OWN) || is_of_linkerds_injector(name);
@@ -158,8 +160,8 @@ fn is_of_linkerds_injector(name: &str) -> bool {
     LINKERDS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What is wrong with them. Their author should know before pods are refused, or, where the namespace
-/// is the one that asks, before they run without a sidecar or without what a setting asks for.
+/// Returns what is wrong with them. Their author gets these remarks before pods are refused, or, if
+/// the namespace opts in, before pods run without a sidecar or without a setting.
 pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     let annotations = injection_annotations(namespace);
     let labels = texts(namespace.pointer("/metadata/labels"));
@@ -173,9 +175,9 @@ pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     remarks
 }
 
-/// Remarks on a valid Namespace about injection: what its author is told when it is applied, save what
-/// may be meant for Linkerd's injector. A Namespace that says `linkerd.io/inject` alone may mean that
-/// one; where ours is at work, it has our label too.
+/// Returns remarks about injection on a valid Namespace: the warnings of its author, except those
+/// about annotations that may be meant for Linkerd's injector. A Namespace with `linkerd.io/inject`
+/// alone may mean that one; with our injector at work it has our label too.
 pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     if !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
         return Vec::new();
@@ -199,7 +201,7 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     remarks
 }
 
-/// A label by which no pod gets a sidecar, although it has the name of the one that does.
+/// Returns a remark on the injection label if its value does not opt in or out.
 fn label_remark(labels: &StringMap) -> Option<FieldError> {
     let answer = labels.get(INJECT_LABEL)?;
     let known = ["enabled", "disabled"];
@@ -215,8 +217,8 @@ fn label_remark(labels: &StringMap) -> Option<FieldError> {
     Some(FieldError { field: format!("metadata.labels[\"{INJECT_LABEL}\"]"), message })
 }
 
-/// Annotations of a namespace that Linkerd's injector would heed and ours leaves aside, for the author
-/// of a pod that does not state them itself.
+/// Returns warnings about annotations of the namespace that Linkerd's injector would read and ours
+/// ignores, unless the pod itself has them.
 pub(super) fn inherited_without_effect(pod: &StringMap, context: &NamespaceContext) -> Vec<String> {
     let mut inherited = context.annotations.clone();
     inherited.retain(|name, _| !pod.contains_key(name));
@@ -224,8 +226,8 @@ pub(super) fn inherited_without_effect(pod: &StringMap, context: &NamespaceConte
     remarks.map(|remark| format!("{}{remark}", context.place())).collect()
 }
 
-/// Annotations of a pod that mean nothing here: that Linkerd's injector would heed and ours leaves
-/// aside, that no version or another one knows, or that are near to one that asks.
+/// Returns warnings about ineffective annotations of a pod: those that only Linkerd's injector
+/// reads, unknown ones, and those that resemble an injection annotation.
 pub(super) fn suspicious(annotations: &StringMap) -> Vec<FieldError> {
     let mut remarks = unrecognized(annotations, "");
     remarks.extend(without_effect(annotations, THIS));
@@ -233,7 +235,7 @@ pub(super) fn suspicious(annotations: &StringMap) -> Vec<FieldError> {
     remarks
 }
 
-/// Annotations of a pod that are near to one that asks.
+/// Returns warnings about annotations of a pod that resemble an injection annotation.
 pub(super) fn near_opt_in(annotations: &StringMap) -> Vec<FieldError> {
     let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
@@ -246,22 +248,22 @@ pub(super) fn near_opt_in(annotations: &StringMap) -> Vec<FieldError> {
     .collect()
 }
 
-/// The answer to who asks for a sidecar that Linkerd's injector alone knows.
+/// The value of an injection annotation that only Linkerd's injector knows.
 const INGRESS: &str = "ingress";
-/// The sidecar of one pod.
+/// The sidecar of one pod, for messages.
 pub(super) const THIS: &str = "this sidecar";
-/// Those of a namespace, which may have others too.
+/// The sidecars of a namespace, which may have others too, for messages.
 const OURS: &str = "the sidecars of Portcullis";
-/// Bytes of a name that is shown.
+/// Maximum length in bytes of a quoted name.
 const LONGEST: usize = 128;
 
-/// Annotations that Linkerd's injector would heed and ours leaves aside.
+/// Returns warnings about annotations that Linkerd's injector would read and ours ignores.
 pub(super) fn without_effect(annotations: &StringMap, sidecars: &str) -> Vec<FieldError> {
     let known = known();
     let names = annotations.iter().filter(|(name, _)| is_of_linkerds_injector(name));
     let unknown = names.filter(|(name, _)| name.len() <= LONGEST && !known.contains(name));
     let remark = |(name, text): (&String, &String)| {
-        // What is about the other direction is no slip.
+        // An annotation about outbound traffic is no misspelling.
         let near =
             suggestion(name, text, &known, usize::MAX).filter(|_| !name.contains("outbound"));
         let hint = match near {
@@ -317,12 +319,13 @@ mod tests {
         assert_eq!(said("config.linkerd.io/default-inbound-policy"), Vec::<String>::new());
     }
 
-    /// What `text` proposes.
+    /// Returns the name that `text` suggests.
     fn proposed(text: &str) -> Option<&str> {
         text.split_once("did you mean `")?.1.split_once('`').map(|(name, _)| name)
     }
 
-    /// Names that are a slip away from `name`, and those of the other direction and prefix.
+    /// Returns misspellings of `name`, and the same names with the other direction and other
+    /// prefixes.
     fn near_misses(name: &str) -> Vec<String> {
         let (prefix, rest) = name.split_once('/').unwrap();
         let mut rests = vec![
@@ -342,7 +345,7 @@ mod tests {
 
     #[test]
     fn nothing_is_proposed_that_opens_something() {
-        // Written out once more, so that the table is not compared with itself.
+        // Repeated here, so that the table is not compared with itself.
         let opening = [
             "skip-inbound-ports",
             "pending-policy",
@@ -356,7 +359,7 @@ mod tests {
             "admin-port",
             "inject",
         ];
-        // With each value, what opens nothing by it.
+        // For each value, the names that reduce no protection with it.
         let harmless: [&[&str]; 2] = [&[], &["proxy-admin-shutdown", "proxy-admin-log-level"]];
         for (value, harmless) in ["all-unauthenticated", "disabled"].into_iter().zip(harmless) {
             let mut proposals = 0;

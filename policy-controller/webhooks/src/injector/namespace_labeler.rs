@@ -1,5 +1,5 @@
-//! What the leader keeps up while it leads: the label of each namespace that the API server selects
-//! by, and who is told of pods that lack a sidecar.
+//! Tasks of the leader: maintains the label of each namespace that the API server selects by, and
+//! reports pods without a sidecar.
 
 use super::element::owned;
 use super::metrics::InjectorMetrics;
@@ -21,50 +21,50 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How we are named as an owner of fields.
+/// The field manager of server-side apply.
 const MANAGER: &str = "portcullis-injector";
 
-/// How long changes are gathered, so that a burst of them is looked at once.
+/// Time for which changes are gathered, so that one reconciliation handles a burst.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// How often everything is looked at again where nothing changes.
+/// Interval of reconciliations without changes.
 const RESYNC: Duration = Duration::from_secs(30);
 
-/// How long one write may take.
+/// Timeout of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the keeper works with.
+/// Inputs of the labeler.
 pub struct NamespaceLabelerInputs {
-    /// Writes labels.
+    /// Client that writes labels.
     pub client: Client,
-    /// Knows the objects.
+    /// The objects of the index.
     pub objects: ObjectsHandle,
-    /// Moves with every change of them.
+    /// Notifies of every change of the objects.
     pub seen: watch::Receiver<Arc<Seen>>,
-    /// Says whether it is this replica's turn.
+    /// Leadership of this replica.
     pub leadership: Leadership,
-    /// Tells people.
+    /// Records Events.
     pub events: Events,
-    /// Counts.
+    /// Metrics of the injector.
     pub metrics: InjectorMetrics,
-    /// Namespace of the control plane, which carries no sidecars.
+    /// Namespace of the control plane, whose pods get no sidecars.
     pub control_plane: Arc<str>,
 }
 
-/// Keeps labels, and tells of pods that lack a sidecar.
+/// Maintains labels and reports pods without a sidecar.
 pub struct NamespaceLabeler {
     inputs: NamespaceLabelerInputs,
-    /// By name of a namespace, the label that was last written: what a person wrote beside it is not
-    /// fought for.
+    /// The last written label by namespace, so that a later change by an operator is not
+    /// overwritten.
     written: HashMap<Arc<str>, Option<&'static str>>,
-    /// Pods that were told of.
+    /// Pods that have been reported.
     reported: BTreeSet<Arc<str>>,
-    /// What was found of pods.
+    /// Pods without a sidecar.
     cache: MissingSidecarCache,
 }
 
 impl NamespaceLabeler {
-    /// Nothing is written yet.
+    /// Creates a labeler, which writes nothing yet.
     pub fn new(inputs: NamespaceLabelerInputs) -> Self {
         Self {
             inputs,
@@ -74,7 +74,7 @@ impl NamespaceLabeler {
         }
     }
 
-    /// Goes on until `shutdown`.
+    /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
         _ = shutdown.run_until_cancelled(self.run_while_leading()).await;
     }
@@ -97,7 +97,7 @@ impl NamespaceLabeler {
         }
     }
 
-    /// Another replica keeps them; this one says nothing of what it does not know.
+    /// Clears the state, because another replica leads.
     fn forget(&mut self) {
         self.written.clear();
         self.reported.clear();
@@ -105,7 +105,7 @@ impl NamespaceLabeler {
         self.inputs.metrics.without(&BTreeMap::new());
     }
 
-    /// Looks once at everything.
+    /// Reconciles all namespaces and pods once.
     async fn reconcile(&mut self) {
         let Some(objects) = self.inputs.objects.all(&[Kind::Namespace, Kind::Pod]).await else {
             return;
@@ -149,15 +149,15 @@ impl NamespaceLabeler {
         self.inputs.events.warn(regarding, "SidecarMissing", &reason.to_string());
     }
 
-    /// Brings the label of a namespace in line with its annotations. Where they ask for none, it is
-    /// given back: a label that somebody else wrote stays.
+    /// Aligns the label of a namespace with its annotations. Without an injection annotation it is
+    /// released: a label that another client wrote stays.
     async fn sync_label(&mut self, namespace: &Object) {
         let wanted = injection_label(&owned(&namespace.meta.annotations));
         let name = &namespace.meta.key.name;
         let held = namespace.meta.labels.get(INJECT_LABEL).map(|value| &**value);
         let settled = match wanted {
             Some(_) => held == wanted,
-            // Nobody's, or not ours: it has been given back before.
+            // No label, or a label of another client: ours has been released before.
             None => held.is_none() || self.written.get(name) == Some(&None),
         };
         if settled {
@@ -184,7 +184,7 @@ impl NamespaceLabeler {
         let patch = json!({
             "apiVersion": "v1",
             "kind": "Namespace",
-            // With its uid, what is gone is not made again.
+            // The uid keeps a deleted namespace from being created again.
             "metadata": {"name": name, "uid": uid, "labels": labels},
         });
         let api: Api<Namespace> = Api::all(self.inputs.client.clone());
@@ -193,7 +193,7 @@ impl NamespaceLabeler {
         let write = api.patch_metadata(name, &params, &patch);
         match tokio::time::timeout(WRITE_TIMEOUT, write).await {
             Ok(Ok(_)) => Ok(()),
-            // It is gone: the next look does not see it.
+            // The namespace is gone; the next reconciliation does not see it.
             Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("no answer in time".to_owned()),

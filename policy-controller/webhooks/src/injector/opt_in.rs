@@ -1,20 +1,20 @@
-//! Who asks for a sidecar: the pod by an annotation, or its namespace.
+//! Opting in to the sidecar, by an annotation of the pod or of its namespace.
 
 use super::skip_reason::SkipReason;
 use policy_crds::{FieldError, annotation, nearest};
 use std::collections::BTreeMap;
 
-/// The annotations that ask, on a pod or on its namespace; they mean the same.
+/// The injection annotations of a pod or namespace, which are equivalent.
 pub const INJECT: [&str; 2] = [INJECT_LABEL, "linkerd.io/inject"];
 
-/// The label of a namespace by which the API server selects it: its annotation once more, written by
-/// the controller, or set by hand.
+/// The label of a namespace by which the API server selects it: a copy of its annotation, written
+/// by the controller or by hand.
 pub const INJECT_LABEL: &str = "portcullis.dev/inject";
 
-/// What annotations as texts are read from.
+/// Labels or annotations.
 pub(super) type StringMap = BTreeMap<String, String>;
 
-/// The namespace of a pod, and what holds where neither of them asks.
+/// The namespace of a pod, and the default for pods without injection annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceContext {
     /// Name of the namespace, for messages.
@@ -23,30 +23,31 @@ pub struct NamespaceContext {
     pub annotations: BTreeMap<String, String>,
     /// Labels of the namespace.
     pub labels: BTreeMap<String, String>,
-    /// Whether whoever asks for this call asks for a sidecar (`portcullis inject` does).
+    /// True if pods are injected when neither they nor their namespace have an injection
+    /// annotation, as in `portcullis inject`.
     pub default_enabled: bool,
 }
 
 impl NamespaceContext {
-    /// Whether the namespace asks for sidecars: pods that say nothing themselves get one.
+    /// True if the namespace opts in: its pods are injected unless they opt out.
     pub fn is_enabled(&self) -> bool {
         matches!(of_namespace(&self.annotations, &self.labels, ""), Ok(Some(OptIn::Enabled)))
     }
 
-    /// What comes before a field of the namespace in messages about a pod.
+    /// Returns the prefix of the namespace's fields in messages about a pod.
     pub(super) fn place(&self) -> String {
         format!("Namespace {}: ", self.namespace)
     }
 }
 
-/// The answer of an annotation.
+/// The value of an injection annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptIn {
     Enabled,
     Disabled,
 }
 
-/// Who decided, and what.
+/// The decision on injecting a pod, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OptInDecision {
     Inject,
@@ -56,7 +57,7 @@ pub(super) enum OptInDecision {
 }
 
 impl OptInDecision {
-    /// Why there is to be no sidecar.
+    /// Returns the reason why the pod is not injected, if so.
     pub(super) fn skip_reason(&self) -> Option<SkipReason> {
         match self {
             Self::Inject => None,
@@ -67,7 +68,7 @@ impl OptInDecision {
     }
 }
 
-/// Whether a pod is to have a sidecar: what it says itself counts before what its namespace says.
+/// Decides whether a pod is injected. Its own annotation takes precedence over its namespace's.
 pub(super) fn decide(
     pod: &StringMap,
     context: &NamespaceContext,
@@ -85,7 +86,7 @@ pub(super) fn decide(
     })
 }
 
-/// What a namespace answers: by its annotations, else by its label.
+/// Returns the value for a namespace: that of its annotations, else that of its label.
 pub(super) fn of_namespace(
     annotations: &StringMap,
     labels: &StringMap,
@@ -100,7 +101,7 @@ pub(super) fn of_namespace(
     Ok(answer.or_else(label))
 }
 
-/// What the annotations of one object answer.
+/// Returns the value of the injection annotations of one object.
 fn annotation_value(
     annotations: &StringMap,
     place: &str,

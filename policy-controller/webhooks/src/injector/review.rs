@@ -1,4 +1,4 @@
-//! The injector as the API server asks it: one review of a pod, with its namespace read live.
+//! Admission reviews of pods, with their namespace read live.
 
 use super::diff::diff;
 use super::inject::{Outcome, inject};
@@ -22,16 +22,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the API server may take to say what a namespace says.
+/// Timeout of a request to the API server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long its version is taken to be what it was.
+/// Time for which the API server's version is cached.
 const VERSION_LASTS: Duration = Duration::from_secs(300);
 
-/// The first minor version whose API server knows init containers that go on.
+/// The first minor version that supports native sidecars.
 const NATIVE_SINCE: u32 = 29;
 
-/// Answers reviews of pods. Clones share what they know.
+/// Responds to reviews of pods. Clones share their caches.
 #[derive(Clone)]
 pub struct Injector {
     client: Client,
@@ -42,7 +42,7 @@ pub struct Injector {
     metrics: InjectorMetrics,
 }
 
-/// What is answered over HTTP.
+/// A response over HTTP.
 pub(crate) enum Reply {
     /// A review.
     Review(Box<ReviewResponse>),
@@ -50,7 +50,7 @@ pub(crate) enum Reply {
     Unavailable(String),
 }
 
-/// A review of a pod, with what its answer depends on.
+/// A review of a pod with everything that its response depends on.
 pub(crate) struct PodReview {
     injector: Injector,
     review: Value,
@@ -59,8 +59,8 @@ pub(crate) struct PodReview {
 }
 
 impl Injector {
-    /// Nothing is asked before the first review. Counts in `metrics`. `own`: the controller's
-    /// credentials, whose roots sidecars begin with where no other ones are given.
+    /// Creates an injector, which sends no request before the first review. `own`: the controller's
+    /// credentials, whose roots are the default for sidecars.
     pub fn new(
         client: Client,
         settings: InjectorSettings,
@@ -81,10 +81,10 @@ impl Injector {
         }
     }
 
-    /// Asks the API server what the answer to a review depends on.
+    /// Reads from the API server what the response depends on.
     ///
     /// # Errors
-    /// The reply, where there is one without looking at a pod.
+    /// The response, if it does not depend on the pod.
     pub(crate) async fn prepare(&self, review: Value) -> Result<PodReview, Reply> {
         let version = version(&review);
         let Some(request) = AdmissionRequest::read(&review) else {
@@ -103,7 +103,7 @@ impl Injector {
             ))));
         }
         let known = async {
-            let context = self.surroundings(request.namespace).await?;
+            let context = self.namespace_context(request.namespace).await?;
             Ok::<_, String>((context, self.native().await?, self.roots.trust().await?))
         };
         let (context, native, trust) = match known.await {
@@ -118,7 +118,7 @@ impl Injector {
         Ok(PodReview { injector: self.clone(), review, context, settings })
     }
 
-    /// Counts a pod that could not be looked at, and says so.
+    /// Counts a pod that could not be processed and returns the response.
     pub(crate) fn failed(&self) -> Reply {
         self.metrics.answered("failed");
         Reply::Unavailable("portcullis injector: the pod could not be looked at\n".into())
@@ -155,8 +155,8 @@ impl Injector {
         }
     }
 
-    /// The namespace of a pod, as it is now.
-    async fn surroundings(&self, name: &str) -> Result<NamespaceContext, String> {
+    /// Reads the namespace of a pod.
+    async fn namespace_context(&self, name: &str) -> Result<NamespaceContext, String> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = within(api.get_opt(name), "read the namespace").await?;
         let Some(found) = found else { return Ok(NamespaceContext::unknown(name)) };
@@ -169,7 +169,7 @@ impl Injector {
         })
     }
 
-    /// Whether the sidecar is an init container that goes on.
+    /// True if the sidecar is a native one.
     async fn native(&self) -> Result<bool, String> {
         match self.sidecar {
             Sidecar::Native => return Ok(true),
@@ -183,7 +183,7 @@ impl Injector {
         }
         let version = match within(self.client.apiserver_version(), "read its version").await {
             Ok(version) => version,
-            // It does not become older while it cannot be asked.
+            // The last known version: API servers are not downgraded while they are unavailable.
             Err(reason) => return native_support.map(|(native, _)| native).ok_or(reason),
         };
         let native = is_native(&version.major, &version.minor);
@@ -193,7 +193,7 @@ impl Injector {
 }
 
 impl PodReview {
-    /// The reply to the review. Large pods take long to compare, for which no connection should wait.
+    /// Returns the response. Call it on a blocking thread, because large pods take long to compare.
     pub(crate) fn reply(self) -> Reply {
         let Some(request) = AdmissionRequest::read(&self.review) else {
             return self.injector.failed();
@@ -216,7 +216,7 @@ async fn within<T>(
     }
 }
 
-/// Providers write minors such as `29+`. What cannot be read is taken for new.
+/// Providers write minor versions such as `29+`. An unreadable version counts as new.
 fn is_native(major: &str, minor: &str) -> bool {
     let number = |text: &str| {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
@@ -225,7 +225,7 @@ fn is_native(major: &str, minor: &str) -> bool {
     number(major) != Some(1) || number(minor).is_none_or(|minor| minor >= NATIVE_SINCE)
 }
 
-/// With the name of whoever warns: others do too.
+/// Prefixes warnings with our name, because other webhooks warn too.
 fn prefixed(warnings: Vec<String>) -> Vec<String> {
     warnings.into_iter().map(|warning| format!("portcullis: {warning}")).collect()
 }

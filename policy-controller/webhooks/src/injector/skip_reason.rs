@@ -1,4 +1,4 @@
-//! Pods that are left as they are, and pods that cannot have a sidecar as they are.
+//! Pods that are not injected, and pods that conflict with a sidecar.
 
 use super::element::{CONTAINERS, containers, items, list, text};
 use super::ports::of_container;
@@ -9,44 +9,44 @@ use policy_crds::FieldError;
 use serde_json::Value;
 use std::fmt;
 
-/// Why a pod is left as it is.
+/// The reason why a pod is not injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkipReason {
-    /// Neither it nor its namespace asks.
+    /// Neither it nor its namespace opts in.
     NotRequested,
-    /// It says so itself.
+    /// It opts out.
     DisabledByPod,
-    /// Its namespace says so, whose name this is.
+    /// The namespace with this name opts out.
     DisabledByNamespace(String),
-    /// It has a sidecar of ours and what redirects to it, of this version where it is known.
+    /// It already has our sidecar and its init container, of this version if known.
     AlreadyInjected {
-        /// As its annotation says.
+        /// The version in its annotation.
         version: Option<String>,
     },
-    /// It has the sidecar of another mesh, which this container is.
+    /// It has the sidecar of another mesh, in this container.
     OtherMesh(&'static str),
-    /// It shares the network of its node.
+    /// It uses the network of its node.
     HostNetwork,
     /// Its containers are for Windows.
     Windows,
-    /// It is a file on a node that the kubelet runs: the API server has a picture of it.
+    /// It is a static pod: a file on a node, of which the API server has a mirror pod.
     Static,
-    /// It has no containers that could be read.
+    /// It has no readable containers.
     Unreadable,
 }
 
-/// The sidecars of other meshes.
+/// The containers of other meshes' sidecars.
 pub(super) const OTHER_MESHES: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
 
-/// What the API server adds to the picture of a static pod.
+/// The annotation of a mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 impl SkipReason {
-    /// What the author of the pod should know, if it is not what was asked for.
+    /// Returns a warning for the pod's author, unless the author chose the reason.
     pub fn warning(&self) -> Option<String> {
         match self {
             Self::NotRequested | Self::DisabledByPod | Self::DisabledByNamespace(_) => None,
-            // The API server asks again where another webhook changed something.
+            // The API server calls the webhook again if another webhook changed the pod.
             Self::AlreadyInjected { version: Some(_) } => None,
             Self::AlreadyInjected { .. }
             | Self::OtherMesh(_)
@@ -57,7 +57,7 @@ impl SkipReason {
         }
     }
 
-    /// One word, for metrics.
+    /// Returns the reason as a metric label.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::NotRequested => "not_asked",
@@ -97,7 +97,7 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// Why a pod that is to have a sidecar gets none, if so.
+/// Returns the reason why a pod that opts in is not injected, if any.
 pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
     let spec = pod.get("spec").filter(|spec| spec.is_object());
     let readable = |field: &str| match spec.and_then(|spec| spec.get(field)) {
@@ -112,8 +112,8 @@ pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
     let has = |name: &str| containers(pod).any(|(_, c)| text(c, "name") == Some(name));
     let annotation =
         |name: &str| pod.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str);
-    // One of the two alone is somebody else's container, which `conflicts` reports, and so are two that
-    // are not what is injected.
+    // One of the two alone is another container, which `conflicts` reports, as it does two that are
+    // not the injected ones.
     if has_injected_pair(pod) {
         let version = annotation(VERSION_ANNOTATION).map(str::to_owned);
         return Some(SkipReason::AlreadyInjected { version });
@@ -132,8 +132,8 @@ pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
     (os == Some("windows")).then_some(SkipReason::Windows)
 }
 
-/// Whether the containers with our names are what is injected: one redirects, the other listens where
-/// the first redirects to, for this pod.
+/// True if the containers with our names are the injected ones: one redirects, and the other
+/// listens where the first redirects to, for this pod.
 pub(super) fn has_injected_pair(pod: &Value) -> bool {
     let find = |wanted: &str| {
         let mut all = containers(pod).map(|(_, container)| container);
@@ -157,7 +157,7 @@ pub(super) fn has_injected_pair(pod: &Value) -> bool {
     redirects && runs && listens && user == Some(PROXY_UID)
 }
 
-/// What a sidecar would clash with.
+/// Returns errors for everything that conflicts with a sidecar.
 pub(super) fn conflicts(pod: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let uid = |value: &Value| {
@@ -202,7 +202,7 @@ pub(super) fn conflicts(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a pod belongs to a Job.
+/// True if a pod belongs to a Job.
 pub(super) fn belongs_to_job(pod: &Value) -> bool {
     let owners = pod.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
     let owners = owners.and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What becomes of pods.
+//! Injection of pods.
 
 mod configured;
 mod golden;
@@ -12,7 +12,7 @@ use super::{
 use policy_crds::document;
 use serde_json::Value;
 
-/// The one document of a text.
+/// Parses the one document of a text.
 fn value(yaml: &str) -> Value {
     document::read(yaml).remove(0).value.unwrap()
 }

@@ -1,4 +1,4 @@
-//! The verdict on one request, from nothing but the request.
+//! Validates one request on its own, without the index.
 
 use super::scope::{covers, has_changed};
 use crate::injector::injection_remarks;
@@ -9,34 +9,34 @@ use policy_engine::annotation_errors;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What becomes of a request.
+/// Result of validating a request.
 #[derive(Debug)]
 pub(crate) struct Validation {
-    /// The kind, if it is one that is read.
+    /// The kind, if the controller reads it.
     pub(crate) kind: Option<Kind>,
-    /// What becomes of it.
+    /// The verdict on the request.
     pub(crate) verdict: Verdict,
 }
 
-/// What becomes of a request.
+/// The verdict on a request.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It is no concern of ours, or nothing that is judged changes.
+    /// Out of scope, or nothing that is validated has changed.
     OutOfScope,
-    /// It breaks no rule.
+    /// The object is valid.
     Valid {
-        /// What may surprise its author.
+        /// Remarks that may surprise its author.
         remarks: Vec<FieldError>,
-        /// What the index is to be asked about; absent where it has nothing to say.
+        /// The object to query the index for; absent if the index adds nothing.
         object: Option<Box<Object>>,
     },
-    /// It is a deletion, which is never refused, of an object that the index is to be asked about.
+    /// A deletion, which is never denied, of an object to query the index for.
     Deletion(Box<Object>),
-    /// It breaks a rule.
+    /// The object is invalid.
     Denied(Status),
 }
 
-/// Judges a request.
+/// Validates a request.
 pub(crate) fn validate(request: &AdmissionRequest<'_>) -> Validation {
     let kind = Kind::find(request.group, request.kind);
     let verdict = match kind {
@@ -55,7 +55,8 @@ fn deletes_the_object(request: &AdmissionRequest<'_>) -> bool {
     request.subresource.is_empty() && request.operation == "DELETE"
 }
 
-/// Routes alone restrict while they are there. Without the last one its Server is decided as a whole.
+/// Checks a deletion of a route. Other objects never restrict access, but without its last route a
+/// Server is decided as a whole.
 fn deletion(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
     let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::OutOfScope };
     if is_being_deleted(old) || !covers(Admission::Route, old) {
@@ -81,7 +82,8 @@ fn verdict(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
     if is_being_deleted(object) || !covers(admission, object) {
         return Verdict::OutOfScope;
     }
-    // What was admitted, or stored when nobody judged, must stay changeable in everything else.
+    // An object that was admitted, or stored without validation, must stay changeable in all other
+    // parts.
     if let Some(old) = request.old.filter(|_| request.operation == "UPDATE")
         && !has_changed(kind, old, object)
     {
@@ -115,7 +117,7 @@ fn validate_policy(kind: Kind, object: Object) -> Verdict {
     if !errors.is_empty() {
         return Verdict::Denied(refusal(kind, &name, &errors));
     }
-    // Leaving the networks out is the ordinary way to mean the cluster's.
+    // Omitting the networks is the usual way to mean the cluster's.
     let unusual = |remark: &FieldError| remark.field != "spec.client.networks";
     let remarks = object.remarks().into_iter().filter(unusual).collect();
     Verdict::Valid { remarks, object: Some(Box::new(object)) }
@@ -126,7 +128,7 @@ fn is_being_deleted(object: &Value) -> bool {
     metadata.and_then(|m| m.get("deletionTimestamp")).is_some_and(|time| !time.is_null())
 }
 
-/// The object with the name and the namespace that the API server gives it.
+/// Returns the object with the name and namespace that the API server will set.
 fn completed<'a>(object: &'a Value, request: &AdmissionRequest<'_>) -> Cow<'a, Value> {
     let Some(Value::Object(metadata)) = object.get("metadata") else {
         return Cow::Borrowed(object);
@@ -147,7 +149,7 @@ fn completed<'a>(object: &'a Value, request: &AdmissionRequest<'_>) -> Cow<'a, V
     let missing = missing.into_iter().filter_map(|(field, value)| Some((field, value?)));
     let missing: Vec<_> = missing.filter(|(field, _)| is_absent(field)).collect();
     if missing.is_empty() {
-        // The ordinary case; objects are large.
+        // The usual case; objects are large.
         return Cow::Borrowed(object);
     }
     let mut completed = object.clone();
@@ -158,7 +160,7 @@ fn completed<'a>(object: &'a Value, request: &AdmissionRequest<'_>) -> Cow<'a, V
     Cow::Owned(completed)
 }
 
-/// A refusal that names every broken rule.
+/// Returns the status of a denial with every error.
 fn refusal(kind: Kind, name: &str, errors: &[FieldError]) -> Status {
     let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let cause = |error: &FieldError| Cause {

@@ -1,19 +1,19 @@
-//! Warnings as the API server passes them on: short, and few.
+//! Formats warnings as the API server forwards them: short and few.
 
 use policy_crds::FieldError;
 
-/// Characters of one warning; the API server recommends at most 120 and cuts longer ones where there
-/// is no room for all.
+/// Maximum length of a warning in characters. The API server recommends at most 120 and truncates
+/// longer ones if the total is too large.
 const LENGTH: usize = 240;
 
-/// Warnings of one answer.
+/// Maximum number of warnings of a response.
 const COUNT: usize = 10;
 
-/// What is said where references could not be looked at.
+/// Warning of a review that was not checked against the index.
 pub(crate) const UNCHECKED: &str =
     "references and selectors were not checked: the controller is still listing objects, or busy";
 
-/// The warnings to send: what was found out from the index, then what is to be remarked of the rest.
+/// Returns the warnings to send: findings of the index first, then the remarks on other fields.
 pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bool) -> Vec<String> {
     let is_new = |remark: &&FieldError| !found.iter().any(|other| other.field == remark.field);
     let mut all: Vec<String> = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bo
     all
 }
 
-/// HTTP headers carry warnings: no control characters, and a bound.
+/// Makes a warning fit for an HTTP header: no control characters, limited length.
 fn one_line(text: &str) -> String {
     let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut cut: String = clean.take(LENGTH).collect();

@@ -1,4 +1,4 @@
-//! Who gives room back, by example and by property.
+//! Revocation of shares, by example and by property.
 #![allow(clippy::arithmetic_side_effects, reason = "test amounts are small")]
 
 use super::*;
@@ -14,7 +14,7 @@ fn connections(total: u64, per_network: u64) -> Ledger {
     Ledger::new(Bounds { total, per_network, first: RevocationOrder::LeastRecentlyUsed })
 }
 
-/// Opens something of the size; absent: there was no room.
+/// Opens a share of this size; `None` if capacity was exceeded.
 fn open(
     ledger: &mut Ledger,
     from: u8,
@@ -213,7 +213,7 @@ proptest! {
                 let wanted = |n: &ClientNetwork| {
                     before.get(n).copied().unwrap_or_default() + if *n == from { size } else { 0 }
                 };
-                // Everyone of the same half that kept everything holds no more than a victim did.
+                // No network of the same half that kept everything holds more than a victim did.
                 let half = before.keys().filter(|n| is_answered(**n) == is_answered(*victim));
                 for kept in half.filter(|n| !revoked.contains(n)) {
                     prop_assert!(wanted(kept) <= wanted(victim), "{kept:?} {victim:?} {before:?}");

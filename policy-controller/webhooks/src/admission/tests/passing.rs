@@ -1,4 +1,4 @@
-//! What is never refused: what is not ours, what changes nothing that is judged, and what is ending.
+//! Reviews that are never denied: other objects, changes of nothing that is validated, deletions.
 
 use super::{created, object, review, updated, value, verdict};
 use policy_crds::Kind;
@@ -120,7 +120,7 @@ fn a_deletion_is_looked_at_where_it_takes_a_route_from_a_server_and_is_never_ref
     let server = "{group: policy.linkerd.io, kind: Server, name: web}";
     for kind in Kind::routes() {
         assert_eq!(deleted(&value(&route(kind, server))), "deletes", "{kind:?}");
-        // One that could not be read binds its Server too.
+        // An unreadable route still binds its Server.
         assert_eq!(
             deleted(&value(&route(kind, &format!("{server}, nonsense")))),
             "deletes",

@@ -1,4 +1,4 @@
-//! Whole pods, before and after. `PORTCULLIS_WRITE_DOCS=1` writes what comes out.
+//! Whole pods before and after injection. `PORTCULLIS_WRITE_DOCS=1` writes the results.
 
 use super::{asks, injected, settings, shop, value};
 use crate::injector::{NamespaceContext, inject};
@@ -44,7 +44,7 @@ fn everything_that_can_be_set_is_set_by_the_pod_then_by_its_namespace() {
          portcullis.dev/undeclared-ports: deny}",
     );
     let warnings = becomes("set.yaml", "set.native.yaml", &context, true);
-    // Images of one's own choice are the only thing to be told of.
+    // The only warnings are about the images that the pod itself selects.
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().all(|one| one.contains("says which image guards")), "{warnings:?}");
 }

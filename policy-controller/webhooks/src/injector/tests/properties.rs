@@ -1,5 +1,5 @@
-//! Whatever a pod looks like: nothing panics, injecting twice is injecting once, and of what policy
-//! depends on nothing is added but the ports that really get around the sidecar.
+//! For any pod: nothing panics, injection is idempotent, and nothing that policy depends on is
+//! added but the ports that bypass the sidecar.
 
 use super::patches::{apply, json_value};
 use super::{settings, shop};
@@ -70,7 +70,7 @@ fn texts(pod: &Value) -> Vec<String> {
     annotations.into_iter().flatten().map(|(name, text)| format!("{name}: {text}")).collect()
 }
 
-/// The ports that the init container is told to leave alone.
+/// Returns the ports that the init container does not redirect.
 fn skipped(pod: &Value) -> Option<String> {
     let arguments = pod.pointer("/spec/initContainers/0/args").and_then(Value::as_array)?;
     let flag = "--skip-inbound-ports=";
@@ -97,7 +97,7 @@ proptest! {
         let mark = "portcullis.dev/proxy-version: ";
         let added = texts(&once).into_iter().filter(|text| !before.contains(text));
         let added: Vec<String> = added.filter(|text| !text.starts_with(mark)).collect();
-        // The controller counts nothing as in force on these, whoever asked for them.
+        // The controller reports no policy as in force on these ports, however they were excluded.
         let skipped = skipped(&once).map(|ports| format!("{}: {ports:?}", annotation::SKIPPED_PORTS));
         prop_assert_eq!(added, Vec::from_iter(skipped));
     }

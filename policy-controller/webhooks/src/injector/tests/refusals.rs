@@ -1,4 +1,4 @@
-//! What is left as it is, and what is refused.
+//! Pods that are not injected, and pods that are refused.
 
 use super::{asks, refused, shop, skipped, value};
 use crate::injector::{
@@ -107,13 +107,13 @@ fn two_containers_that_borrow_the_names_of_the_sidecar_are_not_taken_for_one() {
     assert!(words[0].starts_with("spec.initContainers[0].name: `portcullis-init` is the name"));
     let lacks = |pod: &Value| missing_sidecar(&PodFacts::of(pod), &asks(), "portcullis");
     assert_eq!(lacks(&fake), Some(MissingSidecar::ByNamespace));
-    // What is injected is taken for what it is, natively and not.
+    // An injected pod is recognized, with a native sidecar and without.
     for native in [true, false] {
         fake["spec"] = json!({"containers": [{"name": "web"}]});
         let (mut pod, _) = super::injected(&fake, &asks(), &super::settings(native));
         assert!(matches!(skipped(&pod, &asks()).0, SkipReason::AlreadyInjected { .. }));
         assert_eq!(lacks(&pod), None);
-        // Another command than the image's is another program.
+        // Another command than the image's runs another program.
         let list = if native { "initContainers" } else { "containers" };
         let at = usize::from(native);
         pod["spec"][list][at]["command"] = json!(["sleep"]);
@@ -141,7 +141,7 @@ fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
     ];
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     for (warning, field) in warnings.iter().zip(fields) {
-        // The capability is named as Kubernetes reads it.
+        // The capability in the spelling of Kubernetes.
         assert!(warning.starts_with(field) || warning.contains("NET_ADMIN"), "{warning}");
     }
     let strict = Settings { bypass: Bypass::Refuse, ..super::settings(true) };
@@ -153,7 +153,7 @@ fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
     assert!(matches!(inject(&off, &asks(), &strict), Outcome::Skipped { .. }));
 }
 
-/// A pod with its sidecar, where ways around it are refused, and where the sidecar is.
+/// An injected pod, with the field of its sidecar, if bypasses are refused.
 struct Own {
     native: bool,
     pod: Value,
@@ -189,7 +189,7 @@ impl Own {
             Outcome::Refused(errors) => assert_eq!(errors[0].field, field, "{errors:?}"),
             other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
         }
-        // A warning is all that others get.
+        // Other pods only get a warning.
         let told = inject(&pod, &asks(), &super::settings(self.native));
         assert!(matches!(told, Outcome::Skipped { .. }), "{told:?}");
     }
@@ -254,7 +254,7 @@ fn what_somebody_mounts_by_hand_is_no_way_around_where_ways_are_refused() {
             let field = format!("spec.{}[{}].volumeMounts", own.list, own.at);
             own.is_refused(&|pod: &mut Value| mount(pod, path), &field);
         }
-        // What the API server adds, and completes.
+        // Fields that the API server adds or defaults.
         let mut completed = own.pod.clone();
         for (at, source) in [(token, "projected"), (roots, "configMap")] {
             completed["spec"]["volumes"][at][source]["defaultMode"] = json!(420);
@@ -272,7 +272,8 @@ fn an_annotation_of_a_later_version_does_not_keep_pods_from_starting() {
     let context = shop("{portcullis.dev/inject: enabled, portcullis.dev/proxy-of-next-year: many}");
     let (_, warnings) = super::injected(&plain("{}"), &context, &super::settings(true));
     assert!(warnings[0].starts_with("Namespace shop: metadata.annotations"), "{warnings:?}");
-    // A known name with a value of a later version is something else: what it asks for is not done.
+    // A known name with a value of a later version is different, because its setting would not take
+    // effect.
     let value = plain("{portcullis.dev/access-log: of-next-year}");
     assert_eq!(refused(&value, &asks()).len(), 1);
 }
