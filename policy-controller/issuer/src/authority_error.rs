@@ -12,7 +12,7 @@ pub enum AuthorityError {
         message: String,
     },
     /// The certificate may not issue certificates.
-    #[error("`{0}`: its first certificate is not one of an authority (basicConstraints CA:TRUE)")]
+    #[error("`{0}`: its first certificate is not a CA certificate (basicConstraints CA:TRUE)")]
     NotAnAuthority(String),
     /// The key belongs to another certificate.
     #[error("`{key}` is not the key of the certificate in `{certificate}`")]
@@ -23,12 +23,10 @@ pub enum AuthorityError {
         certificate: String,
     },
     /// Proxies support no signature algorithm of this key.
-    #[error(
-        "`{0}`: the key is of a kind that is not used here (allowed: ECDSA P-256 and P-384, Ed25519, RSA)"
-    )]
+    #[error("`{0}`: unsupported key type (allowed: ECDSA P-256 and P-384, Ed25519, RSA)")]
     KeyKind(String),
     /// A certificate that it signs does not verify against the roots.
-    #[error("what `{certificate}` signs is not accepted by whoever trusts `{roots}`: {error}")]
+    #[error("certificates signed by `{certificate}` do not verify against `{roots}`: {error}")]
     NotTrusted {
         /// File or Secret key of the certificate.
         certificate: String,
@@ -38,7 +36,7 @@ pub enum AuthorityError {
         error: String,
     },
     /// It is not valid now.
-    #[error("the authority is valid from {begins} to {ends}, and it is {now}")]
+    #[error("the authority is valid from {begins} to {ends}, and the time is {now}")]
     Time {
         /// Begin of its validity.
         begins: jiff::Timestamp,
@@ -52,7 +50,7 @@ pub enum AuthorityError {
     Signing,
     /// Proxies trust another authority, which has not endorsed the roots of this one.
     #[error(
-        "`{certificate}` leads to no root that proxies trust, so that they would not follow it: \
+        "`{certificate}` leads to no root that proxies trust, so they would reject it: \
          nothing is published or issued; supply the former authority and the roots of both first; \
          if its key is lost, delete the ConfigMap of the roots beside the issuer and restart the \
          workloads"

@@ -58,8 +58,8 @@ impl CaContext {
     pub(super) fn report_left_out(&mut self, (bundle, left_out): (String, usize)) -> String {
         if std::mem::replace(&mut self.left_out, left_out) != left_out && left_out > 0 {
             let note = format!(
-                "{left_out} roots are not published, because nobody reads more than {MOST_ROOTS}: \
-                 the oldest that neither the authority in use nor the next one leads to"
+                "{left_out} roots are not published, because clients read at most {MOST_ROOTS}: the \
+                 oldest that neither the authority in use nor the next one leads to"
             );
             self.events.warn("RootsLeftOut", &note);
         }
@@ -93,7 +93,7 @@ impl CaContext {
             None => PublishResult::default(),
         };
         // Proxies ignore roots without an endorsement, in whatever namespace they are.
-        let unsaid = failure.map(|why| ("*".to_owned(), format!("nobody vouches for them: {why}")));
+        let unsaid = failure.map(|why| ("*".to_owned(), format!("they are not endorsed: {why}")));
         published.pending.extend(unsaid);
         let PublishResult { namespaces, restored, pending } = &published;
         self.metrics.published(*namespaces, pending.len(), restored.len());
@@ -102,7 +102,7 @@ impl CaContext {
         // Only changes by others are reported, not those that follow from new roots.
         for namespace in restored.iter().filter(|_| same) {
             let note = format!(
-                "the roots in namespace {namespace} were not those of the mesh and were restored"
+                "the ConfigMap of roots in namespace {namespace} was changed and has been restored"
             );
             self.events.warn("RootsRestored", &note);
         }

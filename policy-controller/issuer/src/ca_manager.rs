@@ -78,9 +78,9 @@ impl CaManager {
                     self.context.metrics.failed(error.label());
                     let text = error.to_string();
                     if last_error == text {
-                        tracing::debug!(%error, "the authority cannot be kept");
+                        tracing::debug!(%error, "cannot reconcile the authority");
                     } else {
-                        let note = format!("the authority cannot be kept: {text}");
+                        let note = format!("cannot reconcile the authority: {text}");
                         self.context.events.warn("AuthorityNotKept", &note);
                     }
                     last_error = text;
@@ -132,8 +132,8 @@ impl SecretManager {
             if let Some((last, missing_roots)) = self.replaced_by_others(&current) {
                 context.events.warn(
                     "AuthoritySupplied",
-                    "somebody wrote another authority into the Secret; the roots that it leaves \
-                     out stay published while anything of them may be valid",
+                    "another client wrote a different authority into the Secret; roots that it \
+                     omits stay published while their certificates may be valid",
                 );
                 let retained = current.retain_roots(missing_roots, &self.settings.rotation, now);
                 // Before the former authority leaves memory, because proxies accept roots on its
@@ -188,11 +188,13 @@ impl SecretManager {
             return Ok(last.clone());
         }
         match data.is_empty() {
-            true => events.note("AuthorityMade", &format!("the Secret {secret} gets an authority")),
+            true => {
+                events.note("AuthorityMade", &format!("generated an authority in Secret {secret}"))
+            }
             false => {
                 let note = format!(
-                    "the Secret {secret} cannot be used ({error}); a new authority is made, \
-                     which workloads trust that are started from now on"
+                    "the Secret {secret} cannot be used ({error}); a new authority is \
+                     generated, which only workloads started from now on trust"
                 );
                 events.warn("AuthorityReplaced", &note);
             }
@@ -237,22 +239,24 @@ fn report(change: Change, (ended, current): (SystemTime, &CaSecret), events: &Au
         Step::Create => events.warn(
             "AuthorityExpired",
             &format!(
-                "the authority expired at {}, and none waited to follow it; a new one is made, \
-                 valid until {ends}. Everything that the former one signed has expired, and \
-                 workloads that run do not trust the new one: restart them",
+                "the authority expired at {}, and no next one was staged; a new one is generated, \
+                 valid until {ends}. All certificates signed by the former one have expired, and \
+                 running workloads do not trust the new one: restart them",
                 timestamp(ended)
             ),
         ),
-        Step::Stage => events
-            .note("RotationStaged", "the next root is published; nothing is issued from it yet"),
+        Step::Stage => events.note(
+            "RotationStaged",
+            "the next root is published; no certificate is issued from it yet",
+        ),
         Step::Promote => events.note(
             "RotationPromoted",
             &format!(
                 "certificates are issued from the next root, valid until {ends}; the former one \
-                 stays published while anything that it signed is valid"
+                 stays published while its certificates are valid"
             ),
         ),
-        Step::Retire => events.note("RotationRetired", "former roots are not published any more"),
+        Step::Retire => events.note("RotationRetired", "former roots are no longer published"),
     }
 }
 

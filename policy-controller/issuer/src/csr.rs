@@ -35,7 +35,7 @@ pub enum CsrError {
     #[error("its signature algorithm is not ECDSA with SHA-256")]
     Algorithm,
     /// Its signature does not verify: the client does not have the key.
-    #[error("its signature is not of its key")]
+    #[error("its signature does not verify with its key")]
     Signature,
     /// Its subject names something else.
     #[error("its subject {0} (allowed: none, or the identity as the only common name)")]
@@ -125,7 +125,7 @@ fn p256_point(info: &[u8]) -> CsrResult<&[u8]> {
         let name = match kind {
             RSA_ENCRYPTION => "RSA".to_owned(),
             ED25519 => "Ed25519".to_owned(),
-            other => format!("of the kind {}", dotted(other)),
+            other => format!("of the type {}", dotted(other)),
         };
         return Err(CsrError::Key(name));
     }
@@ -206,7 +206,7 @@ fn alternative_names(attributes: &[u8]) -> CsrResult<Option<Vec<u8>>> {
 }
 
 fn check_names(names: Option<&[u8]>, identity: &str) -> CsrResult<()> {
-    let Some(names) = names else { return Err(CsrError::Names("is not there".to_owned())) };
+    let Some(names) = names else { return Err(CsrError::Names("is missing".to_owned())) };
     let malformed = || CsrError::Malformed("its subjectAltName");
     let mut left = only(names, SEQUENCE).ok_or_else(malformed)?;
     let mut found: u32 = 0;
@@ -220,7 +220,7 @@ fn check_names(names: Option<&[u8]>, identity: &str) -> CsrResult<()> {
                 0xa4 => "a directory name",
                 0x86 => "a URI",
                 0x87 => "an IP address",
-                _ => "a name of a kind that is not known",
+                _ => "a name of an unknown type",
             };
             return Err(CsrError::Names(format!("has {kind}")));
         }

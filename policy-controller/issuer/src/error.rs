@@ -9,21 +9,21 @@ use policy_kube::rotation::StoreError;
 pub(super) enum CaError {
     #[error("the API server: {0}")]
     Api(#[from] kube::Error),
-    #[error("the API server did not answer in time")]
+    #[error("the API server did not respond in time")]
     Late,
-    #[error("cannot make an authority: {0}")]
+    #[error("cannot generate an authority: {0}")]
     Make(#[from] rcgen::Error),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     #[error(transparent)]
     Secret(#[from] StoreError),
-    #[error("the roots' ConfigMap is being changed by others all the time")]
+    #[error("repeated write conflicts (409) on the ConfigMap of roots")]
     Contended,
     #[error("{0}")]
     Files(String),
     #[error("the roots in the control plane's namespace: {0}")]
     Roots(String),
-    #[error("the issuer's own certificate: {0}")]
+    #[error("the issuer's serving certificate: {0}")]
     Own(#[from] ServingCertificateError),
 }
 

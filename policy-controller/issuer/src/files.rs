@@ -102,13 +102,13 @@ impl FileManager {
         let since = match &self.waiting {
             Some((waiting, since)) if same(waiting, &wanted) => *since,
             Some(_) | None => {
-                tracing::info!("another authority was supplied; its roots are published first");
+                tracing::info!("a new authority was supplied; publishing its roots first");
                 self.waiting = Some((wanted.clone(), now));
                 now
             }
         };
         if known || now.saturating_duration_since(since) >= self.rotation.settle {
-            tracing::info!("the authority that was supplied is in use");
+            tracing::info!("the supplied authority is in use");
             self.waiting = None;
             return wanted;
         }

@@ -24,23 +24,23 @@ policy_core::metrics! {
     pub struct IssuerMetrics {
         issued: Counter = "issuer_certificates", "Certificates issued to workloads";
         refused: Family<ReasonLabel, Counter> = "issuer_refused",
-            "Requests for certificates that were refused, by reason";
+            "Certificate requests that were refused, by reason";
         seconds: Histogram = "issuer_certify_seconds",
-            "Time that a request for a certificate took, review of its token included"
+            "Duration of certificate requests, TokenReview included"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]);
         connections: Family<ReasonLabel, Counter> = "issuer_connections_refused",
-            "Connections to the port of the issuer that came to nothing, by reason";
+            "Connections to the issuer's port that were refused, by reason";
         expiry: Gauge = "issuer_authority_expiry_timestamp_seconds",
-            "When the authority that certificates are issued from expires, in seconds of Unix time";
+            "Expiry of the authority that certificates are issued from, in seconds of Unix time";
         state: Family<StateLabel, Gauge> = "issuer_rotation",
             "1 for the state that the rotation of the authority is in: steady, staged or overlap";
         roots: Gauge = "issuer_roots", "Roots that are published";
         namespaces: Family<StateLabel, Gauge> = "issuer_roots_namespaces",
-            "Namespaces that have the current roots, and that should have and have not";
+            "Namespaces with the current roots published, and with them pending";
         restored: Counter = "issuer_roots_restored",
-            "ConfigMaps of roots that were not as they should be and were written";
+            "ConfigMaps of roots that other clients changed and that were restored";
         failures: Family<ReasonLabel, Counter> = "issuer_failures",
-            "Looks at the authority, its Secret or files and its own certificate that failed";
+            "Failed reconciliations of the authority, its roots and the serving certificate, by reason";
     }
 }
 

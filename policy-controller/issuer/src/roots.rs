@@ -380,7 +380,7 @@ impl Roots {
             Ok(Ok(map)) => WriteResult::Created(map),
             Ok(Err(kube::Error::Api(status))) => self.refused(namespace, &status),
             Ok(Err(error)) => WriteResult::Failed(error.to_string()),
-            Err(_) => WriteResult::Failed("the API server did not answer in time".to_owned()),
+            Err(_) => WriteResult::Failed("the API server did not respond in time".to_owned()),
         }
     }
 
@@ -395,7 +395,9 @@ impl Roots {
                 WriteResult::NamespaceGone
             }
             FORBIDDEN if ending => WriteResult::NamespaceGone,
-            CONFLICT => WriteResult::Failed("it is being changed by others".to_owned()),
+            CONFLICT => {
+                WriteResult::Failed("write conflict (409), another client changed it".to_owned())
+            }
             _ => WriteResult::Failed(status.message.clone()),
         }
     }

@@ -44,16 +44,16 @@ enum CertifyError {
     #[error("token: {0}")]
     Token(#[from] TokenError),
     #[error(
-        "identity: the service account {name} of namespace {namespace} has no identity: its name is no name of the DNS"
+        "identity: the service account {name} of namespace {namespace} has no identity: its name is not a DNS name"
     )]
     Nameless { namespace: String, name: String },
-    #[error("identity: the token is for `{allowed}`, and asked for is `{requested}`")]
+    #[error("identity: the token is for `{allowed}`, but the request is for `{requested}`")]
     OtherIdentity { allowed: Arc<str>, requested: String },
     #[error("certificate_signing_request: {0}")]
     Csr(#[from] CsrError),
     #[error("no certificate can be issued: {0}")]
     Sign(#[from] SignError),
-    #[error("it took longer than {} s", .0.as_secs())]
+    #[error("timed out after {} s", .0.as_secs())]
     Late(Duration),
 }
 
@@ -154,7 +154,7 @@ impl Identity for Certifier {
                 Ok(Response::new(response(&signed)))
             }
             Err(error) => {
-                tracing::warn!(client = %from, reason = error.label(), "no certificate: {error}");
+                tracing::warn!(client = %from, reason = error.label(), "certificate request refused: {error}");
                 self.metrics.refused(error.label(), began.elapsed());
                 Err(error.status())
             }

@@ -36,7 +36,7 @@ struct SigningInputs {
 /// Error of renewing the serving certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ServingCertificateError {
-    #[error("making a key failed")]
+    #[error("generating a key failed")]
     Key,
     #[error(transparent)]
     Sign(#[from] SignError),
@@ -93,7 +93,7 @@ impl ServingCertificate {
             identity = %self.identity,
             serial = %signed.leaf.serial,
             roots = certificates(bundle.as_bytes()).len(),
-            "the issuer's own certificate was renewed"
+            "renewed the issuer's serving certificate"
         );
         let (bundle, authority) = (bundle.to_owned(), authority.to_vec());
         self.inputs = Some(SigningInputs { bundle, authority, renew });

@@ -27,7 +27,7 @@ struct ActiveAuthority {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// There is no authority yet.
-    #[error("there is no authority yet; the issuer's log says why")]
+    #[error("there is no authority yet; see the issuer's log")]
     None,
     /// The authority may have been replaced.
     #[error(

@@ -62,7 +62,7 @@ async fn an_api_server_that_cannot_be_asked_is_no_verdict_on_a_token() {
     let large = vec![b'a'; 16 * 1024 + 1];
     for (token, want) in [
         (token("other"), "it is for another audience (allowed: `portcullis.dev/identity`)"),
-        (b"\xff".to_vec(), "it is not text"),
+        (b"\xff".to_vec(), "it is not UTF-8"),
         (b"a.b".to_vec(), "it is not a JSON Web Token"),
         (large, "it has 16385 bytes (allowed: 16384)"),
     ] {

@@ -68,7 +68,7 @@ impl Tokens {
                 token.len()
             )));
         }
-        let text = std::str::from_utf8(token).map_err(|_| refused("it is not text"))?.trim();
+        let text = std::str::from_utf8(token).map_err(|_| refused("it is not UTF-8"))?.trim();
         if text.is_empty() {
             return Err(refused("there is none"));
         }

@@ -108,7 +108,7 @@ enum WatchError {
     Api(#[from] kube::Error),
     #[error("{0}")]
     Status(String),
-    #[error("the API server said nothing for too long")]
+    #[error("the API server did not respond in time")]
     TimedOut,
 }
 
@@ -138,9 +138,9 @@ pub(super) async fn list_and_watch<A: ListWatch>(
             }
         };
         if failing {
-            tracing::debug!(error = %error, "the look at {what} fails");
+            tracing::debug!(error = %error, "watch of {what} failed again, relisting");
         } else {
-            tracing::warn!(error = %error, "the look at {what} begins anew");
+            tracing::warn!(error = %error, "watch of {what} failed, relisting");
         }
         failing = true;
         sleep(RETRY).await;

@@ -53,14 +53,14 @@ policy_core::metrics! {
         answers: Family<VerdictLabels, Counter> = "admission_responses",
             "Admission reviews answered, by kind of object and verdict";
         seconds: Histogram = "admission_response_seconds",
-            "Time from the last byte of an admission review to its answer"
+            "Time from the last byte of an admission review to its response"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]);
         refused: Family<RefusalLabels, Counter> = "admission_refused",
-            "Connections and requests of the webhook that were over a bound or made no sense";
+            "Connections and requests that the webhook refused, by reason";
         expiry: Gauge = "admission_certificate_expiry_timestamp_seconds",
-            "When the certificate that the webhook serves expires, in seconds of Unix time";
+            "Expiry of the webhook's serving certificate, in seconds of Unix time";
         failures: Counter = "admission_certificate_failures",
-            "Attempts to renew, load or publish the webhook's certificate that failed";
+            "Failed attempts to renew, load or publish the webhook's certificate";
     }
 }
 

@@ -129,7 +129,7 @@ fn an_authority_that_is_not_valid_yet_signs_nothing() {
     let made = generate("cluster.local", now(), 30 * DAY).unwrap();
     let authority = read(&made.certificate, &made.key, &made.certificate).unwrap();
     let error = authority.sign(&request(), NAME, LIFETIME, now() - DAY).unwrap_err();
-    assert!(error.to_string().contains("it is 2027-01-14T08:00:00Z"), "{error}");
+    assert!(error.to_string().contains("the time is 2027-01-14T08:00:00Z"), "{error}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_cannot_be_used_is_named() {
         assert!(error.contains(want), "{error}");
     };
     refused(&one.certificate, &two.key, &one.certificate, "`tls.key` is not the key of the cert");
-    refused(&one.certificate, &one.key, &two.certificate, "whoever trusts `ca.crt`");
+    refused(&one.certificate, &one.key, &two.certificate, "do not verify against `ca.crt`");
     refused("", &one.key, &one.certificate, "`tls.crt`: holds no certificate");
     refused(&one.certificate, "", &one.certificate, "`tls.key`: ");
     refused(&one.certificate, &one.key, "", "`ca.crt`: holds no certificate");

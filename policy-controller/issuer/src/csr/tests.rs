@@ -52,7 +52,7 @@ fn a_request_for_exactly_the_identity_gives_its_key() {
 fn names_besides_the_identity_are_refused_by_kind() {
     let other = "other.shop.serviceaccount.identity.mesh.cluster.local";
     let cases: [(&[SanType], &str); 12] = [
-        (&[], "subjectAltName is not there"),
+        (&[], "subjectAltName is missing"),
         (&[dns(other)], "the DNS name `other.shop"),
         (&[dns(NAME), dns(other)], "the DNS name `other.shop"),
         (&[dns(other), dns(NAME)], "the DNS name `other.shop"),
@@ -117,10 +117,10 @@ fn a_request_that_its_key_has_not_signed_proves_nothing() {
     let (at, from) = (key(&request), key(&other));
     let mut stolen = request.clone();
     stolen[at..at + 68].copy_from_slice(&other[from..from + 68]);
-    refused(&stolen, "its signature is not of its key");
+    refused(&stolen, "its signature does not verify with its key");
     let mut last = request.clone();
     *last.last_mut().unwrap() ^= 1;
-    refused(&last, "its signature is not of its key");
+    refused(&last, "its signature does not verify with its key");
 }
 
 #[test]

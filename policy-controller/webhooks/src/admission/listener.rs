@@ -158,9 +158,9 @@ impl Port {
 enum ConnectionError {
     #[error("handshake failed")]
     Handshake(#[source] io::Error),
-    #[error("it made room for another")]
+    #[error("closed to make room for another connection")]
     CapacityExceeded,
-    #[error("no request came")]
+    #[error("no request in time")]
     Unused,
     #[error(transparent)]
     Http(hyper::Error),

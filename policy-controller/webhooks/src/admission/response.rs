@@ -50,19 +50,22 @@ impl RequestError {
     /// Returns the HTTP response.
     pub(super) fn response(self) -> Response<ResponseBody> {
         let (status, text) = match self {
-            Self::Body(BodyError::TooLarge) => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "more than is read: 8 MiB, or too many fields\n")
-            }
-            Self::Body(BodyError::Broken) => (StatusCode::BAD_REQUEST, "no whole body\n"),
+            Self::Body(BodyError::TooLarge) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body too large: more than 8 MiB, or too many fields\n",
+            ),
+            Self::Body(BodyError::Broken) => (StatusCode::BAD_REQUEST, "incomplete body\n"),
             Self::Body(BodyError::Slow) => {
-                (StatusCode::REQUEST_TIMEOUT, "the body came too slowly\n")
+                (StatusCode::REQUEST_TIMEOUT, "the body was received too slowly\n")
             }
             Self::Body(BodyError::CapacityExceeded) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many reviews from this network at once; try again\n",
             ),
             Self::NotJson => (StatusCode::BAD_REQUEST, "the body is not JSON\n"),
-            Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "the review could not be judged\n"),
+            Self::Failed => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "the review could not be validated\n")
+            }
         };
         plain(status, text)
     }

@@ -62,7 +62,7 @@ pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver,
             Err(error) => {
                 if seen.take().is_some() {
                     resolver.metrics.certificate_failed();
-                    tracing::warn!(%error, "the webhook's certificate stays as it is");
+                    tracing::warn!(%error, "cannot reload the webhook's certificate, keeping the current one");
                 }
                 continue;
             }
@@ -72,11 +72,11 @@ pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver,
         match files.parse(&texts) {
             Ok(renewed) => {
                 resolver.put(renewed);
-                tracing::info!("the webhook's certificate was renewed");
+                tracing::info!("reloaded the webhook's certificate");
             }
             Err(error) => {
                 resolver.metrics.certificate_failed();
-                tracing::warn!(%error, "the webhook's certificate stays as it is");
+                tracing::warn!(%error, "cannot reload the webhook's certificate, keeping the current one");
             }
         }
         seen = Some(texts);

@@ -79,9 +79,9 @@ enum ProvisionError {
     Api(#[from] kube::Error),
     #[error(transparent)]
     Secret(#[from] StoreError),
-    #[error("cannot make a certificate for {names}: {error}")]
+    #[error("cannot issue a certificate for {names}: {error}")]
     Issue { names: String, error: rcgen::Error },
-    #[error("a certificate that was made cannot be used")]
+    #[error("an issued certificate cannot be used")]
     Unusable,
 }
 
@@ -105,11 +105,11 @@ impl Provisioner {
                 Err(error) => {
                     self.resolver.metrics.certificate_failed();
                     if failing {
-                        tracing::debug!(%error, "the webhook's certificate cannot be kept");
+                        tracing::debug!(%error, "cannot reconcile the webhook's certificate");
                     } else {
                         let (namespace, secret) = (&self.settings.namespace, &self.settings.secret);
                         tracing::warn!(
-                            %error, namespace, secret, "the webhook's certificate cannot be kept"
+                            %error, namespace, secret, "cannot reconcile the webhook's certificate"
                         );
                     }
                     failing = true;
@@ -145,7 +145,7 @@ impl Provisioner {
             };
             // If another replica was faster, its write is as good as ours and is read next.
             if self.secret.write(secret, |data| changed.write(data)).await? {
-                tracing::info!(?step, secret = %self.settings.secret, "webhook certificate");
+                tracing::info!(?step, secret = %self.settings.secret, "webhook certificate rotation step");
             }
         }
         Err(StoreError::Contended.into())
@@ -233,7 +233,7 @@ impl Provisioner {
         let patch = Patch::Strategic(&patch);
         match api.patch(name, &PatchParams::default(), &patch).await {
             Ok(_) => {
-                tracing::info!(configuration = %name, "caBundle brought up to date");
+                tracing::info!(configuration = %name, "caBundle updated");
                 Ok(false)
             }
             // Another client has changed it; the next reconciliation reads that.

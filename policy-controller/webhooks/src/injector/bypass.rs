@@ -42,8 +42,8 @@ pub(super) fn bypasses(pod: &Value, annotations: &StringMap) -> Vec<FieldError> 
     }
     for name in IMAGES.into_iter().flat_map(Setting::annotations) {
         if annotations.contains_key(&name) {
-            let message = "says which image guards the pod, and runs with NET_ADMIN where it is the \
-                           init container's: whoever creates the pod decides that";
+            let message = "selects the image that protects the pod (the init container's runs with \
+                           NET_ADMIN), so the pod's author decides that";
             let field = annotation::field(&name);
             found.push(FieldError { field, message: message.to_owned() });
         }

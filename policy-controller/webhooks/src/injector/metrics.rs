@@ -21,11 +21,11 @@ policy_core::metrics! {
     #[derive(Clone, Debug)]
     pub struct InjectorMetrics {
         responses: Family<OutcomeLabels, Counter> = "injector_responses",
-            "Pods that the injector was asked about, by what became of them";
+            "Reviews of pods by the injector, by outcome";
         without: Family<NamespaceLabels, Gauge> = "injector_pods_without_sidecar",
-            "Running pods that ought to have a sidecar and have none, by namespace; the leader counts";
+            "Running pods that should have a sidecar but have none, by namespace; counted by the leader";
         label_failures: Counter = "injector_label_failures",
-            "Attempts to write the label of a namespace that asks for injection that failed";
+            "Failed attempts to write the injection label of a namespace";
     }
 }
 

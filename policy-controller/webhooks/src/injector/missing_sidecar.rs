@@ -42,11 +42,11 @@ impl fmt::Display for MissingSidecar {
         f.write_str(match self {
             Self::ByPod => {
                 "its annotation asks for a sidecar and it has none: it was created while the \
-                 injector was away or not installed; delete it, or restart its workload"
+                 injector was unavailable or not installed; delete it, or restart its workload"
             }
             Self::ByNamespace => {
                 "its namespace asks for sidecars and it has none: it was created before that, or \
-                 while the injector was away; delete it, or restart its workload"
+                 while the injector was unavailable; delete it, or restart its workload"
             }
             Self::Unclear => {
                 "whether it is to have a sidecar cannot be read from its annotations and those of \

@@ -168,11 +168,11 @@ impl NamespaceLabeler {
             Ok(()) => {
                 self.written.insert(name.clone(), wanted);
                 let label = wanted.unwrap_or("none");
-                tracing::info!(namespace = %name, label, "{INJECT_LABEL} follows the annotation");
+                tracing::info!(namespace = %name, label, "updated label {INJECT_LABEL} to match the annotation");
             }
             Err(error) => {
                 self.inputs.metrics.label_failed();
-                tracing::warn!(namespace = %name, %error, "{INJECT_LABEL} cannot be written");
+                tracing::warn!(namespace = %name, %error, "cannot write label {INJECT_LABEL}");
             }
         }
     }
@@ -196,7 +196,7 @@ impl NamespaceLabeler {
             // The namespace is gone; the next reconciliation does not see it.
             Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("no answer in time".to_owned()),
+            Err(_) => Err("the API server did not respond in time".to_owned()),
         }
     }
 }

@@ -109,7 +109,7 @@ impl Injector {
         let (context, native, trust) = match known.await {
             Ok(known) => known,
             Err(reason) => {
-                tracing::warn!(namespace = request.namespace, "a pod was not looked at: {reason}");
+                tracing::warn!(namespace = request.namespace, "a pod was not processed: {reason}");
                 self.metrics.answered("failed");
                 return Err(Reply::Unavailable(format!("portcullis injector: {reason}\n")));
             }
@@ -121,7 +121,7 @@ impl Injector {
     /// Counts a pod that could not be processed and returns the response.
     pub(crate) fn failed(&self) -> Reply {
         self.metrics.answered("failed");
-        Reply::Unavailable("portcullis injector: the pod could not be looked at\n".into())
+        Reply::Unavailable("portcullis injector: the pod could not be processed\n".into())
     }
 
     fn answer(
@@ -212,7 +212,9 @@ async fn within<T>(
     match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(format!("cannot {doing}: {error}")),
-        Err(_) => Err(format!("cannot {doing}: no answer within {} s", REQUEST_TIMEOUT.as_secs())),
+        Err(_) => {
+            Err(format!("cannot {doing}: no response within {} s", REQUEST_TIMEOUT.as_secs()))
+        }
     }
 }
 

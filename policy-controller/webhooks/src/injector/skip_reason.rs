@@ -86,11 +86,11 @@ impl fmt::Display for SkipReason {
                 write!(f, "the pod has the sidecar of another mesh, container `{container}`")
             }
             Self::HostNetwork => f.write_str(
-                "the pod has hostNetwork: true; its connections cannot be told from its node's",
+                "the pod has hostNetwork: true; its connections cannot be distinguished from its node's",
             ),
             Self::Windows => f.write_str("the pod's os is windows, the sidecar runs on Linux"),
             Self::Static => f.write_str(
-                "the pod is a static one: what its node runs is a file there, which is not changed",
+                "the pod is static: its node runs it from a file, which a webhook cannot change",
             ),
             Self::Unreadable => f.write_str("spec.containers is not a list of containers"),
         }

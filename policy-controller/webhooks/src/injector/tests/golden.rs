@@ -46,7 +46,10 @@ fn everything_that_can_be_set_is_set_by_the_pod_then_by_its_namespace() {
     let warnings = becomes("set.yaml", "set.native.yaml", &context, true);
     // The only warnings are about the images that the pod itself selects.
     assert_eq!(warnings.len(), 3, "{warnings:?}");
-    assert!(warnings.iter().all(|one| one.contains("says which image guards")), "{warnings:?}");
+    assert!(
+        warnings.iter().all(|one| one.contains("selects the image that protects")),
+        "{warnings:?}"
+    );
 }
 
 #[test]

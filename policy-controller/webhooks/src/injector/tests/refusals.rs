@@ -34,7 +34,7 @@ fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
         (
             format!("{{{container}, hostNetwork: true}}"),
             SkipReason::HostNetwork,
-            "the pod has hostNetwork: true; its connections cannot be told from its node's",
+            "the pod has hostNetwork: true; its connections cannot be distinguished from its node's",
         ),
         (
             format!("{{{container}, os: {{name: windows}}}}"),
@@ -137,7 +137,7 @@ fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
     let fields = [
         "spec.containers[0].securityContext.privileged: a privileged container can change the rules",
         "spec.containers[1].securityContext.capabilities.add: `CAP_NET_ADMIN` can change the rules",
-        "metadata.annotations[\"portcullis.dev/init-image\"]: says which image guards the pod",
+        "metadata.annotations[\"portcullis.dev/init-image\"]: selects the image that protects the pod",
     ];
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     for (warning, field) in warnings.iter().zip(fields) {
