@@ -75,14 +75,14 @@ pub(super) struct Authority {
     scheme: SignatureScheme,
     servers: Arc<WebPkiServerVerifier>,
     clients: Arc<dyn ClientCertVerifier>,
-    begins: SystemTime,
-    ends: SystemTime,
+    not_before: SystemTime,
+    not_after: SystemTime,
     sources: PemSources,
 }
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").field("ends", &self.ends).finish_non_exhaustive()
+        f.debug_struct("Authority").field("expires", &self.not_after).finish_non_exhaustive()
     }
 }
 
@@ -114,9 +114,9 @@ impl Authority {
         }
         let signer = key.choose_scheme(&SCHEMES);
         let scheme = signer.ok_or_else(|| AuthorityError::KeyKind(sources.key.clone()))?.scheme();
-        let begins = links.iter().map(|one| one.not_before).max().ok_or_else(unreadable)?;
-        let ends = links.iter().map(|one| one.not_after).min().ok_or_else(unreadable)?;
-        let ends = root_of(last, &roots).map_or(ends, |root| ends.min(root));
+        let not_before = links.iter().map(|one| one.not_before).max().ok_or_else(unreadable)?;
+        let not_after = links.iter().map(|one| one.not_after).min().ok_or_else(unreadable)?;
+        let not_after = root_of(last, &roots).map_or(not_after, |root| not_after.min(root));
         let (servers, clients) =
             verifiers(&roots).map_err(|message| text(&sources.roots, message))?;
         let (subject, key_id) = (own.subject.to_vec(), own.key_id().map(<[u8]>::to_vec));
@@ -129,8 +129,8 @@ impl Authority {
             scheme,
             servers,
             clients,
-            begins,
-            ends,
+            not_before,
+            not_after,
             sources,
         };
         authority.self_test()?;
@@ -138,13 +138,13 @@ impl Authority {
     }
 
     /// Returns the time at which the authority becomes valid.
-    pub(super) fn begins(&self) -> SystemTime {
-        self.begins
+    pub(super) fn not_before(&self) -> SystemTime {
+        self.not_before
     }
 
     /// Returns the time after which the authority signs nothing.
-    pub(super) fn ends(&self) -> SystemTime {
-        self.ends
+    pub(super) fn not_after(&self) -> SystemTime {
+        self.not_after
     }
 
     /// Returns the roots that were supplied with it.
@@ -185,22 +185,23 @@ impl Authority {
         lifetime: Lifetime,
         now: SystemTime,
     ) -> Result<Leaf, AuthorityError> {
-        let begins = now.checked_sub(lifetime.skew).unwrap_or(SystemTime::UNIX_EPOCH);
+        let not_before = now.checked_sub(lifetime.skew).unwrap_or(SystemTime::UNIX_EPOCH);
         let until = now.checked_add(lifetime.lifetime).and_then(|at| at.checked_add(lifetime.skew));
-        let not_after = until.unwrap_or(self.ends).min(self.ends);
+        let not_after = until.unwrap_or(self.not_after).min(self.not_after);
         let left = not_after.duration_since(now).unwrap_or_default();
-        if self.begins > now || left < MIN_REMAINING {
-            let [begins, ends, now] = [self.begins, self.ends, now].map(timestamp);
-            return Err(AuthorityError::Time { begins, ends, now });
+        if self.not_before > now || left < MIN_REMAINING {
+            let [not_before, not_after, now] =
+                [self.not_before, self.not_after, now].map(timestamp);
+            return Err(AuthorityError::Time { not_before, not_after, now });
         }
-        let leaf = self.issue(key, identity, begins.max(self.begins), not_after)?;
+        let leaf = self.issue(key, identity, not_before.max(self.not_before), not_after)?;
         self.verify(&leaf, identity, unix(now)).map_err(|error| self.not_trusted(&error))?;
         Ok(leaf)
     }
 
     /// Endorses roots: clients that trust this authority trust these roots from now on, until the
     /// authority expires. The private key of the proof is discarded.
-    pub(super) fn vouch(
+    pub(super) fn endorse(
         &self,
         serial: u64,
         roots: Vec<CertificateDer<'static>>,
@@ -264,13 +265,13 @@ impl Authority {
         let key = PublicKey { info: self.key_info()? };
         // The middle of its validity. Whether the authority is valid now is checked when it signs.
         let half = self
-            .ends
-            .duration_since(self.begins)
+            .not_after
+            .duration_since(self.not_before)
             .unwrap_or_default()
             .checked_div(2)
             .unwrap_or_default();
-        let at = self.begins.checked_add(half).unwrap_or(self.begins);
-        let leaf = self.issue(&key, SELF_TEST_NAME, self.begins, self.ends)?;
+        let at = self.not_before.checked_add(half).unwrap_or(self.not_before);
+        let leaf = self.issue(&key, SELF_TEST_NAME, self.not_before, self.not_after)?;
         let name = ServerName::try_from(SELF_TEST_NAME).map_err(|_| AuthorityError::Signing)?;
         Ok((leaf, name, unix(at)))
     }
@@ -282,8 +283,8 @@ impl Authority {
 
     /// Error of an authority whose roots must not be published, because no trusted authority
     /// endorses them.
-    pub(super) fn unvouched(&self) -> AuthorityError {
-        AuthorityError::Unvouched { certificate: self.sources.certificate.clone() }
+    pub(super) fn not_endorsed(&self) -> AuthorityError {
+        AuthorityError::NotEndorsed { certificate: self.sources.certificate.clone() }
     }
 
     fn not_trusted(&self, error: &rustls::Error) -> AuthorityError {

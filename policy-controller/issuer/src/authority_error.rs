@@ -36,12 +36,12 @@ pub enum AuthorityError {
         error: String,
     },
     /// It is not valid now.
-    #[error("the authority is valid from {begins} to {ends}, and the time is {now}")]
+    #[error("the authority is valid from {not_before} to {not_after}, and the time is {now}")]
     Time {
         /// Begin of its validity.
-        begins: jiff::Timestamp,
+        not_before: jiff::Timestamp,
         /// End of its validity.
-        ends: jiff::Timestamp,
+        not_after: jiff::Timestamp,
         /// Now, by this machine's clock.
         now: jiff::Timestamp,
     },
@@ -55,7 +55,7 @@ pub enum AuthorityError {
          if its key is lost, delete the ConfigMap of the roots beside the issuer and restart the \
          workloads"
     )]
-    Unvouched {
+    NotEndorsed {
         /// File or Secret key of the certificate.
         certificate: String,
     },

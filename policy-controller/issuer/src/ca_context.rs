@@ -80,7 +80,7 @@ impl CaContext {
         let endorsed = self.roots.endorse(bundle, authority, SystemTime::now()).await;
         let (copy, failure) = match endorsed {
             Ok(copy) => (Some(copy), None),
-            Err(error @ CaError::Authority(AuthorityError::Unvouched { .. })) => {
+            Err(error @ CaError::Authority(AuthorityError::NotEndorsed { .. })) => {
                 return Err(error);
             }
             Err(error) => {
@@ -115,7 +115,7 @@ impl CaContext {
     }
 
     /// Signs with this authority from now on.
-    pub(super) fn put_in_use(
+    pub(super) fn activate(
         &mut self,
         authority: &Arc<Authority>,
         bundle: &str,
@@ -124,7 +124,7 @@ impl CaContext {
     ) -> Result<(), CaError> {
         let now = SystemTime::now();
         self.signer.put(authority.clone(), confirmed, longest);
-        self.metrics.authority(authority.ends(), certificates(bundle.as_bytes()).len());
+        self.metrics.authority(authority.not_after(), certificates(bundle.as_bytes()).len());
         self.serving_cert.refresh(authority.certificate(), bundle, now)?;
         Ok(())
     }

@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Delay after a change, so that one reconciliation handles a burst of changes.
-const BURST: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// The annotation by which an operator requests a rotation: any new value.
 pub const ROTATE: &str = "portcullis.dev/rotate";
@@ -89,7 +89,7 @@ impl CaManager {
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.context.roots.changed() => tokio::time::sleep(BURST).await,
+                () = self.context.roots.changed() => tokio::time::sleep(DEBOUNCE).await,
             }
         }
     }
@@ -147,11 +147,11 @@ impl SecretManager {
             let bundle = context.report_left_out(current.bundle());
             let published = context.publish(&bundle, &current.authority).await?;
             let longest = current.times(&rotate).longest;
-            let used = context.put_in_use(&current.authority, &bundle, Some(read), longest);
+            let used = context.activate(&current.authority, &bundle, Some(read), longest);
             context.metrics.state(current.state());
             self.last = Some(current.clone());
             let change = self.settings.rotation.plan(current.times(&rotate), published, now);
-            let ended = current.authority.ends();
+            let ended = current.authority.not_after();
             let Some(changed) = self.change(change, current, (&data, &rotate), now)? else {
                 return used;
             };
@@ -229,7 +229,7 @@ impl SecretManager {
 
 /// Reports a completed change. `ended`: the expiry of the previous authority.
 fn report(change: Change, (ended, current): (SystemTime, &CaSecret), events: &AuthorityEvents) {
-    let ends = timestamp(current.authority.ends());
+    let ends = timestamp(current.authority.not_after());
     let step = match change {
         Change::Widen => return tracing::info!("certificates may be valid for longer from now on"),
         Change::Rotate(step) => step,

@@ -51,7 +51,7 @@ impl CaSecret {
         let root = needed(ROOTS)?;
         let authority = in_use(&texts, &root)?;
         let next = Pair::waiting(data).and_then(|(texts, since)| {
-            let ends = waiting(&texts).ok()?.ends();
+            let ends = waiting(&texts).ok()?.not_after();
             Some((texts, Next { ends, since }))
         });
         let seconds = text(LONGEST).and_then(|text| text.parse().ok());
@@ -96,7 +96,7 @@ impl CaSecret {
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
         let texts = generated.into_pair();
-        let ends = waiting(&texts)?.ends();
+        let ends = waiting(&texts)?.not_after();
         self.next = Some((texts, Next { ends, since: now }));
         self.rotate = rotate.to_owned();
         Ok(self)
@@ -163,8 +163,8 @@ impl CaSecret {
     /// Returns the times that the next step is planned by. `rotate`: the current rotation request.
     pub(super) fn times(&self, rotate: &str) -> Times {
         Times {
-            begins: self.authority.begins(),
-            ends: self.authority.ends(),
+            begins: self.authority.not_before(),
+            ends: self.authority.not_after(),
             next: self.next.as_ref().map(|(_, next)| *next),
             former_until: self.former_until,
             formers: self.former.len(),

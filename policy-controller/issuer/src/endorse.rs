@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 
 /// Difference between two expiries that is ignored, because certificates have whole seconds.
-const EXACT: std::time::Duration = std::time::Duration::from_secs(1);
+const EXPIRY_TOLERANCE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// True if `document` endorses exactly these roots with a proof that lasts as long as a new one
 /// would.
@@ -26,8 +26,9 @@ pub(super) fn is_current(
     // As long as a proof made at the same time: until the authority expires, or for the maximum
     // lifetime.
     let lasts = times.is_some_and(|(begins, ends)| {
-        let most = begins.checked_add(MAX_LIFETIME).unwrap_or(authority.ends());
-        ends.checked_add(EXACT).is_some_and(|ends| ends >= authority.ends().min(most))
+        let most = begins.checked_add(MAX_LIFETIME).unwrap_or(authority.not_after());
+        ends.checked_add(EXPIRY_TOLERANCE)
+            .is_some_and(|ends| ends >= authority.not_after().min(most))
     });
     last.roots() == roots && lasts && last.verify(authority.roots(), now).is_ok()
 }
@@ -46,7 +47,7 @@ pub(super) fn endorse(
     let last = before.as_ref().and_then(SignedRoots::last).cloned();
     let document = endorse_unchecked(before, bundle, authority, now)?;
     match (&last, document.last()) {
-        (Some(last), Some(next)) if breaks(last, next, now) => Err(authority.unvouched()),
+        (Some(last), Some(next)) if breaks_chain(last, next, now) => Err(authority.not_endorsed()),
         _ => Ok(document),
     }
 }
@@ -70,7 +71,7 @@ pub(super) fn endorse_unchecked(
     let last = before.as_ref().and_then(SignedRoots::last).map(Statement::serial);
     // Always later than the one before, even if the clock was set back.
     let serial = last.map_or(clock, |last| clock.max(last.saturating_add(1)));
-    let statement = authority.vouch(serial, roots, now)?;
+    let statement = authority.endorse(serial, roots, now)?;
     Ok(match before {
         Some(before) => before.then(statement, now),
         None => SignedRoots::first(statement),
@@ -80,7 +81,7 @@ pub(super) fn endorse_unchecked(
 /// True if proxies that follow `last` would reject `next` although an authority could still endorse
 /// it. Once the authority of `last` has expired, no authority can, and all its certificates have
 /// expired too.
-fn breaks(last: &Statement, next: &Statement, now: SystemTime) -> bool {
+fn breaks_chain(last: &Statement, next: &Statement, now: SystemTime) -> bool {
     next.verify(last.roots(), now).is_err() && last.verify(last.roots(), now).is_ok()
 }
 
@@ -150,7 +151,7 @@ mod tests {
         let known = endorse(None, &first, &old, now).unwrap();
         for bundle in [second.clone(), format!("{second}{first}")] {
             let refused = endorse(Some(known.clone()), &bundle, &new, now);
-            assert_eq!(refused, Err(AuthorityError::Unvouched { certificate: "c".into() }));
+            assert_eq!(refused, Err(AuthorityError::NotEndorsed { certificate: "c".into() }));
         }
         // In two steps every proxy follows.
         let both = endorse(Some(known.clone()), &format!("{second}{first}"), &old, now).unwrap();

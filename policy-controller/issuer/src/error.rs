@@ -10,9 +10,9 @@ pub(super) enum CaError {
     #[error("the API server: {0}")]
     Api(#[from] kube::Error),
     #[error("the API server did not respond in time")]
-    Late,
+    Timeout,
     #[error("cannot generate an authority: {0}")]
-    Make(#[from] rcgen::Error),
+    Generate(#[from] rcgen::Error),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     #[error(transparent)]
@@ -24,19 +24,19 @@ pub(super) enum CaError {
     #[error("the roots in the control plane's namespace: {0}")]
     Roots(String),
     #[error("the issuer's serving certificate: {0}")]
-    Own(#[from] ServingCertificateError),
+    ServingCertificate(#[from] ServingCertificateError),
 }
 
 impl CaError {
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Secret(StoreError::Contended) | Self::Contended => "contended",
-            Self::Api(_) | Self::Late | Self::Secret(_) => "api",
-            Self::Make(_) => "make",
+            Self::Api(_) | Self::Timeout | Self::Secret(_) => "api",
+            Self::Generate(_) => "make",
             Self::Authority(_) => "authority",
             Self::Files(_) => "files",
             Self::Roots(_) => "roots",
-            Self::Own(_) => "own_certificate",
+            Self::ServingCertificate(_) => "own_certificate",
         }
     }
 }

@@ -78,7 +78,7 @@ impl FileManager {
         // The authority that proxies trust endorses the next roots.
         context.publish(&bundle, &using).await?;
         self.in_use = Some(using.clone());
-        context.put_in_use(&using, &bundle, None, self.rotation.longest())?;
+        context.activate(&using, &bundle, None, self.rotation.longest())?;
         found.map(|_| ())
     }
 
@@ -93,7 +93,7 @@ impl FileManager {
         let same = |one: &Authority, other: &Authority| {
             one.is(other) && one.roots().iter().all(|root| other.roots().contains(root))
         };
-        if same(&wanted, &in_use) || in_use.ends() <= clock {
+        if same(&wanted, &in_use) || in_use.not_after() <= clock {
             self.waiting = None;
             return wanted;
         }

@@ -19,7 +19,7 @@ pub struct Rotation {
 }
 
 /// Maximum age of the last read of the Secret at which a replica may still issue.
-pub(super) const STALE: Duration = Duration::from_secs(60);
+pub(super) const MAX_READ_AGE: Duration = Duration::from_secs(60);
 
 /// Time for which a former root is published beyond the validity of its certificates, to tolerate
 /// clock skew and replicas that have not noticed the rotation yet.
@@ -62,7 +62,7 @@ impl Rotation {
 
     /// Returns the time until which certificates signed before `now` may be valid.
     pub(super) fn former_until(&self, longest: Duration, now: SystemTime) -> SystemTime {
-        let wait = longest.saturating_add(STALE).saturating_add(MARGIN);
+        let wait = longest.saturating_add(MAX_READ_AGE).saturating_add(MARGIN);
         now.checked_add(wait).unwrap_or(now)
     }
 

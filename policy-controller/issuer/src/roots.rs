@@ -230,7 +230,7 @@ impl Roots {
         }
         let home: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.home);
         let found = tokio::time::timeout(REQUEST_TIMEOUT, home.get_opt(&self.name));
-        let found = found.await.map_err(|_| CaError::Late)??.filter(|map| self.is_ours(map));
+        let found = found.await.map_err(|_| CaError::Timeout)??.filter(|map| self.is_ours(map));
         let there = found.as_ref().and_then(signed_of);
         let known = later(there, self.cache.lock().signed.clone());
         let document = match known {

@@ -54,7 +54,7 @@ enum CertifyError {
     #[error("no certificate can be issued: {0}")]
     Sign(#[from] SignError),
     #[error("timed out after {} s", .0.as_secs())]
-    Late(Duration),
+    Timeout(Duration),
 }
 
 impl CertifyError {
@@ -68,7 +68,7 @@ impl CertifyError {
             Self::OtherIdentity { .. } => "other_identity",
             Self::Csr(error) => error.label(),
             Self::Sign(_) => "no_authority",
-            Self::Late(_) => "late",
+            Self::Timeout(_) => "late",
         }
     }
 
@@ -79,7 +79,7 @@ impl CertifyError {
             Self::LongName(_) | Self::Csr(_) => Status::invalid_argument(text),
             Self::Token(TokenError::Refused(_)) => Status::unauthenticated(text),
             Self::Nameless { .. } | Self::OtherIdentity { .. } => Status::permission_denied(text),
-            Self::Token(TokenError::Unavailable(_)) | Self::Sign(_) | Self::Late(_) => {
+            Self::Token(TokenError::Unavailable(_)) | Self::Sign(_) | Self::Timeout(_) => {
                 Status::unavailable(text)
             }
         }
@@ -147,7 +147,7 @@ impl Identity for Certifier {
         let (began, request) = (Instant::now(), request.into_inner());
         let certifying = Box::pin(Certifier::certify(self, from, &request));
         let certified = tokio::time::timeout(self.timeout, certifying).await;
-        match certified.unwrap_or(Err(CertifyError::Late(self.timeout))) {
+        match certified.unwrap_or(Err(CertifyError::Timeout(self.timeout))) {
             Ok((signed, account)) => {
                 audit(from, &request, &signed, &account);
                 self.metrics.issued(began.elapsed());

@@ -2,7 +2,7 @@
 
 use super::authority::{Authority, AuthorityError, Leaf, Lifetime};
 use super::csr::PublicKey;
-use super::plan::STALE;
+use super::plan::MAX_READ_AGE;
 use parking_lot::RwLock;
 use rustls::pki_types::CertificateDer;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub enum SignError {
     /// The authority may have been replaced.
     #[error(
         "the Secret of the authority was last read {0} s ago (allowed: {allowed} s)",
-        allowed = STALE.as_secs()
+        allowed = MAX_READ_AGE.as_secs()
     )]
     Stale(u64),
     /// The authority cannot sign.
@@ -70,7 +70,7 @@ impl Signer {
         let in_use = self.in_use.read().clone().ok_or(SignError::None)?;
         if let Some(confirmed) = in_use.confirmed {
             let age = now.0.saturating_duration_since(confirmed);
-            if age > STALE {
+            if age > MAX_READ_AGE {
                 return Err(SignError::Stale(age.as_secs()));
             }
         }

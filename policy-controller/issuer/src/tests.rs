@@ -3,7 +3,7 @@
 use super::authority::{Lifetime, generate};
 use super::ca_secret::CaSecret;
 use super::metrics::IssuerMetrics;
-use super::plan::{Rotation, STALE};
+use super::plan::{MAX_READ_AGE, Rotation};
 use super::service::Certifier;
 use super::signer::{SignError, Signer};
 use super::token::Tokens;
@@ -99,8 +99,8 @@ fn a_replica_that_has_not_read_the_secret_for_a_while_issues_nothing() {
     let sign = |at| signer.sign(&key, name, LIFETIME, (at, clock));
     assert_eq!(sign(now).unwrap_err(), SignError::None);
     signer.put(held.authority.clone(), Some(now), rotation.longest());
-    assert!(sign(now + STALE).is_ok());
-    let late = now + STALE + Duration::from_secs(5);
+    assert!(sign(now + MAX_READ_AGE).is_ok());
+    let late = now + MAX_READ_AGE + Duration::from_secs(5);
     assert_eq!(sign(late).unwrap_err(), SignError::Stale(65));
     // No certificate is valid for longer than the Secret allows.
     signer.put(held.authority, Some(now), Duration::from_secs(600));

@@ -14,12 +14,12 @@ pub(crate) const NO_REQUEST: &str = "the body is not an AdmissionReview: it has 
                                      with a `uid` of more than 256 bytes";
 
 /// Maximum length in bytes of a uid, which the response repeats.
-const UID: usize = 256;
+const MAX_UID: usize = 256;
 /// Limits of a response: bytes of the message, bytes of any other string, and number of strings.
 /// They may quote the object.
-const MESSAGE: usize = 16 * 1024;
-const TEXT: usize = 1024;
-const TEXTS: usize = 64;
+const MAX_MESSAGE: usize = 16 * 1024;
+const MAX_STRING: usize = 1024;
+const MAX_STRINGS: usize = 64;
 
 /// The request of an AdmissionReview.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl<'a> AdmissionRequest<'a> {
         let object = |name: &str| request.get(name).filter(|value| !value.is_null());
         let kind = request.get("kind").unwrap_or(&Value::Null);
         let uid = text(request, "uid");
-        if uid.len() > UID {
+        if uid.len() > MAX_UID {
             return None;
         }
         Some(Self {
@@ -180,7 +180,7 @@ impl ReviewResponse {
         warnings: Vec<String>,
     ) -> Self {
         let allowed = status.is_none();
-        let warnings = bounded(warnings, |warning| cut(warning, TEXT));
+        let warnings = bounded(warnings, |warning| truncate(warning, MAX_STRING));
         let response =
             AdmissionResponse { uid: uid.to_owned(), allowed, status, warnings, patch: None };
         Self { api_version, kind: "AdmissionReview", response }
@@ -196,25 +196,25 @@ impl Status {
     /// Truncates it to the limits of a response.
     fn bounded(self) -> Self {
         let details = self.details.map(|Details { name, group, kind, causes }| Details {
-            name: cut(name, TEXT),
-            group: cut(group, TEXT),
-            kind: cut(kind, TEXT),
+            name: truncate(name, MAX_STRING),
+            group: truncate(group, MAX_STRING),
+            kind: truncate(kind, MAX_STRING),
             causes: bounded(causes, |Cause { reason, message, field }| Cause {
                 reason,
-                message: cut(message, TEXT),
-                field: cut(field, TEXT),
+                message: truncate(message, MAX_STRING),
+                field: truncate(field, MAX_STRING),
             }),
         });
-        Self { message: cut(self.message, MESSAGE), details, ..self }
+        Self { message: truncate(self.message, MAX_MESSAGE), details, ..self }
     }
 }
 
 fn bounded<T>(all: Vec<T>, one: impl FnMut(T) -> T) -> Vec<T> {
-    all.into_iter().take(TEXTS).map(one).collect()
+    all.into_iter().take(MAX_STRINGS).map(one).collect()
 }
 
 /// Truncates a string to so many bytes and adds an ellipsis.
-fn cut(mut text: String, most: usize) -> String {
+fn truncate(mut text: String, most: usize) -> String {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
         text.shrink_to_fit();

@@ -15,21 +15,21 @@ pub(super) const MAX_BODY: u64 = 8 * 1024 * 1024;
 /// object weighs half of it, old and new together.
 pub(super) const MAX_WEIGHT: u64 = 192 * 1024 * 1024;
 
-/// Time that a body has in addition to what its bytes take at [`RATE`]. A body may wait for others
+/// Time that a body has in addition to what its bytes take at [`MIN_RATE`]. A body may wait for others
 /// on its connection before its first byte. From an API server with a round trip of 200 ms the
 /// connection carries 5 MiB/s (see `listener::WINDOW`), so 20 MiB in four seconds before that byte.
 /// API servers hardly wait longer.
 const GRACE: Duration = Duration::from_secs(4);
 
 /// Maximum time for a whole body, however large.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Minimum rate of a body in bytes per second. API servers wait five seconds for the response to up
 /// to 3 MiB, so nothing slower could be answered in time.
-const RATE: u64 = 1024 * 1024;
+const MIN_RATE: u64 = 1024 * 1024;
 
 /// Size up to which a body is read without yielding to other tasks.
-const AT_ONCE: u64 = 64 * 1024;
+const YIELD_AFTER: u64 = 64 * 1024;
 
 /// A received body.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ pub(super) enum BodyError {
     /// It is larger than the limit, or would become so.
     TooLarge,
     /// It ended early.
-    Broken,
-    /// It was slower than [`RATE`].
+    Incomplete,
+    /// It was slower than [`MIN_RATE`].
     Slow,
     /// Its capacity was given to another client.
     CapacityExceeded,
@@ -63,9 +63,9 @@ pub(super) async fn receive(mut body: Incoming, share: &Share) -> Result<Receive
     let start = Instant::now();
     let (mut bytes, mut weight, mut received) = (BytesMut::new(), Weight::default(), 0u64);
     loop {
-        let frame = match tokio::time::timeout_at(due(start, received), body.frame()).await {
+        let frame = match tokio::time::timeout_at(deadline(start, received), body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) => return Err(BodyError::Broken),
+            Ok(Some(Err(_))) => return Err(BodyError::Incomplete),
             Ok(None) => break,
             Err(_) => return Err(BodyError::Slow),
         };
@@ -83,7 +83,7 @@ pub(super) async fn receive(mut body: Incoming, share: &Share) -> Result<Receive
             // Read and drop the rest, so that the client receives the error instead of a TCP reset.
             bytes = BytesMut::new();
         }
-        if received > AT_ONCE {
+        if received > YIELD_AFTER {
             // Let other ready tasks run between two frames of a large body.
             tokio::task::yield_now().await;
         }
@@ -95,9 +95,9 @@ pub(super) async fn receive(mut body: Incoming, share: &Share) -> Result<Receive
 }
 
 /// Returns the deadline for receiving more than `received` bytes.
-fn due(start: Instant, received: u64) -> Instant {
-    let millis = received.saturating_mul(1000).checked_div(RATE).unwrap_or_default();
-    let allowed = GRACE.saturating_add(Duration::from_millis(millis)).min(LONGEST);
+fn deadline(start: Instant, received: u64) -> Instant {
+    let millis = received.saturating_mul(1000).checked_div(MIN_RATE).unwrap_or_default();
+    let allowed = GRACE.saturating_add(Duration::from_millis(millis)).min(MAX_TIME);
     start.checked_add(allowed).unwrap_or(start)
 }
 
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn bytes_that_came_buy_time_and_a_whole_body_has_ten_seconds() {
         let start = Instant::now();
-        let allowed = |received| due(start, received).duration_since(start);
+        let allowed = |received| deadline(start, received).duration_since(start);
         assert_eq!(allowed(0), Duration::from_secs(4));
-        assert_eq!(allowed(RATE), Duration::from_secs(5));
+        assert_eq!(allowed(MIN_RATE), Duration::from_secs(5));
         assert_eq!(allowed(MAX_BODY), Duration::from_secs(10));
     }
 }

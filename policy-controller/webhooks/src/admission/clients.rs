@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Time for which an answered network may use the reserve. The API server of a quiet cluster sends
 /// reviews less often, and then counts as a stranger until its next review is answered.
-const REMEMBERED: Duration = Duration::from_secs(600);
+const RETENTION: Duration = Duration::from_secs(600);
 
 /// Maximum number of remembered networks.
-const MOST: usize = 1024;
+const MAX_NETWORKS: usize = 1024;
 
 /// Networks whose reviews were recently answered. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -26,11 +26,11 @@ impl AnsweredNetworks {
     /// Records that a well-formed review of `network` was answered.
     pub(super) fn remember(&self, network: ClientNetwork, now: Instant) {
         let mut answered = self.0.lock();
-        if answered.len() >= MOST && !answered.contains_key(&network) {
+        if answered.len() >= MAX_NETWORKS && !answered.contains_key(&network) {
             answered.retain(|_, last| is_recent(*last, now));
             let oldest =
                 answered.iter().min_by_key(|(_, last)| **last).map(|(network, _)| *network);
-            if let Some(oldest) = oldest.filter(|_| answered.len() >= MOST) {
+            if let Some(oldest) = oldest.filter(|_| answered.len() >= MAX_NETWORKS) {
                 answered.remove(&oldest);
             }
         }
@@ -44,7 +44,7 @@ impl AnsweredNetworks {
 }
 
 fn is_recent(last: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(last) < REMEMBERED
+    now.saturating_duration_since(last) < RETENTION
 }
 
 #[cfg(test)]
@@ -64,11 +64,11 @@ mod tests {
         assert!(answered.contains(network("10.0.0.1"), start + Duration::from_secs(599)));
         assert!(!answered.contains(network("10.0.0.1"), start + Duration::from_secs(600)));
         assert!(!answered.contains(network("10.0.0.2"), start));
-        for n in 0..u32::try_from(MOST).unwrap() {
+        for n in 0..u32::try_from(MAX_NETWORKS).unwrap() {
             let now = start + Duration::from_millis(u64::from(n) + 1);
             answered.remember(ClientNetwork::of(IpAddr::from((n + (11 << 24)).to_be_bytes())), now);
         }
-        assert_eq!(answered.0.lock().len(), MOST);
+        assert_eq!(answered.0.lock().len(), MAX_NETWORKS);
         let now = start + Duration::from_secs(2);
         assert!(!answered.contains(network("10.0.0.1"), now), "the oldest made room");
         assert!(answered.contains(network("11.0.0.1"), now));

@@ -21,12 +21,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Maximum number of connections. An API server has a handful.
-const CONNECTIONS: Bounds =
+const CONNECTION_BOUNDS: Bounds =
     Bounds { total: 256, per_network: 64, first: RevocationOrder::LeastRecentlyUsed };
 /// Timeout of the TLS handshake. API servers give up after five seconds in all.
-const HANDSHAKE: Duration = Duration::from_secs(3);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time in which a new connection must send a request. API servers connect because they have one.
-const FIRST_REQUEST: Duration = Duration::from_secs(10);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// HTTP/2 flow-control windows of a connection and of a stream. A client sends one window per round
 /// trip, which takes 200 ms from a distant API server. All bodies of a connection then arrive at 5
 /// MiB/s and a single one at 2.5 MiB/s, which is 1.2 s for 3 MiB. Bodies slower than 1 MiB/s are
@@ -36,14 +36,14 @@ const STREAM_WINDOW: u32 = 512 * 1024;
 /// Idle timeout of an HTTP/1.1 connection. The API server closes idle connections after 90 seconds,
 /// and it must be the one to close them, because a connection closed during a request is a failed
 /// call (linkerd2#14096).
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval of HTTP/2 keep-alive pings, and timeout of their acknowledgement.
-const PING: Duration = Duration::from_secs(60);
-const PONG: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time for which connections may finish after shutdown begins.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of concurrent HTTP/2 streams of a connection.
-const STREAMS: u32 = 64;
+const MAX_STREAMS: u32 = 64;
 
 /// State shared by all connections.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ pub(super) async fn run(
     guard: Option<Arc<dyn PortGuard>>,
     shutdown: CancellationToken,
 ) {
-    let capacity = SharedCapacity::new(CONNECTIONS, service.answered.clone());
+    let capacity = SharedCapacity::new(CONNECTION_BOUNDS, service.answered.clone());
     let port = Port { tls, service, handshakes: Turns::new(1), shutdown };
     let tracker = TaskTracker::new();
     loop {
@@ -127,7 +127,7 @@ impl Port {
     ) -> Result<(), ConnectionError> {
         let handshake = self.handshake(stream, connection.network);
         let stream = tokio::select! {
-            done = tokio::time::timeout(HANDSHAKE, handshake) => match done {
+            done = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match done {
                 Ok(stream) => stream.map_err(ConnectionError::Handshake)?,
                 Err(_) => return Err(ConnectionError::Handshake(io::ErrorKind::TimedOut.into())),
             },
@@ -180,7 +180,7 @@ impl ConnectionError {
 
 /// Completes if no request has arrived in time.
 async fn first_request_late(connection: &ClientConnection) {
-    tokio::time::sleep(FIRST_REQUEST).await;
+    tokio::time::sleep(FIRST_REQUEST_TIMEOUT).await;
     if connection.used.load(Ordering::Relaxed) {
         std::future::pending::<()>().await;
     }
@@ -194,7 +194,7 @@ async fn http1(
     connection: &Arc<ClientConnection>,
 ) -> Result<(), hyper::Error> {
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(64 * 1024);
+    builder.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(64 * 1024);
     let (service, from) = (port.service.clone(), connection.clone());
     let respond = service_fn(move |request| {
         let (service, from) = (service.clone(), from.clone());
@@ -205,7 +205,7 @@ async fn http1(
         ended = connection.as_mut() => return ended,
         () = port.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    tokio::time::timeout(DRAIN, connection).await.unwrap_or(Ok(()))
+    tokio::time::timeout(DRAIN_TIMEOUT, connection).await.unwrap_or(Ok(()))
 }
 
 async fn http2(
@@ -216,12 +216,12 @@ async fn http2(
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(16 * 1024)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(WINDOW)
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PONG);
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
     let (service, from) = (port.service.clone(), connection.clone());
     let respond = service_fn(move |request| {
         let (service, from) = (service.clone(), from.clone());
@@ -232,7 +232,7 @@ async fn http2(
         ended = connection.as_mut() => return ended,
         () = port.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    tokio::time::timeout(DRAIN, connection).await.unwrap_or(Ok(()))
+    tokio::time::timeout(DRAIN_TIMEOUT, connection).await.unwrap_or(Ok(()))
 }
 
 /// Opens the port.

@@ -39,7 +39,7 @@ impl RequestError {
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Body(BodyError::TooLarge) => "too_large",
-            Self::Body(BodyError::Broken) => "broken",
+            Self::Body(BodyError::Incomplete) => "broken",
             Self::Body(BodyError::Slow) => "slow",
             Self::Body(BodyError::CapacityExceeded) => "overloaded",
             Self::NotJson => "not_json",
@@ -54,7 +54,7 @@ impl RequestError {
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body too large: more than 8 MiB, or too many fields\n",
             ),
-            Self::Body(BodyError::Broken) => (StatusCode::BAD_REQUEST, "incomplete body\n"),
+            Self::Body(BodyError::Incomplete) => (StatusCode::BAD_REQUEST, "incomplete body\n"),
             Self::Body(BodyError::Slow) => {
                 (StatusCode::REQUEST_TIMEOUT, "the body was received too slowly\n")
             }
@@ -92,7 +92,7 @@ impl EncodedReview {
 }
 
 /// Returns the response to a review, which holds its capacity until it has been sent.
-pub(super) fn reviewed(body: Vec<u8>, share: Arc<Share>) -> Response<ResponseBody> {
+pub(super) fn review_response(body: Vec<u8>, share: Arc<Share>) -> Response<ResponseBody> {
     response(StatusCode::OK, "application/json", reserved(body, share))
 }
 

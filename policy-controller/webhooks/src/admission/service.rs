@@ -5,7 +5,9 @@
 
 use super::body::{BodyError, ReceivedBody, receive};
 use super::clients::AnsweredNetworks;
-use super::response::{EncodedReview, RequestError, ResponseBody, plain, reviewed, unavailable};
+use super::response::{
+    EncodedReview, RequestError, ResponseBody, plain, review_response, unavailable,
+};
 use super::shares::{Bounds, RevocationOrder, Share, SharedCapacity};
 use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::linkerd_redirect::{LINKERD_REDIRECT_PATH, ProxyRedirector};
@@ -30,11 +32,11 @@ const CAPACITY: u64 = 64 * 1024 * 1024;
 const CAPACITY_PER_NETWORK: u64 = 32 * 1024 * 1024;
 
 /// Capacity that a review takes before its first byte, which bounds the number of reviews too.
-const REVIEW: u64 = 16 * 1024;
+const REVIEW_BASE: u64 = 16 * 1024;
 
 /// Maximum size and weight of a light review. Heavier ones take turns of their own, so that no
 /// light one waits for them. Pods and nearly all policies are far below these limits.
-const LIGHT: u64 = 512 * 1024;
+const LIGHT_SIZE: u64 = 512 * 1024;
 const LIGHT_WEIGHT: u64 = 4 * 1024 * 1024;
 
 /// Number of light reviews that are validated concurrently. Heavy ones are validated one by one,
@@ -42,12 +44,12 @@ const LIGHT_WEIGHT: u64 = 4 * 1024 * 1024;
 const LIGHT_AT_ONCE: usize = 2;
 
 /// Maximum number of concurrent lookups at the API server.
-const LOOKUPS: usize = 16;
+const MAX_LOOKUPS: usize = 16;
 
 /// Maximum number of concurrent queries to the index, and the time that a review may wait for its
 /// turn. A response without warnings is better than a late one.
-const ADVICE: usize = 4;
-const ADVICE_WAITS: Duration = Duration::from_millis(500);
+const MAX_QUERIES: usize = 4;
+const QUERY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Responds to admission reviews.
 #[derive(Clone)]
@@ -61,7 +63,7 @@ pub(super) struct Service {
     light: Turns,
     heavy: Turns,
     lookups: Turns,
-    advice: Turns,
+    queries: Turns,
 }
 
 /// The connection of a request.
@@ -98,8 +100,8 @@ struct ValidatedReview {
 /// The next step of a validated review.
 enum NextStep {
     Write(EncodedReview, ReviewOutcome),
-    Advise { remarks: Vec<FieldError>, object: Option<Box<Object>> },
-    AdviseDeletion(Box<Object>),
+    Query { remarks: Vec<FieldError>, object: Option<Box<Object>> },
+    QueryDeletion(Box<Object>),
 }
 
 impl Service {
@@ -119,8 +121,8 @@ impl Service {
             answered,
             light: Turns::new(LIGHT_AT_ONCE),
             heavy: Turns::new(1),
-            lookups: Turns::new(LOOKUPS),
-            advice: Turns::new(ADVICE),
+            lookups: Turns::new(MAX_LOOKUPS),
+            queries: Turns::new(MAX_QUERIES),
         }
     }
 
@@ -153,12 +155,12 @@ impl Service {
         request: http::Request<Incoming>,
     ) -> Response<ResponseBody> {
         connection.used.store(true, Ordering::Relaxed);
-        let _busy = connection.share.busy();
+        let _in_use = connection.share.in_use();
         let Some(endpoint) = self.endpoint(request.uri().path()) else { return self.not_found() };
         if request.method() != Method::POST {
             return self.not_found();
         }
-        let Ok(share) = self.capacity.take(connection.network, REVIEW) else {
+        let Ok(share) = self.capacity.take(connection.network, REVIEW_BASE) else {
             return self.refuse(BodyError::CapacityExceeded.into());
         };
         let share = Arc::new(share);
@@ -176,7 +178,7 @@ impl Service {
         match response {
             Ok(response) => {
                 // Until the response is sent, revoking its share ends the connection.
-                share.ends(connection.share.token());
+                share.cancel_instead(connection.share.token());
                 response
             }
             Err(refusal) => self.refuse(refusal),
@@ -210,7 +212,7 @@ impl Service {
         if written.has_uid {
             self.answered.remember(review.network, Instant::now());
         }
-        Ok(reviewed(written.body, review.share.clone()))
+        Ok(review_response(written.body, review.share.clone()))
     }
 
     fn refuse(&self, refusal: RequestError) -> Response<ResponseBody> {
@@ -255,15 +257,15 @@ impl Service {
         let ValidatedReview { version, uid, kind, step } = validated;
         let (written, outcome) = match step {
             NextStep::Write(written, outcome) => (written, outcome),
-            NextStep::Advise { remarks, object } => {
-                advised(version, &uid, self.warnings(review.network, &remarks, object).await)?
+            NextStep::Query { remarks, object } => {
+                admitted(version, &uid, self.warnings(review.network, &remarks, object).await)?
             }
-            NextStep::AdviseDeletion(object) => {
+            NextStep::QueryDeletion(object) => {
                 let query =
                     |index: ReviewHandle| async move { index.review_deletion(*object).await };
-                let found = self.advice(review.network, query).await;
+                let found = self.query_index(review.network, query).await;
                 // A failed query says nothing about a deleted object.
-                advised(version, &uid, warnings(found.as_deref().unwrap_or_default(), &[], true))?
+                admitted(version, &uid, warnings(found.as_deref().unwrap_or_default(), &[], true))?
             }
         };
         self.metrics.answered(kind.map_or("", Kind::as_str), outcome, started.elapsed());
@@ -278,18 +280,18 @@ impl Service {
     ) -> Vec<String> {
         let Some(object) = object else { return warnings(&[], remarks, true) };
         let query = |index: ReviewHandle| async move { index.review(*object).await };
-        let found = self.advice(network, query).await;
+        let found = self.query_index(network, query).await;
         warnings(found.as_deref().unwrap_or_default(), remarks, found.is_some())
     }
 
     /// Queries the index in the turn of a network; `None` if that is not possible.
-    async fn advice<A: Future<Output = Option<Vec<FieldError>>>>(
+    async fn query_index<A: Future<Output = Option<Vec<FieldError>>>>(
         &self,
         network: ClientNetwork,
         query: impl FnOnce(ReviewHandle) -> A,
     ) -> Option<Vec<FieldError>> {
         let index = self.review.clone()?;
-        let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.next(network, 1)).await;
+        let turn = tokio::time::timeout(QUERY_TIMEOUT, self.queries.next(network, 1)).await;
         let _turn = turn.ok()??;
         query(index).await
     }
@@ -319,7 +321,7 @@ impl Service {
 }
 
 /// Returns the response that admits an object with these warnings.
-fn advised(
+fn admitted(
     version: &'static str,
     uid: &str,
     warnings: Vec<String>,
@@ -348,7 +350,7 @@ impl Service {
     /// Returns the status and the body of the response to a body.
     pub(super) async fn answer_bytes(&self, body: &[u8]) -> (u16, Bytes) {
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(self.capacity.take(network, REVIEW).unwrap());
+        let share = Arc::new(self.capacity.take(network, REVIEW_BASE).unwrap());
         let bytes = Bytes::copy_from_slice(body);
         let review = Review { network, share: &share, bytes, weight: 0 };
         let response = self.review(Endpoint::Validation, review, Instant::now()).await;
@@ -370,11 +372,11 @@ impl Review<'_> {
 
     /// Estimated cost of validation, relative to others. A turn takes time even for an empty body.
     fn cost(&self) -> u64 {
-        REVIEW.saturating_add(self.size()).saturating_add(self.weight)
+        REVIEW_BASE.saturating_add(self.size()).saturating_add(self.weight)
     }
 
     fn is_light(&self) -> bool {
-        self.size() <= LIGHT && self.weight <= LIGHT_WEIGHT
+        self.size() <= LIGHT_SIZE && self.weight <= LIGHT_WEIGHT
     }
 }
 
@@ -403,11 +405,11 @@ fn validate_review(body: &[u8]) -> Result<ValidatedReview, RequestError> {
             (ReviewResponse::allow(version, uid, Vec::new()), ReviewOutcome::Passed)
         }
         Verdict::Valid { remarks, object } => {
-            let step = NextStep::Advise { remarks, object };
+            let step = NextStep::Query { remarks, object };
             return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
         }
         Verdict::Deletion(object) => {
-            let step = NextStep::AdviseDeletion(object);
+            let step = NextStep::QueryDeletion(object);
             return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
         }
     };
@@ -450,7 +452,7 @@ mod tests {
     fn a_review_of_no_length_costs_a_turn_nevertheless() {
         let capacity = Service::new(None, AdmissionMetrics::default()).capacity;
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(capacity.take(network, REVIEW).unwrap());
+        let share = Arc::new(capacity.take(network, REVIEW_BASE).unwrap());
         let review = |length: usize| Review {
             network,
             share: &share,

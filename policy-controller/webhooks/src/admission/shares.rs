@@ -94,7 +94,7 @@ impl Share {
     }
 
     /// Marks the share as in use until the guard is dropped.
-    pub(super) fn busy(&self) -> UseGuard<'_> {
+    pub(super) fn in_use(&self) -> UseGuard<'_> {
         self.capacity.ledger.lock().begin(self.id);
         UseGuard { share: self }
     }
@@ -105,7 +105,7 @@ impl Share {
     }
 
     /// Cancels `instead` if the share is revoked from now on.
-    pub(super) fn ends(&self, instead: CancellationToken) {
+    pub(super) fn cancel_instead(&self, instead: CancellationToken) {
         if let Some(entry) = self.capacity.ledger.lock().entries.get_mut(&self.id) {
             entry.revoke = instead;
         }

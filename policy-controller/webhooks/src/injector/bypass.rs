@@ -15,7 +15,7 @@ use policy_crds::{FieldError, annotation};
 use serde_json::{Value, json};
 
 /// Capabilities that suffice to change the rules or to gain one that does (capabilities(7)).
-const POWERFUL: [&str; 4] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "ALL"];
+const PRIVILEGED_CAPABILITIES: [&str; 4] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "ALL"];
 
 /// Settings that select images.
 const IMAGES: [Setting; 3] = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
@@ -35,7 +35,7 @@ pub(super) fn bypasses(pod: &Value, annotations: &StringMap) -> Vec<FieldError> 
         }
         let added = context.get("capabilities").map(|all| items(all, "add")).unwrap_or_default();
         let names = added.iter().filter_map(Value::as_str);
-        for name in names.filter(|name| POWERFUL.contains(&plain(name).as_str())) {
+        for name in names.filter(|name| PRIVILEGED_CAPABILITIES.contains(&plain(name).as_str())) {
             let field = format!("{field}.capabilities.add");
             found.push(FieldError { field, message: bypass_message(&format!("`{name}`")) });
         }
@@ -164,7 +164,7 @@ fn variable(variable: &Value) -> Option<Value> {
     let read = name.starts_with("PORTCULLIS_") || name.starts_with("_pod_");
     let value = variable.get("value");
     let value = value.or_else(|| variable.pointer("/valueFrom/fieldRef/fieldPath"));
-    (read && !container::FOLLOWING.contains(&name)).then(|| json!([name, value]))
+    (read && !container::DERIVED_VARIABLES.contains(&name)).then(|| json!([name, value]))
 }
 
 fn bypass_message(what: &str) -> String {

@@ -28,7 +28,7 @@ const TOKEN_SECONDS: u32 = 86_400;
 const PORTS: &str = "PORTCULLIS_PORTS";
 const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
 /// Variables that are derived from the other containers of the pod.
-pub(super) const FOLLOWING: [&str; 2] = [PORTS, TCP_PROBE_PORTS];
+pub(super) const DERIVED_VARIABLES: [&str; 2] = [PORTS, TCP_PROBE_PORTS];
 
 /// Adds all parts to a pod that has none of them.
 pub(super) fn add(
@@ -37,7 +37,7 @@ pub(super) fn add(
     settings: &Settings,
     probed: &BTreeSet<u16>,
 ) {
-    let proxy = proxy(config, settings, &declared(pod, probed), probed);
+    let proxy = proxy(config, settings, &declared_ports(pod, probed), probed);
     let init = init(config);
     let version = config.get(Setting::ProxyVersion).unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
     edit_map(pod, "metadata", |metadata| {
@@ -68,8 +68,8 @@ pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
         "expirationSeconds": TOKEN_SECONDS,
         "path": "token",
     }});
-    let roots =
-        follows(settings).then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
+    let roots = reads_configmap(settings)
+        .then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
     let token = json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}});
     let lock = json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}});
     [token].into_iter().chain(roots).chain([lock]).collect()
@@ -92,9 +92,9 @@ fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
 
 /// Updates the parts derived from the other containers in a pod that already has a sidecar.
 pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
-    let skipped = skipped(pod);
+    let skipped = skipped_ports(pod);
     let probed = probe::rewrite(pod, &skipped, warnings);
-    let declared = declared(pod, &probed);
+    let declared = declared_ports(pod, &probed);
     for (_, container) in super::element::containers_mut(pod) {
         if text(container, "name") != Some(PROXY) {
             continue;
@@ -113,7 +113,7 @@ pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
 }
 
 /// Returns the ports that the pod's init container does not redirect.
-fn skipped(pod: &Value) -> super::ports::PortList {
+fn skipped_ports(pod: &Value) -> super::ports::PortList {
     let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
     let arguments = init.and_then(|(_, init)| init.get("args").and_then(Value::as_array));
     let mut arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
@@ -123,7 +123,7 @@ fn skipped(pod: &Value) -> super::ports::PortList {
 }
 
 /// Returns every port that a container port, a probe or a lifecycle hook of the application names.
-fn declared(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
+fn declared_ports(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
     const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
     let mut ports = probed.clone();
     for (_, container) in containers(pod) {
@@ -302,11 +302,11 @@ fn environment(
 
 fn mounts(settings: &Settings) -> Vec<Value> {
     let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
-    let roots = follows(settings).then(|| mount(ROOTS_VOLUME, ROOTS_FOLDER));
+    let roots = reads_configmap(settings).then(|| mount(ROOTS_VOLUME, ROOTS_FOLDER));
     [mount(TOKEN_VOLUME, TOKEN_FOLDER)].into_iter().chain(roots).collect()
 }
 
 /// True if the sidecar reads the ConfigMap of its namespace.
-fn follows(settings: &Settings) -> bool {
+fn reads_configmap(settings: &Settings) -> bool {
     !matches!(settings.trust, Trust::Fixed(_))
 }

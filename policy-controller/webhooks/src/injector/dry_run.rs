@@ -4,7 +4,7 @@ use super::control_plane::ControlPlane;
 use super::effective_config::Defaults;
 use super::element::texts;
 use super::inject::{Outcome, inject};
-use super::names::{THIS, near_opt_in, unknown, unrecognized, without_effect};
+use super::names::{THIS_SIDECAR, near_opt_in, unknown, unrecognized, without_effect};
 use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, of_namespace};
 use super::settings::{Bypass, Settings, Trust};
 use super::skip_reason::SkipReason;
@@ -35,7 +35,7 @@ pub fn dry_run(pod: &Value, context: &NamespaceContext) -> DryRun {
         texts.get(INJECT_LABEL).is_some_and(|answer| answer == "enabled")
     };
     if wanted(&annotations) || wanted(&context.annotations) || wanted(&context.labels) {
-        result.warned.extend(without_effect(&annotations, THIS));
+        result.warned.extend(without_effect(&annotations, THIS_SIDECAR));
     }
     match inject(pod, &context, &settings()) {
         Outcome::Refused(errors) => {

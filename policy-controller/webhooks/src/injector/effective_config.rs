@@ -50,7 +50,7 @@ impl FromStr for Preset {
         let Some(setting) = Setting::find(name) else {
             let known = Setting::ALL.map(Setting::name);
             let opens = |near: &&str| {
-                let harmless = Setting::find(near).and_then(Setting::opens_unless);
+                let harmless = Setting::find(near).and_then(Setting::harmless_value);
                 harmless.is_some_and(|harmless| harmless != text)
             };
             return Err(match policy_crds::nearest(name, &known).filter(|near| !opens(near)) {

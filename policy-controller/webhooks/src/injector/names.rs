@@ -42,10 +42,10 @@ enum Suggestion {
 }
 
 /// True if an annotation with this value reduces protection.
-fn opens(name: &str, text: &str) -> bool {
+fn reduces_protection(name: &str, text: &str) -> bool {
     let of_policy = annotation::OPENING.into_iter().map(|(name, unless)| (name.to_owned(), unless));
     let settings = Setting::ALL.into_iter().filter_map(|setting| {
-        let unless = setting.opens_unless()?;
+        let unless = setting.harmless_value()?;
         Some(setting.annotations().into_iter().map(move |name| (name, unless)))
     });
     // A pod without a sidecar is unprotected.
@@ -57,7 +57,11 @@ fn opens(name: &str, text: &str) -> bool {
 /// Returns a suggestion for an unknown name with this value.
 fn suggestion(name: &str, text: &str, known: &[String], edits: usize) -> Option<Suggestion> {
     let near = nearest_of(name, known, edits)?;
-    Some(if opens(&near, text) { Suggestion::Withheld } else { Suggestion::Name(near) })
+    Some(if reduces_protection(&near, text) {
+        Suggestion::Withheld
+    } else {
+        Suggestion::Name(near)
+    })
 }
 
 /// Returns the nearest known name. The parts after the prefix are compared, because the prefix is
@@ -96,14 +100,14 @@ const NOT_PROPOSED: &str = "there is no such annotation; the nearest one can ope
                             lists them all";
 
 /// Maximum edit distance of a misspelling.
-const SLIP: usize = 2;
+const MAX_EDITS: usize = 2;
 
 /// Returns errors for annotations with our prefix that are probably misspelled; `place` precedes
 /// the field's name.
 pub(super) fn mistyped(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
     let slip = |(name, text): (&String, &String)| {
-        let message = match suggestion(name, text, &known, SLIP)? {
+        let message = match suggestion(name, text, &known, MAX_EDITS)? {
             Suggestion::Name(near) => {
                 format!("there is no such annotation; did you mean `{near}`?")
             }
@@ -119,7 +123,7 @@ pub(super) fn mistyped(annotations: &StringMap, place: &str) -> Vec<FieldError> 
 /// refused.
 pub(super) fn unrecognized(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
-    let stranger = |name: &&String| nearest_of(name, &known, SLIP).is_none();
+    let stranger = |name: &&String| nearest_of(name, &known, MAX_EDITS).is_none();
     let remark = |name: &String| {
         let own = known.iter().filter_map(|name| name.strip_prefix(OWN));
         let own: Vec<&str> = own.collect();
@@ -144,7 +148,7 @@ fn unknown_own<'a>(
 }
 
 fn shown(name: &str) -> String {
-    let shown: String = name.chars().take(LONGEST).collect();
+    let shown: String = name.chars().take(MAX_QUOTED).collect();
     annotation::field(&shown)
 }
 
@@ -168,7 +172,7 @@ pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     let mut remarks = mistyped(&annotations, "");
     remarks.extend(unrecognized(&annotations, ""));
     match of_namespace(&annotations, &labels, "") {
-        Ok(Some(OptIn::Enabled)) => remarks.extend(without_effect(&annotations, OURS)),
+        Ok(Some(OptIn::Enabled)) => remarks.extend(without_effect(&annotations, OUR_SIDECARS)),
         Ok(Some(OptIn::Disabled) | None) => {}
         Err(errors) => remarks.extend(errors),
     }
@@ -190,7 +194,7 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     let ours = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
     match of_namespace(&annotations, &labels, "") {
         Ok(_) if ours.is_some_and(|answer| answer == "enabled") => {
-            remarks.extend(without_effect(&annotations, OURS));
+            remarks.extend(without_effect(&annotations, OUR_SIDECARS));
         }
         Ok(_) => {}
         Err(_)
@@ -222,7 +226,8 @@ fn label_remark(labels: &StringMap) -> Option<FieldError> {
 pub(super) fn inherited_without_effect(pod: &StringMap, context: &NamespaceContext) -> Vec<String> {
     let mut inherited = context.annotations.clone();
     inherited.retain(|name, _| !pod.contains_key(name));
-    let remarks = unrecognized(&inherited, "").into_iter().chain(without_effect(&inherited, THIS));
+    let remarks =
+        unrecognized(&inherited, "").into_iter().chain(without_effect(&inherited, THIS_SIDECAR));
     remarks.map(|remark| format!("{}{remark}", context.place())).collect()
 }
 
@@ -230,7 +235,7 @@ pub(super) fn inherited_without_effect(pod: &StringMap, context: &NamespaceConte
 /// reads, unknown ones, and those that resemble an injection annotation.
 pub(super) fn suspicious(annotations: &StringMap) -> Vec<FieldError> {
     let mut remarks = unrecognized(annotations, "");
-    remarks.extend(without_effect(annotations, THIS));
+    remarks.extend(without_effect(annotations, THIS_SIDECAR));
     remarks.extend(near_opt_in(annotations));
     remarks
 }
@@ -239,7 +244,7 @@ pub(super) fn suspicious(annotations: &StringMap) -> Vec<FieldError> {
 pub(super) fn near_opt_in(annotations: &StringMap) -> Vec<FieldError> {
     let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
-    let shown = others.filter(|name| name.len() <= LONGEST && !INJECT.contains(&name.as_str()));
+    let shown = others.filter(|name| name.len() <= MAX_QUOTED && !INJECT.contains(&name.as_str()));
     let near = shown.filter(|name| nearest(name, &INJECT).is_some());
     near.map(|name| FieldError {
         field: annotation::field(name),
@@ -251,17 +256,17 @@ pub(super) fn near_opt_in(annotations: &StringMap) -> Vec<FieldError> {
 /// The value of an injection annotation that only Linkerd's injector knows.
 const INGRESS: &str = "ingress";
 /// The sidecar of one pod, for messages.
-pub(super) const THIS: &str = "this sidecar";
+pub(super) const THIS_SIDECAR: &str = "this sidecar";
 /// The sidecars of a namespace, which may have others too, for messages.
-const OURS: &str = "the sidecars of Portcullis";
+const OUR_SIDECARS: &str = "the sidecars of Portcullis";
 /// Maximum length in bytes of a quoted name.
-const LONGEST: usize = 128;
+const MAX_QUOTED: usize = 128;
 
 /// Returns warnings about annotations that Linkerd's injector would read and ours ignores.
 pub(super) fn without_effect(annotations: &StringMap, sidecars: &str) -> Vec<FieldError> {
     let known = known();
     let names = annotations.iter().filter(|(name, _)| is_of_linkerds_injector(name));
-    let unknown = names.filter(|(name, _)| name.len() <= LONGEST && !known.contains(name));
+    let unknown = names.filter(|(name, _)| name.len() <= MAX_QUOTED && !known.contains(name));
     let remark = |(name, text): (&String, &String)| {
         // An annotation about outbound traffic is no misspelling.
         let near =
@@ -365,7 +370,9 @@ mod tests {
             let mut proposals = 0;
             for name in known().iter().flat_map(|name| near_misses(name)) {
                 let written: StringMap = [(name.clone(), value.to_owned())].into();
-                let said = mistyped(&written, "").into_iter().chain(without_effect(&written, OURS));
+                let said = mistyped(&written, "")
+                    .into_iter()
+                    .chain(without_effect(&written, OUR_SIDECARS));
                 let said: Vec<String> = said.map(|error| error.to_string()).collect();
                 for proposal in said.iter().filter_map(|text| proposed(text)) {
                     proposals += 1;

@@ -76,10 +76,10 @@ impl NamespaceLabeler {
 
     /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        _ = shutdown.run_until_cancelled(self.run_while_leading()).await;
+        _ = shutdown.run_until_cancelled(self.reconcile_loop()).await;
     }
 
-    async fn run_while_leading(&mut self) {
+    async fn reconcile_loop(&mut self) {
         let mut seen = self.inputs.seen.clone();
         let mut leading = self.inputs.leadership.changes();
         loop {

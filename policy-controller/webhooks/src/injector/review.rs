@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time for which the API server's version is cached.
-const VERSION_LASTS: Duration = Duration::from_secs(300);
+const VERSION_TTL: Duration = Duration::from_secs(300);
 
 /// The first minor version that supports native sidecars.
 const NATIVE_SINCE: u32 = 29;
@@ -177,8 +177,7 @@ impl Injector {
             Sidecar::Auto => {}
         }
         let native_support = *self.native_support.lock();
-        if let Some((native, _)) = native_support.filter(|(_, when)| when.elapsed() < VERSION_LASTS)
-        {
+        if let Some((native, _)) = native_support.filter(|(_, when)| when.elapsed() < VERSION_TTL) {
             return Ok(native);
         }
         let version = match within(self.client.apiserver_version(), "read its version").await {

@@ -5,7 +5,7 @@ use policy_server::TlsHandle;
 use policy_tls::identity::{certificates, pem};
 
 /// Maximum size in bytes of the roots in an environment variable.
-const MOST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Source of the roots.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ impl RootsSource {
             (None, None) => return Ok(Trust::ConfigMap),
         };
         let text: String = roots.iter().map(pem).collect();
-        if text.len() > MOST {
+        if text.len() > MAX_BYTES {
             let length = text.len();
-            return Err(format!("the roots have {length} bytes; {MOST} are allowed"));
+            return Err(format!("the roots have {length} bytes; {MAX_BYTES} are allowed"));
         }
         Ok(if self.settings.fixed { Trust::Fixed(text) } else { Trust::Followed(text) })
     }

@@ -258,7 +258,7 @@ impl Setting {
 
     /// Returns the one value that keeps all protection; `None` if no value reduces it. Other values
     /// open a port or the sidecar's admin server, or decide before there is a policy.
-    pub(super) fn opens_unless(self) -> Option<&'static str> {
+    pub(super) fn harmless_value(self) -> Option<&'static str> {
         match self {
             Self::SkipInboundPorts => Some(""),
             Self::PendingPolicy => Some("wait"),

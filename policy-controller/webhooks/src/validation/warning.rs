@@ -4,10 +4,10 @@ use policy_crds::FieldError;
 
 /// Maximum length of a warning in characters. The API server recommends at most 120 and truncates
 /// longer ones if the total is too large.
-const LENGTH: usize = 240;
+const MAX_LENGTH: usize = 240;
 
 /// Maximum number of warnings of a response.
-const COUNT: usize = 10;
+const MAX_WARNINGS: usize = 10;
 
 /// Warning of a review that was not checked against the index.
 pub(crate) const UNCHECKED: &str =
@@ -23,7 +23,7 @@ pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bo
             all.push(line);
         }
     }
-    let room = COUNT.saturating_sub(usize::from(!checked));
+    let room = MAX_WARNINGS.saturating_sub(usize::from(!checked));
     if all.len() > room {
         let kept = room.saturating_sub(1);
         let left_out = all.len().saturating_sub(kept);
@@ -39,8 +39,8 @@ pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bo
 /// Makes a warning fit for an HTTP header: no control characters, limited length.
 fn one_line(text: &str) -> String {
     let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut cut: String = clean.take(LENGTH).collect();
-    if text.chars().nth(LENGTH).is_some() {
+    let mut cut: String = clean.take(MAX_LENGTH).collect();
+    if text.chars().nth(MAX_LENGTH).is_some() {
         cut.pop();
         cut.push('…');
     }
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(shown[8], "22 more warnings, which `portcullis check` shows");
         assert_eq!(shown[9], UNCHECKED);
         for warning in &shown {
-            assert!(warning.chars().count() <= LENGTH && !warning.contains('\n'), "{warning}");
+            assert!(warning.chars().count() <= MAX_LENGTH && !warning.contains('\n'), "{warning}");
         }
         assert!(shown[0].ends_with('…'));
     }

@@ -126,7 +126,7 @@ async fn room_is_given_back_by_drop_and_a_revoked_share_knows_it() {
     drop(small);
     small_again(&capacity);
     let instead = CancellationToken::new();
-    large.ends(instead.clone());
+    large.cancel_instead(instead.clone());
     let other = capacity.take(network(2), 3).unwrap();
     assert!(instead.is_cancelled() && !large.token().is_cancelled());
     assert_eq!(large.grow(1), Err(CapacityExceeded));
