@@ -378,7 +378,7 @@ mod tests {
                     proposals += 1;
                     let (_, rest) = proposal.split_once('/').unwrap_or_default();
                     let opens = opening.contains(&rest) && !harmless.contains(&rest);
-                    assert!(!opens, "{name}: {value} is told of {proposal}");
+                    assert!(!opens, "{name}: {value} suggests {proposal}");
                 }
             }
             assert!(proposals > 1000, "others are proposed, {proposals} times");

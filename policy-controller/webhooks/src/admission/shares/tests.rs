@@ -184,7 +184,7 @@ proptest! {
             };
             held.retain(|(.., token)| !token.is_cancelled());
             let at = |which: usize| held.get(which % held.len().max(1)).cloned();
-            let asked = match step {
+            let request = match step {
                 Step::Open(from, size) => {
                     let token = CancellationToken::new();
                     let id = ledger.open(network(from), token.clone());
@@ -204,7 +204,7 @@ proptest! {
                     None
                 }
             };
-            let Some((id, from, size)) = asked else { continue };
+            let Some((id, from, size)) = request else { continue };
             let granted = ledger.grow(id, size, &is_answered).is_ok();
             let revoked = alive(&held);
             let own_bound = before.get(&from).copied().unwrap_or_default() + size > 60;

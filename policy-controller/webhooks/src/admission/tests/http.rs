@@ -195,8 +195,8 @@ async fn a_body_takes_room_for_the_bytes_that_came_and_one_that_lags_is_answered
         slow.push(stream);
     }
     let mut sender = http1(webhook.address, &roots).await;
-    let asked = tokio::time::timeout(Duration::from_secs(1), sender.send_request(sound())).await;
-    assert!(allowed(asked.expect("it waited for the slow ones").unwrap()).await);
+    let response = tokio::time::timeout(Duration::from_secs(1), sender.send_request(sound())).await;
+    assert!(allowed(response.expect("it waited for the slow ones").unwrap()).await);
     for stream in &mut slow {
         let mut answer = [0; 12];
         let read = stream.read_exact(&mut answer);

@@ -190,8 +190,8 @@ impl Own {
             other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
         }
         // Other pods only get a warning.
-        let told = inject(&pod, &asks(), &super::settings(self.native));
-        assert!(matches!(told, Outcome::Skipped { .. }), "{told:?}");
+        let outcome = inject(&pod, &asks(), &super::settings(self.native));
+        assert!(matches!(outcome, Outcome::Skipped { .. }), "{outcome:?}");
     }
 }
 
