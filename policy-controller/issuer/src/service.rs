@@ -154,7 +154,11 @@ impl Identity for Certifier {
                 Ok(Response::new(response(&signed)))
             }
             Err(error) => {
-                tracing::warn!(client = %from, reason = error.label(), "certificate request refused: {error}");
+                tracing::warn!(
+                    client = %from,
+                    reason = error.label(),
+                    "certificate request refused: {error}"
+                );
                 self.metrics.refused(error.label(), began.elapsed());
                 Err(error.status())
             }

@@ -62,7 +62,10 @@ pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver,
             Err(error) => {
                 if seen.take().is_some() {
                     resolver.metrics.certificate_failed();
-                    tracing::warn!(%error, "cannot reload the webhook's certificate, keeping the current one");
+                    tracing::warn!(
+                        %error,
+                        "cannot reload the webhook's certificate, keeping the current one"
+                    );
                 }
                 continue;
             }
@@ -76,7 +79,10 @@ pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver,
             }
             Err(error) => {
                 resolver.metrics.certificate_failed();
-                tracing::warn!(%error, "cannot reload the webhook's certificate, keeping the current one");
+                tracing::warn!(
+                    %error,
+                    "cannot reload the webhook's certificate, keeping the current one"
+                );
             }
         }
         seen = Some(texts);

@@ -145,7 +145,11 @@ impl Provisioner {
             };
             // If another replica was faster, its write is as good as ours and is read next.
             if self.secret.write(secret, |data| changed.write(data)).await? {
-                tracing::info!(?step, secret = %self.settings.secret, "webhook certificate rotation step");
+                tracing::info!(
+                    ?step,
+                    secret = %self.settings.secret,
+                    "webhook certificate rotation step"
+                );
             }
         }
         Err(StoreError::Contended.into())

@@ -168,7 +168,11 @@ impl NamespaceLabeler {
             Ok(()) => {
                 self.written.insert(name.clone(), wanted);
                 let label = wanted.unwrap_or("none");
-                tracing::info!(namespace = %name, label, "updated label {INJECT_LABEL} to match the annotation");
+                tracing::info!(
+                    namespace = %name,
+                    label,
+                    "updated label {INJECT_LABEL} to match the annotation"
+                );
             }
             Err(error) => {
                 self.inputs.metrics.label_failed();
