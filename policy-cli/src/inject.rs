@@ -2,7 +2,7 @@
 
 use policy_crds::document;
 use policy_webhooks::injector::{
-    JOB_WARNING, Outcome, Settings, Surroundings, Template, inject, templates,
+    JOB_WARNING, NamespaceContext, Outcome, Settings, Template, inject, templates,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,15 +58,15 @@ pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
 fn one(
     document: &mut Value,
     template: &Template,
-    namespaces: &BTreeMap<String, Surroundings>,
+    namespaces: &BTreeMap<String, NamespaceContext>,
     settings: &Settings,
     injected: &mut Injected,
 ) {
     let Some(pod) = document.pointer_mut(&template.pointer) else { return };
     let Template { kind, namespace, name, .. } = template;
     let home = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
-    let around = namespaces.get(home).cloned().unwrap_or_else(|| Surroundings::unknown(home));
-    let around = Surroundings { asked: true, ..around };
+    let around = namespaces.get(home).cloned().unwrap_or_else(|| NamespaceContext::unknown(home));
+    let around = NamespaceContext { default_enabled: true, ..around };
     let place = match namespace.is_empty() {
         true => format!("{kind} {name}"),
         false => format!("{kind} {namespace}/{name}"),
@@ -95,24 +95,24 @@ fn one(
 }
 
 /// The namespaces among documents, those in lists too.
-fn namespaces(documents: &[Value]) -> BTreeMap<String, Surroundings> {
+fn namespaces(documents: &[Value]) -> BTreeMap<String, NamespaceContext> {
     let items = |document: &Value| document.get("items").and_then(Value::as_array).cloned();
     let lists = documents.iter().filter_map(items).flatten();
     let all = documents.iter().cloned().chain(lists);
     let is = |document: &Value| document.get("kind").and_then(Value::as_str) == Some("Namespace");
-    let found = all.filter(is).filter_map(|document| Surroundings::of(&document));
+    let found = all.filter(is).filter_map(|document| NamespaceContext::of(&document));
     found.map(|around| (around.namespace.clone(), around)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_webhooks::injector::{Bypass, Defaults, Places, Trust};
+    use policy_webhooks::injector::{Bypass, ControlPlane, Defaults, Trust};
 
     fn settings(native: bool) -> Settings {
-        let places = Places::new("portcullis", "cluster.local", "cluster.local");
+        let control_plane = ControlPlane::new("portcullis", "cluster.local", "cluster.local");
         let (trust, bypass) = (Trust::ConfigMap, Bypass::Warn);
-        Settings { defaults: Defaults::default(), places, trust, bypass, native }
+        Settings { defaults: Defaults::default(), control_plane, trust, bypass, native }
     }
 
     fn of(text: &str) -> Injected {

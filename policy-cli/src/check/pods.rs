@@ -4,12 +4,12 @@ use super::places::{File, Places};
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
 use policy_engine::source::{Diagnostic, Severity};
-use policy_webhooks::injector::{Surroundings, Template, templates, told};
+use policy_webhooks::injector::{NamespaceContext, Template, dry_run, templates};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The namespaces among the manifests.
-type Namespaces = BTreeMap<String, Surroundings>;
+type Namespaces = BTreeMap<String, NamespaceContext>;
 
 /// What would be told of all pods and templates, save of fields of which something is said already.
 pub(super) fn diagnostics(places: &mut Places, said: &[Diagnostic]) -> Vec<Diagnostic> {
@@ -46,7 +46,7 @@ fn namespaces(places: &mut Places) -> Namespaces {
         for document in &file.documents {
             let Ok(value) = &document.value else { continue };
             let parts = policy_crds::parts(value);
-            let found = parts.iter().filter_map(|part| Surroundings::of(&part.value));
+            let found = parts.iter().filter_map(|part| NamespaceContext::of(&part.value));
             namespaces.extend(found.map(|around| (around.namespace.clone(), around)));
         }
     }
@@ -61,8 +61,8 @@ fn of_part(at: &At<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
         let Some(pod) = at.part.value.pointer(pointer) else { continue };
         let namespace = if namespace.is_empty() { "default" } else { namespace };
         let around = namespaces.get(namespace).cloned();
-        let around = around.unwrap_or_else(|| Surroundings::unknown(namespace));
-        let told = told(pod, &around);
+        let around = around.unwrap_or_else(|| NamespaceContext::unknown(namespace));
+        let told = dry_run(pod, &around);
         let place = pointer.trim_start_matches('/').replace('/', ".");
         let said = |error, severity| diagnostic(at, &place, error, severity);
         found.extend(told.refused.into_iter().map(|error| said(error, Severity::Error)));

@@ -4,7 +4,7 @@ use super::check::Check;
 use super::finding::Finding;
 use super::metadata::{label, name};
 use super::read::Read;
-use policy_webhooks::injector::{INJECT_LABEL, Surroundings, is_left_alone};
+use policy_webhooks::injector::{INJECT_LABEL, NamespaceContext, is_exempt};
 use serde_json::Value;
 
 /// The level that pods of a namespace are held to.
@@ -61,21 +61,21 @@ pub(crate) fn pod_security(
 
 /// Whether the injector leaves the pods of a namespace alone. `home` is the control plane's.
 pub(crate) fn leaves_alone(namespace: &Value, home: &str) -> bool {
-    Surroundings::of(namespace).is_none_or(|around| is_left_alone(&around, home))
+    NamespaceContext::of(namespace).is_none_or(|around| is_exempt(&around, home))
 }
 
 /// Whether a namespace asks for sidecars and may get them. `home` is the control plane's.
 pub(crate) fn asks(namespace: &Value, home: &str) -> bool {
-    let asks = Surroundings::of(namespace).is_some_and(|around| around.asks());
+    let asks = NamespaceContext::of(namespace).is_some_and(|around| around.is_enabled());
     asks && !leaves_alone(namespace, home)
 }
 
 /// Whether a namespace asks so by this project's annotation or label: where Linkerd's injector is, too,
 /// Linkerd's annotation asks for Linkerd's proxy.
 pub(crate) fn asks_by_own_name(namespace: &Value, home: &str) -> bool {
-    let Some(mut around) = Surroundings::of(namespace) else { return false };
+    let Some(mut around) = NamespaceContext::of(namespace) else { return false };
     around.annotations.retain(|name, _| name == INJECT_LABEL);
-    around.asks() && !leaves_alone(namespace, home)
+    around.is_enabled() && !leaves_alone(namespace, home)
 }
 
 fn refuses(namespace: &Value) -> Option<Finding> {

@@ -4,7 +4,9 @@ use crate::inject::{Source, manifests};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use policy_webhooks::injector::{Bypass, Defaults, Places, Preset, Settings, Trust, followed};
+use policy_webhooks::injector::{
+    Bypass, ControlPlane, Defaults, Preset, Settings, Trust, trust_from_pem,
+};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { control_plane_namespace, identity_domain, cluster_domain, .. } = arguments;
     let settings = Settings {
         defaults,
-        places: Places::new(control_plane_namespace, identity_domain, cluster_domain),
+        control_plane: ControlPlane::new(control_plane_namespace, identity_domain, cluster_domain),
         trust: trust(arguments.roots.as_deref())?,
         bypass: Bypass::Warn,
         native: arguments.sidecar == Kind::Native,
@@ -100,7 +102,7 @@ fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
     let Some(file) = roots else { return Ok(Trust::ConfigMap) };
     let place = file.display();
     let text = std::fs::read(file).with_context(|| format!("cannot read `{place}`"))?;
-    followed(&text).map_err(|error| anyhow::anyhow!("--roots: `{place}`: {error}"))
+    trust_from_pem(&text).map_err(|error| anyhow::anyhow!("--roots: `{place}`: {error}"))
 }
 
 fn read(file: &str) -> anyhow::Result<Source> {

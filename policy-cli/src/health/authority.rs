@@ -79,7 +79,8 @@ pub(super) fn certificate(
 ) -> Vec<Finding> {
     let check = Check::WebhookCertificate;
     let mut findings = Vec::new();
-    let mend = "the controller renews it: see its log (`the webhook's certificate cannot be kept`)";
+    let mend =
+        "the controller renews it: see its log (`cannot reconcile the webhook's certificate`)";
     match secret {
         Some(Err(why)) => findings.push(Finding::unknown(check, why)),
         Some(Ok(Some(secret))) => {

@@ -18,8 +18,8 @@ use futures_util::future::join_all;
 use policy_crds::Kind;
 use policy_kube::names::BESIDE_CONFIGURATION;
 use policy_webhooks::admission::{Installation, Target, configuration};
-use policy_webhooks::beside;
 use policy_webhooks::injector::injector_configuration;
+use policy_webhooks::linkerd_redirect;
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -200,7 +200,8 @@ async fn configurations(
     }
     if told.beside {
         let name = BESIDE_CONFIGURATION;
-        let webhooks = beside::configuration(&installation(name)).webhooks.unwrap_or_default();
+        let webhooks =
+            linkerd_redirect::configuration(&installation(name)).webhooks.unwrap_or_default();
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
         wanted.push(("mutating", name.to_owned(), webhooks));
     }

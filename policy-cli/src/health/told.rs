@@ -113,7 +113,7 @@ fn of_settings(settings: Settings, home: &str) -> Controller {
         },
         webhook,
         injector: cluster.injector.as_ref().map(|injector| injector.configuration.clone()),
-        beside: cluster.repoint.is_some(),
+        beside: cluster.redirector.is_some(),
         secret: provisioning.map(|provisioning| provisioning.secret.clone()),
         external,
         roots: None,

@@ -2,7 +2,7 @@
 
 use crate::cluster::list::{one, pages};
 use crate::cluster::{Cluster, Scope};
-use policy_webhooks::injector::{PodFacts, Surroundings, lack};
+use policy_webhooks::injector::{NamespaceContext, PodFacts, missing_sidecar};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -55,9 +55,9 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Sideca
 
 /// The pods that ought to have a sidecar and have none. `control_plane` carries none.
 pub(crate) fn without(namespaces: &[Value], pods: &[Value], control_plane: &str) -> Vec<Without> {
-    let around: BTreeMap<String, Surroundings> = namespaces
+    let around: BTreeMap<String, NamespaceContext> = namespaces
         .iter()
-        .filter_map(Surroundings::of)
+        .filter_map(NamespaceContext::of)
         .map(|around| (around.namespace.clone(), around))
         .collect();
     let mut found: Vec<Without> = pods
@@ -65,7 +65,7 @@ pub(crate) fn without(namespaces: &[Value], pods: &[Value], control_plane: &str)
         .filter_map(|pod| {
             let text = |field: &str| pod.get("metadata")?.get(field)?.as_str();
             let (namespace, name) = (text("namespace")?, text("name")?);
-            let why = lack(&PodFacts::of(pod), around.get(namespace)?, control_plane)?;
+            let why = missing_sidecar(&PodFacts::of(pod), around.get(namespace)?, control_plane)?;
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
             Some(Without { namespace, name, why: why.to_string() })
         })

@@ -1,12 +1,12 @@
-//! The certificate authority in use: its own certificate, its key, and whom it leads to; and what it
+//! The certificate authority in use: its certificate, its key, its roots, and the certificates it
 //! signs.
 //!
-//! Certificates are put together here rather than by a library that makes the issuer's name anew from
-//! its parts: a name that comes out written differently is another name to those who verify. What has
-//! been signed is verified as a peer would before anybody gets it.
+//! Certificates are encoded here, not by a library that rebuilds the issuer's name from its parts:
+//! a name with another encoding is another name to a verifier. Every signed certificate is verified
+//! as a peer would verify it before it is returned.
 
 pub use super::authority_error::AuthorityError;
-use super::certificate::{Fields, certificate};
+use super::certificate::{CertificateFields, certificate};
 use super::csr::PublicKey;
 use policy_kube::certificate::{common_name, valid};
 use policy_kube::rotation::secret::{Pair, timestamp};
@@ -26,34 +26,35 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What is left of an authority's life when it stops being of use: a shorter certificate would have
-/// expired before it is in force.
-const TOO_SHORT: Duration = Duration::from_secs(60);
+/// Remaining lifetime below which an authority signs nothing: a shorter certificate would expire
+/// before the client uses it.
+const MIN_REMAINING: Duration = Duration::from_secs(60);
 
-/// For how long an authority vouches for roots at the most; usually its own end comes first.
-pub(super) const FOREVER: Duration = Duration::from_secs(86_400 * 365 * 100);
+/// Maximum lifetime of an endorsement of roots; usually the authority expires first.
+pub(super) const MAX_LIFETIME: Duration = Duration::from_secs(86_400 * 365 * 100);
 
-/// How much earlier than now a proof of roots begins, for clocks that differ.
+/// Time before now at which an endorsement becomes valid, to tolerate clock skew.
 const BACKDATED: Duration = Duration::from_secs(3600);
 
-/// Where the parts of an authority come from, for messages.
+/// Names of the files or Secret keys that the parts of an authority come from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct PemSources {
     pub(super) certificate: String,
     pub(super) key: String,
     pub(super) roots: String,
 }
 
-/// For how long a certificate is valid.
+/// Validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// From now on.
+    /// Time from now until the certificate expires.
     pub lifetime: Duration,
-    /// How far clocks may differ: so much earlier it begins, and so much later it ends.
+    /// Tolerated clock skew: the certificate becomes valid this much earlier and expires this much
+    /// later.
     pub skew: Duration,
 }
 
-/// A certificate that was signed.
+/// A signed certificate.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) certificate: CertificateDer<'static>,
@@ -63,10 +64,10 @@ pub(super) struct Leaf {
 
 /// The authority in use.
 pub(super) struct Authority {
-    /// Its own certificate first, what leads to a root after it.
+    /// Its own certificate first, then the intermediates up to a root.
     chain: Vec<CertificateDer<'static>>,
     roots: Vec<CertificateDer<'static>>,
-    /// As its certificate has it (RFC 5280 section 4.1.2.6), DER.
+    /// The subject of its certificate, DER, byte for byte (RFC 5280 section 4.1.2.6).
     subject: Vec<u8>,
     /// The content of its subjectKeyIdentifier.
     key_id: Option<Vec<u8>>,
@@ -74,50 +75,50 @@ pub(super) struct Authority {
     scheme: SignatureScheme,
     servers: Arc<WebPkiServerVerifier>,
     clients: Arc<dyn ClientCertVerifier>,
-    begins: SystemTime,
-    ends: SystemTime,
-    places: Places,
+    not_before: SystemTime,
+    not_after: SystemTime,
+    sources: PemSources,
 }
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").field("ends", &self.ends).finish_non_exhaustive()
+        f.debug_struct("Authority").field("expires", &self.not_after).finish_non_exhaustive()
     }
 }
 
 impl Authority {
-    /// Reads an authority, PEM. That it can sign what its roots vouch for has been tried.
+    /// Reads an authority from PEM and checks that it can sign certificates that its roots verify.
     pub(super) fn read(
-        places: Places,
+        sources: PemSources,
         certificate: &[u8],
         key: &[u8],
         roots: &[u8],
     ) -> Result<Self, AuthorityError> {
         let text = |place: &str, message| AuthorityError::Text { place: place.to_owned(), message };
-        let chain = certificates(certificate).map_err(|what| text(&places.certificate, what))?;
-        let roots = certificates(roots).map_err(|what| text(&places.roots, what))?;
+        let chain = certificates(certificate).map_err(|what| text(&sources.certificate, what))?;
+        let roots = certificates(roots).map_err(|what| text(&sources.roots, what))?;
         let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| text(&places.key, error.to_string()))?;
+            .map_err(|error| text(&sources.key, error.to_string()))?;
         let key = provider().key_provider.load_private_key(key);
-        let key = key.map_err(|error| text(&places.key, error.to_string()))?;
-        let unreadable = || text(&places.certificate, "a certificate cannot be read".to_owned());
+        let key = key.map_err(|error| text(&sources.key, error.to_string()))?;
+        let unreadable = || text(&sources.certificate, "a certificate cannot be read".to_owned());
         let links: Option<Vec<_>> = chain.iter().map(|one| Certificate::read(one)).collect();
         let links = links.ok_or_else(unreadable)?;
         let (own, last) = links.first().zip(links.last()).ok_or_else(unreadable)?;
         if !own.is_authority() {
-            return Err(AuthorityError::NotAnAuthority(places.certificate));
+            return Err(AuthorityError::NotAnAuthority(sources.certificate));
         }
         if key.public_key().is_none_or(|key| key.as_ref() != own.key) {
-            let Places { key, certificate, .. } = places;
+            let PemSources { key, certificate, .. } = sources;
             return Err(AuthorityError::OtherKey { key, certificate });
         }
         let signer = key.choose_scheme(&SCHEMES);
-        let scheme = signer.ok_or_else(|| AuthorityError::KeyKind(places.key.clone()))?.scheme();
-        let begins = links.iter().map(|one| one.not_before).max().ok_or_else(unreadable)?;
-        let ends = links.iter().map(|one| one.not_after).min().ok_or_else(unreadable)?;
-        let ends = root_of(last, &roots).map_or(ends, |root| ends.min(root));
+        let scheme = signer.ok_or_else(|| AuthorityError::KeyKind(sources.key.clone()))?.scheme();
+        let not_before = links.iter().map(|one| one.not_before).max().ok_or_else(unreadable)?;
+        let not_after = links.iter().map(|one| one.not_after).min().ok_or_else(unreadable)?;
+        let not_after = root_of(last, &roots).map_or(not_after, |root| not_after.min(root));
         let (servers, clients) =
-            verifiers(&roots).map_err(|message| text(&places.roots, message))?;
+            verifiers(&roots).map_err(|message| text(&sources.roots, message))?;
         let (subject, key_id) = (own.subject.to_vec(), own.key_id().map(<[u8]>::to_vec));
         let authority = Self {
             subject,
@@ -128,49 +129,50 @@ impl Authority {
             scheme,
             servers,
             clients,
-            begins,
-            ends,
-            places,
+            not_before,
+            not_after,
+            sources,
         };
-        authority.rehearse()?;
+        authority.self_test()?;
         Ok(authority)
     }
 
-    /// When it came or comes into force.
-    pub(super) fn begins(&self) -> SystemTime {
-        self.begins
+    /// Returns the time at which the authority becomes valid.
+    pub(super) fn not_before(&self) -> SystemTime {
+        self.not_before
     }
 
-    /// After when it signs nothing any more.
-    pub(super) fn ends(&self) -> SystemTime {
-        self.ends
+    /// Returns the time after which the authority signs nothing.
+    pub(super) fn not_after(&self) -> SystemTime {
+        self.not_after
     }
 
-    /// The roots that were supplied with it.
+    /// Returns the roots that were supplied with it.
     pub(super) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// Its own certificate, DER.
+    /// Returns its own certificate, DER.
     pub(super) fn certificate(&self) -> &[u8] {
         self.chain.first().map(AsRef::as_ref).unwrap_or_default()
     }
 
-    /// Whether this is the same certificate under the same key.
+    /// True if `other` has the same certificate, and therefore the same key.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.chain.first() == other.chain.first()
     }
 
-    /// Whether what it signs leads to this root.
+    /// True if certificates that it signs verify against `root`.
     pub(super) fn leads_to(&self, root: &CertificateDer<'static>) -> bool {
         let Ok((servers, _)) = verifiers(std::slice::from_ref(root)) else { return false };
-        self.rehearsed().is_ok_and(|(leaf, name, at)| {
+        self.test_certificate().is_ok_and(|(leaf, name, at)| {
             let (rest, none) = (self.chain.as_slice(), &[]);
             servers.verify_server_cert(&leaf.certificate, rest, &name, none, at).is_ok()
         })
     }
 
-    /// What leads from a certificate that it signed to a root, without the root, nearest first.
+    /// Returns the certificates between a signed certificate and a root, without the root, nearest
+    /// first.
     pub(super) fn intermediates(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.chain.iter().filter(|one| !self.roots.contains(one))
     }
@@ -183,22 +185,23 @@ impl Authority {
         lifetime: Lifetime,
         now: SystemTime,
     ) -> Result<Leaf, AuthorityError> {
-        let begins = now.checked_sub(lifetime.skew).unwrap_or(SystemTime::UNIX_EPOCH);
+        let not_before = now.checked_sub(lifetime.skew).unwrap_or(SystemTime::UNIX_EPOCH);
         let until = now.checked_add(lifetime.lifetime).and_then(|at| at.checked_add(lifetime.skew));
-        let not_after = until.unwrap_or(self.ends).min(self.ends);
+        let not_after = until.unwrap_or(self.not_after).min(self.not_after);
         let left = not_after.duration_since(now).unwrap_or_default();
-        if self.begins > now || left < TOO_SHORT {
-            let [begins, ends, now] = [self.begins, self.ends, now].map(timestamp);
-            return Err(AuthorityError::Time { begins, ends, now });
+        if self.not_before > now || left < MIN_REMAINING {
+            let [not_before, not_after, now] =
+                [self.not_before, self.not_after, now].map(timestamp);
+            return Err(AuthorityError::Time { not_before, not_after, now });
         }
-        let leaf = self.signed(key, identity, begins.max(self.begins), not_after)?;
+        let leaf = self.issue(key, identity, not_before.max(self.not_before), not_after)?;
         self.verify(&leaf, identity, unix(now)).map_err(|error| self.not_trusted(&error))?;
         Ok(leaf)
     }
 
-    /// Vouches for roots: whoever trusts this authority trusts them from now on, for as long as it is
-    /// valid itself. The key of the proof is forgotten at once.
-    pub(super) fn vouch(
+    /// Endorses roots: clients that trust this authority trust these roots from now on, until the
+    /// authority expires. The private key of the proof is discarded.
+    pub(super) fn endorse(
         &self,
         serial: u64,
         roots: Vec<CertificateDer<'static>>,
@@ -206,13 +209,13 @@ impl Authority {
     ) -> Result<Statement, AuthorityError> {
         let key = rcgen::KeyPair::generate().map_err(|_| AuthorityError::Signing)?;
         let key = PublicKey { info: key.subject_public_key_info() };
-        let forever = Lifetime { lifetime: FOREVER, skew: BACKDATED };
+        let forever = Lifetime { lifetime: MAX_LIFETIME, skew: BACKDATED };
         let leaf = self.sign(&key, &proof_name(serial, &roots), forever, now)?;
         let proof = std::iter::once(leaf.certificate).chain(self.intermediates().cloned());
         Ok(Statement::new(serial, roots, proof.collect()))
     }
 
-    fn signed(
+    fn issue(
         &self,
         key: &PublicKey,
         identity: &str,
@@ -225,7 +228,7 @@ impl Authority {
         if let Some(first) = serial.first_mut() {
             *first = (*first & 0x3f) | 0x40;
         }
-        let fields = Fields {
+        let fields = CertificateFields {
             serial,
             scheme: self.scheme,
             issuer: &self.subject,
@@ -250,25 +253,26 @@ impl Authority {
         Ok(())
     }
 
-    /// Signs what nobody gets, so that an authority that cannot is found before it is in use.
-    fn rehearse(&self) -> Result<(), AuthorityError> {
-        let (leaf, _, at) = self.rehearsed()?;
-        self.verify(&leaf, REHEARSAL, at).map_err(|error| self.not_trusted(&error))
+    /// Signs and verifies a certificate that is never handed out, so that an unusable authority is
+    /// found before it is in use.
+    fn self_test(&self) -> Result<(), AuthorityError> {
+        let (leaf, _, at) = self.test_certificate()?;
+        self.verify(&leaf, SELF_TEST_NAME, at).map_err(|error| self.not_trusted(&error))
     }
 
-    /// A certificate that nobody gets, its name, and a time at which it is valid.
-    fn rehearsed(&self) -> Result<(Leaf, ServerName<'static>, UnixTime), AuthorityError> {
+    /// Returns a certificate that is never handed out, its name, and a time at which it is valid.
+    fn test_certificate(&self) -> Result<(Leaf, ServerName<'static>, UnixTime), AuthorityError> {
         let key = PublicKey { info: self.key_info()? };
-        // In the middle of its life: whether it is valid now is looked at when it signs.
+        // The middle of its validity. Whether the authority is valid now is checked when it signs.
         let half = self
-            .ends
-            .duration_since(self.begins)
+            .not_after
+            .duration_since(self.not_before)
             .unwrap_or_default()
             .checked_div(2)
             .unwrap_or_default();
-        let at = self.begins.checked_add(half).unwrap_or(self.begins);
-        let leaf = self.signed(&key, REHEARSAL, self.begins, self.ends)?;
-        let name = ServerName::try_from(REHEARSAL).map_err(|_| AuthorityError::Signing)?;
+        let at = self.not_before.checked_add(half).unwrap_or(self.not_before);
+        let leaf = self.issue(&key, SELF_TEST_NAME, self.not_before, self.not_after)?;
+        let name = ServerName::try_from(SELF_TEST_NAME).map_err(|_| AuthorityError::Signing)?;
         Ok((leaf, name, unix(at)))
     }
 
@@ -277,25 +281,26 @@ impl Authority {
         Ok(key.as_ref().to_vec())
     }
 
-    /// Why what this authority says is not to be published.
-    pub(super) fn unvouched(&self) -> AuthorityError {
-        AuthorityError::Unvouched { certificate: self.places.certificate.clone() }
+    /// Error of an authority whose roots must not be published, because no trusted authority
+    /// endorses them.
+    pub(super) fn not_endorsed(&self) -> AuthorityError {
+        AuthorityError::NotEndorsed { certificate: self.sources.certificate.clone() }
     }
 
     fn not_trusted(&self, error: &rustls::Error) -> AuthorityError {
-        let Places { certificate, roots, .. } = self.places.clone();
+        let PemSources { certificate, roots, .. } = self.sources.clone();
         AuthorityError::NotTrusted { certificate, roots, error: error.to_string() }
     }
 }
 
-/// Nobody has this name (RFC 2606 section 2).
-const REHEARSAL: &str = "rehearsal.invalid";
+/// A reserved name that no workload has (RFC 2606 section 2).
+const SELF_TEST_NAME: &str = "rehearsal.invalid";
 
 fn unix(at: SystemTime) -> UnixTime {
     UnixTime::since_unix_epoch(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-/// In the order of preference; each key fits one.
+/// Signature schemes in order of preference; each key supports one of them.
 const SCHEMES: [SignatureScheme; 4] = [
     SignatureScheme::ECDSA_NISTP256_SHA256,
     SignatureScheme::ECDSA_NISTP384_SHA384,
@@ -317,42 +322,42 @@ fn verifiers(roots: &[CertificateDer<'static>]) -> Result<Verifiers, String> {
     Ok((servers.build().map_err(words)?, clients.build().map_err(words)?))
 }
 
-/// The end of the root that the chain leads to. Verifiers do not look at it; what is signed should
-/// not outlive it all the same.
+/// Returns the expiry of the root that the chain ends at. Verifiers ignore it, but no certificate
+/// should outlive it.
 fn root_of(last: &Certificate<'_>, roots: &[CertificateDer<'static>]) -> Option<SystemTime> {
     let read = roots.iter().filter_map(|root| Certificate::read(root));
     read.filter(|root| root.subject == last.issuer).map(|root| root.not_after).max()
 }
 
-/// An authority made here, PEM: it is its own root.
-pub(super) struct Made {
+/// A self-signed authority generated here, PEM.
+pub(super) struct GeneratedAuthority {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
-impl Made {
-    /// The same as a Secret holds it.
-    pub(super) fn pair(self) -> Pair {
+impl GeneratedAuthority {
+    /// Converts it to the form that a Secret holds.
+    pub(super) fn into_pair(self) -> Pair {
         Pair { certificate: self.certificate.into_bytes(), key: self.key.into_bytes() }
     }
 }
 
-/// Makes an authority that is valid from `now` for `lifetime`.
-pub(super) fn make(
+/// Generates an authority that is valid from `now` for `lifetime`.
+pub(super) fn generate(
     trust_domain: &str,
     now: SystemTime,
     lifetime: Duration,
-) -> Result<Made, rcgen::Error> {
+) -> Result<GeneratedAuthority, rcgen::Error> {
     let key = rcgen::KeyPair::generate()?;
     let mut params = rcgen::CertificateParams::default();
-    // Authorities that replace each other are in one bundle. Told apart by their names as well as by
-    // their keys they are easier to look at.
+    // Authorities that replace each other are in one bundle. Distinct names make them easier to
+    // tell from each other than keys alone.
     params.distinguished_name = common_name(&format!("identity.{trust_domain} {}", shown(now)));
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
     params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
     valid(&mut params, now, lifetime)?;
     let certificate = params.self_signed(&key)?;
-    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(GeneratedAuthority { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 #[cfg(test)]

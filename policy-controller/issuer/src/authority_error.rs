@@ -1,64 +1,62 @@
-//! Why an authority cannot be used.
+//! Errors of an authority that cannot be used.
 
-/// Why an authority cannot be used, or did not sign.
+/// Error of an authority that cannot be used or did not sign.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorityError {
-    /// A text does not hold what it should.
+    /// A file or Secret key has the wrong content.
     #[error("`{place}`: {message}")]
     Text {
         /// The file, or the key of the Secret.
         place: String,
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
-    /// It may not issue certificates.
-    #[error("`{0}`: its first certificate is not one of an authority (basicConstraints CA:TRUE)")]
+    /// The certificate may not issue certificates.
+    #[error("`{0}`: its first certificate is not a CA certificate (basicConstraints CA:TRUE)")]
     NotAnAuthority(String),
-    /// The key is of another certificate.
+    /// The key belongs to another certificate.
     #[error("`{key}` is not the key of the certificate in `{certificate}`")]
     OtherKey {
-        /// Where the key is.
+        /// File or Secret key of the private key.
         key: String,
-        /// Where the certificate is.
+        /// File or Secret key of the certificate.
         certificate: String,
     },
-    /// No signature of this key is understood by proxies.
-    #[error(
-        "`{0}`: the key is of a kind that is not used here (allowed: ECDSA P-256 and P-384, Ed25519, RSA)"
-    )]
+    /// Proxies support no signature algorithm of this key.
+    #[error("`{0}`: unsupported key type (allowed: ECDSA P-256 and P-384, Ed25519, RSA)")]
     KeyKind(String),
-    /// What it signs is not accepted by whoever has the roots.
-    #[error("what `{certificate}` signs is not accepted by whoever trusts `{roots}`: {error}")]
+    /// A certificate that it signs does not verify against the roots.
+    #[error("certificates signed by `{certificate}` do not verify against `{roots}`: {error}")]
     NotTrusted {
-        /// Where the certificate is.
+        /// File or Secret key of the certificate.
         certificate: String,
-        /// Where the roots are.
+        /// File or Secret key of the roots.
         roots: String,
-        /// What the verifier says.
+        /// The error of the verifier.
         error: String,
     },
     /// It is not valid now.
-    #[error("the authority is valid from {begins} to {ends}, and it is {now}")]
+    #[error("the authority is valid from {not_before} to {not_after}, and the time is {now}")]
     Time {
-        /// Since when.
-        begins: jiff::Timestamp,
-        /// Until when.
-        ends: jiff::Timestamp,
+        /// Begin of its validity.
+        not_before: jiff::Timestamp,
+        /// End of its validity.
+        not_after: jiff::Timestamp,
         /// Now, by this machine's clock.
         now: jiff::Timestamp,
     },
     /// The cryptographic library failed.
     #[error("signing failed")]
     Signing,
-    /// Proxies trust another authority, which has not vouched for this one's roots.
+    /// Proxies trust another authority, which has not endorsed the roots of this one.
     #[error(
-        "`{certificate}` leads to no root that proxies trust, so that they would not follow it: \
+        "`{certificate}` leads to no root that proxies trust, so they would reject it: \
          nothing is published or issued; supply the former authority and the roots of both first; \
          if its key is lost, delete the ConfigMap of the roots beside the issuer and restart the \
          workloads"
     )]
-    Unvouched {
-        /// Where the certificate is.
+    NotEndorsed {
+        /// File or Secret key of the certificate.
         certificate: String,
     },
 }

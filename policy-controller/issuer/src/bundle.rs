@@ -1,20 +1,21 @@
-//! What a ConfigMap of the roots holds.
+//! Content of a ConfigMap of roots.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use policy_tls::identity::SignedRoots;
 use std::collections::BTreeMap;
 
-/// Its key: PEM certificates, for whoever may rely on the ConfigMap.
+/// The ConfigMap's key for PEM certificates, for clients that trust every writer of the ConfigMap.
 pub const BUNDLE: &str = "ca-bundle.crt";
 
-/// Its other key: the same roots, and who vouches for them, for whoever may not.
+/// The ConfigMap's key for the same roots with their endorsement, for clients that trust the
+/// endorsement alone.
 pub const SIGNED: &str = "ca-bundle.signed";
 
-/// What a ConfigMap is to hold.
+/// The data that a ConfigMap of roots should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bundle {
     pub(super) bundle: String,
-    /// Absent: nobody has vouched for any roots yet.
+    /// The endorsed roots; absent if no roots have been endorsed yet.
     pub(super) signed: Option<String>,
 }
 
@@ -30,7 +31,7 @@ impl Bundle {
     }
 }
 
-/// What a ConfigMap says of who vouches for its roots.
+/// Returns the endorsed roots in a ConfigMap.
 pub(super) fn signed_of(map: &ConfigMap) -> Option<SignedRoots> {
     SignedRoots::read(map.data.as_ref()?.get(SIGNED)?.as_bytes()).ok()
 }

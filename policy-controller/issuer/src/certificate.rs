@@ -1,4 +1,4 @@
-//! A workload's certificate, put together (RFC 5280 section 4.1).
+//! Encodes a workload's certificate (RFC 5280 section 4.1).
 
 use policy_tls::der::{
     BIT_STRING, BOOLEAN, OCTET_STRING, OID, SEQUENCE, bits, context, number, write,
@@ -8,8 +8,8 @@ use policy_tls::x509::{DNS_NAME, write_time};
 use rustls::SignatureScheme;
 use std::time::SystemTime;
 
-/// What differs from one certificate to the next.
-pub(super) struct Fields<'a> {
+/// Fields that differ from one certificate to the next.
+pub(super) struct CertificateFields<'a> {
     pub(super) serial: [u8; 16],
     pub(super) scheme: SignatureScheme,
     /// The authority's subject, DER.
@@ -24,12 +24,13 @@ pub(super) struct Fields<'a> {
     pub(super) authority_key_id: Option<&'a [u8]>,
 }
 
-/// The certificate, signed by `sign`. `None`: that failed, or the algorithm is none of ours.
+/// Encodes a certificate that `sign` signs. `None` if signing fails or the algorithm is not
+/// supported.
 ///
-/// The subject is empty and the name therefore critical (section 4.2.1.6): an identity may be longer
-/// than a common name is allowed to be.
+/// The subject is empty and the name therefore critical (section 4.2.1.6), because an identity may
+/// be longer than a common name.
 pub(super) fn certificate(
-    fields: &Fields<'_>,
+    fields: &CertificateFields<'_>,
     sign: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
 ) -> Option<Vec<u8>> {
     let algorithm = algorithm(fields.scheme)?;
@@ -56,15 +57,15 @@ pub(super) fn certificate(
     Some(write(SEQUENCE, &[&body, &algorithm, &signature]))
 }
 
-fn extensions(fields: &Fields<'_>) -> Vec<u8> {
+fn extensions(fields: &CertificateFields<'_>) -> Vec<u8> {
     let names = write(SEQUENCE, &[&write(DNS_NAME, &[fields.identity.as_bytes()])]);
-    // digitalSignature alone: bit 0, the seven others unused.
+    // digitalSignature alone: bit 0; the other seven bits are unused.
     let usage = write(BIT_STRING, &[&[7, 0x80]]);
     let purposes = write(SEQUENCE, &[&write(OID, &[SERVER_AUTH]), &write(OID, &[CLIENT_AUTH])]);
     let mut all = [
         extension(KEY_USAGE, true, &usage),
         extension(EXTENDED_KEY_USAGE, false, &purposes),
-        // No authority: the default, so that the sequence is empty.
+        // Not an authority, which is the default: the sequence is empty.
         extension(BASIC_CONSTRAINTS, true, &write(SEQUENCE, &[])),
         extension(SUBJECT_ALT_NAME, true, &names),
     ]
@@ -81,7 +82,7 @@ fn extension(kind: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
     write(SEQUENCE, &[&write(OID, &[kind]), critical, &write(OCTET_STRING, &[value])])
 }
 
-/// The AlgorithmIdentifier of signatures made by this scheme.
+/// Returns the AlgorithmIdentifier of a signature scheme.
 fn algorithm(scheme: SignatureScheme) -> Option<Vec<u8>> {
     let schemes: [(SignatureScheme, &[u8], &[u8]); 4] = [
         (SignatureScheme::ECDSA_NISTP256_SHA256, ECDSA_WITH_SHA256, &[]),

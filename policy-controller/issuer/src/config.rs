@@ -1,51 +1,51 @@
-//! What an issuer is told.
+//! Configuration of the issuer.
 
+use super::ca_manager::CaSecretSettings;
 use super::files::AuthorityFiles;
-use super::keeper::Provision;
 use super::plan::Rotation;
-use super::roots::Where;
+use super::roots::RootsScope;
 use policy_engine::config::ControllerConfig;
 use policy_server::Rate;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The audience that a token must have unless others are configured.
+/// Default audience of tokens.
 pub const AUDIENCE: &str = "portcullis.dev/identity";
 
-/// The Secret of the authority, unless another is configured.
+/// Default name of the Secret of the authority.
 pub const SECRET: &str = policy_kube::names::ISSUER_AUTHORITY;
 
-/// The issuer's service account, unless another is configured; and its component label's value.
+/// Default service account of the issuer, and the value of its component label.
 pub const SERVICE_ACCOUNT: &str = "portcullis-issuer";
 
-/// What the issuer issues, to whom and from which authority.
+/// Configuration of the issuer.
 #[derive(Clone, Debug)]
 pub struct IssuerConfig {
     /// Control plane and trust domain.
     pub controller: ControllerConfig,
     /// The issuer's own identity.
     pub identity: Arc<str>,
-    /// Audiences of tokens. Never empty.
+    /// Accepted audiences of tokens. Never empty.
     pub audiences: Vec<String>,
-    /// Where the authority comes from.
+    /// Source of the authority.
     pub authority: AuthoritySettings,
-    /// How long certificates are valid and when authorities are replaced.
+    /// Lifetimes of certificates and authorities.
     pub rotation: Rotation,
-    /// ConfigMap of the roots.
+    /// Name of the ConfigMap of the roots.
     pub roots_configmap: String,
-    /// Who gets them.
-    pub roots_to: Where,
-    /// How often one address may ask.
+    /// Namespaces that get the ConfigMap.
+    pub roots_to: RootsScope,
+    /// Maximum rate of requests from one address.
     pub rate: Rate,
-    /// How long a request may take.
+    /// Timeout of a request.
     pub request_timeout: Duration,
 }
 
-/// Where the authority comes from.
+/// Source of the authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthoritySettings {
-    /// The issuer makes it and keeps it in a Secret.
-    Secret(Provision),
-    /// Others keep it in files.
+    /// The issuer generates it and stores it in a Secret.
+    Secret(CaSecretSettings),
+    /// An external tool stores it in files.
     Files(AuthorityFiles),
 }

@@ -1,8 +1,8 @@
-//! Requests for certificates (PKCS#10, RFC 2986), judged before anything is signed.
+//! Certificate signing requests (PKCS#10, RFC 2986), validated before anything is signed.
 //!
-//! A request has to ask for exactly one DNS name and nothing else, under a key that its signature
-//! proves to be the client's. Nothing of it but that key goes into a certificate: what else it asks
-//! for is refused rather than left out, so that nobody believes to have got it.
+//! A CSR must request exactly one DNS name and nothing else, and prove by its signature that the
+//! client has the private key. Only the public key is copied into the certificate. Any other
+//! request is refused instead of ignored, so that no client believes it was granted.
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use policy_tls::der::{
@@ -13,46 +13,46 @@ use policy_tls::oid::{ECDSA_WITH_SHA256, ED25519, EXTENSION_REQUEST, SUBJECT_ALT
 use policy_tls::x509::DNS_NAME;
 use std::fmt::Write as _;
 
-/// The largest request that is looked at, in bytes. One for the longest name has under a kilobyte.
+/// Maximum size of a CSR in bytes. A CSR for the longest name has less than a kilobyte.
 pub(crate) const MAX_BYTES: usize = 4096;
 
-/// The most of what a client wrote that is repeated to it.
+/// Maximum length of client input that is quoted in an error.
 const MAX_QUOTED: usize = 253;
 
-/// Why a request is refused.
+/// Error of a CSR that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CsrError {
     /// It is too large.
     #[error("it has {0} bytes (allowed: {MAX_BYTES})")]
     TooLarge(usize),
-    /// It is not a request at all.
+    /// It is not a PKCS#10 request.
     #[error("it is not a PKCS#10 certificate request in DER: {0}")]
     Malformed(&'static str),
     /// Its key is of a kind that proxies do not use.
     #[error("its key is {0} (allowed: ECDSA P-256, as an uncompressed point)")]
     Key(String),
-    /// It is not signed as keys of this kind sign.
+    /// Its signature algorithm does not fit its kind of key.
     #[error("its signature algorithm is not ECDSA with SHA-256")]
     Algorithm,
-    /// Whoever made it has not the key.
-    #[error("its signature is not of its key")]
+    /// Its signature does not verify: the client does not have the key.
+    #[error("its signature does not verify with its key")]
     Signature,
     /// Its subject names something else.
     #[error("its subject {0} (allowed: none, or the identity as the only common name)")]
     Subject(String),
-    /// It has attributes that nobody here acts upon.
+    /// It has attributes that are not supported.
     #[error("it has the attribute {0} (allowed: one extensionRequest)")]
     Attribute(String),
-    /// It asks for extensions besides names.
+    /// It requests extensions besides names.
     #[error("it asks for the extension {0} (allowed: one subjectAltName)")]
     Extension(String),
-    /// It does not ask for exactly the identity.
+    /// It does not request exactly the identity.
     #[error("its subjectAltName {0} (allowed: exactly one DNS name, the identity)")]
     Names(String),
 }
 
 impl CsrError {
-    /// The reason, for a metric.
+    /// Returns the reason as a metric label.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::TooLarge(_) | Self::Malformed(_) => "csr_malformed",
@@ -64,17 +64,17 @@ impl CsrError {
     }
 }
 
-/// The client's key, proved to be its own.
+/// The client's public key; the CSR proved that the client has the private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublicKey {
     /// The SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7), DER.
     pub(super) info: Vec<u8>,
 }
 
-type Checked<T> = Result<T, CsrError>;
+type CsrResult<T> = Result<T, CsrError>;
 
-/// Judges a request for `identity`; the key that the certificate is for.
-pub(super) fn check(request: &[u8], identity: &str) -> Checked<PublicKey> {
+/// Validates a CSR for `identity` and returns its public key.
+pub(super) fn check(request: &[u8], identity: &str) -> CsrResult<PublicKey> {
     if request.len() > MAX_BYTES {
         return Err(CsrError::TooLarge(request.len()));
     }
@@ -92,7 +92,7 @@ pub(super) fn check(request: &[u8], identity: &str) -> Checked<PublicKey> {
     let (subject, rest) = element(rest, SEQUENCE).ok_or(malformed("no subject"))?;
     let (key, rest) = whole(rest, SEQUENCE).ok_or(malformed("no key"))?;
     let attributes = match rest {
-        // Left out by some who have none to write, though section 4.1 does not say so.
+        // Some clients omit an empty list, although section 4.1 does not allow it.
         [] => rest,
         _ => only(rest, context(0)).ok_or(malformed("attributes, or bytes after them"))?,
     };
@@ -113,7 +113,7 @@ pub(super) fn check(request: &[u8], identity: &str) -> Checked<PublicKey> {
 }
 
 /// The point of a P-256 key (RFC 5480 section 2).
-fn p256_point(info: &[u8]) -> Checked<&[u8]> {
+fn p256_point(info: &[u8]) -> CsrResult<&[u8]> {
     let parts = || {
         let (algorithm, rest) = element(only(info, SEQUENCE)?, SEQUENCE)?;
         let key = only(rest, BIT_STRING)?;
@@ -125,7 +125,7 @@ fn p256_point(info: &[u8]) -> Checked<&[u8]> {
         let name = match kind {
             RSA_ENCRYPTION => "RSA".to_owned(),
             ED25519 => "Ed25519".to_owned(),
-            other => format!("of the kind {}", dotted(other)),
+            other => format!("of the type {}", dotted(other)),
         };
         return Err(CsrError::Key(name));
     }
@@ -142,7 +142,7 @@ fn p256_point(info: &[u8]) -> Checked<&[u8]> {
     }
 }
 
-fn check_subject(mut names: &[u8], identity: &str) -> Checked<()> {
+fn check_subject(mut names: &[u8], identity: &str) -> CsrResult<()> {
     let malformed = || CsrError::Malformed("its subject");
     let mut found = false;
     while !names.is_empty() {
@@ -167,8 +167,8 @@ fn check_subject(mut names: &[u8], identity: &str) -> Checked<()> {
     Ok(())
 }
 
-/// What the request's one extension has to say, if it has one.
-fn alternative_names(attributes: &[u8]) -> Checked<Option<Vec<u8>>> {
+/// Returns the subjectAltName that the CSR requests, if any.
+fn alternative_names(attributes: &[u8]) -> CsrResult<Option<Vec<u8>>> {
     let malformed = || CsrError::Malformed("its attributes");
     if attributes.is_empty() {
         return Ok(None);
@@ -205,8 +205,8 @@ fn alternative_names(attributes: &[u8]) -> Checked<Option<Vec<u8>>> {
     Ok(found)
 }
 
-fn check_names(names: Option<&[u8]>, identity: &str) -> Checked<()> {
-    let Some(names) = names else { return Err(CsrError::Names("is not there".to_owned())) };
+fn check_names(names: Option<&[u8]>, identity: &str) -> CsrResult<()> {
+    let Some(names) = names else { return Err(CsrError::Names("is missing".to_owned())) };
     let malformed = || CsrError::Malformed("its subjectAltName");
     let mut left = only(names, SEQUENCE).ok_or_else(malformed)?;
     let mut found: u32 = 0;
@@ -220,7 +220,7 @@ fn check_names(names: Option<&[u8]>, identity: &str) -> Checked<()> {
                 0xa4 => "a directory name",
                 0x86 => "a URI",
                 0x87 => "an IP address",
-                _ => "a name of a kind that is not known",
+                _ => "a name of an unknown type",
             };
             return Err(CsrError::Names(format!("has {kind}")));
         }
@@ -236,13 +236,13 @@ fn check_names(names: Option<&[u8]>, identity: &str) -> Checked<()> {
     }
 }
 
-/// What a client wrote, fit for a message.
+/// Returns client input escaped and truncated for a message.
 fn quoted(bytes: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(bytes).chars().take(MAX_QUOTED).collect();
     text.escape_debug().to_string()
 }
 
-/// An object identifier as people write it (X.690 section 8.19).
+/// Returns an object identifier in dotted form (X.690 section 8.19).
 fn dotted(oid: &[u8]) -> String {
     let mut text = String::new();
     let mut arc: u64 = 0;

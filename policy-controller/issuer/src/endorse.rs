@@ -1,19 +1,19 @@
-//! Vouches for roots, so that proxies take over the next ones from a ConfigMap that others may write:
-//! what is published beside the roots, and when it has to be made anew.
+//! Endorses roots, so that proxies accept new ones from a ConfigMap that other clients may write:
+//! the document published beside the roots, and when it must be renewed.
 //!
-//! The control plane's own copy is where it is kept: nobody but the issuer writes there, and every
-//! replica goes on from what it says.
+//! The control plane's own copy is the authoritative one: only the issuer writes there, and every
+//! replica continues from it.
 
-use super::authority::{Authority, AuthorityError, FOREVER};
+use super::authority::{Authority, AuthorityError, MAX_LIFETIME};
 use policy_tls::identity::{SignedRoots, Statement, certificates, pem, validity};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 
-/// The difference between two ends of certificates that counts as none: they are whole seconds.
-const EXACT: std::time::Duration = std::time::Duration::from_secs(1);
+/// Difference between two expiries that is ignored, because certificates have whole seconds.
+const EXPIRY_TOLERANCE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Whether `document` says what is to be said: these roots, by a proof that lasts as long as one of
-/// this authority would.
+/// True if `document` endorses exactly these roots with a proof that lasts as long as a new one
+/// would.
 pub(super) fn is_current(
     document: &SignedRoots,
     bundle: &str,
@@ -23,19 +23,21 @@ pub(super) fn is_current(
     let Some(last) = document.last() else { return false };
     let roots = certificates(bundle.as_bytes()).unwrap_or_default();
     let times = last.proof().first().and_then(|leaf| validity(leaf));
-    // As long as one that was made when this one was: until the end of the authority, or for ever.
+    // As long as a proof made at the same time: until the authority expires, or for the maximum
+    // lifetime.
     let lasts = times.is_some_and(|(begins, ends)| {
-        let most = begins.checked_add(FOREVER).unwrap_or(authority.ends());
-        ends.checked_add(EXACT).is_some_and(|ends| ends >= authority.ends().min(most))
+        let most = begins.checked_add(MAX_LIFETIME).unwrap_or(authority.not_after());
+        ends.checked_add(EXPIRY_TOLERANCE)
+            .is_some_and(|ends| ends >= authority.not_after().min(most))
     });
     last.roots() == roots && lasts && last.verify(authority.roots(), now).is_ok()
 }
 
-/// The document that says these roots after everything that `before` says.
+/// Returns `before` extended by an endorsement of these roots.
 ///
 /// # Errors
-/// Why the authority cannot vouch for them: above all that whoever has followed `before` would not
-/// follow it. Once published, such a statement could not be taken back, because no older one counts.
+/// Why the authority cannot endorse them, above all that proxies that follow `before` would reject
+/// it. A published endorsement cannot be taken back, because proxies accept no older one.
 pub(super) fn endorse(
     before: Option<SignedRoots>,
     bundle: &str,
@@ -43,19 +45,19 @@ pub(super) fn endorse(
     now: SystemTime,
 ) -> Result<SignedRoots, AuthorityError> {
     let last = before.as_ref().and_then(SignedRoots::last).cloned();
-    let document = begin_anew(before, bundle, authority, now)?;
+    let document = endorse_unchecked(before, bundle, authority, now)?;
     match (&last, document.last()) {
-        (Some(last), Some(next)) if breaks(last, next, now) => Err(authority.unvouched()),
+        (Some(last), Some(next)) if breaks_chain(last, next, now) => Err(authority.not_endorsed()),
         _ => Ok(document),
     }
 }
 
-/// The document that says these roots after everything that `before` says, whether those who have
-/// followed it will or not: for an authority in place of one whose key is lost.
+/// Returns `before` extended by an endorsement of these roots, even if proxies that follow `before`
+/// will reject it: for an authority that replaces one with a lost key.
 ///
 /// # Errors
-/// Why the authority cannot vouch for them.
-pub(super) fn begin_anew(
+/// Why the authority cannot endorse them.
+pub(super) fn endorse_unchecked(
     before: Option<SignedRoots>,
     bundle: &str,
     authority: &Authority,
@@ -67,29 +69,30 @@ pub(super) fn begin_anew(
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let clock = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     let last = before.as_ref().and_then(SignedRoots::last).map(Statement::serial);
-    // Later than the one before, whatever the clock says.
+    // Always later than the one before, even if the clock was set back.
     let serial = last.map_or(clock, |last| clock.max(last.saturating_add(1)));
-    let statement = authority.vouch(serial, roots, now)?;
+    let statement = authority.endorse(serial, roots, now)?;
     Ok(match before {
         Some(before) => before.then(statement, now),
         None => SignedRoots::first(statement),
     })
 }
 
-/// Whether nobody who knows `last` would accept `next`, though somebody could still vouch for it. Once
-/// the authority of `last` has expired nobody can, and all that it signed has expired with it.
-fn breaks(last: &Statement, next: &Statement, now: SystemTime) -> bool {
+/// True if proxies that follow `last` would reject `next` although an authority could still endorse
+/// it. Once the authority of `last` has expired, no authority can, and all its certificates have
+/// expired too.
+fn breaks_chain(last: &Statement, next: &Statement, now: SystemTime) -> bool {
     next.verify(last.roots(), now).is_err() && last.verify(last.roots(), now).is_ok()
 }
 
-/// The one of two documents that goes further.
+/// Returns the document with the later serial.
 pub(super) fn later(one: Option<SignedRoots>, other: Option<SignedRoots>) -> Option<SignedRoots> {
     let serial = |document: &Option<SignedRoots>| Some(document.as_ref()?.last()?.serial());
     if serial(&one) >= serial(&other) { one } else { other }
 }
 
-/// A document as it is published.
-pub(super) fn text(document: &SignedRoots) -> String {
+/// Encodes a document as it is published.
+pub(super) fn encode(document: &SignedRoots) -> String {
     let part = |list: &[CertificateDer<'static>]| list.iter().map(pem).collect::<String>();
     let one = |statement: &Statement| {
         let (serial, roots) = (statement.serial(), part(statement.roots()));
@@ -101,7 +104,7 @@ pub(super) fn text(document: &SignedRoots) -> String {
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
-    use super::super::authority::{Places, make};
+    use super::super::authority::{PemSources, generate};
     use super::*;
     use policy_tls::identity::Trust;
     use std::time::Duration;
@@ -113,10 +116,10 @@ mod tests {
     }
 
     fn valid_for(lifetime: Duration, now: SystemTime) -> (Authority, String) {
-        let made = make("a", now, lifetime).unwrap();
-        let places = Places { certificate: "c".into(), key: "k".into(), roots: "r".into() };
+        let made = generate("a", now, lifetime).unwrap();
+        let sources = PemSources { certificate: "c".into(), key: "k".into(), roots: "r".into() };
         let (certificate, key) = (made.certificate.as_bytes(), made.key.as_bytes());
-        (Authority::read(places, certificate, key, certificate).unwrap(), made.certificate)
+        (Authority::read(sources, certificate, key, certificate).unwrap(), made.certificate)
     }
 
     #[test]
@@ -130,12 +133,12 @@ mod tests {
         assert!(!is_current(&document, &first, &two, now), "another authority");
         let document = endorse(Some(document), &both, &one, now).unwrap();
         let document = endorse(Some(document), &second, &two, now).unwrap();
-        let read = SignedRoots::read(text(&document).as_bytes()).unwrap();
+        let read = SignedRoots::read(encode(&document).as_bytes()).unwrap();
         assert_eq!(read, document);
         let begin = Trust::begin(certificates(first.as_bytes()).unwrap());
         let reached = begin.after(&read, now).unwrap();
         assert_eq!(reached.roots(), certificates(second.as_bytes()).unwrap());
-        // A clock that was set back does not make it older.
+        // A clock that is set back makes no older document.
         let earlier = endorse(Some(read.clone()), &second, &two, now - HOUR / 2).unwrap();
         assert!(earlier.last().unwrap().serial() > read.last().unwrap().serial());
         assert_eq!(later(Some(read), Some(earlier.clone())), Some(earlier));
@@ -148,12 +151,12 @@ mod tests {
         let known = endorse(None, &first, &old, now).unwrap();
         for bundle in [second.clone(), format!("{second}{first}")] {
             let refused = endorse(Some(known.clone()), &bundle, &new, now);
-            assert_eq!(refused, Err(AuthorityError::Unvouched { certificate: "c".into() }));
+            assert_eq!(refused, Err(AuthorityError::NotEndorsed { certificate: "c".into() }));
         }
-        // In two steps everybody follows.
+        // In two steps every proxy follows.
         let both = endorse(Some(known.clone()), &format!("{second}{first}"), &old, now).unwrap();
         assert!(endorse(Some(both), &second, &new, now).is_ok());
-        // Nobody could vouch any more once the former one has expired.
+        // No authority can endorse it once the former one has expired.
         let later = now + 30 * HOUR;
         let (late, third) = authority(later);
         assert!(endorse(Some(known), &third, &late, later).is_ok());
@@ -162,7 +165,7 @@ mod tests {
     #[test]
     fn an_authority_of_centuries_vouches_once() {
         let now = SystemTime::now();
-        let (long, root) = valid_for(3 * FOREVER, now);
+        let (long, root) = valid_for(3 * MAX_LIFETIME, now);
         let document = endorse(None, &root, &long, now).unwrap();
         assert!(is_current(&document, &root, &long, now));
         assert!(is_current(&document, &root, &long, now + 24 * HOUR));

@@ -1,33 +1,33 @@
-//! An authority that is kept in files, which others renew.
+//! An authority in files, which an external tool renews.
 //!
-//! Whoever renews it decides on its roots too. What is seen to it here: a root is published before
-//! anything is issued that leads to it, for as long as the authority before it can still be used.
+//! That tool also chooses the roots. The issuer only makes sure that a root is published before
+//! certificates that lead to it are issued, while the previous authority is still valid.
 
-use super::authority::{Authority, Places};
-use super::bounded::bounded;
-use super::error::KeepError;
+use super::authority::{Authority, PemSources};
+use super::ca_context::CaContext;
+use super::error::CaError;
 use super::plan::Rotation;
-use super::shared::Shared;
+use super::root_limit::limit_roots;
 use policy_tls::identity::{MOST_ROOTS, validity};
 use rustls::pki_types::CertificateDer;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// Where the parts of an authority are, PEM.
+/// Paths of the parts of an authority, PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorityFiles {
-    /// Its certificate first, what leads to a root after it.
+    /// Its certificate first, then the intermediates up to a root.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The roots that everybody is to trust.
+    /// The roots that all clients must trust.
     pub roots: PathBuf,
 }
 
-/// Keeps an authority that is in files.
+/// Manages an authority in files.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct FileManager {
     files: AuthorityFiles,
     rotation: Rotation,
     in_use: Option<Arc<Authority>>,
@@ -35,37 +35,38 @@ pub(super) struct Files {
 }
 
 impl AuthorityFiles {
-    /// Reads them once.
+    /// Reads the files once.
     ///
     /// # Errors
-    /// What is missing or cannot be used, by file.
-    pub(super) async fn read(&self) -> Result<Authority, KeepError> {
+    /// The file that is missing or cannot be used.
+    pub(super) async fn read(&self) -> Result<Authority, CaError> {
         let (certificate, key, roots) = tokio::try_join!(
             contents(&self.certificate),
             contents(&self.key),
             contents(&self.roots)
         )?;
-        let places = Places {
+        let sources = PemSources {
             certificate: self.certificate.display().to_string(),
             key: self.key.display().to_string(),
             roots: self.roots.display().to_string(),
         };
-        Ok(Authority::read(places, &certificate, &key, &roots)?)
+        Ok(Authority::read(sources, &certificate, &key, &roots)?)
     }
 }
 
-async fn contents(path: &PathBuf) -> Result<Vec<u8>, KeepError> {
-    let failed = |error| KeepError::Files(format!("cannot read `{}`: {error}", path.display()));
+async fn contents(path: &PathBuf) -> Result<Vec<u8>, CaError> {
+    let failed = |error| CaError::Files(format!("cannot read `{}`: {error}", path.display()));
     tokio::fs::read(path).await.map_err(failed)
 }
 
-impl Files {
+impl FileManager {
     pub(super) fn new(files: AuthorityFiles, rotation: Rotation) -> Self {
         Self { files, rotation, in_use: None, waiting: None }
     }
 
-    /// Looks at the files. What cannot be used is told, and what is in use stays.
-    pub(super) async fn look(&mut self, shared: &mut Shared) -> Result<(), KeepError> {
+    /// Reads the files and puts them in use. If they are unusable, returns the error and keeps the
+    /// authority in use.
+    pub(super) async fn reconcile(&mut self, context: &mut CaContext) -> Result<(), CaError> {
         let found = self.files.read().await.map(Arc::new);
         let wanted = match (&found, &self.in_use) {
             (Ok(found), _) => found.clone(),
@@ -73,15 +74,15 @@ impl Files {
             (Err(_), None) => return found.map(|_| ()),
         };
         let using = self.choose(wanted.clone(), Instant::now(), SystemTime::now());
-        let bundle = shared.told_of(bundle(&wanted, &using));
-        // Whom proxies trust already vouches for what they are to trust.
-        shared.publish(&bundle, &using).await?;
+        let bundle = context.report_left_out(bundle(&wanted, &using));
+        // The authority that proxies trust endorses the next roots.
+        context.publish(&bundle, &using).await?;
         self.in_use = Some(using.clone());
-        shared.put_in_use(&using, &bundle, None, self.rotation.longest())?;
+        context.activate(&using, &bundle, None, self.rotation.longest())?;
         found.map(|_| ())
     }
 
-    /// Which one to issue from.
+    /// Chooses the authority to issue from.
     fn choose(
         &mut self,
         wanted: Arc<Authority>,
@@ -92,22 +93,22 @@ impl Files {
         let same = |one: &Authority, other: &Authority| {
             one.is(other) && one.roots().iter().all(|root| other.roots().contains(root))
         };
-        if same(&wanted, &in_use) || in_use.ends() <= clock {
+        if same(&wanted, &in_use) || in_use.not_after() <= clock {
             self.waiting = None;
             return wanted;
         }
-        // A root that was published with the one in use needs no waiting for.
+        // Roots that were published with the authority in use need no further waiting.
         let known = wanted.roots().iter().all(|root| in_use.roots().contains(root));
         let since = match &self.waiting {
             Some((waiting, since)) if same(waiting, &wanted) => *since,
             Some(_) | None => {
-                tracing::info!("another authority was supplied; its roots are published first");
+                tracing::info!("a new authority was supplied; publishing its roots first");
                 self.waiting = Some((wanted.clone(), now));
                 now
             }
         };
         if known || now.saturating_duration_since(since) >= self.rotation.settle {
-            tracing::info!("the authority that was supplied is in use");
+            tracing::info!("the supplied authority is in use");
             self.waiting = None;
             return wanted;
         }
@@ -115,8 +116,8 @@ impl Files {
     }
 }
 
-/// The roots that come with `wanted`, and those that what is in use leads to. Those that began long ago
-/// are left out where they are more than anybody reads; how many.
+/// Returns the roots of `wanted` and those of the authority in use, and the number of roots left
+/// out. The oldest ones are left out if there are more than clients read.
 fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
     let mut all: Vec<CertificateDer<'static>> = Vec::new();
     for root in wanted.roots().iter().chain(in_use.roots()) {
@@ -125,36 +126,36 @@ fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
         }
     }
     if all.len() > MOST_ROOTS {
-        // Nothing else says which of them are former ones.
+        // Their age is the only sign of a former root.
         all.sort_by_key(|root| validity(root).map(|(begins, _)| begins));
     }
-    bounded(&all, |root| wanted.leads_to(root) || in_use.leads_to(root))
+    limit_roots(&all, |root| wanted.leads_to(root) || in_use.leads_to(root))
 }
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
-    use super::super::authority::{Lifetime, make};
-    use super::super::held::certificates;
+    use super::super::authority::{Lifetime, generate};
+    use super::super::ca_secret::certificates;
     use super::*;
     use std::time::Duration;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn files() -> Files {
+    fn files() -> FileManager {
         let path = PathBuf::from("none");
         let files = AuthorityFiles { certificate: path.clone(), key: path.clone(), roots: path };
         let certificates = Lifetime { lifetime: HOUR, skew: HOUR };
         let rotation = Rotation { lifetime: HOUR, after: 66, settle: HOUR, certificates };
-        Files::new(files, rotation)
+        FileManager::new(files, rotation)
     }
 
     fn authority(roots: &[&str]) -> (Arc<Authority>, String) {
-        let made = make("a", SystemTime::now(), 24 * HOUR).unwrap();
+        let made = generate("a", SystemTime::now(), 24 * HOUR).unwrap();
         let roots = [&[made.certificate.as_str()], roots].concat().concat();
-        let places = Places { certificate: "c".into(), key: "k".into(), roots: "r".into() };
+        let sources = PemSources { certificate: "c".into(), key: "k".into(), roots: "r".into() };
         let (certificate, key) = (made.certificate.as_bytes(), made.key.as_bytes());
-        let read = Authority::read(places, certificate, key, roots.as_bytes());
+        let read = Authority::read(sources, certificate, key, roots.as_bytes());
         (Arc::new(read.unwrap()), made.certificate)
     }
 

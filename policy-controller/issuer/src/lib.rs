@@ -1,39 +1,39 @@
-//! `policy-controller issuer`: a certificate for every service account, over Linkerd's API of an
-//! identity service, and the roots that these certificates lead to, brought to every pod.
+//! `policy-controller issuer`: issues a certificate for every service account over Linkerd's identity
+//! API, and publishes the roots of these certificates to every pod.
 //!
 //! ```text
-//! a Secret, or files ──▶ keeper ──▶ roots ──▶ ConfigMaps of namespaces
+//! a Secret, or files ──▶ ca_manager ──▶ roots ──▶ ConfigMaps of namespaces
 //!                          │ after that
 //!                          ▼
 //! Certify ──▶ limit ──▶ token (TokenReview) ──▶ csr ──▶ signer ──▶ certificate, audit line
 //! ```
-//! **Invariants.** What is asked for is decided by the token alone, never by the request; a request
-//! that asks for anything else is refused. A root is published before anything is issued that leads to
-//! it, and stays published for as long as anything of it may be valid. The state of a rotation is in
-//! the Secret, so that any replica goes on where another ended. Nothing here waits for policy.
+//! **Invariants.** The token alone decides which identity a client gets, never the request; a request for
+//! anything else is refused. A root is published before certificates that lead to it are issued, and
+//! stays published while any of them may be valid. The state of a rotation is in the Secret, so that any
+//! replica continues where another stopped. Nothing here waits for policy.
 
 mod authority;
 mod authority_error;
-mod bounded;
 mod bundle;
+mod ca_context;
+mod ca_manager;
+mod ca_secret;
 mod certificate;
 mod config;
 mod csr;
 mod endorse;
 mod error;
 mod files;
-mod held;
-mod keeper;
 mod metrics;
-mod own;
 mod plan;
 mod process;
+mod propagation;
+mod root_limit;
 mod roots;
 mod serve;
 mod service;
-mod shared;
+mod serving_cert;
 mod signer;
-mod spread;
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;
@@ -42,15 +42,15 @@ mod watch;
 
 pub use authority::{AuthorityError, Lifetime};
 pub use bundle::{BUNDLE, SIGNED};
+pub use ca_manager::{CaManager, CaSecretSettings, ROTATE};
 pub use config::{AUDIENCE, AuthoritySettings, IssuerConfig, SECRET, SERVICE_ACCOUNT};
 pub use csr::CsrError;
 pub use files::AuthorityFiles;
-pub use keeper::{Keeper, Provision, ROTATE};
 pub use metrics::IssuerMetrics;
 pub use plan::Rotation;
 pub use policy_server::Rate;
 pub use process::{Issuer, Parts};
-pub use roots::{CONFIG_MAP, Roots, Where};
+pub use roots::{CONFIG_MAP, Roots, RootsScope};
 pub use serve::Port;
 pub use signer::SignError;
 pub use token::{ServiceAccount, TokenError};

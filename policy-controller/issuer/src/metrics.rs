@@ -1,6 +1,6 @@
-//! What the issuer counts.
+//! Metrics of the issuer.
 
-use super::held::State;
+use super::ca_secret::RotationPhase;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,12 +9,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
+struct ReasonLabel {
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InState {
+struct StateLabel {
     state: &'static str,
 }
 
@@ -23,71 +23,72 @@ policy_core::metrics! {
     #[derive(Clone, Debug)]
     pub struct IssuerMetrics {
         issued: Counter = "issuer_certificates", "Certificates issued to workloads";
-        refused: Family<Reason, Counter> = "issuer_refused",
-            "Requests for certificates that were refused, by reason";
+        refused: Family<ReasonLabel, Counter> = "issuer_refused",
+            "Certificate requests that were refused, by reason";
         seconds: Histogram = "issuer_certify_seconds",
-            "Time that a request for a certificate took, review of its token included"
+            "Duration of certificate requests, TokenReview included"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]);
-        connections: Family<Reason, Counter> = "issuer_connections_refused",
-            "Connections to the port of the issuer that came to nothing, by reason";
+        connections: Family<ReasonLabel, Counter> = "issuer_connections_refused",
+            "Connections to the issuer's port that were refused, by reason";
         expiry: Gauge = "issuer_authority_expiry_timestamp_seconds",
-            "When the authority that certificates are issued from expires, in seconds of Unix time";
-        state: Family<InState, Gauge> = "issuer_rotation",
+            "Expiry of the authority that certificates are issued from, in seconds of Unix time";
+        state: Family<StateLabel, Gauge> = "issuer_rotation",
             "1 for the state that the rotation of the authority is in: steady, staged or overlap";
         roots: Gauge = "issuer_roots", "Roots that are published";
-        namespaces: Family<InState, Gauge> = "issuer_roots_namespaces",
-            "Namespaces that have the current roots, and that should have and have not";
+        namespaces: Family<StateLabel, Gauge> = "issuer_roots_namespaces",
+            "Namespaces with the current roots published, and with them pending";
         restored: Counter = "issuer_roots_restored",
-            "ConfigMaps of roots that were not as they should be and were written";
-        failures: Family<Reason, Counter> = "issuer_failures",
-            "Looks at the authority, its Secret or files and its own certificate that failed";
+            "ConfigMaps of roots that other clients changed and that were restored";
+        failures: Family<ReasonLabel, Counter> = "issuer_failures",
+            "Failed reconciliations of the authority, its roots and the serving certificate, by reason";
     }
 }
 
 impl IssuerMetrics {
-    /// A certificate was issued.
+    /// Counts an issued certificate.
     pub(super) fn issued(&self, took: Duration) {
         self.issued.inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A request was refused.
+    /// Counts a refused request.
     pub(super) fn refused(&self, reason: &'static str, took: Duration) {
-        self.refused.get_or_create(&Reason { reason }).inc();
+        self.refused.get_or_create(&ReasonLabel { reason }).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A connection was refused.
+    /// Counts a refused connection.
     pub(super) fn connection_refused(&self, reason: &'static str) {
-        self.connections.get_or_create(&Reason { reason }).inc();
+        self.connections.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// The authority in use ends then, and so many roots are published.
+    /// Sets the expiry of the authority in use and the number of published roots.
     pub(super) fn authority(&self, ends: SystemTime, roots: usize) {
         let since = ends.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.expiry.set(i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
         self.roots.set(i64::try_from(roots).unwrap_or(i64::MAX));
     }
 
-    /// The rotation is in this state.
-    pub(super) fn state(&self, state: State) {
-        for one in State::ALL {
-            let gauge = self.state.get_or_create(&InState { state: one.as_str() });
+    /// Sets the phase of the rotation.
+    pub(super) fn state(&self, state: RotationPhase) {
+        for one in RotationPhase::ALL {
+            let gauge = self.state.get_or_create(&StateLabel { state: one.as_str() });
             gauge.set(i64::from(one == state));
         }
     }
 
-    /// So many namespaces have the roots, so many have not, and so many were set right.
+    /// Sets the numbers of namespaces with and without the current roots, and counts restored
+    /// ConfigMaps.
     pub(super) fn published(&self, done: usize, pending: usize, restored: usize) {
         for (state, count) in [("published", done), ("pending", pending)] {
-            let gauge = self.namespaces.get_or_create(&InState { state });
+            let gauge = self.namespaces.get_or_create(&StateLabel { state });
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         self.restored.inc_by(u64::try_from(restored).unwrap_or(u64::MAX));
     }
 
-    /// Something that has to be kept could not be.
+    /// Counts a failed reconciliation.
     pub(super) fn failed(&self, reason: &'static str) {
-        self.failures.get_or_create(&Reason { reason }).inc();
+        self.failures.get_or_create(&ReasonLabel { reason }).inc();
     }
 }

@@ -1,90 +1,90 @@
-//! When the authority that the issuer makes for itself is replaced: a pure function of what its Secret
-//! holds and of the time. An authority is announced by publishing its root, and former roots are
-//! needed while anything that they vouch for may be valid.
+//! Plans the rotation of an authority that the issuer generates: a pure function of the Secret's
+//! content and the time. Publishing its root announces an authority. Former roots are needed while
+//! certificates that lead to them may be valid.
 
 use policy_kube::rotation::{Held, Next, Step, step};
 use std::time::{Duration, SystemTime};
 
-/// How the authority is kept.
+/// Lifetimes and times of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// How long an authority is valid.
+    /// Lifetime of an authority.
     pub lifetime: Duration,
-    /// After how much of its life, in percent, the next one is made.
+    /// Percentage of its lifetime after which the next authority is generated.
     pub after: u8,
-    /// How long every root is published before anything is issued from it.
+    /// Time for which a root is published before certificates are issued from it.
     pub settle: Duration,
-    /// How long certificates are valid, and how far clocks may differ.
+    /// Lifetime of certificates, and tolerated clock skew.
     pub certificates: super::authority::Lifetime,
 }
 
-/// For how long a replica may issue from what it read last: its look at the Secret is never older.
-pub(super) const STALE: Duration = Duration::from_secs(60);
+/// Maximum age of the last read of the Secret at which a replica may still issue.
+pub(super) const MAX_READ_AGE: Duration = Duration::from_secs(60);
 
-/// How much longer a former root is published than what it signed can be valid, for clocks that
-/// differ and replicas that have not noticed yet.
+/// Time for which a former root is published beyond the validity of its certificates, to tolerate
+/// clock skew and replicas that have not noticed the rotation yet.
 const MARGIN: Duration = Duration::from_secs(600);
 
-/// Former roots at most: no further rotation begins before they are retired.
+/// Maximum number of former roots: no rotation begins until they are retired.
 const MAX_FORMER: usize = 4;
 
-/// What the Secret holds, as far as planning is concerned.
+/// The times of the Secret's content that a step is planned by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) begins: SystemTime,
     pub(super) ends: SystemTime,
-    /// The authority that waits: its end, and since when its root is published.
+    /// The staged authority: its expiry, and the time since which its root is published.
     pub(super) next: Option<Next>,
-    /// Until when the former roots are needed.
+    /// Time until which the former roots are needed.
     pub(super) former_until: Option<SystemTime>,
-    /// How many there are.
+    /// Number of former roots.
     pub(super) formers: usize,
-    /// The longest that anything signed by the authority in use may be valid, skew included.
+    /// Maximum validity of certificates signed by the authority in use, clock skew included.
     pub(super) longest: Duration,
-    /// Whether an operator has asked for a rotation that has not begun.
-    pub(super) asked: bool,
+    /// True if an operator has requested a rotation that has not begun.
+    pub(super) requested: bool,
 }
 
-/// What is to be done.
+/// The next change of the Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Note that certificates may be valid for longer than before, before any is.
+    /// Record a longer validity of certificates before any is issued with it.
     Widen,
     /// A step of the rotation.
     Rotate(Step),
 }
 
 impl Rotation {
-    /// The longest that a certificate may be valid from now on.
+    /// Returns the maximum validity of certificates from now on.
     pub fn longest(&self) -> Duration {
         self.certificates.lifetime.saturating_add(self.certificates.skew)
     }
 
-    /// Until when what was signed before `now` may be valid.
+    /// Returns the time until which certificates signed before `now` may be valid.
     pub(super) fn former_until(&self, longest: Duration, now: SystemTime) -> SystemTime {
-        let wait = longest.saturating_add(STALE).saturating_add(MARGIN);
+        let wait = longest.saturating_add(MAX_READ_AGE).saturating_add(MARGIN);
         now.checked_add(wait).unwrap_or(now)
     }
 
-    /// When the next authority is made.
+    /// Returns the time at which the next authority is generated.
     pub(super) fn due(&self, begins: SystemTime, ends: SystemTime) -> SystemTime {
         let life = ends.duration_since(begins).unwrap_or_default();
         let part = life.checked_div(100).unwrap_or_default().saturating_mul(u32::from(self.after));
         begins.checked_add(part).unwrap_or(ends)
     }
 
-    /// What is to be done now. `published`: for how long every namespace has had the roots that are
-    /// held, without a gap.
+    /// Plans the next change. `published`: for how long every namespace has had the current roots
+    /// without interruption.
     pub(super) fn plan(&self, held: Times, published: Option<Duration>, now: SystemTime) -> Change {
         let usable = held.ends > now;
         if usable && self.longest() > held.longest {
             return Change::Widen;
         }
-        let due = held.asked || now >= self.due(held.begins, held.ends);
+        let due = held.requested || now >= self.due(held.begins, held.ends);
         let Times { next, former_until, .. } = held;
         let known = Held { usable, due: due && held.formers < MAX_FORMER, next, former_until };
         let seen = published.is_some_and(|published| published >= self.settle);
-        // Better a namespace that has not the new root yet than one authority less.
+        // A namespace without the new root is better than an expired authority.
         let left = held.ends.duration_since(now).unwrap_or_default();
         let pressing = left <= self.longest();
         Change::Rotate(step(Some(known), self.settle, seen || pressing, now))

@@ -1,16 +1,16 @@
-//! The parts of the issuer, put together.
+//! Assembly of the issuer.
 
+use super::ca_context::{AuthorityEvents, CaContext};
+use super::ca_manager::{CaManager, CaSource, SecretManager};
 use super::config::{AuthoritySettings, IssuerConfig, SERVICE_ACCOUNT};
-use super::files::Files;
-use super::keeper::{Keeper, Origin, SecretKeeper};
+use super::files::FileManager;
 use super::metrics::IssuerMetrics;
-use super::own::OwnCertificate;
+use super::propagation::Propagation;
 use super::roots::Roots;
 use super::serve::Port;
 use super::service::Certifier;
-use super::shared::{Shared, Told};
+use super::serving_cert::ServingCertificate;
 use super::signer::Signer;
-use super::spread::Spread;
 use super::token::Tokens;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -24,12 +24,12 @@ use policy_server::{TlsHandle, TlsMetrics};
 use std::sync::Arc;
 use tonic::service::Routes;
 
-/// The largest message that is read: a token, a request and a name.
+/// Maximum size of a gRPC message: a token, a CSR and a name.
 const MAX_MESSAGE: usize = 32 * 1024;
 
-/// The issuer, before it is started.
+/// The issuer before it is started.
 pub struct Issuer {
-    keeper: Keeper,
+    ca_manager: CaManager,
     roots: Roots,
     certifier: Certifier,
     events: EventWriter,
@@ -39,20 +39,20 @@ pub struct Issuer {
     event_metrics: policy_kube::status::EventMetrics,
 }
 
-/// What has to be run.
+/// The tasks to run.
 pub struct Parts {
-    /// Keeps the authority.
-    pub keeper: Keeper,
-    /// Follows the namespaces that the roots go to.
+    /// Manages the authority.
+    pub ca_manager: CaManager,
+    /// Watches the namespaces that the roots are published in.
     pub roots: Roots,
     /// Writes Events.
     pub events: EventWriter,
-    /// Where certificates are issued.
+    /// Serves requests for certificates.
     pub port: Port,
 }
 
 impl Issuer {
-    /// Makes the parts. Nothing is sent yet; files are read once.
+    /// Creates the parts. Sends nothing yet; files are read once.
     ///
     /// # Errors
     /// Why a supplied authority cannot be used.
@@ -71,25 +71,29 @@ impl Issuer {
         let (events, writer) = Events::new(client.clone(), controller, lease::identity());
         let event_metrics = events.metrics();
         let lifetime = settings.rotation.certificates;
-        let own =
-            OwnCertificate::new(settings.identity.clone(), lifetime, signer.clone(), tls.clone());
-        let shared = Shared {
+        let serving_cert = ServingCertificate::new(
+            settings.identity.clone(),
+            lifetime,
+            signer.clone(),
+            tls.clone(),
+        );
+        let context = CaContext {
             roots: roots.clone(),
             signer: signer.clone(),
-            own,
+            serving_cert,
             metrics: metrics.clone(),
-            told: Told { events: Some(events), regarding: regarding(settings) },
+            events: AuthorityEvents { events: Some(events), regarding: regarding(settings) },
             ready,
-            spread: Spread::default(),
+            propagation: Propagation::default(),
             left_out: 0,
         };
         let from = match &settings.authority {
             AuthoritySettings::Secret(provision) => {
-                Origin::Secret(Box::new(SecretKeeper::new(client.clone(), provision.clone())))
+                CaSource::Secret(Box::new(SecretManager::new(client.clone(), provision.clone())))
             }
             AuthoritySettings::Files(files) => {
                 files.read().await.map_err(|error| error.to_string())?;
-                Origin::Files(Box::new(Files::new(files.clone(), settings.rotation)))
+                CaSource::Files(Box::new(FileManager::new(files.clone(), settings.rotation)))
             }
         };
         let certifier = Certifier {
@@ -98,11 +102,11 @@ impl Issuer {
             tokens: Tokens::new(&client, &settings.audiences),
             signer,
             limit: Limit::new(settings.rate),
-            patience: settings.request_timeout,
+            timeout: settings.request_timeout,
             metrics: metrics.clone(),
         };
         Ok(Self {
-            keeper: Keeper { from, shared },
+            ca_manager: CaManager { from, context },
             roots,
             certifier,
             events: writer,
@@ -120,21 +124,22 @@ impl Issuer {
         self.event_metrics.register(registry);
     }
 
-    /// The credentials of its ports.
+    /// Returns the TLS credentials of its ports.
     pub fn tls(&self) -> TlsHandle {
         self.tls.clone()
     }
 
-    /// What has to be run, the port behind `guard`.
+    /// Returns the tasks to run, with the port behind `guard`.
     pub fn guarded_by(self, guard: PolicyLayer) -> Parts {
         let server = IdentityServer::new(self.certifier).max_decoding_message_size(MAX_MESSAGE);
         let port =
             Port { routes: Routes::new(server), tls: self.tls, guard, metrics: self.metrics };
-        Parts { keeper: self.keeper, roots: self.roots, events: self.events, port }
+        Parts { ca_manager: self.ca_manager, roots: self.roots, events: self.events, port }
     }
 }
 
-/// What Events are about: where the authority is kept, or where its roots are.
+/// Returns the object that Events refer to: the Secret of the authority, or the ConfigMap of its
+/// roots.
 fn regarding(settings: &IssuerConfig) -> ObjectReference {
     let (kind, name) = match &settings.authority {
         AuthoritySettings::Secret(provision) => ("Secret", &provision.secret),

@@ -1,17 +1,17 @@
-//! Brings the roots to pods: one ConfigMap in every namespace where there are proxies, as it should be
-//! whoever changes or deletes it.
+//! Publishes the roots: one ConfigMap in every namespace with proxies, restored if another client
+//! changes or deletes it.
 //!
-//! Namespaces that ask for injection are those with the label that the controller keeps, or with the
-//! annotations that the label stands for; a pod may ask on its own, so that a namespace with a pod that
-//! was injected is one of them too. A ConfigMap that this control plane has made is kept right wherever
-//! it is; none is ever deleted, because pods may still have it mounted.
+//! Namespaces with injection have the label that the controller maintains or the annotations that
+//! the label stands for. A pod may opt in on its own, so a namespace with an injected pod counts
+//! too. A ConfigMap that this control plane created is maintained in any namespace. None is ever
+//! deleted, because pods may have it mounted.
 
 use super::authority::Authority;
 use super::bundle::{Bundle, signed_of};
 use super::endorse::{self, is_current, later};
-use super::error::KeepError;
-use super::spread::Published;
-use super::watch::{Metadata, Told, Whole, follow};
+use super::error::CaError;
+use super::propagation::PublishResult;
+use super::watch::{MetadataOnly, ObjectEvent, WholeObjects, list_and_watch};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,69 +24,69 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
-/// The ConfigMap of the roots, unless another name is configured.
+/// Default name of the ConfigMap of the roots.
 pub const CONFIG_MAP: &str = policy_kube::names::TRUST_ROOTS;
 
-/// The label of namespaces with injection, which is the name of its annotation too.
+/// The label, and the annotation of the same name, of namespaces with injection.
 const INJECT: &str = "portcullis.dev/inject";
 
-/// The annotation of Linkerd that means the same.
+/// Linkerd's annotation with the same meaning.
 const LINKERD_INJECT: &str = "linkerd.io/inject";
 
-/// The mark of pods that carry a proxy.
+/// The label selector of injected pods.
 const INJECTED: &str = "portcullis.dev/proxy=injected";
 
-/// The label of ConfigMaps that says whose roots they hold: the namespace of a control plane.
+/// The label of ConfigMaps with the namespace of the control plane whose roots they hold.
 const CONTROL_PLANE: &str = "portcullis.dev/control-plane-ns";
 
-/// Writes under way at a time.
-const AT_ONCE: usize = 8;
+/// Maximum number of concurrent writes.
+const CONCURRENT_WRITES: usize = 8;
 
-/// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a request to the API server.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const CONFLICT: u16 = 409;
 const NOT_FOUND: u16 = 404;
 const FORBIDDEN: u16 = 403;
 
-/// Which namespaces get the roots.
+/// The namespaces in which roots are published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Where {
-    /// Those with injection, and the control plane's.
+pub enum RootsScope {
+    /// Namespaces with injection, and the control plane's.
     Injected,
-    /// These, and the control plane's. No object of the whole cluster is looked at.
-    These(BTreeSet<String>),
+    /// These namespaces and the control plane's. No cluster-wide watch is needed.
+    Named(BTreeSet<String>),
 }
 
-/// What is known of namespaces.
+/// Cache of the watched objects.
 #[derive(Debug, Default)]
-struct Seen {
-    namespaces: BTreeMap<String, Ns>,
+struct RootsCache {
+    namespaces: BTreeMap<String, NamespaceState>,
     /// Names of injected pods by namespace.
     pods: BTreeMap<String, BTreeSet<String>>,
-    /// By namespace.
+    /// ConfigMaps of roots by namespace.
     maps: BTreeMap<String, ConfigMap>,
     /// The document that was published last.
     signed: Option<SignedRoots>,
-    /// Whether the next authority vouches for itself.
-    anew: bool,
+    /// True if the next authority may endorse itself.
+    unchecked: bool,
     listed: BTreeSet<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Ns {
-    asks: bool,
-    ends: bool,
+struct NamespaceState {
+    wants_roots: bool,
+    terminating: bool,
 }
 
-/// Publishes roots; clones share what is known.
+/// Publishes roots; clones share the cache.
 #[derive(Clone)]
 pub struct Roots {
     client: Client,
     name: String,
     home: String,
-    to: Where,
-    seen: Arc<Mutex<Seen>>,
+    to: RootsScope,
+    cache: Arc<Mutex<RootsCache>>,
     changed: Arc<Notify>,
 }
 
@@ -96,117 +96,126 @@ impl std::fmt::Debug for Roots {
     }
 }
 
-/// What became of one ConfigMap.
-enum Written {
-    Made(ConfigMap),
+/// Result of writing one ConfigMap.
+enum WriteResult {
+    Created(ConfigMap),
     Restored(ConfigMap),
-    /// The namespace is gone or going.
-    Needless,
+    /// The namespace is deleted or terminating.
+    NamespaceGone,
     Failed(String),
 }
 
 impl Roots {
-    /// Publishes in ConfigMaps called `name`, one of them in the namespace `home`.
-    pub(super) fn new(client: Client, name: &str, home: &str, to: Where) -> Self {
+    /// Publishes in ConfigMaps called `name`, among them the one in the control plane's namespace
+    /// `home`.
+    pub(super) fn new(client: Client, name: &str, home: &str, to: RootsScope) -> Self {
         let (name, home) = (name.to_owned(), home.to_owned());
-        Self { client, name, home, to, seen: Arc::default(), changed: Arc::default() }
+        Self { client, name, home, to, cache: Arc::default(), changed: Arc::default() }
     }
 
-    /// Waits until something may have to be written.
+    /// Waits until a ConfigMap may have to be written.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Whether all that has to be known to publish everywhere has been seen.
+    /// True if the cache has everything that publishing everywhere needs.
     fn is_listed(&self) -> bool {
-        matches!(self.to, Where::These(_)) || self.seen.lock().listed.len() == 3
+        matches!(self.to, RootsScope::Named(_)) || self.cache.lock().listed.len() == 3
     }
 
-    /// Follows namespaces, pods and ConfigMaps, for ever. Where the namespaces are given there is
-    /// nothing to be followed.
-    pub async fn follow(self) {
-        if matches!(self.to, Where::These(_)) {
+    /// Watches namespaces, pods and ConfigMaps forever. With given namespaces there is nothing to
+    /// watch.
+    pub async fn watch(self) {
+        if matches!(self.to, RootsScope::Named(_)) {
             return std::future::pending().await;
         }
-        let namespaces = Metadata::<Namespace>(Api::all(self.client.clone()));
-        let pods = Metadata::<Pod>(Api::all(self.client.clone()));
-        let maps = Whole::<ConfigMap>(Api::all(self.client.clone()));
+        let namespaces = MetadataOnly::<Namespace>(Api::all(self.client.clone()));
+        let pods = MetadataOnly::<Pod>(Api::all(self.client.clone()));
+        let maps = WholeObjects::<ConfigMap>(Api::all(self.client.clone()));
         let named = format!("metadata.name={}", self.name);
         tokio::join!(
-            follow("namespaces", namespaces, (None, None), |told| self.namespace(told)),
-            follow("injected pods", pods, (None, Some(INJECTED)), |told| self.pod(told)),
-            follow("ConfigMaps of roots", maps, (Some(&named), None), |told| self.map(told)),
+            list_and_watch("namespaces", namespaces, (None, None), |event| self.namespace(event)),
+            list_and_watch("injected pods", pods, (None, Some(INJECTED)), |event| self.pod(event)),
+            list_and_watch("ConfigMaps of roots", maps, (Some(&named), None), |event| self
+                .map(event)),
         );
     }
 
-    fn namespace<K: Resource>(&self, told: Told<K>) {
-        let mut seen = self.seen.lock();
-        match told {
-            Told::All(all) => {
-                seen.namespaces = all.iter().map(|one| (one.name_any(), Ns::of(one))).collect();
-                seen.listed.insert("namespaces");
+    fn namespace<K: Resource>(&self, event: ObjectEvent<K>) {
+        let mut cache = self.cache.lock();
+        match event {
+            ObjectEvent::Listed(all) => {
+                cache.namespaces =
+                    all.iter().map(|one| (one.name_any(), NamespaceState::of(one))).collect();
+                cache.listed.insert("namespaces");
             }
-            Told::There(one) => _ = seen.namespaces.insert(one.name_any(), Ns::of(&one)),
-            Told::Gone(one) => _ = seen.namespaces.remove(&one.name_any()),
+            ObjectEvent::Applied(one) => {
+                _ = cache.namespaces.insert(one.name_any(), NamespaceState::of(&one))
+            }
+            ObjectEvent::Deleted(one) => _ = cache.namespaces.remove(&one.name_any()),
         }
         self.changed.notify_one();
     }
 
-    fn pod<K: Resource>(&self, told: Told<K>) {
+    fn pod<K: Resource>(&self, event: ObjectEvent<K>) {
         let at = |pod: &K| (pod.namespace().unwrap_or_default(), pod.name_any());
-        let mut seen = self.seen.lock();
-        match told {
-            Told::All(all) => {
-                seen.pods.clear();
+        let mut cache = self.cache.lock();
+        match event {
+            ObjectEvent::Listed(all) => {
+                cache.pods.clear();
                 for (namespace, name) in all.iter().map(at) {
-                    seen.pods.entry(namespace).or_default().insert(name);
+                    cache.pods.entry(namespace).or_default().insert(name);
                 }
-                seen.listed.insert("pods");
+                cache.listed.insert("pods");
                 self.changed.notify_one();
             }
-            Told::There(one) => {
+            ObjectEvent::Applied(one) => {
                 let (namespace, name) = at(&one);
-                let pods = seen.pods.entry(namespace).or_default();
+                let pods = cache.pods.entry(namespace).or_default();
                 // Only the first pod of a namespace changes anything.
                 if pods.is_empty() {
                     self.changed.notify_one();
                 }
                 pods.insert(name);
             }
-            Told::Gone(one) => {
+            ObjectEvent::Deleted(one) => {
                 let (namespace, name) = at(&one);
-                if let Some(pods) = seen.pods.get_mut(&namespace) {
+                if let Some(pods) = cache.pods.get_mut(&namespace) {
                     pods.remove(&name);
                     if pods.is_empty() {
-                        seen.pods.remove(&namespace);
+                        cache.pods.remove(&namespace);
                     }
                 }
             }
         }
     }
 
-    fn map(&self, told: Told<ConfigMap>) {
-        let mut seen = self.seen.lock();
-        match told {
-            Told::All(all) => {
+    fn map(&self, event: ObjectEvent<ConfigMap>) {
+        let mut cache = self.cache.lock();
+        match event {
+            ObjectEvent::Listed(all) => {
                 let by_namespace = |map: ConfigMap| (map.namespace().unwrap_or_default(), map);
-                seen.maps = all.into_iter().map(by_namespace).collect();
-                seen.listed.insert("maps");
+                cache.maps = all.into_iter().map(by_namespace).collect();
+                cache.listed.insert("maps");
             }
-            Told::There(one) => _ = seen.maps.insert(one.namespace().unwrap_or_default(), one),
-            Told::Gone(one) => _ = seen.maps.remove(&one.namespace().unwrap_or_default()),
+            ObjectEvent::Applied(one) => {
+                _ = cache.maps.insert(one.namespace().unwrap_or_default(), one)
+            }
+            ObjectEvent::Deleted(one) => {
+                _ = cache.maps.remove(&one.namespace().unwrap_or_default())
+            }
         }
         self.changed.notify_one();
     }
 
-    /// Lets the next authority vouch for itself: the key of the one before it is lost, and nobody can
-    /// vouch any more. Workloads that began with its roots have to be started anew.
-    pub(super) fn begin_anew(&self) {
-        self.seen.lock().anew = true;
+    /// Allows the next authority to endorse itself, because the key of the previous one is lost and
+    /// no authority can endorse it. Workloads that began with its roots have to be restarted.
+    pub(super) fn allow_unchecked_endorsement(&self) {
+        self.cache.lock().unchecked = true;
     }
 
-    /// Has `authority` vouch for these roots, in the control plane's own copy. Other replicas do the
-    /// same: whoever writes first wins, and the others go on from that.
+    /// Lets `authority` endorse these roots in the control plane's own copy. Other replicas do the
+    /// same: the first write wins, and the others continue from it.
     ///
     /// # Errors
     /// Why there is nothing new that could be published.
@@ -215,85 +224,87 @@ impl Roots {
         bundle: &str,
         authority: &Authority,
         now: SystemTime,
-    ) -> Result<Bundle, KeepError> {
+    ) -> Result<Bundle, CaError> {
         if let Some(current) = self.still_current(bundle, authority, now) {
             return Ok(current);
         }
         let home: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.home);
-        let found = tokio::time::timeout(PATIENCE, home.get_opt(&self.name));
-        let found = found.await.map_err(|_| KeepError::Late)??.filter(|map| self.is_ours(map));
+        let found = tokio::time::timeout(REQUEST_TIMEOUT, home.get_opt(&self.name));
+        let found = found.await.map_err(|_| CaError::Timeout)??.filter(|map| self.is_ours(map));
         let there = found.as_ref().and_then(signed_of);
-        let known = later(there, self.seen.lock().signed.clone());
+        let known = later(there, self.cache.lock().signed.clone());
         let document = match known {
             Some(known) if is_current(&known, bundle, authority, now) => known,
-            before if self.seen.lock().anew => endorse::begin_anew(before, bundle, authority, now)?,
+            before if self.cache.lock().unchecked => {
+                endorse::endorse_unchecked(before, bundle, authority, now)?
+            }
             before => endorse::endorse(before, bundle, authority, now)?,
         };
-        let copy = Bundle { bundle: bundle.to_owned(), signed: Some(endorse::text(&document)) };
+        let copy = Bundle { bundle: bundle.to_owned(), signed: Some(endorse::encode(&document)) };
         if !found.as_ref().is_some_and(|map| copy.is(map)) {
             match self.write(&self.home, found, &copy).await {
-                Written::Made(map) | Written::Restored(map) => {
-                    self.seen.lock().maps.insert(self.home.clone(), map);
+                WriteResult::Created(map) | WriteResult::Restored(map) => {
+                    self.cache.lock().maps.insert(self.home.clone(), map);
                 }
-                Written::Needless => return Err(KeepError::Contended),
-                Written::Failed(why) => return Err(KeepError::Roots(why)),
+                WriteResult::NamespaceGone => return Err(CaError::Contended),
+                WriteResult::Failed(why) => return Err(CaError::Roots(why)),
             }
         }
-        let mut seen = self.seen.lock();
-        (seen.signed, seen.anew) = (Some(document), false);
-        drop(seen);
+        let mut cache = self.cache.lock();
+        (cache.signed, cache.unchecked) = (Some(document), false);
+        drop(cache);
         Ok(copy)
     }
 
-    /// What the control plane's own copy says, where that is what is to be said.
+    /// Returns the control plane's own copy if it is current.
     fn still_current(
         &self,
         bundle: &str,
         authority: &Authority,
         now: SystemTime,
     ) -> Option<Bundle> {
-        let seen = self.seen.lock();
-        let document = seen.signed.as_ref()?;
-        let signed = Some(endorse::text(document));
+        let cache = self.cache.lock();
+        let document = cache.signed.as_ref()?;
+        let signed = Some(endorse::encode(document));
         let wanted = Bundle { bundle: bundle.to_owned(), signed };
-        let there = seen.maps.get(&self.home).is_some_and(|map| wanted.is(map));
+        let there = cache.maps.get(&self.home).is_some_and(|map| wanted.is(map));
         (there && is_current(document, bundle, authority, now)).then_some(wanted)
     }
 
-    /// These roots with what vouched for roots last; `None`: what that was is not known, so that what
-    /// is published already stays.
-    pub(super) fn as_they_were(&self, bundle: &str) -> Option<Bundle> {
-        let seen = self.seen.lock();
-        let home = seen.maps.get(&self.home).filter(|map| self.is_ours(map));
-        let document = later(home.and_then(signed_of), seen.signed.clone())?;
-        Some(Bundle { bundle: bundle.to_owned(), signed: Some(endorse::text(&document)) })
+    /// Returns these roots with the last known endorsement; `None` if that is not known, so that
+    /// published ConfigMaps stay as they are.
+    pub(super) fn last_endorsed(&self, bundle: &str) -> Option<Bundle> {
+        let cache = self.cache.lock();
+        let home = cache.maps.get(&self.home).filter(|map| self.is_ours(map));
+        let document = later(home.and_then(signed_of), cache.signed.clone())?;
+        Some(Bundle { bundle: bundle.to_owned(), signed: Some(endorse::encode(&document)) })
     }
 
-    /// Brings these roots wherever they are to be.
-    pub(super) async fn publish(&self, copy: &Bundle) -> Published {
-        if let Where::These(namespaces) = &self.to {
-            self.look_at(namespaces).await;
+    /// Writes these roots into every namespace that needs them.
+    pub(super) async fn publish(&self, copy: &Bundle) -> PublishResult {
+        if let RootsScope::Named(namespaces) = &self.to {
+            self.fetch(namespaces).await;
         }
         let (right, wrong) = self.compare(copy);
         let writing = futures_util::stream::iter(wrong).map(|(namespace, map)| async move {
             let written = self.write(&namespace, map, copy).await;
             (namespace, written)
         });
-        let written: Vec<_> = writing.buffer_unordered(AT_ONCE).collect().await;
-        let mut published = Published { namespaces: right, ..Published::default() };
+        let written: Vec<_> = writing.buffer_unordered(CONCURRENT_WRITES).collect().await;
+        let mut published = PublishResult { namespaces: right, ..PublishResult::default() };
         for (namespace, written) in written {
             match written {
-                Written::Made(map) => {
-                    self.seen.lock().maps.insert(namespace, map);
+                WriteResult::Created(map) => {
+                    self.cache.lock().maps.insert(namespace, map);
                     published.namespaces = published.namespaces.saturating_add(1);
                 }
-                Written::Restored(map) => {
-                    self.seen.lock().maps.insert(namespace.clone(), map);
+                WriteResult::Restored(map) => {
+                    self.cache.lock().maps.insert(namespace.clone(), map);
                     published.namespaces = published.namespaces.saturating_add(1);
                     published.restored.push(namespace);
                 }
-                Written::Needless => {}
-                Written::Failed(why) => published.pending.push((namespace, why)),
+                WriteResult::NamespaceGone => {}
+                WriteResult::Failed(why) => published.pending.push((namespace, why)),
             }
         }
         if !self.is_listed() {
@@ -303,22 +314,24 @@ impl Roots {
         published
     }
 
-    /// How many namespaces have these roots, and which have not, with what they have instead.
+    /// Returns the number of namespaces with these roots, and the others with their current
+    /// ConfigMap.
     fn compare(&self, copy: &Bundle) -> (usize, Vec<(String, Option<ConfigMap>)>) {
-        let seen = self.seen.lock();
+        let cache = self.cache.lock();
         let mut wanted: BTreeSet<&str> = [self.home.as_str()].into();
-        let asking = seen.namespaces.iter().filter(|(_, ns)| ns.asks);
+        let asking = cache.namespaces.iter().filter(|(_, state)| state.wants_roots);
         wanted.extend(asking.map(|(name, _)| name.as_str()));
-        wanted.extend(seen.pods.keys().map(String::as_str));
-        if let Where::These(namespaces) = &self.to {
+        wanted.extend(cache.pods.keys().map(String::as_str));
+        if let RootsScope::Named(namespaces) = &self.to {
             wanted.extend(namespaces.iter().map(String::as_str));
         }
-        let ours = seen.maps.iter().filter(|(_, map)| self.is_ours(map));
+        let ours = cache.maps.iter().filter(|(_, map)| self.is_ours(map));
         wanted.extend(ours.map(|(name, _)| name.as_str()));
-        let ends = |name: &str| seen.namespaces.get(name).is_some_and(|ns| ns.ends);
+        let terminating =
+            |name: &str| cache.namespaces.get(name).is_some_and(|state| state.terminating);
         let (mut right, mut wrong) = (0_usize, Vec::new());
-        for name in wanted.into_iter().filter(|name| !ends(name)) {
-            match seen.maps.get(name) {
+        for name in wanted.into_iter().filter(|name| !terminating(name)) {
+            match cache.maps.get(name) {
                 Some(map) if copy.is(map) && self.is_ours(map) => right = right.saturating_add(1),
                 other => wrong.push((name.to_owned(), other.cloned())),
             }
@@ -326,66 +339,74 @@ impl Roots {
         (right, wrong)
     }
 
-    /// Another control plane of the cluster has its own.
+    /// True if the ConfigMap belongs to this control plane and not to another one of the cluster.
     fn is_ours(&self, map: &ConfigMap) -> bool {
         map.labels().get(CONTROL_PLANE) == Some(&self.home)
     }
 
-    async fn look_at(&self, namespaces: &BTreeSet<String>) {
+    async fn fetch(&self, namespaces: &BTreeSet<String>) {
         for namespace in namespaces.iter().chain([&self.home]) {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-            let found = tokio::time::timeout(PATIENCE, api.get_opt(&self.name)).await;
-            let mut seen = self.seen.lock();
+            let found = tokio::time::timeout(REQUEST_TIMEOUT, api.get_opt(&self.name)).await;
+            let mut cache = self.cache.lock();
             match found {
-                Ok(Ok(Some(map))) => _ = seen.maps.insert(namespace.clone(), map),
-                Ok(Ok(None)) => _ = seen.maps.remove(namespace),
-                // Writing tells what is wrong.
+                Ok(Ok(Some(map))) => _ = cache.maps.insert(namespace.clone(), map),
+                Ok(Ok(None)) => _ = cache.maps.remove(namespace),
+                // The write that follows reports the error.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
     }
 
-    async fn write(&self, namespace: &str, held: Option<ConfigMap>, copy: &Bundle) -> Written {
+    async fn write(
+        &self,
+        namespace: &str,
+        existing: Option<ConfigMap>,
+        copy: &Bundle,
+    ) -> WriteResult {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let (exists, map) = (held.is_some(), self.map_of(held, copy));
+        let (exists, map) = (existing.is_some(), self.map_of(existing, copy));
         let params = PostParams::default();
         let writing = async {
             match exists {
-                // With the version that was seen: what others wrote meanwhile is looked at first.
+                // With the resourceVersion that was read: a concurrent write by another client is a
+                // conflict.
                 true => api.replace(&self.name, &params, &map).await,
                 false => api.create(&params, &map).await,
             }
         };
-        match tokio::time::timeout(PATIENCE, writing).await {
-            Ok(Ok(map)) if exists => Written::Restored(map),
-            Ok(Ok(map)) => Written::Made(map),
+        match tokio::time::timeout(REQUEST_TIMEOUT, writing).await {
+            Ok(Ok(map)) if exists => WriteResult::Restored(map),
+            Ok(Ok(map)) => WriteResult::Created(map),
             Ok(Err(kube::Error::Api(status))) => self.refused(namespace, &status),
-            Ok(Err(error)) => Written::Failed(error.to_string()),
-            Err(_) => Written::Failed("the API server did not answer in time".to_owned()),
+            Ok(Err(error)) => WriteResult::Failed(error.to_string()),
+            Err(_) => WriteResult::Failed("the API server did not respond in time".to_owned()),
         }
     }
 
-    fn refused(&self, namespace: &str, status: &kube::core::Status) -> Written {
+    fn refused(&self, namespace: &str, status: &kube::core::Status) -> WriteResult {
         let ending = status.code == FORBIDDEN && status.message.contains("being terminated");
         match status.code {
             NOT_FOUND => {
-                // Deleted since it was seen; the watch tells, and then it is made again.
-                self.seen.lock().maps.remove(namespace);
+                // Deleted since it was cached; the watch reports that, and the ConfigMap is created
+                // again.
+                self.cache.lock().maps.remove(namespace);
                 self.changed.notify_one();
-                Written::Needless
+                WriteResult::NamespaceGone
             }
-            FORBIDDEN if ending => Written::Needless,
-            CONFLICT => Written::Failed("it is being changed by others".to_owned()),
-            _ => Written::Failed(status.message.clone()),
+            FORBIDDEN if ending => WriteResult::NamespaceGone,
+            CONFLICT => {
+                WriteResult::Failed("write conflict (409), another client changed it".to_owned())
+            }
+            _ => WriteResult::Failed(status.message.clone()),
         }
     }
 
-    /// The ConfigMap as it should be: what others have put beside the roots is taken out, their labels
-    /// and annotations are theirs.
-    fn map_of(&self, held: Option<ConfigMap>, copy: &Bundle) -> ConfigMap {
-        let mut metadata = held.map(|held| held.metadata).unwrap_or_else(|| ObjectMeta {
-            name: Some(self.name.clone()),
-            ..ObjectMeta::default()
+    /// Returns the ConfigMap as it should be: other data is removed, labels and annotations of
+    /// other clients are kept.
+    fn map_of(&self, existing: Option<ConfigMap>, copy: &Bundle) -> ConfigMap {
+        let mut metadata = existing.map(|existing| existing.metadata).unwrap_or_else(|| {
+            ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }
         });
         let labels = metadata.labels.get_or_insert_default();
         labels.insert("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
@@ -395,15 +416,15 @@ impl Roots {
     }
 }
 
-impl Ns {
+impl NamespaceState {
     fn of<K: Resource>(namespace: &K) -> Self {
         let enabled = |texts: &BTreeMap<String, String>, key: &str| {
             texts.get(key).is_some_and(|value| value == "enabled")
         };
-        let asks = enabled(namespace.labels(), INJECT)
+        let wants_roots = enabled(namespace.labels(), INJECT)
             || enabled(namespace.annotations(), INJECT)
             || enabled(namespace.annotations(), LINKERD_INJECT);
-        Self { asks, ends: namespace.meta().deletion_timestamp.is_some() }
+        Self { wants_roots, terminating: namespace.meta().deletion_timestamp.is_some() }
     }
 }
 

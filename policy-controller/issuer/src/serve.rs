@@ -1,7 +1,7 @@
-//! The issuer's port: TLS of the mesh with the issuer's own certificate, a guard, HTTP/2, gRPC.
+//! The issuer's port: mesh TLS with the issuer's own certificate, a guard, HTTP/2 and gRPC.
 
 use super::metrics::IssuerMetrics;
-use super::service::From;
+use super::service::ClientAddress;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -23,22 +23,22 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::{Layer, Service};
 
-/// Connections of one address at once.
-const PER_PEER: u32 = 64;
+/// Maximum number of connections from one address.
+const MAX_CONNECTIONS_PER_PEER: u32 = 64;
 
-/// Connections at once.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 8192;
 
-/// How long a connection lasts: clients ask for one certificate and leave.
-const AGE: Duration = Duration::from_secs(120);
+/// Maximum age of a connection: clients request one certificate and disconnect.
+const MAX_AGE: Duration = Duration::from_secs(120);
 
-/// How long requests under way may take once the end was asked for.
+/// Time for which requests in progress may finish after shutdown begins.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Streams of a connection at once.
-const STREAMS: u32 = 16;
+/// Maximum number of concurrent HTTP/2 streams of a connection.
+const MAX_STREAMS: u32 = 16;
 
-/// What every connection needs.
+/// State shared by all connections.
 pub struct Port {
     pub(super) routes: Routes,
     pub(super) tls: TlsHandle,
@@ -47,9 +47,9 @@ pub struct Port {
 }
 
 impl Port {
-    /// Serves until `drain` is cancelled and requests under way have been answered.
+    /// Serves until `drain` is cancelled and the requests in progress are answered.
     pub async fn run(self, listener: TcpListener, drain: CancellationToken) {
-        let (port, peers) = (Arc::new(self), Allowance::new(PER_PEER));
+        let (port, peers) = (Arc::new(self), Allowance::new(MAX_CONNECTIONS_PER_PEER));
         let tracker = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
@@ -63,11 +63,11 @@ impl Port {
                     continue;
                 }
             };
-            let held = peers.take(&Address::at(remote.ip()));
-            match held.filter(|_| tracker.len() < MAX_CONNECTIONS) {
-                Some(held) => {
+            let permit = peers.take(&Address::at(remote.ip()));
+            match permit.filter(|_| tracker.len() < MAX_CONNECTIONS) {
+                Some(permit) => {
                     let (port, drain) = (port.clone(), drain.clone());
-                    tracker.spawn(port.connection(stream, remote, held, drain));
+                    tracker.spawn(port.connection(stream, remote, permit, drain));
                 }
                 None => port.metrics.connection_refused("too_many"),
             }
@@ -80,10 +80,10 @@ impl Port {
         self: Arc<Self>,
         stream: TcpStream,
         remote: SocketAddr,
-        _held: Held,
+        _permit: Held,
         drain: CancellationToken,
     ) {
-        // Small messages both ways; without it they wait for each other.
+        // Without it, Nagle's algorithm delays the small messages of both sides.
         _ = stream.set_nodelay(true);
         let arrived = match drain.run_until_cancelled(self.tls.accept(stream)).await {
             Some(Ok(arrived)) => arrived,
@@ -94,15 +94,15 @@ impl Port {
             None => return,
         };
         let peer = Arc::new(Peer::new(remote, PeerTls::Terminated(arrived.identity)));
-        let from = From(policy_core::fold_mapped(remote.ip()));
-        let guarded = Guarded {
-            inner: self.guard.layer(Answers { routes: self.routes.clone(), from }),
+        let from = ClientAddress(policy_core::fold_mapped(remote.ip()));
+        let guarded = GuardedService {
+            inner: self.guard.layer(RoutesService { routes: self.routes.clone(), from }),
             peer,
         };
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
+            .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(16 * 1024)
             .keep_alive_interval(Duration::from_secs(20))
             .keep_alive_timeout(Duration::from_secs(10));
@@ -111,7 +111,7 @@ impl Port {
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return log(remote, ended),
-            () = tokio::time::sleep(AGE) => {}
+            () = tokio::time::sleep(MAX_AGE) => {}
             () = drain.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
@@ -127,14 +127,14 @@ fn log(remote: SocketAddr, ended: Result<(), hyper::Error>) {
     }
 }
 
-/// The services behind one connection.
+/// The gRPC services of one connection.
 #[derive(Clone)]
-struct Answers {
+struct RoutesService {
     routes: Routes,
-    from: From,
+    from: ClientAddress,
 }
 
-impl Service<Request<Incoming>> for Answers {
+impl Service<Request<Incoming>> for RoutesService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -151,14 +151,14 @@ impl Service<Request<Incoming>> for Answers {
     }
 }
 
-/// The same behind a guard.
+/// The gRPC services of one connection, behind the guard.
 #[derive(Clone)]
-struct Guarded {
-    inner: PolicyService<Answers>,
+struct GuardedService {
+    inner: PolicyService<RoutesService>,
     peer: Arc<Peer>,
 }
 
-impl Service<Request<Incoming>> for Guarded {
+impl Service<Request<Incoming>> for GuardedService {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -169,7 +169,7 @@ impl Service<Request<Incoming>> for Guarded {
 
     fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
         request.extensions_mut().insert(self.peer.clone());
-        let answering = self.inner.call(request);
-        Box::pin(async move { Ok(answering.await?.map(Body::new)) })
+        let response = self.inner.call(request);
+        Box::pin(async move { Ok(response.await?.map(Body::new)) })
     }
 }

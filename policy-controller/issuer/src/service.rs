@@ -1,9 +1,9 @@
-//! Linkerd's API of an identity service: `io.linkerd.proxy.identity.Identity/Certify`.
+//! Linkerd's identity API: `io.linkerd.proxy.identity.Identity/Certify`.
 
 use super::authority::Lifetime;
 use super::csr::{self, CsrError};
 use super::metrics::IssuerMetrics;
-use super::signer::{SignError, Signed, Signer};
+use super::signer::{SignError, SignedCertificate, Signer};
 use super::token::{ServiceAccount, TokenError, Tokens};
 use policy_engine::config::ControllerConfig;
 use policy_kube::rotation::secret::timestamp;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tonic::{Request, Response, Status};
 
-/// The longest name of the DNS.
+/// Maximum length of a DNS name.
 const MAX_NAME: usize = 253;
 
-/// Where a request came from; in its extensions.
+/// The client's address, as an extension of its request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct From(pub(super) IpAddr);
+pub(super) struct ClientAddress(pub(super) IpAddr);
 
 /// Issues certificates.
 #[derive(Debug)]
@@ -30,13 +30,13 @@ pub(super) struct Certifier {
     pub(super) tokens: Tokens,
     pub(super) signer: Signer,
     pub(super) limit: Limit<ClientNetwork>,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) metrics: IssuerMetrics,
 }
 
-/// Why a request is refused.
+/// Error of a request that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Refused {
+enum CertifyError {
     #[error("too many requests from {0}; try again in a second")]
     TooMany(IpAddr),
     #[error("identity: it has {0} bytes (allowed: {MAX_NAME})")]
@@ -44,21 +44,21 @@ enum Refused {
     #[error("token: {0}")]
     Token(#[from] TokenError),
     #[error(
-        "identity: the service account {name} of namespace {namespace} has no identity: its name is no name of the DNS"
+        "identity: the service account {name} of namespace {namespace} has no identity: its name is not a DNS name"
     )]
     Nameless { namespace: String, name: String },
-    #[error("identity: the token is for `{allowed}`, and asked for is `{asked}`")]
-    OtherIdentity { allowed: Arc<str>, asked: String },
+    #[error("identity: the token is for `{allowed}`, but the request is for `{requested}`")]
+    OtherIdentity { allowed: Arc<str>, requested: String },
     #[error("certificate_signing_request: {0}")]
     Csr(#[from] CsrError),
     #[error("no certificate can be issued: {0}")]
     Sign(#[from] SignError),
-    #[error("it took longer than {} s", .0.as_secs())]
-    Late(Duration),
+    #[error("timed out after {} s", .0.as_secs())]
+    Timeout(Duration),
 }
 
-impl Refused {
-    /// The reason, for a metric.
+impl CertifyError {
+    /// Returns the reason as a metric label.
     fn label(&self) -> &'static str {
         match self {
             Self::TooMany(_) => "too_many",
@@ -68,7 +68,7 @@ impl Refused {
             Self::OtherIdentity { .. } => "other_identity",
             Self::Csr(error) => error.label(),
             Self::Sign(_) => "no_authority",
-            Self::Late(_) => "late",
+            Self::Timeout(_) => "late",
         }
     }
 
@@ -79,7 +79,7 @@ impl Refused {
             Self::LongName(_) | Self::Csr(_) => Status::invalid_argument(text),
             Self::Token(TokenError::Refused(_)) => Status::unauthenticated(text),
             Self::Nameless { .. } | Self::OtherIdentity { .. } => Status::permission_denied(text),
-            Self::Token(TokenError::Unavailable(_)) | Self::Sign(_) | Self::Late(_) => {
+            Self::Token(TokenError::Unavailable(_)) | Self::Sign(_) | Self::Timeout(_) => {
                 Status::unavailable(text)
             }
         }
@@ -91,23 +91,23 @@ impl Certifier {
         &self,
         from: IpAddr,
         request: &CertifyRequest,
-    ) -> Result<(Signed, ServiceAccount), Refused> {
+    ) -> Result<(SignedCertificate, ServiceAccount), CertifyError> {
         if !self.limit.take(&ClientNetwork::of(from), Instant::now()) {
-            return Err(Refused::TooMany(from));
+            return Err(CertifyError::TooMany(from));
         }
         if request.identity.len() > MAX_NAME {
-            return Err(Refused::LongName(request.identity.len()));
+            return Err(CertifyError::LongName(request.identity.len()));
         }
         let account = self.tokens.review(&request.token).await?;
         let ServiceAccount { namespace, name, .. } = &account;
         let identity = self.config.certifiable_identity(namespace, name);
         let Some(allowed) = identity else {
             let (namespace, name) = (namespace.clone(), name.clone());
-            return Err(Refused::Nameless { namespace, name });
+            return Err(CertifyError::Nameless { namespace, name });
         };
         if *request.identity != *allowed {
-            let asked = request.identity.escape_debug().to_string();
-            return Err(Refused::OtherIdentity { allowed, asked });
+            let requested = request.identity.escape_debug().to_string();
+            return Err(CertifyError::OtherIdentity { allowed, requested });
         }
         let key = csr::check(&request.certificate_signing_request, &allowed)?;
         let now = (Instant::now(), SystemTime::now());
@@ -116,8 +116,13 @@ impl Certifier {
     }
 }
 
-/// What happened, for whoever audits it.
-fn audit(from: IpAddr, request: &CertifyRequest, signed: &Signed, account: &ServiceAccount) {
+/// Writes the audit log line of an issued certificate.
+fn audit(
+    from: IpAddr,
+    request: &CertifyRequest,
+    signed: &SignedCertificate,
+    account: &ServiceAccount,
+) {
     let ServiceAccount { namespace, name, pod } = account;
     tracing::info!(
         client = %from,
@@ -137,27 +142,31 @@ impl Identity for Certifier {
         &self,
         request: Request<CertifyRequest>,
     ) -> Result<Response<CertifyResponse>, Status> {
-        let from = request.extensions().get::<From>().copied();
-        let From(from) = from.unwrap_or(From(IpAddr::from([0, 0, 0, 0])));
+        let from = request.extensions().get::<ClientAddress>().copied();
+        let ClientAddress(from) = from.unwrap_or(ClientAddress(IpAddr::from([0, 0, 0, 0])));
         let (began, request) = (Instant::now(), request.into_inner());
         let certifying = Box::pin(Certifier::certify(self, from, &request));
-        let certified = tokio::time::timeout(self.patience, certifying).await;
-        match certified.unwrap_or(Err(Refused::Late(self.patience))) {
+        let certified = tokio::time::timeout(self.timeout, certifying).await;
+        match certified.unwrap_or(Err(CertifyError::Timeout(self.timeout))) {
             Ok((signed, account)) => {
                 audit(from, &request, &signed, &account);
                 self.metrics.issued(began.elapsed());
                 Ok(Response::new(response(&signed)))
             }
-            Err(refused) => {
-                tracing::warn!(client = %from, reason = refused.label(), "no certificate: {refused}");
-                self.metrics.refused(refused.label(), began.elapsed());
-                Err(refused.status())
+            Err(error) => {
+                tracing::warn!(
+                    client = %from,
+                    reason = error.label(),
+                    "certificate request refused: {error}"
+                );
+                self.metrics.refused(error.label(), began.elapsed());
+                Err(error.status())
             }
         }
     }
 }
 
-fn response(signed: &Signed) -> CertifyResponse {
+fn response(signed: &SignedCertificate) -> CertifyResponse {
     let since = signed.leaf.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     CertifyResponse {
         leaf_certificate: signed.leaf.certificate.to_vec(),

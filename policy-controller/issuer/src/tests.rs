@@ -1,9 +1,9 @@
-//! The service with an API server that does not answer as it should.
+//! The service with an API server that fails.
 
-use super::authority::{Lifetime, make};
-use super::held::Held;
+use super::authority::{Lifetime, generate};
+use super::ca_secret::CaSecret;
 use super::metrics::IssuerMetrics;
-use super::plan::{Rotation, STALE};
+use super::plan::{MAX_READ_AGE, Rotation};
 use super::service::Certifier;
 use super::signer::{SignError, Signer};
 use super::token::Tokens;
@@ -30,12 +30,12 @@ fn certifier(rate: Rate) -> Certifier {
         tokens: Tokens::new(&refusing_client(), &[AUDIENCE.to_owned()]),
         signer: Signer::default(),
         limit: Limit::new(rate),
-        patience: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
         metrics: IssuerMetrics::default(),
     }
 }
 
-/// What looks like a token of this audience and holds for a long time; nobody has signed it.
+/// Returns an unsigned token for this audience with a long lifetime.
 fn token(audience: &str) -> Vec<u8> {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let claims = format!("{{\"aud\":[\"{audience}\"],\"exp\":9999999999}}");
@@ -58,11 +58,11 @@ async fn an_api_server_that_cannot_be_asked_is_no_verdict_on_a_token() {
     let (code, text) = refused(&certifier, token(AUDIENCE)).await;
     assert_eq!(code, Code::Unavailable, "{text}");
     assert!(text.contains("may not create a TokenReview"), "{text}");
-    // What is wrong by itself is refused without asking.
+    // A malformed token is refused without a TokenReview.
     let large = vec![b'a'; 16 * 1024 + 1];
     for (token, want) in [
         (token("other"), "it is for another audience (allowed: `portcullis.dev/identity`)"),
-        (b"\xff".to_vec(), "it is not text"),
+        (b"\xff".to_vec(), "it is not UTF-8"),
         (b"a.b".to_vec(), "it is not a JSON Web Token"),
         (large, "it has 16385 bytes (allowed: 16384)"),
     ] {
@@ -88,8 +88,8 @@ fn a_replica_that_has_not_read_the_secret_for_a_while_issues_nothing() {
     let lifetime = Duration::from_secs(30 * 86_400);
     let settle = Duration::from_secs(1);
     let rotation = Rotation { lifetime, after: 66, settle, certificates: LIFETIME };
-    let made = make("cluster.local", clock, lifetime).unwrap();
-    let held = Held::create(made, &Data::new(), "", &rotation, clock).unwrap();
+    let made = generate("cluster.local", clock, lifetime).unwrap();
+    let held = CaSecret::create(made, &Data::new(), "", &rotation, clock).unwrap();
     let name = "web.shop.serviceaccount.identity.linkerd.cluster.local";
     let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -99,10 +99,10 @@ fn a_replica_that_has_not_read_the_secret_for_a_while_issues_nothing() {
     let sign = |at| signer.sign(&key, name, LIFETIME, (at, clock));
     assert_eq!(sign(now).unwrap_err(), SignError::None);
     signer.put(held.authority.clone(), Some(now), rotation.longest());
-    assert!(sign(now + STALE).is_ok());
-    let late = now + STALE + Duration::from_secs(5);
+    assert!(sign(now + MAX_READ_AGE).is_ok());
+    let late = now + MAX_READ_AGE + Duration::from_secs(5);
     assert_eq!(sign(late).unwrap_err(), SignError::Stale(65));
-    // Nothing lives longer than the Secret says that anything may.
+    // No certificate is valid for longer than the Secret allows.
     signer.put(held.authority, Some(now), Duration::from_secs(600));
     assert_eq!(sign(now).unwrap().leaf.not_after, clock + Duration::from_secs(600));
 }

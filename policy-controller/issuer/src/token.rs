@@ -1,4 +1,4 @@
-//! Whom a token stands for: a service account of the cluster, by the word of its API server.
+//! Authenticates tokens as service accounts by TokenReview.
 
 use policy_kube::ClusterReviewer;
 use policy_server::review::jwt::audience_of;
@@ -6,16 +6,16 @@ use policy_server::review::{Authenticated, Bounded, ReviewError, Reviewer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The largest token that is looked at, in bytes. Those of API servers have about one kilobyte.
+/// Maximum size of a token in bytes. Tokens of API servers have about one kilobyte.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// What the user name of a service account begins with.
+/// Prefix of the user names of service accounts.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
-/// Where an API server says which pod a token is bound to.
+/// Key of the extra information of a TokenReview with the pod that the token is bound to.
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 
-/// Whom a token stands for.
+/// An authenticated service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAccount {
     /// Its namespace.
@@ -26,20 +26,20 @@ pub struct ServiceAccount {
     pub pod: Option<String>,
 }
 
-/// Why a token stands for nobody here.
+/// Error of a token that authenticates no service account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It does not hold.
+    /// The token is invalid.
     #[error("the token is refused: {0}")]
     Refused(String),
-    /// Whether it holds could not be found out.
+    /// The TokenReview failed.
     #[error("the token could not be reviewed: {0}")]
     Unavailable(String),
 }
 
-/// Asks the API server about tokens.
+/// Authenticates tokens by TokenReview.
 pub(super) struct Tokens {
-    /// By audience.
+    /// Reviewers by audience.
     reviewers: BTreeMap<String, Box<dyn Reviewer>>,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Tokens have to be for one of `audiences`.
+    /// Accepts tokens for any of `audiences`.
     pub(super) fn new(client: &kube::Client, audiences: &[String]) -> Self {
         let reviewer = |audience: &String| {
             let reviewer = Bounded::new(ClusterReviewer::new(client.clone(), audience));
@@ -59,7 +59,7 @@ impl Tokens {
         Self { reviewers: audiences.iter().map(reviewer).collect() }
     }
 
-    /// Whom this token stands for.
+    /// Returns the service account of this token.
     pub(super) async fn review(&self, token: &[u8]) -> Result<ServiceAccount, TokenError> {
         let refused = |why: &str| TokenError::Refused(why.to_owned());
         if token.len() > MAX_BYTES {
@@ -68,11 +68,11 @@ impl Tokens {
                 token.len()
             )));
         }
-        let text = std::str::from_utf8(token).map_err(|_| refused("it is not text"))?.trim();
+        let text = std::str::from_utf8(token).map_err(|_| refused("it is not UTF-8"))?.trim();
         if text.is_empty() {
             return Err(refused("there is none"));
         }
-        // It is what the token says of itself that chooses whom to ask; the answer is what counts.
+        // The unverified audience only selects the reviewer; the TokenReview decides.
         let named = |audience: &str| self.reviewers.contains_key(audience);
         let audience = audience_of(text, named).map_err(TokenError::from)?;
         let Some(reviewer) = audience.and_then(|audience| self.reviewers.get(&audience)) else {

@@ -1,5 +1,5 @@
-//! Follows objects that the issuer publishes roots for, with kube's client and without its runtime, as
-//! the controller's source does.
+//! Watches the objects that the issuer publishes roots for, with kube's client and without its
+//! runtime, as the controller's source does.
 
 use futures_util::{Stream, TryStreamExt as _};
 use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
@@ -11,37 +11,37 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Objects of one page of a list.
+/// Maximum number of objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// How long the API server is asked to keep a watch open, in seconds.
+/// Timeout of a watch that is sent to the API server, in seconds.
 const WATCH_SECONDS: u32 = 290;
 
-/// After how long of silence, bookmarks included, a watch is given up.
-const SILENCE: Duration = Duration::from_secs(150);
+/// Time without events or bookmarks after which a watch is reopened.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// How long to wait after a failure.
+/// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How long a page may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a list page and of opening a watch.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What came of it.
-pub(super) enum Told<K> {
-    /// All there is.
-    All(Vec<K>),
-    /// It is there, new or changed.
-    There(K),
-    /// It is gone.
-    Gone(K),
+/// A change of the watched objects.
+pub(super) enum ObjectEvent<K> {
+    /// All objects, after a list.
+    Listed(Vec<K>),
+    /// An object was created or changed.
+    Applied(K),
+    /// An object was deleted.
+    Deleted(K),
 }
 
-/// Events of a watch.
-type Events<'a, K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<K>>> + Send + 'a>>;
+/// Stream of watch events.
+type WatchStream<'a, K> = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<K>>> + Send + 'a>>;
 
-/// How objects are asked for: whole, or their metadata alone.
-pub(super) trait Ask: Send + Sync {
-    /// What comes.
+/// Lists and watches objects, whole or their metadata alone.
+pub(super) trait ListWatch: Send + Sync {
+    /// Type of the received objects.
     type Object: Clone + Debug + Resource + Send + Sync;
     fn list(
         &self,
@@ -51,16 +51,16 @@ pub(super) trait Ask: Send + Sync {
         &self,
         params: &WatchParams,
         version: &str,
-    ) -> impl Future<Output = kube::Result<Events<'static, Self::Object>>> + Send;
+    ) -> impl Future<Output = kube::Result<WatchStream<'static, Self::Object>>> + Send;
 }
 
-/// Asks for whole objects.
-pub(super) struct Whole<K>(pub(super) Api<K>);
+/// Lists and watches whole objects.
+pub(super) struct WholeObjects<K>(pub(super) Api<K>);
 
-/// Asks for the metadata of objects.
-pub(super) struct Metadata<K>(pub(super) Api<K>);
+/// Lists and watches the metadata of objects.
+pub(super) struct MetadataOnly<K>(pub(super) Api<K>);
 
-impl<K> Ask for Whole<K>
+impl<K> ListWatch for WholeObjects<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -70,13 +70,17 @@ where
         self.0.list(params).await
     }
 
-    async fn watch(&self, params: &WatchParams, version: &str) -> kube::Result<Events<'static, K>> {
+    async fn watch(
+        &self,
+        params: &WatchParams,
+        version: &str,
+    ) -> kube::Result<WatchStream<'static, K>> {
         let api = self.0.clone();
         Ok(Box::pin(api.watch(params, version).await?))
     }
 }
 
-impl<K> Ask for Metadata<K>
+impl<K> ListWatch for MetadataOnly<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     PartialObjectMeta<K>: Resource,
@@ -91,69 +95,70 @@ where
         &self,
         params: &WatchParams,
         version: &str,
-    ) -> kube::Result<Events<'static, Self::Object>> {
+    ) -> kube::Result<WatchStream<'static, Self::Object>> {
         let api = self.0.clone();
         Ok(Box::pin(api.watch_metadata(params, version).await?))
     }
 }
 
-/// Why following ended.
+/// Error that ends a list or watch.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum WatchError {
     #[error("{0}")]
     Api(#[from] kube::Error),
     #[error("{0}")]
-    Refused(String),
-    #[error("the API server said nothing for too long")]
-    Silent,
+    Status(String),
+    #[error("the API server did not respond in time")]
+    TimedOut,
 }
 
-/// Follows what `fields` and `labels` select, for ever; `tell` hears of it. `what`: for the log.
-pub(super) async fn follow<A: Ask>(
+/// Lists and watches the objects that `fields` and `labels` select, forever, and passes changes to
+/// `handle`. `what`: the objects' name in the log.
+pub(super) async fn list_and_watch<A: ListWatch>(
     what: &'static str,
-    ask: A,
+    source: A,
     (fields, labels): (Option<&str>, Option<&str>),
-    mut tell: impl FnMut(Told<A::Object>) + Send,
+    mut handle: impl FnMut(ObjectEvent<A::Object>) + Send,
 ) {
     let mut failing = false;
     loop {
         let mut version = None;
-        let ended = loop {
+        let error = loop {
             let step = match version.take() {
-                None => list(&ask, fields, labels).await.map(|(all, version)| {
+                None => list(&source, fields, labels).await.map(|(all, version)| {
                     failing = false;
-                    tell(Told::All(all));
+                    handle(ObjectEvent::Listed(all));
                     version
                 }),
-                Some(version) => observe(&ask, fields, labels, version, &mut tell).await,
+                Some(version) => watch(&source, fields, labels, version, &mut handle).await,
             };
             match step {
                 Ok(seen) => version = Some(seen),
-                Err(ended) => break ended,
+                Err(error) => break error,
             }
         };
         if failing {
-            tracing::debug!(error = %ended, "the look at {what} fails");
+            tracing::debug!(error = %error, "watch of {what} failed again, relisting");
         } else {
-            tracing::warn!(error = %ended, "the look at {what} begins anew");
+            tracing::warn!(error = %error, "watch of {what} failed, relisting");
         }
         failing = true;
         sleep(RETRY).await;
     }
 }
 
-async fn list<A: Ask>(
-    ask: &A,
+async fn list<A: ListWatch>(
+    source: &A,
     fields: Option<&str>,
     labels: Option<&str>,
-) -> Result<(Vec<A::Object>, String), Ended> {
+) -> Result<(Vec<A::Object>, String), WatchError> {
     let mut params = ListParams::default().limit(PAGE);
     params.field_selector = fields.map(str::to_owned);
     params.label_selector = labels.map(str::to_owned);
     let mut all = Vec::new();
     loop {
-        let page = tokio::time::timeout(PATIENCE, ask.list(&params));
-        let page = page.await.map_err(|_| Ended::Silent)??;
+        let page = tokio::time::timeout(REQUEST_TIMEOUT, source.list(&params));
+        let page = page.await.map_err(|_| WatchError::TimedOut)??;
         all.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
@@ -162,33 +167,35 @@ async fn list<A: Ask>(
     }
 }
 
-/// Until the watch ends by itself: the version to go on from.
-async fn observe<A: Ask>(
-    ask: &A,
+/// Watches until the API server ends the watch. Returns the resourceVersion to continue from.
+async fn watch<A: ListWatch>(
+    source: &A,
     fields: Option<&str>,
     labels: Option<&str>,
     mut version: String,
-    tell: &mut (impl FnMut(Told<A::Object>) + Send),
-) -> Result<String, Ended> {
+    handle: &mut (impl FnMut(ObjectEvent<A::Object>) + Send),
+) -> Result<String, WatchError> {
     let mut params = WatchParams::default().timeout(WATCH_SECONDS);
     params.field_selector = fields.map(str::to_owned);
     params.label_selector = labels.map(str::to_owned);
-    let opening = tokio::time::timeout(PATIENCE, ask.watch(&params, &version));
-    let mut events = opening.await.map_err(|_| Ended::Silent)??;
+    let opening = tokio::time::timeout(REQUEST_TIMEOUT, source.watch(&params, &version));
+    let mut events = opening.await.map_err(|_| WatchError::TimedOut)??;
     loop {
-        let event = tokio::time::timeout(SILENCE, events.try_next());
-        let Some(event) = event.await.map_err(|_| Ended::Silent)?? else { return Ok(version) };
+        let event = tokio::time::timeout(IDLE_TIMEOUT, events.try_next());
+        let Some(event) = event.await.map_err(|_| WatchError::TimedOut)?? else {
+            return Ok(version);
+        };
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 version = object.resource_version().unwrap_or(version);
-                tell(Told::There(object));
+                handle(ObjectEvent::Applied(object));
             }
             WatchEvent::Deleted(object) => {
                 version = object.resource_version().unwrap_or(version);
-                tell(Told::Gone(object));
+                handle(ObjectEvent::Deleted(object));
             }
             WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
-            WatchEvent::Error(status) => return Err(Ended::Refused(status.message.clone())),
+            WatchEvent::Error(status) => return Err(WatchError::Status(status.message.clone())),
         }
     }
 }

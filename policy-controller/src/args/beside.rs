@@ -4,8 +4,8 @@ use super::error::ArgsError;
 use super::value::name;
 use clap::Args;
 use policy_webhooks::admission::{AdmissionSettings, CertificateSource};
-use policy_webhooks::beside::{BESIDE_CONFIGURATION, Repoint};
-use policy_webhooks::injector::Places;
+use policy_webhooks::injector::ControlPlane;
+use policy_webhooks::linkerd_redirect::{BESIDE_CONFIGURATION, ProxyRedirector};
 
 /// Flags of this webhook, as written.
 #[derive(Clone, Debug, Args)]
@@ -30,9 +30,9 @@ impl BesideArgs {
     /// [`ArgsError::NoWebhookPort`].
     pub fn settings(
         &self,
-        places: &Places,
+        control_plane: &ControlPlane,
         admission: Option<&mut AdmissionSettings>,
-    ) -> Result<Option<Repoint>, ArgsError> {
+    ) -> Result<Option<ProxyRedirector>, ArgsError> {
         if !self.redirect_linkerd_proxies {
             return Ok(None);
         }
@@ -41,6 +41,9 @@ impl BesideArgs {
             // There is no injector beside Linkerd's.
             provisioning.injector = Some(self.beside_configuration.clone());
         }
-        Ok(Some(Repoint { address: places.policy.clone(), name: places.controller() }))
+        Ok(Some(ProxyRedirector {
+            address: control_plane.policy.clone(),
+            name: control_plane.controller(),
+        }))
     }
 }

@@ -5,7 +5,7 @@ use super::value::{dns_identity, host_port, name};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser as Text;
 use policy_webhooks::injector::{
-    Bypass, Defaults, INJECTOR_CONFIGURATION, InjectorSettings, Places, Preset, Sidecar,
+    Bypass, ControlPlane, Defaults, INJECTOR_CONFIGURATION, InjectorSettings, Preset, Sidecar,
     TrustSettings,
 };
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ impl InjectorArgs {
         Some(InjectorSettings {
             configuration: self.injector_configuration.clone(),
             defaults,
-            places: self.places(control_plane, trust_domain),
+            control_plane: self.control_plane(control_plane, trust_domain),
             sidecar: match self.injector_sidecar {
                 SidecarArg::Auto => Sidecar::Auto,
                 SidecarArg::Native => Sidecar::Native,
@@ -106,20 +106,21 @@ impl InjectorArgs {
     }
 
     /// Where the control plane is, as pods reach it.
-    pub fn places(&self, control_plane: &str, trust_domain: &str) -> Places {
-        let mut places = Places::new(control_plane, trust_domain, &self.injector_cluster_domain);
-        places.ipv4_only = self.injector_disable_ipv6;
+    pub fn control_plane(&self, control_plane: &str, trust_domain: &str) -> ControlPlane {
+        let mut control_plane =
+            ControlPlane::new(control_plane, trust_domain, &self.injector_cluster_domain);
+        control_plane.ipv4_only = self.injector_disable_ipv6;
         for (given, place) in [
-            (&self.injector_issuer_name, &mut places.issuer_identity),
-            (&self.injector_token_audience, &mut places.audience),
-            (&self.injector_policy_addr, &mut places.policy),
-            (&self.injector_issuer_addr, &mut places.issuer),
+            (&self.injector_issuer_name, &mut control_plane.issuer_identity),
+            (&self.injector_token_audience, &mut control_plane.audience),
+            (&self.injector_policy_addr, &mut control_plane.policy),
+            (&self.injector_issuer_addr, &mut control_plane.issuer),
         ] {
             if let Some(given) = given {
                 place.clone_from(given);
             }
         }
-        places
+        control_plane
     }
 }
 
@@ -138,12 +139,12 @@ mod tests {
         let expected = InjectorSettings {
             configuration: "portcullis-injector".to_owned(),
             defaults: Defaults::default(),
-            places: Places::new("mesh", "example.org", "cluster.local"),
+            control_plane: ControlPlane::new("mesh", "example.org", "cluster.local"),
             sidecar: Sidecar::Auto,
             trust: TrustSettings::default(),
             bypass: Bypass::Warn,
         };
-        assert_eq!(expected.places.policy, "portcullis-policy.mesh.svc.cluster.local.:8090");
+        assert_eq!(expected.control_plane.policy, "portcullis-policy.mesh.svc.cluster.local.:8090");
         assert_eq!(settings(&["--injector"]), Ok(Some(expected)));
     }
 
@@ -186,15 +187,15 @@ mod tests {
             "--injector-default=proxy-log-level=debug",
         ];
         let settings = settings(&flags).unwrap().unwrap();
-        let places = Places {
+        let control_plane = ControlPlane {
             policy: "policy.example:1".to_owned(),
             issuer: "issuer.example:2".to_owned(),
             issuer_identity: "issuer.example".to_owned(),
             audience: "aud".to_owned(),
             ipv4_only: true,
-            ..Places::new("mesh", "example.org", "cluster.local")
+            ..ControlPlane::new("mesh", "example.org", "cluster.local")
         };
-        assert_eq!(settings.places, places);
+        assert_eq!(settings.control_plane, control_plane);
         let mut defaults = Defaults::default();
         defaults.set("proxy-log-level=debug".parse().unwrap());
         assert_eq!(settings.defaults, defaults);

@@ -7,7 +7,8 @@ use super::issuer::IssuerArgs;
 use crate::guard::GuardSettings;
 use policy_engine::config::ControllerConfig;
 use policy_issuer::{
-    AuthorityFiles, AuthoritySettings, IssuerConfig, Lifetime, Provision, Rate, Rotation, Where,
+    AuthorityFiles, AuthoritySettings, CaSecretSettings, IssuerConfig, Lifetime, Rate, RootsScope,
+    Rotation,
 };
 use std::net::SocketAddr;
 
@@ -57,7 +58,7 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
             authority: args.authority(&controller, rotation),
             audiences: args.identity_audiences,
             rotation,
-            roots_to: args.roots_namespaces.map_or(Where::Injected, Where::These),
+            roots_to: args.roots_namespaces.map_or(RootsScope::Injected, RootsScope::Named),
             rate: Rate { per_second: args.max_rate_per_client, burst: args.max_burst_per_client },
             request_timeout: args.request_timeout,
             controller,
@@ -99,7 +100,7 @@ impl IssuerArgs {
                 })
             }
             // The three come together, or none does.
-            _ => AuthoritySettings::Secret(Provision {
+            _ => AuthoritySettings::Secret(CaSecretSettings {
                 namespace: controller.control_plane_namespace.to_string(),
                 secret: self.issuer_secret.clone(),
                 trust_domain: controller.identity_domain.to_string(),
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(settings.issuer.rotation.longest(), longest);
         assert_eq!(settings.issuer.rotation.lifetime, Duration::from_secs(365 * 86_400));
         assert_eq!(settings.issuer.audiences, [AUDIENCE]);
-        assert_eq!(settings.issuer.roots_to, Where::Injected);
+        assert_eq!(settings.issuer.roots_to, RootsScope::Injected);
         assert_eq!(settings.guard.component, "issuer");
         assert_eq!(
             &*settings.issuer.identity,

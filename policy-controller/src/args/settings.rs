@@ -20,8 +20,8 @@ use policy_kube::source::{KubernetesConfig, Scope};
 use policy_kube::status::StatusSettings;
 use policy_tls::control::ControllerAddress;
 use policy_webhooks::admission::{AdmissionSettings, CertificateSource};
-use policy_webhooks::beside::Repoint;
 use policy_webhooks::injector::InjectorSettings;
+use policy_webhooks::linkerd_redirect::ProxyRedirector;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub struct ClusterSettings {
     /// The admission webhook; absent: it is not served.
     pub admission: Option<AdmissionSettings>,
     /// Points Linkerd's proxies here; absent: they are left alone.
-    pub repoint: Option<Repoint>,
+    pub redirector: Option<ProxyRedirector>,
     /// The injector; absent: it is not served.
     pub injector: Option<InjectorSettings>,
     /// How status is written.
@@ -137,14 +137,14 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
                 .to_owned(),
         );
     }
-    let places = args.injector.places(namespace, &args.identity_domain);
-    let repoint = args.beside.settings(&places, admission.as_mut())?;
+    let control_plane = args.injector.control_plane(namespace, &args.identity_domain);
+    let redirector = args.beside.settings(&control_plane, admission.as_mut())?;
     let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),
         watches,
         admission,
-        repoint,
+        redirector,
         injector,
         status: args.status.settings(namespaces)?,
         lease,

@@ -36,8 +36,8 @@ pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
 
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
     let parts = issuer.guarded_by(guard.grpc());
-    vital.spawn("the look after namespaces", parts.roots.follow());
-    vital.spawn("the look after the authority", parts.keeper.run());
+    vital.spawn("the look after namespaces", parts.roots.watch());
+    vital.spawn("the look after the authority", parts.ca_manager.run());
     let events = vital.spawn("the writer of events", parts.events.run(stop.clone()));
     let served = vital.spawn("the port of the issuer", parts.port.run(listener, drain.clone()));
     let result = tokio::select! {

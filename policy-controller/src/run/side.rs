@@ -13,7 +13,9 @@ use policy_kube::lease::{self, Leadership, Lease, LeaseSettings};
 use policy_kube::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
 use policy_server::TlsHandle;
 use policy_webhooks::admission::Admission;
-use policy_webhooks::injector::{Injector, InjectorMetrics, Keeper, KeeperInputs};
+use policy_webhooks::injector::{
+    Injector, InjectorMetrics, NamespaceLabeler, NamespaceLabelerInputs,
+};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -95,7 +97,7 @@ impl Side {
         };
         let keeper = self.injection.map(|metrics| {
             admin.register(|registry| metrics.register(registry));
-            Keeper::new(KeeperInputs {
+            NamespaceLabeler::new(NamespaceLabelerInputs {
                 client: self.client.clone(),
                 objects: handles.objects.clone(),
                 seen: handles.policies.seen(),
@@ -162,8 +164,8 @@ pub(super) async fn admission(
         let injector = Injector::new(client, settings.clone(), own, metrics.clone());
         admission = admission.with_injector(injector);
     }
-    if let Some(repoint) = &settings.repoint {
-        admission = admission.with_repoint(repoint.clone());
+    if let Some(redirector) = &settings.redirector {
+        admission = admission.with_redirector(redirector.clone());
     }
     admin.register(|registry| admission.metrics().register(registry));
     tracing::info!(admission = %admission.address(), "listening");

@@ -1,23 +1,23 @@
-//! The validating admission webhook: what breaks a rule is refused before it is stored, and what is
-//! legal but surely not meant is told to its author.
+//! The validating admission webhook: invalid objects are denied before they are stored, and authors are
+//! warned about valid ones that are probably not meant.
 //!
 //! ```text
-//! HTTPS ─▶ review ─▶ concern ─▶ judge (policy_crds::parse) ─▶ what-if (the index) ─▶ answer
+//! HTTPS ─▶ review ─▶ scope ─▶ validate (policy_crds::parse) ─▶ what-if (the index) ─▶ response
 //! ```
 //!
-//! Anybody may connect: what a client can make scarce is divided by its network (`shares`, `turns`),
-//! so that nobody can keep API servers from their answers.
+//! Any client may connect: scarce resources are divided by client network (`shares`, `turns`), so that
+//! no client can block the responses to API servers.
 //!
-//! The verdict follows from the request alone: what the controller has not seen yet never refuses
-//! anything, and only warnings depend on it. Everything that is refused here is refused by the
-//! controller too, so that an object stored while the webhook was away grants nothing either.
+//! The verdict depends on the request alone, and only warnings depend on the objects that the
+//! controller has read. The controller ignores every object that the webhook denies, so an object that
+//! was stored while the webhook was unavailable grants nothing either.
 //!
-//! The API server asks where [`configuration()`] tells it to. What it asks beyond that is passed.
+//! The API server sends the reviews that [`configuration()`] selects. Any others are admitted.
 
-mod answering;
-mod arrival;
+mod body;
 mod clients;
 mod listener;
+mod response;
 mod service;
 mod settings;
 mod shares;

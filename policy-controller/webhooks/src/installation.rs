@@ -1,4 +1,4 @@
-//! How webhooks are installed: under which name, and where the API server finds what answers.
+//! Installation of webhooks: the configuration's name, and the address that the API server calls.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -6,40 +6,41 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 
-/// The Secret that keeps the webhook's certificate, unless another is named.
+/// Default name of the Secret of the webhook's certificate.
 pub const WEBHOOK_SECRET: &str = policy_kube::names::WEBHOOK_SECRET;
 
-/// The configuration of the webhook, unless another is named.
+/// Default name of the ValidatingWebhookConfiguration.
 pub const WEBHOOK_CONFIGURATION: &str = policy_kube::names::WEBHOOK_CONFIGURATION;
 
-/// How the webhook is installed.
+/// Installation of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     /// Name of the ValidatingWebhookConfiguration.
     pub name: String,
-    /// Our own namespace, of which nothing is asked: installing must not wait for what is installed.
+    /// Namespace of the control plane, which is exempt: its own installation must not wait for the
+    /// webhook.
     pub namespace: String,
-    /// Where the webhook is.
+    /// Address of the webhook.
     pub target: Target,
-    /// Who vouches for it, PEM; absent where the controller is to fill it in.
+    /// CA bundle that verifies the webhook, PEM; absent if the controller publishes it.
     pub ca_bundle: Option<Vec<u8>>,
 }
 
-/// Where a webhook is.
+/// Address of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A Service of our own namespace.
+    /// A Service in the namespace of the control plane.
     Service {
         /// Its name.
         name: String,
         /// Its port.
         port: u16,
     },
-    /// An address that the API server can reach.
+    /// A URL that the API server can reach.
     Url(String),
 }
 
-/// How the API server reaches what answers on `path` of the webhook's port.
+/// Returns the client configuration for `path` of the webhook's port.
 pub(crate) fn client_config(installation: &Installation, path: &str) -> WebhookClientConfig {
     let ca_bundle = installation.ca_bundle.clone().map(ByteString);
     match &installation.target {
@@ -59,7 +60,7 @@ pub(crate) fn client_config(installation: &Installation, path: &str) -> WebhookC
     }
 }
 
-/// What a webhook about new pods is asked about.
+/// Returns the rule of webhooks for new pods.
 pub(crate) fn created_pods() -> RuleWithOperations {
     RuleWithOperations {
         api_groups: Some(vec![String::new()]),
@@ -70,7 +71,7 @@ pub(crate) fn created_pods() -> RuleWithOperations {
     }
 }
 
-/// What a label has to be for a webhook to be asked.
+/// Returns a requirement of a label selector.
 pub(crate) fn requirement(key: &str, operator: &str, values: &[&str]) -> LabelSelectorRequirement {
     LabelSelectorRequirement {
         key: key.to_owned(),

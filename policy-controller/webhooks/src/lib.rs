@@ -1,20 +1,20 @@
-//! What the API server asks the controller while objects are written.
+//! Admission webhooks of the controller.
 //!
 //! ```text
-//! HTTPS ─▶ admission ─┬─▶ validation   policy objects are judged, their authors told
-//!                     ├─▶ injector     pods get their sidecar
-//!                     └─▶ beside       Linkerd's proxies are pointed here
+//! HTTPS ─▶ admission ─┬─▶ validation         policy objects are validated, their authors warned
+//!                     ├─▶ injector           pods get their sidecar
+//!                     └─▶ linkerd_redirect   Linkerd's proxies are redirected to this controller
 //! ```
 //!
-//! `admission` has the port and whatever bounds its clients, `certificate` what the port proves its
-//! name with. Below all of them are `review` (the question and its answer), `installation` and
+//! `admission` has the port and the limits of its clients, `certificate` its serving certificate. Below
+//! all of them are `review` (the AdmissionReview with its request and response), `installation` and
 //! `metrics`.
 
 pub mod admission;
-pub mod beside;
 mod certificate;
 pub mod injector;
 mod installation;
+pub mod linkerd_redirect;
 mod metrics;
 mod review;
 mod validation;

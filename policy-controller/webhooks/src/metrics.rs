@@ -1,4 +1,4 @@
-//! What admission counts.
+//! Metrics of the admission webhook.
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -8,33 +8,33 @@ use prometheus_client::metrics::histogram::Histogram;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-/// How a request was answered.
+/// Outcome of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Outcome {
-    /// No concern of ours, or nothing judged changed.
+pub(crate) enum ReviewOutcome {
+    /// Out of scope, or nothing that is validated has changed.
     Passed,
-    /// It breaks no rule.
+    /// Valid.
     Admitted,
-    /// It breaks no rule, and its author was warned.
+    /// Valid, with warnings for the author.
     Warned,
-    /// It breaks a rule.
+    /// Invalid.
     Denied,
-    /// It was not a review that could be read.
+    /// Not a readable review.
     Malformed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct VerdictLabels {
     kind: &'static str,
-    verdict: Outcome,
+    verdict: ReviewOutcome,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refusal {
+struct RefusalLabels {
     reason: &'static str,
 }
 
-impl EncodeLabelValue for Outcome {
+impl EncodeLabelValue for ReviewOutcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
         encoder.write_str(match self {
             Self::Passed => "passed",
@@ -50,40 +50,40 @@ policy_core::metrics! {
     /// Handles on admission's metrics; clones share them.
     #[derive(Clone, Debug)]
     pub struct AdmissionMetrics {
-        answers: Family<Answered, Counter> = "admission_responses",
+        answers: Family<VerdictLabels, Counter> = "admission_responses",
             "Admission reviews answered, by kind of object and verdict";
         seconds: Histogram = "admission_response_seconds",
-            "Time from the last byte of an admission review to its answer"
+            "Time from the last byte of an admission review to its response"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]);
-        refused: Family<Refusal, Counter> = "admission_refused",
-            "Connections and requests of the webhook that were over a bound or made no sense";
+        refused: Family<RefusalLabels, Counter> = "admission_refused",
+            "Connections and requests that the webhook refused, by reason";
         expiry: Gauge = "admission_certificate_expiry_timestamp_seconds",
-            "When the certificate that the webhook serves expires, in seconds of Unix time";
+            "Expiry of the webhook's serving certificate, in seconds of Unix time";
         failures: Counter = "admission_certificate_failures",
-            "Attempts to renew, load or publish the webhook's certificate that failed";
+            "Failed attempts to renew, load or publish the webhook's certificate";
     }
 }
 
 impl AdmissionMetrics {
-    /// A review was answered.
-    pub(crate) fn answered(&self, kind: &'static str, verdict: Outcome, took: Duration) {
-        self.answers.get_or_create(&Answered { kind, verdict }).inc();
+    /// Counts a response.
+    pub(crate) fn answered(&self, kind: &'static str, verdict: ReviewOutcome, took: Duration) {
+        self.answers.get_or_create(&VerdictLabels { kind, verdict }).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 
-    /// A connection or request was over a bound or made no sense.
+    /// Counts a refused connection or request.
     pub(crate) fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&Refusal { reason }).inc();
+        self.refused.get_or_create(&RefusalLabels { reason }).inc();
     }
 
-    /// A certificate came into use.
+    /// Sets the expiry of the serving certificate.
     pub(crate) fn certificate(&self, not_after: Option<SystemTime>) {
         let since = not_after.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());
         self.expiry.set(seconds.unwrap_or_default());
     }
 
-    /// A new certificate could not be used, made or published.
+    /// Counts a certificate that could not be issued, loaded or published.
     pub(crate) fn certificate_failed(&self) {
         self.failures.inc();
     }

@@ -1,57 +1,57 @@
-//! `AdmissionReview` v1 as the API server sends and expects it. What is sent is read leniently: only
-//! the uid must be answered, whatever else is wrong.
+//! `AdmissionReview` v1 as the API server sends and expects it. Requests are read leniently: the
+//! response only has to repeat the uid, whatever else is wrong.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The version that is answered where the request names none that is known.
+/// Default version of responses.
 const V1: &str = "admission.k8s.io/v1";
-/// The version before it, which has the same fields.
+/// The version before v1, with the same fields.
 const V1BETA1: &str = "admission.k8s.io/v1beta1";
 
-/// The refusal of a body that is not a review.
+/// Message of the denial of a body that is not a review.
 pub(crate) const NO_REQUEST: &str = "the body is not an AdmissionReview: it has no `request`, or one \
                                      with a `uid` of more than 256 bytes";
 
-/// The most bytes of a uid, which is answered as it came.
-const UID: usize = 256;
-/// The most bytes of what an answer says: of the message for people, of any other text, and how many
-/// texts there are. An object's own text comes back in them.
-const MESSAGE: usize = 16 * 1024;
-const TEXT: usize = 1024;
-const TEXTS: usize = 64;
+/// Maximum length in bytes of a uid, which the response repeats.
+const MAX_UID: usize = 256;
+/// Limits of a response: bytes of the message, bytes of any other string, and number of strings.
+/// They may quote the object.
+const MAX_MESSAGE: usize = 16 * 1024;
+const MAX_STRING: usize = 1024;
+const MAX_STRINGS: usize = 64;
 
-/// What the API server asks.
+/// The request of an AdmissionReview.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
-    /// Echoed in the answer.
+pub(crate) struct AdmissionRequest<'a> {
+    /// The uid that the response repeats.
     pub(crate) uid: &'a str,
-    /// Group of the kind as it is sent.
+    /// Group of the object as it is sent.
     pub(crate) group: &'a str,
-    /// The kind as it is sent.
+    /// Kind of the object as it is sent.
     pub(crate) kind: &'a str,
-    /// `status`, `scale`, …; empty: the object itself.
+    /// `status`, `scale`, …; empty for the object itself.
     pub(crate) subresource: &'a str,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub(crate) operation: &'a str,
     /// Namespace of the object; empty for cluster-scoped kinds.
     pub(crate) namespace: &'a str,
-    /// Name of the object; empty where the API server has yet to make one.
+    /// Name of the object; empty if the API server is yet to generate one.
     pub(crate) name: &'a str,
-    /// The object as it is to be.
+    /// The new object.
     pub(crate) object: Option<&'a Value>,
-    /// The object as it is.
+    /// The existing object.
     pub(crate) old: Option<&'a Value>,
 }
 
-impl<'a> Request<'a> {
-    /// The request of a review; absent where there is none.
+impl<'a> AdmissionRequest<'a> {
+    /// Reads the request of a review, if it has one.
     pub(crate) fn read(review: &'a Value) -> Option<Self> {
         let request = review.get("request").filter(|request| request.is_object())?;
         let object = |name: &str| request.get(name).filter(|value| !value.is_null());
         let kind = request.get("kind").unwrap_or(&Value::Null);
         let uid = text(request, "uid");
-        if uid.len() > UID {
+        if uid.len() > MAX_UID {
             return None;
         }
         Some(Self {
@@ -72,22 +72,22 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The version to answer a review in.
+/// Returns the version of the response to a review.
 pub(crate) fn version(review: &Value) -> &'static str {
     if text(review, "apiVersion") == V1BETA1 { V1BETA1 } else { V1 }
 }
 
-/// What the API server is answered.
+/// An AdmissionReview with its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer {
+pub(crate) struct ReviewResponse {
     api_version: &'static str,
     kind: &'static str,
-    response: Response,
+    response: AdmissionResponse,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Response {
+struct AdmissionResponse {
     uid: String,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,33 +95,33 @@ struct Response {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    change: Option<Change>,
+    patch: Option<JsonPatch>,
 }
 
-/// A change of the object that is stored.
+/// A patch of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Change {
+struct JsonPatch {
     patch_type: &'static str,
     /// A JSON Patch in base64.
     patch: String,
 }
 
-/// A refusal, as clients get it.
+/// The status of a denial, as clients get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Status {
-    /// For people.
+    /// Human-readable message.
     pub(crate) message: String,
-    /// For programs.
+    /// Machine-readable reason.
     pub(crate) reason: &'static str,
-    /// HTTP status.
+    /// HTTP status code.
     pub(crate) code: u16,
-    /// The object and every broken rule.
+    /// The object and every error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) details: Option<Details>,
 }
 
-/// What a refusal is about.
+/// Details of a denial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Details {
     /// Name of the object.
@@ -130,28 +130,28 @@ pub(crate) struct Details {
     pub(crate) group: String,
     /// Its kind.
     pub(crate) kind: String,
-    /// One per broken rule.
+    /// One cause per error.
     pub(crate) causes: Vec<Cause>,
 }
 
-/// A broken rule.
+/// One error of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Cause {
-    /// For programs.
+    /// Machine-readable reason.
     pub(crate) reason: &'static str,
-    /// What is wrong and what is allowed.
+    /// Human-readable message.
     pub(crate) message: String,
-    /// The field.
+    /// The field with the error.
     pub(crate) field: String,
 }
 
-impl Answer {
-    /// The request may go on.
+impl ReviewResponse {
+    /// Admits the request.
     pub(crate) fn allow(version: &'static str, uid: &str, warnings: Vec<String>) -> Self {
         Self::new(version, uid, None, warnings)
     }
 
-    /// The request may go on, changed by a JSON Patch in base64.
+    /// Admits the request with a JSON Patch in base64.
     pub(crate) fn patch(
         version: &'static str,
         uid: &str,
@@ -159,17 +159,17 @@ impl Answer {
         warnings: Vec<String>,
     ) -> Self {
         let mut answer = Self::new(version, uid, None, warnings);
-        answer.response.change = Some(Change { patch_type: "JSONPatch", patch });
+        answer.response.patch = Some(JsonPatch { patch_type: "JSONPatch", patch });
         answer
     }
 
-    /// The request is refused.
+    /// Denies the request.
     pub(crate) fn deny(version: &'static str, uid: &str, status: Status) -> Self {
         Self::new(version, uid, Some(status.bounded()), Vec::new())
     }
 
-    /// Tells whether it answers a review, which has a uid.
-    pub(crate) fn is_of_a_review(&self) -> bool {
+    /// True if it responds to a review, which has a uid.
+    pub(crate) fn has_uid(&self) -> bool {
         !self.response.uid.is_empty()
     }
 
@@ -180,40 +180,41 @@ impl Answer {
         warnings: Vec<String>,
     ) -> Self {
         let allowed = status.is_none();
-        let warnings = bounded(warnings, |warning| cut(warning, TEXT));
-        let response = Response { uid: uid.to_owned(), allowed, status, warnings, change: None };
+        let warnings = bounded(warnings, |warning| truncate(warning, MAX_STRING));
+        let response =
+            AdmissionResponse { uid: uid.to_owned(), allowed, status, warnings, patch: None };
         Self { api_version, kind: "AdmissionReview", response }
     }
 }
 
 impl Status {
-    /// A refusal that is about the request itself, not about a field of its object.
+    /// Returns the status for a malformed request, as opposed to an invalid object.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self { message: message.into(), reason: "BadRequest", code: 400, details: None }
     }
 
-    /// The same, of a bounded length.
+    /// Truncates it to the limits of a response.
     fn bounded(self) -> Self {
         let details = self.details.map(|Details { name, group, kind, causes }| Details {
-            name: cut(name, TEXT),
-            group: cut(group, TEXT),
-            kind: cut(kind, TEXT),
+            name: truncate(name, MAX_STRING),
+            group: truncate(group, MAX_STRING),
+            kind: truncate(kind, MAX_STRING),
             causes: bounded(causes, |Cause { reason, message, field }| Cause {
                 reason,
-                message: cut(message, TEXT),
-                field: cut(field, TEXT),
+                message: truncate(message, MAX_STRING),
+                field: truncate(field, MAX_STRING),
             }),
         });
-        Self { message: cut(self.message, MESSAGE), details, ..self }
+        Self { message: truncate(self.message, MAX_MESSAGE), details, ..self }
     }
 }
 
 fn bounded<T>(all: Vec<T>, one: impl FnMut(T) -> T) -> Vec<T> {
-    all.into_iter().take(TEXTS).map(one).collect()
+    all.into_iter().take(MAX_STRINGS).map(one).collect()
 }
 
-/// A text of at most so many bytes, and an ellipsis where it was longer.
-fn cut(mut text: String, most: usize) -> String {
+/// Truncates a string to so many bytes and adds an ellipsis.
+fn truncate(mut text: String, most: usize) -> String {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
         text.shrink_to_fit();

@@ -1,20 +1,20 @@
-//! The rules by which objects are refused before they are stored, and what their authors are told.
+//! Validation of objects before they are stored, and the warnings of their authors.
 //!
 //! ```text
-//! review ─▶ concern ─▶ judge (policy_crds::parse) ─▶ what-if (the index) ─▶ warning
+//! review ─▶ scope ─▶ validate (policy_crds::parse) ─▶ what-if (the index) ─▶ warning
 //! ```
 //!
-//! The verdict follows from the request alone: what the controller has not seen yet never refuses
-//! anything, and only warnings depend on it. Everything that is refused here is refused by the
-//! controller too, so that an object stored while the webhook was away grants nothing either.
+//! The verdict depends on the request alone, and only warnings depend on the objects that the
+//! controller has read. The controller ignores every object that the webhook denies, so an object that
+//! was stored while the webhook was unavailable grants nothing either.
 
-mod concern;
 mod configuration;
-mod judge;
+mod scope;
+mod validate;
 mod warning;
 
 pub use configuration::configuration;
-pub(crate) use judge::{Judgement, Verdict, judge};
+pub(crate) use validate::{Validation, Verdict, validate};
 #[cfg(test)]
 pub(crate) use warning::UNCHECKED;
 pub(crate) use warning::warnings;

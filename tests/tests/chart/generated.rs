@@ -5,9 +5,9 @@ use policy_kube::rbac;
 use policy_tests::sources::root;
 use policy_webhooks::admission;
 use policy_webhooks::admission::{Installation, Target, WEBHOOK_CONFIGURATION};
-use policy_webhooks::beside;
-use policy_webhooks::beside::BESIDE_CONFIGURATION;
 use policy_webhooks::injector::{INJECTOR_CONFIGURATION, injector_configuration};
+use policy_webhooks::linkerd_redirect;
+use policy_webhooks::linkerd_redirect::BESIDE_CONFIGURATION;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,7 +77,7 @@ fn webhooks() -> String {
     let webhooks = json!({
         "validating": admission::configuration(&installation(WEBHOOK_CONFIGURATION)).webhooks,
         "injector": injector_configuration(&installation(INJECTOR_CONFIGURATION)).webhooks,
-        "besideLinkerd": beside::configuration(&installation(BESIDE_CONFIGURATION)).webhooks,
+        "besideLinkerd": linkerd_redirect::configuration(&installation(BESIDE_CONFIGURATION)).webhooks,
     });
     format!("{WRITTEN}# changes are made in policy-controller/webhooks/src.\n{}", yaml(&webhooks))
 }

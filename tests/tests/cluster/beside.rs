@@ -17,7 +17,7 @@ use policy_tests::cluster::{Cluster, cluster_or_skip};
 use policy_webhooks::admission::{
     Admission, AdmissionSettings, CertificateFiles, CertificateSource, Installation, Target,
 };
-use policy_webhooks::beside::{BESIDE_CONFIGURATION, Repoint, configuration};
+use policy_webhooks::linkerd_redirect::{BESIDE_CONFIGURATION, ProxyRedirector, configuration};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -160,8 +160,8 @@ async fn a_proxy_that_linkerds_injector_adds_asks_us_and_without_us_there_is_non
     };
     let (address, name) =
         ("portcullis-policy.linkerd.svc.cluster.local.:8090", "policy-controller.linkerd.id");
-    let repoint = Repoint { address: address.to_owned(), name: name.to_owned() };
-    let webhook = Admission::new(settings, None, None).await.unwrap().with_repoint(repoint);
+    let redirector = ProxyRedirector { address: address.to_owned(), name: name.to_owned() };
+    let webhook = Admission::new(settings, None, None).await.unwrap().with_redirector(redirector);
     let ours = configuration(&at(webhook.address(), "/beside-linkerd", &pair));
     let stop = CancellationToken::new();
     let serving = tokio::spawn(webhook.run(stop.clone()));

@@ -130,15 +130,15 @@ async fn a_service_account_gets_its_own_identity_and_nobody_elses() {
             web.clone(),
             vec![&*elsewhere],
             Code::PermissionDenied,
-            "asked for is `web.e",
+            "the request is for `web.e",
         ),
-        ("", web.clone(), vec![&*name], Code::PermissionDenied, "asked for is ``"),
+        ("", web.clone(), vec![&*name], Code::PermissionDenied, "the request is for ``"),
         (&*name, foreign, vec![&*name], Code::Unauthenticated, "another audience (allowed: `port"),
         (&*name, forged, vec![&*name], Code::Unauthenticated, "the token is refused"),
         (&*name, Vec::new(), vec![&*name], Code::Unauthenticated, "there is none"),
         (&*name, web.clone(), vec![&*other], Code::InvalidArgument, "the DNS name `other."),
         (&*name, web.clone(), vec![&*name, &*other], Code::InvalidArgument, "the DNS name `other."),
-        (&*name, web.clone(), vec![], Code::InvalidArgument, "subjectAltName is not there"),
+        (&*name, web.clone(), vec![], Code::InvalidArgument, "subjectAltName is missing"),
     ];
     for (asked, token, names, code, want) in cases {
         let status = known.certify(asked, token, request(&names).0).await.unwrap_err();
@@ -395,7 +395,7 @@ async fn more_roots_than_anybody_reads_are_not_published_and_the_one_in_use_alwa
     wait_until("an event tells it", async || {
         events(&plane).await.iter().any(|event| {
             event.starts_with(
-                "Warning RootsLeftOut: 7 roots are not published, because nobody reads",
+                "Warning RootsLeftOut: 7 roots are not published, because clients read",
             )
         })
     })

@@ -1,4 +1,4 @@
-//! What authorities sign is accepted by whoever trusts their roots, whatever their keys are.
+//! Certificates signed by authorities with every supported kind of key verify against their roots.
 
 use super::*;
 use crate::csr;
@@ -25,8 +25,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 const LIFETIME: Lifetime = Lifetime { lifetime: DAY, skew: Duration::from_secs(20) };
 
-fn places() -> Places {
-    Places { certificate: "tls.crt".into(), key: "tls.key".into(), roots: "ca.crt".into() }
+fn sources() -> PemSources {
+    PemSources { certificate: "tls.crt".into(), key: "tls.key".into(), roots: "ca.crt".into() }
 }
 
 /// The parameters of an authority of many parts, as those of companies have them.
@@ -51,12 +51,12 @@ fn request() -> PublicKey {
 }
 
 fn read(certificate: &str, key: &str, roots: &str) -> Result<Authority, AuthorityError> {
-    Authority::read(places(), certificate.as_bytes(), key.as_bytes(), roots.as_bytes())
+    Authority::read(sources(), certificate.as_bytes(), key.as_bytes(), roots.as_bytes())
 }
 
 #[test]
 fn a_certificate_proves_the_identity_and_nothing_else() {
-    let made = make("cluster.local", now(), 30 * DAY).unwrap();
+    let made = generate("cluster.local", now(), 30 * DAY).unwrap();
     let authority = read(&made.certificate, &made.key, &made.certificate).unwrap();
     let leaf = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
     assert_eq!(identity_of(&leaf.certificate), Some(Identity::Dns(NAME.into())));
@@ -68,7 +68,7 @@ fn a_certificate_proves_the_identity_and_nothing_else() {
     assert_eq!(leaf.serial.len(), 32);
     let other = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
     assert_ne!(leaf.serial, other.serial);
-    // It cannot vouch for others: a certificate is no authority.
+    // It cannot endorse others, because a leaf certificate is no authority.
     let pem = policy_tls::identity::pem(&leaf.certificate);
     let error = read(&pem, &made.key, &made.certificate).unwrap_err();
     assert_eq!(error, AuthorityError::NotAnAuthority("tls.crt".into()));
@@ -104,7 +104,7 @@ fn an_intermediate_authority_is_sent_and_its_root_is_not() {
         assert_eq!(sent, [own.der().clone()]);
         let leaf = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
         assert_eq!(leaf.not_after, now() + DAY + LIFETIME.skew);
-        // Nothing outlives what vouches for it.
+        // Certificates do not outlive their authority.
         let leaf = authority.sign(&request(), NAME, LIFETIME, now() + 2 * DAY).unwrap();
         assert_eq!(leaf.not_after, now() + 3 * DAY);
         let error = authority.sign(&request(), NAME, LIFETIME, now() + 3 * DAY).unwrap_err();
@@ -126,21 +126,21 @@ fn nothing_outlives_the_root_either() {
 
 #[test]
 fn an_authority_that_is_not_valid_yet_signs_nothing() {
-    let made = make("cluster.local", now(), 30 * DAY).unwrap();
+    let made = generate("cluster.local", now(), 30 * DAY).unwrap();
     let authority = read(&made.certificate, &made.key, &made.certificate).unwrap();
     let error = authority.sign(&request(), NAME, LIFETIME, now() - DAY).unwrap_err();
-    assert!(error.to_string().contains("it is 2027-01-14T08:00:00Z"), "{error}");
+    assert!(error.to_string().contains("the time is 2027-01-14T08:00:00Z"), "{error}");
 }
 
 #[test]
 fn what_cannot_be_used_is_named() {
-    let (one, two) = (make("a", now(), DAY).unwrap(), make("b", now(), DAY).unwrap());
+    let (one, two) = (generate("a", now(), DAY).unwrap(), generate("b", now(), DAY).unwrap());
     let refused = |certificate: &str, key: &str, roots: &str, want: &str| {
         let error = read(certificate, key, roots).unwrap_err().to_string();
         assert!(error.contains(want), "{error}");
     };
     refused(&one.certificate, &two.key, &one.certificate, "`tls.key` is not the key of the cert");
-    refused(&one.certificate, &one.key, &two.certificate, "whoever trusts `ca.crt`");
+    refused(&one.certificate, &one.key, &two.certificate, "do not verify against `ca.crt`");
     refused("", &one.key, &one.certificate, "`tls.crt`: holds no certificate");
     refused(&one.certificate, "", &one.certificate, "`tls.key`: ");
     refused(&one.certificate, &one.key, "", "`ca.crt`: holds no certificate");

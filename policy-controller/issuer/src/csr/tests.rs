@@ -1,4 +1,4 @@
-//! Requests of honest and of hostile clients.
+//! CSRs of honest and of hostile clients.
 
 use super::*;
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn a_request_for_exactly_the_identity_gives_its_key() {
 fn names_besides_the_identity_are_refused_by_kind() {
     let other = "other.shop.serviceaccount.identity.mesh.cluster.local";
     let cases: [(&[SanType], &str); 12] = [
-        (&[], "subjectAltName is not there"),
+        (&[], "subjectAltName is missing"),
         (&[dns(other)], "the DNS name `other.shop"),
         (&[dns(NAME), dns(other)], "the DNS name `other.shop"),
         (&[dns(other), dns(NAME)], "the DNS name `other.shop"),
@@ -117,10 +117,10 @@ fn a_request_that_its_key_has_not_signed_proves_nothing() {
     let (at, from) = (key(&request), key(&other));
     let mut stolen = request.clone();
     stolen[at..at + 68].copy_from_slice(&other[from..from + 68]);
-    refused(&stolen, "its signature is not of its key");
+    refused(&stolen, "its signature does not verify with its key");
     let mut last = request.clone();
     *last.last_mut().unwrap() ^= 1;
-    refused(&last, "its signature is not of its key");
+    refused(&last, "its signature does not verify with its key");
 }
 
 #[test]
@@ -149,20 +149,20 @@ proptest! {
         prop_assert!(check(&bytes, NAME).is_err());
     }
 
-    /// Nothing that differs from what was signed is accepted.
+    /// No CSR that differs from the signed one is accepted.
     #[test]
     fn a_changed_request_is_refused(at in any::<prop::sample::Index>(), bit in 0u8..8) {
         let request = made(&params(&[dns(NAME)], &[NAME]));
         let mut changed = request.clone();
         let at = at.index(request.len());
         changed[at] ^= 1 << bit;
-        // An ECDSA signature has readings beside the one that was made, which prove the same.
+        // An ECDSA signature has equivalent encodings beside the original, which prove the same.
         if let Ok(key) = check(&changed, NAME) {
             prop_assert_eq!(key, check(&request, NAME).unwrap());
         }
     }
 
-    /// A name is the identity byte by byte, or it is refused.
+    /// A name equals the identity byte by byte, or it is refused.
     #[test]
     fn no_other_name_is_taken_for_the_identity(name in "[a-z*.]{1,20}") {
         prop_assert!(check(&made(&params(&[dns(&name)], &[])), NAME).is_err());

@@ -1,4 +1,4 @@
-//! When roots come and go.
+//! The schedule by which roots are published and retired.
 
 use super::Change::{Rotate, Widen};
 use super::*;
@@ -32,7 +32,7 @@ fn held() -> Times {
         former_until: None,
         formers: 0,
         longest: rotation().longest(),
-        asked: false,
+        requested: false,
     }
 }
 
@@ -53,9 +53,9 @@ fn what_cannot_be_used_is_made_anew() {
 fn the_next_one_is_made_by_time_or_when_asked_for() {
     assert_eq!(plan(held(), LONG, 66 * DAY - 1), Rotate(Step::Keep));
     assert_eq!(plan(held(), LONG, 66 * DAY), Rotate(Step::Stage));
-    assert_eq!(plan(Times { asked: true, ..held() }, LONG, 1), Rotate(Step::Stage));
+    assert_eq!(plan(Times { requested: true, ..held() }, LONG, 1), Rotate(Step::Stage));
     let many =
-        Times { asked: true, formers: MAX_FORMER, former_until: Some(at(9 * DAY)), ..held() };
+        Times { requested: true, formers: MAX_FORMER, former_until: Some(at(9 * DAY)), ..held() };
     assert_eq!(plan(many, LONG, DAY), Rotate(Step::Keep), "former ones are retired first");
     assert_eq!(plan(many, LONG, 9 * DAY), Rotate(Step::Retire));
 }
@@ -69,7 +69,7 @@ fn nothing_is_issued_from_a_root_that_has_not_been_everywhere_for_a_while() {
     assert_eq!(plan(staged, None, late), Rotate(Step::Keep));
     assert_eq!(plan(staged, Some(seconds(HOUR - 1)), late), Rotate(Step::Keep));
     assert_eq!(plan(staged, Some(seconds(HOUR)), late), Rotate(Step::Promote));
-    // A namespace that refuses the root does not keep the mesh from having an authority.
+    // A namespace that rejects the root does not keep the mesh from having an authority.
     assert_eq!(plan(staged, None, 99 * DAY), Rotate(Step::Promote));
 }
 
@@ -107,9 +107,9 @@ fn a_wrong_clock_delays_but_does_not_stop_the_rotation() {
     assert_eq!(plan(far, LONG, 66 * DAY), Rotate(Step::Stage));
 }
 
-/// Three years, looked at every hour by one replica while another still issues from what it read an
-/// hour ago: whatever is valid is trusted by everybody, and nothing is issued from a root that was
-/// not published an hour before.
+/// Three years of hourly reconciliations by one replica while another issues from content an hour
+/// old: every client trusts every valid certificate, and no certificate is issued from a root
+/// published less than an hour before.
 #[test]
 fn three_years_of_looks_never_distrust_what_is_valid() {
     let rotation = rotation();
@@ -144,7 +144,7 @@ fn three_years_of_looks_never_distrust_what_is_valid() {
                 (held.begins, held.ends, held.formers) = (next.since, next.ends, 1);
                 root += 1;
                 rotations += 1;
-                // Within a minute no replica issues from what it read before.
+                // Within a minute no replica issues from its previous read.
                 slow = root;
             }
             Rotate(Step::Retire) => {

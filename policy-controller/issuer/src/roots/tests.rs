@@ -1,14 +1,14 @@
-//! What is published where nobody can be asked, or nobody would believe it.
+//! Publishing without an API server, and without an endorsement that proxies would accept.
 
 #![allow(clippy::arithmetic_side_effects, reason = "test numbers are small")]
 
-use super::super::authority::{Authority, Places, make};
+use super::super::authority::{Authority, PemSources, generate};
 use super::*;
 use policy_kube::testing::{answer, client, refused, refusing_client};
 
 fn authority() -> (Authority, String) {
-    let made = make("a", SystemTime::now(), Duration::from_secs(86_400)).unwrap();
-    let places = Places { certificate: "c".into(), key: "k".into(), roots: "r".into() };
+    let made = generate("a", SystemTime::now(), Duration::from_secs(86_400)).unwrap();
+    let places = PemSources { certificate: "c".into(), key: "k".into(), roots: "r".into() };
     let (certificate, key) = (made.certificate.as_bytes(), made.key.as_bytes());
     (Authority::read(places, certificate, key, certificate).unwrap(), made.certificate)
 }
@@ -17,15 +17,15 @@ fn authority() -> (Authority, String) {
 async fn copies_keep_who_vouched_for_them_where_nobody_can_vouch_anew() {
     let now = SystemTime::now();
     let (authority, root) = authority();
-    let roots = Roots::new(refusing_client(), CONFIG_MAP, "mesh", Where::Injected);
+    let roots = Roots::new(refusing_client(), CONFIG_MAP, "mesh", RootsScope::Injected);
     assert!(roots.endorse(&root, &authority, now).await.is_err());
-    assert_eq!(roots.as_they_were(&root), None, "nothing is known, so nothing is written");
+    assert_eq!(roots.last_endorsed(&root), None, "nothing is known, so nothing is written");
     let document = endorse::endorse(None, &root, &authority, now).unwrap();
-    let copy = Bundle { bundle: root.clone(), signed: Some(endorse::text(&document)) };
+    let copy = Bundle { bundle: root.clone(), signed: Some(endorse::encode(&document)) };
     let home = roots.map_of(None, &copy);
-    roots.seen.lock().maps.insert("mesh".to_owned(), home);
+    roots.cache.lock().maps.insert("mesh".to_owned(), home);
     assert!(roots.endorse(&root, &authority, now).await.is_err());
-    assert_eq!(roots.as_they_were(&root), Some(copy));
+    assert_eq!(roots.last_endorsed(&root), Some(copy));
 }
 
 #[tokio::test]
@@ -33,8 +33,8 @@ async fn what_an_authority_says_that_nobody_knows_overwrites_nothing() {
     let now = SystemTime::now();
     let ((old, first), (new, second)) = (authority(), authority());
     let document = endorse::endorse(None, &first, &old, now).unwrap();
-    let copy = Bundle { bundle: first, signed: Some(endorse::text(&document)) };
-    let named = Roots::new(refusing_client(), CONFIG_MAP, "mesh", Where::Injected);
+    let copy = Bundle { bundle: first, signed: Some(endorse::encode(&document)) };
+    let named = Roots::new(refusing_client(), CONFIG_MAP, "mesh", RootsScope::Injected);
     let home = serde_json::to_value(named.map_of(None, &copy)).unwrap();
     let writes = Arc::new(Mutex::new(0_u32));
     let counted = writes.clone();
@@ -45,7 +45,7 @@ async fn what_an_authority_says_that_nobody_knows_overwrites_nothing() {
             refused(403)
         }
     });
-    let roots = Roots::new(server, CONFIG_MAP, "mesh", Where::Injected);
+    let roots = Roots::new(server, CONFIG_MAP, "mesh", RootsScope::Injected);
     let error = roots.endorse(&second, &new, now).await.unwrap_err().to_string();
     assert!(error.contains("supply the former authority and the roots of both first"), "{error}");
     assert_eq!(*writes.lock(), 0);

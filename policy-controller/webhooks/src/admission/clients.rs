@@ -1,8 +1,9 @@
-//! The networks that connections and reviews are counted by, and those that have been answered.
+//! Client networks that connections and reviews are counted by, and those whose reviews were
+//! answered.
 //!
-//! API servers do not prove who they are, so the address is all there is. A well-formed review says
-//! little more, because anybody can post one: answered networks get a reserve, never a precedence
-//! over all others.
+//! API servers do not authenticate to webhooks, so the address is the only criterion. A well-formed
+//! review adds little, because any client can post one: answered networks get a reserve, never a
+//! precedence over all others.
 
 use parking_lot::Mutex;
 use policy_server::ClientNetwork;
@@ -10,40 +11,40 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time for which an answered network stays in the reserve. The API server of a quiet cluster asks
-/// less often, and then counts as a stranger until its next review is answered.
-const REMEMBERED: Duration = Duration::from_secs(600);
+/// Time for which an answered network may use the reserve. The API server of a quiet cluster sends
+/// reviews less often, and then counts as a stranger until its next review is answered.
+const RETENTION: Duration = Duration::from_secs(600);
 
-/// The largest number of answered networks that are remembered.
-const MOST: usize = 1024;
+/// Maximum number of remembered networks.
+const MAX_NETWORKS: usize = 1024;
 
-/// The networks whose reviews have lately been answered. Clones share them.
+/// Networks whose reviews were recently answered. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AnsweredNetworks(Arc<Mutex<HashMap<ClientNetwork, Instant>>>);
 
 impl AnsweredNetworks {
-    /// Remembers that a well-formed review of `network` was answered.
+    /// Records that a well-formed review of `network` was answered.
     pub(super) fn remember(&self, network: ClientNetwork, now: Instant) {
         let mut answered = self.0.lock();
-        if answered.len() >= MOST && !answered.contains_key(&network) {
+        if answered.len() >= MAX_NETWORKS && !answered.contains_key(&network) {
             answered.retain(|_, last| is_recent(*last, now));
             let oldest =
                 answered.iter().min_by_key(|(_, last)| **last).map(|(network, _)| *network);
-            if let Some(oldest) = oldest.filter(|_| answered.len() >= MOST) {
+            if let Some(oldest) = oldest.filter(|_| answered.len() >= MAX_NETWORKS) {
                 answered.remove(&oldest);
             }
         }
         answered.insert(network, now);
     }
 
-    /// Tells whether a review of `network` was answered lately.
+    /// True if a review of `network` was recently answered.
     pub(super) fn contains(&self, network: ClientNetwork, now: Instant) -> bool {
         self.0.lock().get(&network).is_some_and(|last| is_recent(*last, now))
     }
 }
 
 fn is_recent(last: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(last) < REMEMBERED
+    now.saturating_duration_since(last) < RETENTION
 }
 
 #[cfg(test)]
@@ -63,11 +64,11 @@ mod tests {
         assert!(answered.contains(network("10.0.0.1"), start + Duration::from_secs(599)));
         assert!(!answered.contains(network("10.0.0.1"), start + Duration::from_secs(600)));
         assert!(!answered.contains(network("10.0.0.2"), start));
-        for n in 0..u32::try_from(MOST).unwrap() {
+        for n in 0..u32::try_from(MAX_NETWORKS).unwrap() {
             let now = start + Duration::from_millis(u64::from(n) + 1);
             answered.remember(ClientNetwork::of(IpAddr::from((n + (11 << 24)).to_be_bytes())), now);
         }
-        assert_eq!(answered.0.lock().len(), MOST);
+        assert_eq!(answered.0.lock().len(), MAX_NETWORKS);
         let now = start + Duration::from_secs(2);
         assert!(!answered.contains(network("10.0.0.1"), now), "the oldest made room");
         assert!(answered.contains(network("11.0.0.1"), now));

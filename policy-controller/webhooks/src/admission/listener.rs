@@ -1,8 +1,8 @@
-//! Accepts connections of API servers: TLS, then HTTP/1.1 or HTTP/2 as both agree.
+//! Accepts connections of API servers: TLS, then HTTP/1.1 or HTTP/2 as negotiated by ALPN.
 
 use super::service::{ClientConnection, Service};
 use super::settings::PortGuard;
-use super::shares::{Bounds, Revoked, SharedRoom};
+use super::shares::{Bounds, RevocationOrder, SharedCapacity};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use policy_server::{ClientNetwork, Turns, after_accept_error};
@@ -20,43 +20,42 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at once. An API server has a handful.
-const CONNECTIONS: Bounds =
-    Bounds { total: 256, per_network: 64, first: Revoked::LeastRecentlyUsed };
-/// The time that the TLS handshake may take. API servers give up after five seconds in all.
-const HANDSHAKE: Duration = Duration::from_secs(3);
-/// The time until a new connection must have brought a request. API servers connect because they
-/// have one.
-const FIRST_REQUEST: Duration = Duration::from_secs(10);
-/// The bytes of bodies that an HTTP/2 client may send before they are read: over a connection, and of
-/// one body. A window is sent once in a round trip, in 200 ms from a distant API server. All bodies of
-/// a connection then come with 5 MiB/s and a single one with 2.5 MiB/s, of which 3 MiB take 1.2 s.
-/// Slower than 1 MiB/s a body may not come.
+/// Maximum number of connections. An API server has a handful.
+const CONNECTION_BOUNDS: Bounds =
+    Bounds { total: 256, per_network: 64, first: RevocationOrder::LeastRecentlyUsed };
+/// Timeout of the TLS handshake. API servers give up after five seconds in all.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time in which a new connection must send a request. API servers connect because they have one.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// HTTP/2 flow-control windows of a connection and of a stream. A client sends one window per round
+/// trip, which takes 200 ms from a distant API server. All bodies of a connection then arrive at 5
+/// MiB/s and a single one at 2.5 MiB/s, which is 1.2 s for 3 MiB. Bodies slower than 1 MiB/s are
+/// refused.
 const WINDOW: u32 = 1024 * 1024;
 const STREAM_WINDOW: u32 = 512 * 1024;
-/// How long an HTTP/1.1 connection may wait for the next request. The API server gives idle
-/// connections up after 90 seconds; it must be the one that does, for a connection closed under a
-/// request is a failed call (linkerd2#14096).
-const IDLE: Duration = Duration::from_secs(300);
-/// How often an HTTP/2 connection is asked whether it lives, and how long it may take to say so.
-const PING: Duration = Duration::from_secs(60);
-const PONG: Duration = Duration::from_secs(20);
-/// How long connections may take to end when the webhook does.
-const DRAIN: Duration = Duration::from_secs(10);
-/// Reviews in progress on one HTTP/2 connection.
-const STREAMS: u32 = 64;
+/// Idle timeout of an HTTP/1.1 connection. The API server closes idle connections after 90 seconds,
+/// and it must be the one to close them, because a connection closed during a request is a failed
+/// call (linkerd2#14096).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Interval of HTTP/2 keep-alive pings, and timeout of their acknowledgement.
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for which connections may finish after shutdown begins.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of concurrent HTTP/2 streams of a connection.
+const MAX_STREAMS: u32 = 64;
 
-/// What every connection needs.
+/// State shared by all connections.
 #[derive(Clone)]
 struct Port {
     tls: Arc<rustls::ServerConfig>,
     service: Service,
-    /// One handshake at a time: what is connected already is served between two of them.
+    /// One handshake at a time, so that established connections are served in between.
     handshakes: Turns,
     shutdown: CancellationToken,
 }
 
-/// Serves until `shutdown` is cancelled and every connection has ended, or has had time to.
+/// Serves until `shutdown` is cancelled and every connection has ended or timed out.
 pub(super) async fn run(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -64,7 +63,7 @@ pub(super) async fn run(
     guard: Option<Arc<dyn PortGuard>>,
     shutdown: CancellationToken,
 ) {
-    let room = SharedRoom::new(CONNECTIONS, service.answered.clone());
+    let capacity = SharedCapacity::new(CONNECTION_BOUNDS, service.answered.clone());
     let port = Port { tls, service, handshakes: Turns::new(1), shutdown };
     let tracker = TaskTracker::new();
     loop {
@@ -85,7 +84,7 @@ pub(super) async fn run(
             continue;
         }
         let network = ClientNetwork::of(remote.ip());
-        let Ok(share) = room.take(network, 1) else {
+        let Ok(share) = capacity.take(network, 1) else {
             port.service.metrics.refused("connections");
             continue;
         };
@@ -98,7 +97,7 @@ pub(super) async fn run(
 }
 
 impl Port {
-    /// Serves one connection until it ends or has to make room.
+    /// Serves one connection until it ends or its share is revoked.
     async fn connection(
         self,
         stream: TcpStream,
@@ -110,8 +109,8 @@ impl Port {
         }
         let ended = tokio::select! {
             ended = self.serve(stream, &connection) => ended,
-            () = connection.share.revoked() => Err(Ended::NoRoom),
-            () = first_request_late(&connection) => Err(Ended::Unused),
+            () = connection.share.revoked() => Err(ConnectionError::CapacityExceeded),
+            () = first_request_late(&connection) => Err(ConnectionError::Unused),
         };
         if let Err(ended) = ended {
             if let Some(reason) = ended.reason() {
@@ -125,12 +124,12 @@ impl Port {
         &self,
         stream: TcpStream,
         connection: &Arc<ClientConnection>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), ConnectionError> {
         let handshake = self.handshake(stream, connection.network);
         let stream = tokio::select! {
-            done = tokio::time::timeout(HANDSHAKE, handshake) => match done {
-                Ok(stream) => stream.map_err(Ended::Handshake)?,
-                Err(_) => return Err(Ended::Handshake(io::ErrorKind::TimedOut.into())),
+            done = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match done {
+                Ok(stream) => stream.map_err(ConnectionError::Handshake)?,
+                Err(_) => return Err(ConnectionError::Handshake(io::ErrorKind::TimedOut.into())),
             },
             () = self.shutdown.cancelled() => return Ok(()),
         };
@@ -140,11 +139,11 @@ impl Port {
         } else {
             http1(stream, self, connection).await
         };
-        ended.map_err(Ended::Http)
+        ended.map_err(ConnectionError::Http)
     }
 
-    /// Reads the client's greeting, and does what is costly, the key exchange and the signature, in
-    /// the turn of its network.
+    /// Reads the ClientHello, then does the expensive part, the key exchange and the signature, in
+    /// the turn of the client's network.
     async fn handshake(&self, stream: TcpStream, network: ClientNetwork) -> io::Result<Stream> {
         let greeted = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
         let turn = self.handshakes.next(network, 1).await;
@@ -154,34 +153,34 @@ impl Port {
     }
 }
 
-/// The reason for which a connection ended.
+/// Error that ends a connection.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum ConnectionError {
     #[error("handshake failed")]
     Handshake(#[source] io::Error),
-    #[error("it made room for another")]
-    NoRoom,
-    #[error("no request came")]
+    #[error("closed to make room for another connection")]
+    CapacityExceeded,
+    #[error("no request in time")]
     Unused,
     #[error(transparent)]
     Http(hyper::Error),
 }
 
-impl Ended {
-    /// The reason, for a metric.
+impl ConnectionError {
+    /// Returns the reason as a metric label.
     fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Handshake(_) => Some("handshake"),
-            Self::NoRoom => Some("connections"),
+            Self::CapacityExceeded => Some("connections"),
             Self::Unused => Some("unused"),
             Self::Http(_) => None,
         }
     }
 }
 
-/// Ends if there has been no request in time.
+/// Completes if no request has arrived in time.
 async fn first_request_late(connection: &ClientConnection) {
-    tokio::time::sleep(FIRST_REQUEST).await;
+    tokio::time::sleep(FIRST_REQUEST_TIMEOUT).await;
     if connection.used.load(Ordering::Relaxed) {
         std::future::pending::<()>().await;
     }
@@ -195,18 +194,18 @@ async fn http1(
     connection: &Arc<ClientConnection>,
 ) -> Result<(), hyper::Error> {
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(64 * 1024);
+    builder.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(64 * 1024);
     let (service, from) = (port.service.clone(), connection.clone());
-    let answer = service_fn(move |request| {
+    let respond = service_fn(move |request| {
         let (service, from) = (service.clone(), from.clone());
         async move { Ok::<_, Infallible>(service.serve(&from, request).await) }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = port.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    tokio::time::timeout(DRAIN, connection).await.unwrap_or(Ok(()))
+    tokio::time::timeout(DRAIN_TIMEOUT, connection).await.unwrap_or(Ok(()))
 }
 
 async fn http2(
@@ -217,23 +216,23 @@ async fn http2(
     let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(16 * 1024)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(WINDOW)
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PONG);
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
     let (service, from) = (port.service.clone(), connection.clone());
-    let answer = service_fn(move |request| {
+    let respond = service_fn(move |request| {
         let (service, from) = (service.clone(), from.clone());
         async move { Ok::<_, Infallible>(service.serve(&from, request).await) }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = port.shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    tokio::time::timeout(DRAIN, connection).await.unwrap_or(Ok(()))
+    tokio::time::timeout(DRAIN_TIMEOUT, connection).await.unwrap_or(Ok(()))
 }
 
 /// Opens the port.

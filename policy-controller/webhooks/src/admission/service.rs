@@ -1,17 +1,19 @@
-//! One admission review over HTTP: from the bytes to the answer.
+//! One admission review over HTTP, from the body to the response.
 //!
-//! Whatever a client can make scarce is divided by its network: room for the bytes ([`SharedRoom`]),
-//! and the turns ([`Turns`]) in which reviews are judged and others are asked about them.
+//! Every scarce resource is divided by client network: capacity for bytes ([`SharedCapacity`]), and
+//! the turns ([`Turns`]) in which reviews are validated and lookups are made.
 
-use super::answering::{Answering, Refusal, Written, plain, reviewed, unavailable};
-use super::arrival::{ArrivalError, Arrived, arrive};
+use super::body::{BodyError, ReceivedBody, receive};
 use super::clients::AnsweredNetworks;
-use super::shares::{Bounds, Revoked, Share, SharedRoom};
-use crate::beside::{BESIDE_PATH, Repoint};
+use super::response::{
+    EncodedReview, RequestError, ResponseBody, plain, review_response, unavailable,
+};
+use super::shares::{Bounds, RevocationOrder, Share, SharedCapacity};
 use crate::injector::{INJECT_PATH, Injector, Reply};
-use crate::metrics::{AdmissionMetrics, Outcome};
-use crate::review::{Answer, NO_REQUEST, Request, Status, version};
-use crate::validation::{Judgement, Verdict, judge, warnings};
+use crate::linkerd_redirect::{LINKERD_REDIRECT_PATH, ProxyRedirector};
+use crate::metrics::{AdmissionMetrics, ReviewOutcome};
+use crate::review::{AdmissionRequest, NO_REQUEST, ReviewResponse, Status, version};
+use crate::validation::{Validation, Verdict, validate, warnings};
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 #[cfg(test)]
@@ -25,62 +27,61 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Room for reviews, in bytes that came, and the most that one network may hold of it.
-const ROOM: u64 = 64 * 1024 * 1024;
-const ROOM_PER_NETWORK: u64 = 32 * 1024 * 1024;
+/// Capacity for reviews in received bytes, and the maximum that one network may hold.
+const CAPACITY: u64 = 64 * 1024 * 1024;
+const CAPACITY_PER_NETWORK: u64 = 32 * 1024 * 1024;
 
-/// The room that a review takes before its first byte, so that their number is bounded, too.
-const REVIEW: u64 = 16 * 1024;
+/// Capacity that a review takes before its first byte, which bounds the number of reviews too.
+const REVIEW_BASE: u64 = 16 * 1024;
 
-/// The largest review that is judged among the others, in bytes and by weight. Larger ones take turns
-/// of their own, so that nobody with an ordinary one waits for them. Pods and nearly all policies are
-/// far below it.
-const LIGHT: u64 = 512 * 1024;
+/// Maximum size and weight of a light review. Heavier ones take turns of their own, so that no
+/// light one waits for them. Pods and nearly all policies are far below these limits.
+const LIGHT_SIZE: u64 = 512 * 1024;
 const LIGHT_WEIGHT: u64 = 4 * 1024 * 1024;
 
-/// Ordinary reviews that are judged at once. Large ones are judged one by one, which bounds their
-/// memory, and that all of them keep every core busy.
+/// Number of light reviews that are validated concurrently. Heavy ones are validated one by one,
+/// which bounds their memory and keeps them from using every core.
 const LIGHT_AT_ONCE: usize = 2;
 
-/// Pods about which the API server is asked at once.
-const QUESTIONS: usize = 16;
+/// Maximum number of concurrent lookups at the API server.
+const MAX_LOOKUPS: usize = 16;
 
-/// Objects about which the index is asked at once, and how long one may wait for that. An answer
-/// without advice is better than a late one.
-const ADVICE: usize = 4;
-const ADVICE_WAITS: Duration = Duration::from_millis(500);
+/// Maximum number of concurrent queries to the index, and the time that a review may wait for its
+/// turn. A response without warnings is better than a late one.
+const MAX_QUERIES: usize = 4;
+const QUERY_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Answers reviews.
+/// Responds to admission reviews.
 #[derive(Clone)]
 pub(super) struct Service {
     review: Option<ReviewHandle>,
     injector: Option<Injector>,
-    repoint: Option<Arc<Repoint>>,
+    redirector: Option<Arc<ProxyRedirector>>,
     pub(super) metrics: AdmissionMetrics,
     pub(super) answered: AnsweredNetworks,
-    room: SharedRoom,
+    capacity: SharedCapacity,
     light: Turns,
     heavy: Turns,
-    questions: Turns,
-    advice: Turns,
+    lookups: Turns,
+    queries: Turns,
 }
 
-/// The connection that a request came on.
+/// The connection of a request.
 pub(super) struct ClientConnection {
     pub(super) network: ClientNetwork,
     pub(super) share: Share,
-    /// Whether there has been a request.
+    /// True once a request has arrived.
     pub(super) used: AtomicBool,
 }
 
-/// Who is asked.
-enum Asked {
-    Rules,
+/// The webhook that a path belongs to.
+enum Endpoint {
+    Validation,
     Injector(Box<Injector>),
-    Repoint(Arc<Repoint>),
+    Redirector(Arc<ProxyRedirector>),
 }
 
-/// A review that has arrived, and the room it takes.
+/// A received review, and the share that it holds.
 struct Review<'a> {
     network: ClientNetwork,
     share: &'a Arc<Share>,
@@ -88,92 +89,96 @@ struct Review<'a> {
     weight: u64,
 }
 
-/// What was made of a body.
-struct Judged {
+/// Result of validating a body.
+struct ValidatedReview {
     version: &'static str,
     uid: String,
     kind: Option<Kind>,
-    step: Step,
+    step: NextStep,
 }
 
-/// What is left to do.
-enum Step {
-    Write(Written, Outcome),
-    Advise { remarks: Vec<FieldError>, object: Option<Box<Object>> },
-    AdviseDeletion(Box<Object>),
+/// The next step of a validated review.
+enum NextStep {
+    Write(EncodedReview, ReviewOutcome),
+    Query { remarks: Vec<FieldError>, object: Option<Box<Object>> },
+    QueryDeletion(Box<Object>),
 }
 
 impl Service {
     pub(super) fn new(review: Option<ReviewHandle>, metrics: AdmissionMetrics) -> Self {
         let answered = AnsweredNetworks::default();
-        let bounds = Bounds { total: ROOM, per_network: ROOM_PER_NETWORK, first: Revoked::Newest };
+        let bounds = Bounds {
+            total: CAPACITY,
+            per_network: CAPACITY_PER_NETWORK,
+            first: RevocationOrder::Newest,
+        };
         Self {
             review,
             injector: None,
-            repoint: None,
+            redirector: None,
             metrics,
-            room: SharedRoom::new(bounds, answered.clone()),
+            capacity: SharedCapacity::new(bounds, answered.clone()),
             answered,
             light: Turns::new(LIGHT_AT_ONCE),
             heavy: Turns::new(1),
-            questions: Turns::new(QUESTIONS),
-            advice: Turns::new(ADVICE),
+            lookups: Turns::new(MAX_LOOKUPS),
+            queries: Turns::new(MAX_QUERIES),
         }
     }
 
-    /// Answers reviews of pods too, on a path of their own.
+    /// Serves the injector, too, on its own path.
     pub(super) fn with_injector(self, injector: Injector) -> Self {
         Self { injector: Some(injector), ..self }
     }
 
-    /// Answers reviews of pods with Linkerd's proxy too, on a path of their own.
-    pub(super) fn with_repoint(self, repoint: Repoint) -> Self {
-        Self { repoint: Some(Arc::new(repoint)), ..self }
+    /// Serves the redirection of Linkerd's proxies, too, on its own path.
+    pub(super) fn with_redirector(self, redirector: ProxyRedirector) -> Self {
+        Self { redirector: Some(Arc::new(redirector)), ..self }
     }
 
-    /// Who answers on a path.
-    fn asked(&self, path: &str) -> Option<Asked> {
+    /// Returns the webhook of a path.
+    fn endpoint(&self, path: &str) -> Option<Endpoint> {
         match path {
-            "/" => Some(Asked::Rules),
+            "/" => Some(Endpoint::Validation),
             INJECT_PATH => {
-                self.injector.clone().map(|injector| Asked::Injector(Box::new(injector)))
+                self.injector.clone().map(|injector| Endpoint::Injector(Box::new(injector)))
             }
-            BESIDE_PATH => self.repoint.clone().map(Asked::Repoint),
+            LINKERD_REDIRECT_PATH => self.redirector.clone().map(Endpoint::Redirector),
             _ => None,
         }
     }
 
-    /// Answers one HTTP request.
+    /// Responds to one HTTP request.
     pub(super) async fn serve(
         &self,
         connection: &ClientConnection,
         request: http::Request<Incoming>,
-    ) -> Response<Answering> {
+    ) -> Response<ResponseBody> {
         connection.used.store(true, Ordering::Relaxed);
-        let _busy = connection.share.busy();
-        let Some(asked) = self.asked(request.uri().path()) else { return self.not_found() };
+        let _in_use = connection.share.in_use();
+        let Some(endpoint) = self.endpoint(request.uri().path()) else { return self.not_found() };
         if request.method() != Method::POST {
             return self.not_found();
         }
-        let Ok(share) = self.room.take(connection.network, REVIEW) else {
-            return self.refuse(ArrivalError::NoRoom.into());
+        let Ok(share) = self.capacity.take(connection.network, REVIEW_BASE) else {
+            return self.refuse(BodyError::CapacityExceeded.into());
         };
         let share = Arc::new(share);
         let started = Instant::now();
         let answered = async {
-            let Arrived { bytes, weight } = arrive(request.into_body(), &share).await?;
+            let ReceivedBody { bytes, weight } = receive(request.into_body(), &share).await?;
             let review = Review { network: connection.network, share: &share, bytes, weight };
-            self.review(asked, review, started).await
+            self.review(endpoint, review, started).await
         };
         let response = tokio::select! {
             answered = answered => answered,
-            () = share.revoked() => Err(ArrivalError::NoRoom.into()),
-            () = connection.share.revoked() => Err(ArrivalError::NoRoom.into()),
+            () = share.revoked() => Err(BodyError::CapacityExceeded.into()),
+            () = connection.share.revoked() => Err(BodyError::CapacityExceeded.into()),
         };
         match response {
             Ok(response) => {
-                // Until it has been sent, room is made by the end of the connection.
-                share.ends(connection.share.token());
+                // Until the response is sent, revoking its share ends the connection.
+                share.cancel_instead(connection.share.token());
                 response
             }
             Err(refusal) => self.refuse(refusal),
@@ -182,78 +187,85 @@ impl Service {
 
     async fn review(
         &self,
-        asked: Asked,
+        endpoint: Endpoint,
         review: Review<'_>,
         started: Instant,
-    ) -> Result<Response<Answering>, Refusal> {
-        let written = match asked {
-            Asked::Rules => self.answer(&review, started).await?,
-            Asked::Injector(injector) => match self.inject(&injector, &review).await? {
-                Reply::Answer(answer) => Written::of(&answer)?,
-                // Whether the pod is created without an answer, the webhook's failure policy says.
+    ) -> Result<Response<ResponseBody>, RequestError> {
+        let written = match endpoint {
+            Endpoint::Validation => self.answer(&review, started).await?,
+            Endpoint::Injector(injector) => match self.inject(&injector, &review).await? {
+                Reply::Review(answer) => EncodedReview::of(&answer)?,
+                // The webhook's failurePolicy decides whether the pod is created.
                 Reply::Unavailable(text) => {
                     review.grow(text.len())?;
                     return Ok(unavailable(text, review.share.clone()));
                 }
             },
-            Asked::Repoint(repoint) => {
-                let work = move |bytes: Bytes| Written::of(&repoint.review(&value(&bytes)?));
-                self.judge(&review, work).await?.0
+            Endpoint::Redirector(redirector) => {
+                let work =
+                    move |bytes: Bytes| EncodedReview::of(&redirector.review(&value(&bytes)?));
+                self.process(&review, work).await?.0
             }
         };
-        // It may have to wait for its reader.
+        // A slow client may delay the response, so that it takes capacity.
         review.grow(written.body.len())?;
-        if written.is_of_a_review {
+        if written.has_uid {
             self.answered.remember(review.network, Instant::now());
         }
-        Ok(reviewed(written.body, review.share.clone()))
+        Ok(review_response(written.body, review.share.clone()))
     }
 
-    fn refuse(&self, refusal: Refusal) -> Response<Answering> {
+    fn refuse(&self, refusal: RequestError) -> Response<ResponseBody> {
         self.metrics.refused(refusal.reason());
         refusal.response()
     }
 
-    fn not_found(&self) -> Response<Answering> {
+    fn not_found(&self) -> Response<ResponseBody> {
         self.metrics.refused("not_found");
         plain(StatusCode::NOT_FOUND, "reviews are posted to /\n")
     }
 
-    /// Does the work on a body away from the connections, in the turn of its network, which is given
-    /// back with the result.
-    async fn judge<T: Send + 'static>(
+    /// Processes a body on the blocking thread pool, in the turn of its network. Returns the result
+    /// with the turn.
+    async fn process<T: Send + 'static>(
         &self,
         review: &Review<'_>,
-        work: impl FnOnce(Bytes) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<(T, Turn), Refusal> {
+        work: impl FnOnce(Bytes) -> Result<T, RequestError> + Send + 'static,
+    ) -> Result<(T, Turn), RequestError> {
         let turn = self.turn(review).await?;
         if review.is_light() {
-            // It outlasts its turn. Of a large one the turn bounds the memory.
+            // The parsed body outlives the turn. The turn itself bounds the memory of heavy
+            // reviews.
             review.share.grow(review.weight)?;
         }
         let bytes = review.bytes.clone();
         in_turn(turn, review.share.clone(), move || work(bytes)).await
     }
 
-    async fn turn(&self, review: &Review<'_>) -> Result<Turn, Refusal> {
+    async fn turn(&self, review: &Review<'_>) -> Result<Turn, RequestError> {
         let turns = if review.is_light() { &self.light } else { &self.heavy };
-        turns.next(review.network, review.cost()).await.ok_or(Refusal::Failed)
+        turns.next(review.network, review.cost()).await.ok_or(RequestError::Failed)
     }
 
-    /// Answers a review of an object by the rules of its kind.
-    async fn answer(&self, review: &Review<'_>, started: Instant) -> Result<Written, Refusal> {
-        let (judged, _) = self.judge(review, |bytes| judged(&bytes)).await?;
-        let Judged { version, uid, kind, step } = judged;
+    /// Responds to a review of a policy object, Pod or Namespace.
+    async fn answer(
+        &self,
+        review: &Review<'_>,
+        started: Instant,
+    ) -> Result<EncodedReview, RequestError> {
+        let (validated, _) = self.process(review, |bytes| validate_review(&bytes)).await?;
+        let ValidatedReview { version, uid, kind, step } = validated;
         let (written, outcome) = match step {
-            Step::Write(written, outcome) => (written, outcome),
-            Step::Advise { remarks, object } => {
-                advised(version, &uid, self.warnings(review.network, &remarks, object).await)?
+            NextStep::Write(written, outcome) => (written, outcome),
+            NextStep::Query { remarks, object } => {
+                admitted(version, &uid, self.warnings(review.network, &remarks, object).await)?
             }
-            Step::AdviseDeletion(object) => {
-                let ask = |index: ReviewHandle| async move { index.review_deletion(*object).await };
-                let found = self.advice(review.network, ask).await;
-                // What could not be looked at is no news about what is gone.
-                advised(version, &uid, warnings(found.as_deref().unwrap_or_default(), &[], true))?
+            NextStep::QueryDeletion(object) => {
+                let query =
+                    |index: ReviewHandle| async move { index.review_deletion(*object).await };
+                let found = self.query_index(review.network, query).await;
+                // A failed query says nothing about a deleted object.
+                admitted(version, &uid, warnings(found.as_deref().unwrap_or_default(), &[], true))?
             }
         };
         self.metrics.answered(kind.map_or("", Kind::as_str), outcome, started.elapsed());
@@ -267,34 +279,38 @@ impl Service {
         object: Option<Box<Object>>,
     ) -> Vec<String> {
         let Some(object) = object else { return warnings(&[], remarks, true) };
-        let ask = |index: ReviewHandle| async move { index.review(*object).await };
-        let found = self.advice(network, ask).await;
+        let query = |index: ReviewHandle| async move { index.review(*object).await };
+        let found = self.query_index(network, query).await;
         warnings(found.as_deref().unwrap_or_default(), remarks, found.is_some())
     }
 
-    /// Asks the index, in the turn of a network; none where it cannot be asked.
-    async fn advice<A: Future<Output = Option<Vec<FieldError>>>>(
+    /// Queries the index in the turn of a network; `None` if that is not possible.
+    async fn query_index<A: Future<Output = Option<Vec<FieldError>>>>(
         &self,
         network: ClientNetwork,
-        ask: impl FnOnce(ReviewHandle) -> A,
+        query: impl FnOnce(ReviewHandle) -> A,
     ) -> Option<Vec<FieldError>> {
         let index = self.review.clone()?;
-        let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.next(network, 1)).await;
+        let turn = tokio::time::timeout(QUERY_TIMEOUT, self.queries.next(network, 1)).await;
         let _turn = turn.ok()??;
-        ask(index).await
+        query(index).await
     }
 
-    /// Answers a review of a pod.
-    async fn inject(&self, injector: &Injector, review: &Review<'_>) -> Result<Reply, Refusal> {
-        let (read, turn) = self.judge(review, |bytes| value(&bytes)).await?;
-        // A large one keeps its turn until it is answered.
+    /// Responds to a review of a pod for the injector.
+    async fn inject(
+        &self,
+        injector: &Injector,
+        review: &Review<'_>,
+    ) -> Result<Reply, RequestError> {
+        let (read, turn) = self.process(review, |bytes| value(&bytes)).await?;
+        // A heavy review keeps its turn until its response.
         let turn = (!review.is_light()).then_some(turn);
-        let question = self.questions.next(review.network, 1).await.ok_or(Refusal::Failed)?;
-        let pod = match injector.ask(read).await {
+        let lookup = self.lookups.next(review.network, 1).await.ok_or(RequestError::Failed)?;
+        let pod = match injector.prepare(read).await {
             Ok(pod) => pod,
             Err(reply) => return Ok(reply),
         };
-        drop(question);
+        drop(lookup);
         let turn = match turn {
             Some(turn) => turn,
             None => self.turn(review).await?,
@@ -304,40 +320,40 @@ impl Service {
     }
 }
 
-/// The answer that lets an object through with these warnings.
-fn advised(
+/// Returns the response that admits an object with these warnings.
+fn admitted(
     version: &'static str,
     uid: &str,
     warnings: Vec<String>,
-) -> Result<(Written, Outcome), Refusal> {
-    let outcome = if warnings.is_empty() { Outcome::Admitted } else { Outcome::Warned };
-    Ok((Written::of(&Answer::allow(version, uid, warnings))?, outcome))
+) -> Result<(EncodedReview, ReviewOutcome), RequestError> {
+    let outcome = if warnings.is_empty() { ReviewOutcome::Admitted } else { ReviewOutcome::Warned };
+    Ok((EncodedReview::of(&ReviewResponse::allow(version, uid, warnings))?, outcome))
 }
 
-/// Does work away from the connections. It keeps its turn and its room until it is done, whether or
-/// not somebody still waits for it.
+/// Runs work on the blocking thread pool. It keeps its turn and its capacity until it is done, even
+/// if the request is cancelled.
 async fn in_turn<T: Send + 'static>(
     turn: Turn,
     share: Arc<Share>,
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<(T, Turn), Refusal> {
+    work: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
+) -> Result<(T, Turn), RequestError> {
     let work = move || {
         let done = work();
         drop(share);
         done.map(|done| (done, turn))
     };
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Failed)?
+    tokio::task::spawn_blocking(work).await.map_err(|_| RequestError::Failed)?
 }
 
 #[cfg(test)]
 impl Service {
-    /// The status and the body of the answer to a body.
+    /// Returns the status and the body of the response to a body.
     pub(super) async fn answer_bytes(&self, body: &[u8]) -> (u16, Bytes) {
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(self.room.take(network, REVIEW).unwrap());
+        let share = Arc::new(self.capacity.take(network, REVIEW_BASE).unwrap());
         let bytes = Bytes::copy_from_slice(body);
         let review = Review { network, share: &share, bytes, weight: 0 };
-        let response = self.review(Asked::Rules, review, Instant::now()).await;
+        let response = self.review(Endpoint::Validation, review, Instant::now()).await;
         let response = response.unwrap_or_else(|refusal| self.refuse(refusal));
         let status = response.status().as_u16();
         (status, response.into_body().collect().await.unwrap().to_bytes())
@@ -349,53 +365,56 @@ impl Review<'_> {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 
-    /// Takes room for an answer of this length.
-    fn grow(&self, length: usize) -> Result<(), Refusal> {
-        self.share.grow(u64::try_from(length).unwrap_or(u64::MAX)).map_err(Refusal::from)
+    /// Takes capacity for a response of this length.
+    fn grow(&self, length: usize) -> Result<(), RequestError> {
+        self.share.grow(u64::try_from(length).unwrap_or(u64::MAX)).map_err(RequestError::from)
     }
 
-    /// About what judging takes, compared with others. A turn takes time even for an empty body.
+    /// Estimated cost of validation, relative to others. A turn takes time even for an empty body.
     fn cost(&self) -> u64 {
-        REVIEW.saturating_add(self.size()).saturating_add(self.weight)
+        REVIEW_BASE.saturating_add(self.size()).saturating_add(self.weight)
     }
 
     fn is_light(&self) -> bool {
-        self.size() <= LIGHT && self.weight <= LIGHT_WEIGHT
+        self.size() <= LIGHT_SIZE && self.weight <= LIGHT_WEIGHT
     }
 }
 
-/// A body as JSON.
-fn value(body: &[u8]) -> Result<Value, Refusal> {
-    serde_json::from_slice(body).map_err(|_| Refusal::NotJson)
+/// Parses a body as JSON.
+fn value(body: &[u8]) -> Result<Value, RequestError> {
+    serde_json::from_slice(body).map_err(|_| RequestError::NotJson)
 }
 
-fn judged(body: &[u8]) -> Result<Judged, Refusal> {
+fn validate_review(body: &[u8]) -> Result<ValidatedReview, RequestError> {
     let review = value(body)?;
-    let (version, request) = (version(&review), Request::read(&review));
+    let (version, request) = (version(&review), AdmissionRequest::read(&review));
     let uid = request.map_or("", |request| request.uid);
     let Some(request) = request else {
-        let written = Written::of(&Answer::deny(version, uid, Status::malformed(NO_REQUEST)))?;
-        let step = Step::Write(written, Outcome::Malformed);
-        return Ok(Judged { version, uid: String::new(), kind: None, step });
+        let written =
+            EncodedReview::of(&ReviewResponse::deny(version, uid, Status::malformed(NO_REQUEST)))?;
+        let step = NextStep::Write(written, ReviewOutcome::Malformed);
+        return Ok(ValidatedReview { version, uid: String::new(), kind: None, step });
     };
-    let Judgement { kind, verdict } = judge(&request);
+    let Validation { kind, verdict } = validate(&request);
     let (answer, outcome) = match verdict {
-        Verdict::Refused(status) => {
+        Verdict::Denied(status) => {
             tracing::debug!(message = status.message, "denied");
-            (Answer::deny(version, uid, status), Outcome::Denied)
+            (ReviewResponse::deny(version, uid, status), ReviewOutcome::Denied)
         }
-        Verdict::Passed => (Answer::allow(version, uid, Vec::new()), Outcome::Passed),
-        Verdict::Sound { remarks, object } => {
-            let step = Step::Advise { remarks, object };
-            return Ok(Judged { version, uid: uid.to_owned(), kind, step });
+        Verdict::OutOfScope => {
+            (ReviewResponse::allow(version, uid, Vec::new()), ReviewOutcome::Passed)
         }
-        Verdict::Deletes(object) => {
-            let step = Step::AdviseDeletion(object);
-            return Ok(Judged { version, uid: uid.to_owned(), kind, step });
+        Verdict::Valid { remarks, object } => {
+            let step = NextStep::Query { remarks, object };
+            return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
+        }
+        Verdict::Deletion(object) => {
+            let step = NextStep::QueryDeletion(object);
+            return Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step });
         }
     };
-    let step = Step::Write(Written::of(&answer)?, outcome);
-    Ok(Judged { version, uid: uid.to_owned(), kind, step })
+    let step = NextStep::Write(EncodedReview::of(&answer)?, outcome);
+    Ok(ValidatedReview { version, uid: uid.to_owned(), kind, step })
 }
 
 #[cfg(test)]
@@ -403,37 +422,37 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// A client that resets its stream drops the future; what goes on is counted nevertheless.
+    /// A client that resets its stream drops the future; the work that continues still counts.
     #[tokio::test]
     async fn work_that_nobody_waits_for_any_longer_keeps_its_turn_and_its_room() {
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let bounds = Bounds { total: 2, per_network: 1, first: Revoked::Newest };
-        let room = SharedRoom::new(bounds, AnsweredNetworks::default());
-        let share = Arc::new(room.take(network, 1).unwrap());
+        let bounds = Bounds { total: 2, per_network: 1, first: RevocationOrder::Newest };
+        let capacity = SharedCapacity::new(bounds, AnsweredNetworks::default());
+        let share = Arc::new(capacity.take(network, 1).unwrap());
         let turns = Turns::new(1);
         let turn = turns.next(network, 1).await.unwrap();
         let (ends, end) = mpsc::channel::<()>();
         let (begins, begun) = tokio::sync::oneshot::channel();
         let waits = tokio::spawn(in_turn(turn, share, move || {
             begins.send(()).unwrap();
-            end.recv().map_err(|_| Refusal::Failed)
+            end.recv().map_err(|_| RequestError::Failed)
         }));
         begun.await.unwrap();
         waits.abort();
         assert!(waits.await.unwrap_err().is_cancelled());
         let next = tokio::time::timeout(Duration::from_millis(100), turns.next(network, 1)).await;
         assert!(next.is_err(), "its turn is another's while it works");
-        assert!(room.take(network, 1).is_err(), "its room is another's while it works");
+        assert!(capacity.take(network, 1).is_err(), "its room is another's while it works");
         ends.send(()).unwrap();
         turns.next(network, 1).await.unwrap();
-        assert!(room.take(network, 1).is_ok());
+        assert!(capacity.take(network, 1).is_ok());
     }
 
     #[test]
     fn a_review_of_no_length_costs_a_turn_nevertheless() {
-        let room = Service::new(None, AdmissionMetrics::default()).room;
+        let capacity = Service::new(None, AdmissionMetrics::default()).capacity;
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = Arc::new(room.take(network, REVIEW).unwrap());
+        let share = Arc::new(capacity.take(network, REVIEW_BASE).unwrap());
         let review = |length: usize| Review {
             network,
             share: &share,

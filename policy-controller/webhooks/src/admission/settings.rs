@@ -1,30 +1,30 @@
-//! What the webhook is told, and whom its port is open to.
+//! Settings of the admission webhook, and the guard of its port.
 
 use crate::certificate::{CertificateFiles, Provisioning};
 use policy_core::Denied;
 use std::net::SocketAddr;
 
-/// How the webhook is served.
+/// Settings of the admission webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionSettings {
-    /// Where it listens.
+    /// Address that the webhook listens on.
     pub listen: SocketAddr,
-    /// What it proves its name with.
+    /// Source of its serving certificate.
     pub certificate: CertificateSource,
 }
 
-/// Where the webhook's certificate comes from.
+/// Source of the webhook's serving certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateSource {
-    /// Files, which others renew.
+    /// Files that an external tool renews.
     Files(CertificateFiles),
-    /// It is made here and kept in a Secret.
+    /// Issued here and stored in a Secret.
     Provisioned(Provisioning),
 }
 
-/// Decides which connections the webhook's port takes.
+/// Decides which connections the webhook's port accepts.
 pub trait PortGuard: Send + Sync {
-    /// Whether a connection of `client` is let through. It speaks TLS that is not the mesh's.
+    /// Accepts or refuses a connection of `client`, which does not use mesh TLS.
     ///
     /// # Errors
     /// The reason to refuse it.

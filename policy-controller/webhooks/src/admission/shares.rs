@@ -1,11 +1,12 @@
-//! Room that is divided fairly among client networks: connections, and bytes of reviews.
+//! Capacity that is divided fairly among client networks: connections, and bytes of reviews.
 //!
-//! Nobody waits for room. Where it is short, the network that holds the most gives something back:
-//! its connection or review is revoked, and ends. Half of the room is for networks whose reviews have
-//! been answered, half for strangers; either may use all of it until the other needs its half.
+//! No client waits for capacity. If it is short, a share of the network that holds the most is
+//! revoked: its connection or review ends. Half of the capacity is for networks whose reviews have
+//! been answered, half for strangers; either group may use all of it until the other needs its
+//! half.
 //!
-//! A client therefore gets room as long as it holds less than the largest holder of its half does,
-//! however early the others came and however much they ask for.
+//! A client therefore gets capacity while it holds less than the largest holder of its half,
+//! however early others connected and however much they request.
 
 use super::clients::AnsweredNetworks;
 use parking_lot::Mutex;
@@ -15,145 +16,148 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The share of a network that is revoked first.
+/// Order in which the shares of a network are revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Revoked {
-    /// The one that has been unused for the longest time, of those that nobody uses now if there are
-    /// any.
+pub(super) enum RevocationOrder {
+    /// The share that has been unused for the longest time; shares in use come last.
     LeastRecentlyUsed,
-    /// The newest, so that those before it get finished.
+    /// The newest share, so that older ones can finish.
     Newest,
 }
 
-/// The size of the room.
+/// Limits of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// All of it.
+    /// Total capacity.
     pub(super) total: u64,
-    /// The most that one network may hold.
+    /// Maximum capacity of one network.
     pub(super) per_network: u64,
-    /// The share that is revoked where there are several of one network.
-    pub(super) first: Revoked,
+    /// Order in which the shares of one network are revoked.
+    pub(super) first: RevocationOrder,
 }
 
-/// The error of a share that has lost its room to others.
+/// Error of a share whose capacity was given to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoRoom;
+pub(super) struct CapacityExceeded;
 
-/// Room, and who holds it. Clones share it.
+/// Capacity and its holders. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct SharedRoom {
+pub(super) struct SharedCapacity {
     ledger: Arc<Mutex<Ledger>>,
     answered: AnsweredNetworks,
 }
 
-/// Room that is held by one connection or review; given back when dropped.
+/// Capacity held by one connection or review; released when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     id: u64,
-    room: SharedRoom,
+    capacity: SharedCapacity,
     revoked: CancellationToken,
 }
 
-impl SharedRoom {
-    /// Room of this size; `answered` tells which networks may use the reserve.
+impl SharedCapacity {
+    /// Creates capacity with these limits; networks in `answered` may use the reserve.
     pub(super) fn new(bounds: Bounds, answered: AnsweredNetworks) -> Self {
         Self { ledger: Arc::new(Mutex::new(Ledger::new(bounds))), answered }
     }
 
-    /// Takes room for something new of `network`.
+    /// Takes capacity for a new connection or review of `network`.
     ///
     /// # Errors
-    /// [`NoRoom`]: the network holds the most already.
-    pub(super) fn take(&self, network: ClientNetwork, amount: u64) -> Result<Share, NoRoom> {
+    /// [`CapacityExceeded`]: the network already holds the most.
+    pub(super) fn take(
+        &self,
+        network: ClientNetwork,
+        amount: u64,
+    ) -> Result<Share, CapacityExceeded> {
         let revoked = CancellationToken::new();
         let mut ledger = self.ledger.lock();
         let id = ledger.open(network, revoked.clone());
         self.grow(&mut ledger, id, amount)?;
         drop(ledger);
-        Ok(Share { id, room: self.clone(), revoked })
+        Ok(Share { id, capacity: self.clone(), revoked })
     }
 
-    fn grow(&self, ledger: &mut Ledger, id: u64, more: u64) -> Result<(), NoRoom> {
+    fn grow(&self, ledger: &mut Ledger, id: u64, more: u64) -> Result<(), CapacityExceeded> {
         let now = Instant::now();
         ledger.grow(id, more, &|network| self.answered.contains(network, now))
     }
 }
 
 impl Share {
-    /// Takes more room.
+    /// Takes more capacity.
     ///
     /// # Errors
-    /// [`NoRoom`]: this share was revoked, now or before.
-    pub(super) fn grow(&self, more: u64) -> Result<(), NoRoom> {
-        self.room.grow(&mut self.room.ledger.lock(), self.id, more)
+    /// [`CapacityExceeded`]: this share was revoked, now or before.
+    pub(super) fn grow(&self, more: u64) -> Result<(), CapacityExceeded> {
+        self.capacity.grow(&mut self.capacity.ledger.lock(), self.id, more)
     }
 
-    /// Notes that it is in use, until the guard is dropped.
-    pub(super) fn busy(&self) -> Busy<'_> {
-        self.room.ledger.lock().begin(self.id);
-        Busy { share: self }
+    /// Marks the share as in use until the guard is dropped.
+    pub(super) fn in_use(&self) -> UseGuard<'_> {
+        self.capacity.ledger.lock().begin(self.id);
+        UseGuard { share: self }
     }
 
-    /// Ends once the share is revoked.
+    /// Completes once the share is revoked.
     pub(super) async fn revoked(&self) {
         self.revoked.cancelled().await;
     }
 
-    /// Has `instead` cancelled where the share is revoked from now on.
-    pub(super) fn ends(&self, instead: CancellationToken) {
-        if let Some(entry) = self.room.ledger.lock().entries.get_mut(&self.id) {
+    /// Cancels `instead` if the share is revoked from now on.
+    pub(super) fn cancel_instead(&self, instead: CancellationToken) {
+        if let Some(entry) = self.capacity.ledger.lock().entries.get_mut(&self.id) {
             entry.revoke = instead;
         }
     }
 
-    /// The token that is cancelled once the share is revoked.
+    /// Returns the token that is cancelled once the share is revoked.
     pub(super) fn token(&self) -> CancellationToken {
         self.revoked.clone()
     }
 }
 
-/// The use of a share.
+/// Guard of a share in use.
 #[derive(Debug)]
-pub(super) struct Busy<'a> {
+pub(super) struct UseGuard<'a> {
     share: &'a Share,
 }
 
-impl Drop for Busy<'_> {
+impl Drop for UseGuard<'_> {
     fn drop(&mut self) {
-        self.share.room.ledger.lock().end(self.share.id);
+        self.share.capacity.ledger.lock().end(self.share.id);
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.room.ledger.lock().close(self.id);
+        self.capacity.ledger.lock().close(self.id);
     }
 }
 
-/// The state: no clock, no waiting.
+/// The state, without clock or waiting.
 #[derive(Debug)]
 struct Ledger {
     bounds: Bounds,
     held: u64,
     next: u64,
     entries: HashMap<u64, Entry>,
-    networks: HashMap<ClientNetwork, Holding>,
+    networks: HashMap<ClientNetwork, NetworkUsage>,
 }
 
 #[derive(Debug)]
 struct Entry {
     network: ClientNetwork,
     amount: u64,
-    /// How many use it now, and when one last began or ended to.
+    /// Number of current users, and the tick of the last change.
     users: u64,
     used: u64,
     revoke: CancellationToken,
 }
 
-/// The entries of one network.
+/// Usage of one network.
 #[derive(Clone, Copy, Debug, Default)]
-struct Holding {
+struct NetworkUsage {
     entries: usize,
     amount: u64,
 }
@@ -167,8 +171,8 @@ impl Ledger {
     fn open(&mut self, network: ClientNetwork, revoke: CancellationToken) -> u64 {
         let id = self.tick();
         self.entries.insert(id, Entry { network, amount: 0, users: 0, used: id, revoke });
-        let holding = self.networks.entry(network).or_default();
-        holding.entries = holding.entries.saturating_add(1);
+        let usage = self.networks.entry(network).or_default();
+        usage.entries = usage.entries.saturating_add(1);
         id
     }
 
@@ -198,10 +202,10 @@ impl Ledger {
         id: u64,
         more: u64,
         is_answered: &dyn Fn(ClientNetwork) -> bool,
-    ) -> Result<(), NoRoom> {
-        // Every turn of the loop but the last removes an entry.
+    ) -> Result<(), CapacityExceeded> {
+        // Every iteration but the last removes an entry.
         loop {
-            let network = self.entries.get(&id).ok_or(NoRoom)?.network;
+            let network = self.entries.get(&id).ok_or(CapacityExceeded)?.network;
             let own = self.amount_of(network).saturating_add(more);
             let victim = if own > self.bounds.per_network {
                 self.first_of(&|other| other == network)
@@ -219,30 +223,30 @@ impl Ledger {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.amount = entry.amount.saturating_add(more);
         self.held = self.held.saturating_add(more);
-        if let Some(holding) = self.networks.get_mut(&entry.network) {
-            holding.amount = holding.amount.saturating_add(more);
+        if let Some(usage) = self.networks.get_mut(&entry.network) {
+            usage.amount = usage.amount.saturating_add(more);
         }
     }
 
     fn amount_of(&self, network: ClientNetwork) -> u64 {
-        self.networks.get(&network).map_or(0, |holding| holding.amount)
+        self.networks.get(&network).map_or(0, |usage| usage.amount)
     }
 
-    /// The entry that makes room where `network` needs `more`.
+    /// Returns the entry to revoke if `network` needs `more`.
     fn victim(
         &self,
         network: ClientNetwork,
         more: u64,
         is_answered: &dyn Fn(ClientNetwork) -> bool,
     ) -> Option<u64> {
-        let networks = self.networks.iter().map(|(other, holding)| {
+        let networks = self.networks.iter().map(|(other, usage)| {
             let more = if *other == network { more } else { 0 };
-            (*other, holding.amount.saturating_add(more), is_answered(*other))
+            (*other, usage.amount.saturating_add(more), is_answered(*other))
         });
         let networks: Vec<_> = networks.collect();
         let strangers = networks.iter().filter(|(.., answered)| !answered);
         let strangers: u64 = strangers.map(|(_, amount, _)| *amount).sum();
-        // One of the halves is over its size, because both together are.
+        // At least one half is over its size, because the total is.
         let answered = strangers <= self.bounds.total / 2;
         let half = || networks.iter().filter(|(.., is_answered)| *is_answered == answered);
         let most = half().map(|(_, amount, _)| *amount).max()?;
@@ -251,14 +255,14 @@ impl Ledger {
         self.first_of(&|other| largest.contains(&other))
     }
 
-    /// The entry of these networks that is revoked first.
+    /// Returns the entry of these networks that is revoked first.
     fn first_of(&self, of: &dyn Fn(ClientNetwork) -> bool) -> Option<u64> {
         let entries = self.entries.iter().filter(|(_, entry)| of(entry.network));
         let first = match self.bounds.first {
-            Revoked::LeastRecentlyUsed => {
+            RevocationOrder::LeastRecentlyUsed => {
                 entries.min_by_key(|(_, entry)| (entry.users > 0, entry.used))
             }
-            Revoked::Newest => entries.max_by_key(|(id, _)| **id),
+            RevocationOrder::Newest => entries.max_by_key(|(id, _)| **id),
         };
         first.map(|(id, _)| *id)
     }
@@ -272,10 +276,10 @@ impl Ledger {
     fn close(&mut self, id: u64) -> Option<Entry> {
         let entry = self.entries.remove(&id)?;
         self.held = self.held.saturating_sub(entry.amount);
-        if let Some(holding) = self.networks.get_mut(&entry.network) {
-            holding.amount = holding.amount.saturating_sub(entry.amount);
-            holding.entries = holding.entries.saturating_sub(1);
-            if holding.entries == 0 {
+        if let Some(usage) = self.networks.get_mut(&entry.network) {
+            usage.amount = usage.amount.saturating_sub(entry.amount);
+            usage.entries = usage.entries.saturating_sub(1);
+            if usage.entries == 0 {
                 self.networks.remove(&entry.network);
             }
         }

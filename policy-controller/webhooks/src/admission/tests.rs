@@ -1,4 +1,4 @@
-//! What is refused and what is not, by example and by property.
+//! Admitted and denied reviews, by example and by property.
 
 mod certificates;
 mod configured;
@@ -8,19 +8,19 @@ mod passing;
 mod properties;
 mod refusals;
 
-use crate::review::Request;
-use crate::validation::{Verdict, judge};
+use crate::review::AdmissionRequest;
+use crate::validation::{Verdict, validate};
 use policy_crds::Kind;
 use serde_json::{Value, json};
 
-/// The value of a manifest.
+/// Parses a manifest.
 pub(super) fn value(manifest: &str) -> Value {
     let documents = policy_crds::document::read(manifest);
     assert_eq!(documents.len(), 1, "{manifest}");
     documents.into_iter().next().unwrap().value.unwrap()
 }
 
-/// A review of a change from `old` to `new`.
+/// Returns a review of a change from `old` to `new`.
 pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
     let api_version = new["apiVersion"].as_str().unwrap_or_default();
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -39,14 +39,15 @@ pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
     })
 }
 
-/// What becomes of a review: `passed`, `sound` and the remarks, or the message of the refusal.
+/// Returns the verdict on a review: `passed`, `sound` and the remarks, or the message of the
+/// denial.
 pub(super) fn verdict(review: &Value) -> String {
-    let judgement = judge(&Request::read(review).unwrap());
-    match judgement.verdict {
-        Verdict::Passed => "passed".to_owned(),
-        Verdict::Deletes(_) => "deletes".to_owned(),
-        Verdict::Refused(status) => status.message,
-        Verdict::Sound { remarks, .. } => {
+    let validation = validate(&AdmissionRequest::read(review).unwrap());
+    match validation.verdict {
+        Verdict::OutOfScope => "passed".to_owned(),
+        Verdict::Deletion(_) => "deletes".to_owned(),
+        Verdict::Denied(status) => status.message,
+        Verdict::Valid { remarks, .. } => {
             let all: Vec<String> = remarks.iter().map(ToString::to_string).collect();
             format!("sound{}{}", if all.is_empty() { "" } else { ": " }, all.join("; "))
         }
@@ -61,7 +62,7 @@ pub(super) fn updated(old: &str, new: &str) -> String {
     verdict(&review("UPDATE", &value(new), &value(old)))
 }
 
-/// An object of namespace `shop` with this spec.
+/// Returns the manifest of an object in namespace `shop` with this spec.
 pub(super) fn object(kind: Kind, spec: &str) -> String {
     let group = kind.group();
     let version = kind.versions()[0];

@@ -1,16 +1,16 @@
-//! A certificate kept in files, which others renew.
+//! A serving certificate in files, which an external tool renews.
 
-use super::pair::{CertificateError, Places, certified};
-use super::slot::Slot;
+use super::cert_resolver::CertResolver;
+use super::pair::{CertificateError, PemSources, certified_key};
 use policy_kube::rotation::secret::Pair;
 use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the files are compared with what is in use.
+/// Interval at which the files are read.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Where a certificate is found.
+/// Paths of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// PEM, leaf first.
@@ -20,13 +20,13 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// Reads them once and puts them in use. Returns what was read, for [`follow`].
+    /// Reads the files once and serves the certificate. Returns the content, for [`watch_files`].
     ///
     /// # Errors
     /// [`CertificateError`] names the file that is missing or unusable.
-    pub(crate) async fn load(&self, slot: &Slot) -> Result<Pair, CertificateError> {
+    pub(crate) async fn load(&self, resolver: &CertResolver) -> Result<Pair, CertificateError> {
         let texts = self.read().await?;
-        slot.put(self.parse(&texts)?);
+        resolver.put(self.parse(&texts)?);
         Ok(texts)
     }
 
@@ -40,8 +40,8 @@ impl CertificateFiles {
     fn parse(&self, texts: &Pair) -> Result<CertifiedKey, CertificateError> {
         let (certificates, key) =
             (self.certificates.display().to_string(), self.key.display().to_string());
-        let places = Places { certificates: &certificates, key: &key };
-        certified(&places, texts)
+        let sources = PemSources { certificates: &certificates, key: &key };
+        certified_key(&sources, texts)
     }
 }
 
@@ -50,9 +50,9 @@ async fn contents(path: &Path) -> Result<Vec<u8>, CertificateError> {
     tokio::fs::read(path).await.map_err(failed)
 }
 
-/// Puts changed files in use, for ever. What cannot be used is told once, and what is in use stays.
-/// `loaded`: what is in use at the start. Files may have changed since.
-pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Pair) {
+/// Serves changed files, forever. Unusable content is logged once, and the current certificate
+/// stays. `loaded`: the content in use at the start, since when the files may have changed.
+pub(crate) async fn watch_files(files: CertificateFiles, resolver: CertResolver, loaded: Pair) {
     let mut seen = Some(loaded);
     loop {
         tokio::time::sleep(INTERVAL).await;
@@ -61,22 +61,28 @@ pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Pair) {
             Ok(texts) => texts,
             Err(error) => {
                 if seen.take().is_some() {
-                    slot.metrics.certificate_failed();
-                    tracing::warn!(%error, "the webhook's certificate stays as it is");
+                    resolver.metrics.certificate_failed();
+                    tracing::warn!(
+                        %error,
+                        "cannot reload the webhook's certificate, keeping the current one"
+                    );
                 }
                 continue;
             }
         };
-        // The two files are not replaced in one step: a pair that does not fit is an ordinary sight
-        // and is looked at again when either changes.
+        // The two files are not replaced atomically: a pair that does not match is normal and is
+        // read again when either changes.
         match files.parse(&texts) {
             Ok(renewed) => {
-                slot.put(renewed);
-                tracing::info!("the webhook's certificate was renewed");
+                resolver.put(renewed);
+                tracing::info!("reloaded the webhook's certificate");
             }
             Err(error) => {
-                slot.metrics.certificate_failed();
-                tracing::warn!(%error, "the webhook's certificate stays as it is");
+                resolver.metrics.certificate_failed();
+                tracing::warn!(
+                    %error,
+                    "cannot reload the webhook's certificate, keeping the current one"
+                );
             }
         }
         seen = Some(texts);

@@ -1,5 +1,5 @@
-//! Makes a certificate and the authority that vouches for it. The authority signs nothing else: its
-//! key is forgotten at once, so that nobody can take it.
+//! Issues a serving certificate with an authority of its own. The authority signs nothing else,
+//! because its private key is discarded at once.
 
 use policy_kube::certificate::{common_name, valid};
 use rcgen::{
@@ -10,21 +10,22 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 /// A certificate, its key and its authority, PEM.
-pub(super) struct Issued {
+pub(super) struct IssuedCertificate {
     pub(super) certificate: String,
     pub(super) key: String,
     pub(super) authority: String,
 }
 
-/// Makes a certificate for `names` (DNS names and addresses) that is valid from `now` for `lifetime`.
+/// Issues a certificate for `names` (DNS names and addresses) that is valid from `now` for
+/// `lifetime`.
 pub(super) fn issue(
     names: &[String],
     now: SystemTime,
     lifetime: Duration,
-) -> Result<Issued, rcgen::Error> {
+) -> Result<IssuedCertificate, rcgen::Error> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
-    // Authorities that replace each other are in one bundle, told apart by their keys.
+    // Authorities that replace each other are in one bundle and differ by their keys.
     authority.distinguished_name = common_name("portcullis admission authority");
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -41,7 +42,11 @@ pub(super) fn issue(
     params.use_authority_key_identifier_extension = true;
     valid(&mut params, now, lifetime)?;
     let certificate = params.signed_by(&key, &issuer)?;
-    Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem(), authority: root.pem() })
+    Ok(IssuedCertificate {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+        authority: root.pem(),
+    })
 }
 
 fn san(name: &str) -> Result<SanType, rcgen::Error> {

@@ -1,4 +1,4 @@
-//! A certificate with its key, read from PEM.
+//! A certificate and its key, read from PEM.
 
 use policy_kube::rotation::secret::Pair;
 use policy_tls::identity::provider;
@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use std::path::PathBuf;
 
-/// Why a certificate cannot be served.
+/// Error of a certificate that cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read.
@@ -15,42 +15,42 @@ pub enum CertificateError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// A text does not hold what it should.
+    /// A file or Secret key has the wrong content.
     #[error("`{place}`: {message}")]
     Pem {
         /// The file, or the key of the Secret.
         place: String,
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
     },
-    /// Certificate and key do not fit, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("certificate and key cannot be used together: {0}")]
     Pair(rustls::Error),
 }
 
-/// Where the two texts of a certificate come from, for messages.
-pub(super) struct Places<'a> {
+/// Names of the files or Secret keys of a certificate and its key, for messages.
+pub(super) struct PemSources<'a> {
     pub(super) certificates: &'a str,
     pub(super) key: &'a str,
 }
 
-/// Reads a chain and its key.
-pub(super) fn certified(
-    places: &Places<'_>,
+/// Reads a certificate chain and its key.
+pub(super) fn certified_key(
+    sources: &PemSources<'_>,
     texts: &Pair,
 ) -> Result<CertifiedKey, CertificateError> {
-    let chain = chain(places.certificates, &texts.certificate)?;
+    let chain = chain(sources.certificates, &texts.certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| CertificateError::Pem {
-        place: places.key.to_owned(),
+        place: sources.key.to_owned(),
         message: error.to_string(),
     })?;
     CertifiedKey::from_der(chain, key, &provider()).map_err(CertificateError::Pair)
 }
 
-/// Every certificate of a PEM text that stands in `place`.
+/// Returns every certificate in a PEM text from `place`.
 pub(super) fn chain(
     place: &str,
     text: &[u8],

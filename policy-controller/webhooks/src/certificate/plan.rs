@@ -1,41 +1,41 @@
-//! When the certificate is made, announced and put in use: a pure function of what is held and of the
-//! time.
+//! Plans when the certificate is issued, announced and put in use: a pure function of the Secret's
+//! content and the time.
 //!
-//! A new certificate waits beside the one in use until its authority has been in the webhook
-//! configuration for a while: only then no API server refuses it. The authority of the former one
-//! stays in the bundle until that certificate has expired, because a replica that has not noticed
-//! may serve it until then.
+//! A new certificate is staged until its authority has been in the webhook configuration for a
+//! while; only then do all API servers accept it. The previous authority stays in the CA bundle
+//! until its certificate has expired, because a replica that has not noticed the change may serve
+//! that certificate until then.
 
 use policy_kube::rotation::{Held, Next, Step, step};
 use std::time::{Duration, SystemTime};
 
-/// How long a certificate is valid.
+/// Lifetime of a certificate.
 pub(super) const LIFETIME: Duration = Duration::from_secs(90 * DAY);
-/// How long before its end the next one is made.
+/// Time before its expiry at which the next certificate is issued.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY);
-/// How long the next one waits, so that every API server has seen its authority.
+/// Time for which the next certificate is staged, so that every API server has read its authority.
 const SETTLE: Duration = Duration::from_secs(600);
 
 const DAY: u64 = 86_400;
 
-/// What is held, as far as planning is concerned.
+/// The times of the Secret's content that a step is planned by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
-    /// Beginning of the certificate in use.
+    /// Begin of the validity of the certificate in use.
     pub(super) begins: SystemTime,
-    /// End of the certificate in use.
+    /// Expiry of the certificate in use.
     pub(super) serving: SystemTime,
-    /// The one that waits.
+    /// The staged certificate.
     pub(super) next: Option<Next>,
-    /// The earliest end of an authority in the bundle.
+    /// Earliest expiry of an authority in the CA bundle.
     pub(super) oldest_authority: SystemTime,
 }
 
-/// What is to be done now. `held` is absent where nothing usable is; `published` says whether the
-/// webhook configuration has the bundle that is held.
+/// Plans the next step. `held` is absent if nothing usable is stored; `published` is true if the
+/// webhook configuration has the stored CA bundle.
 pub(super) fn plan(held: Option<Times>, published: bool, now: SystemTime) -> Step {
     let held = held.map(|Times { begins, serving, next, oldest_authority }| Held {
-        // One that is not valid yet was made by somebody whose clock is far ahead, or was.
+        // A certificate that is not valid yet was issued by a replica whose clock was far ahead.
         usable: serving > now && begins <= now,
         due: serving.duration_since(now).unwrap_or_default() <= RENEW_BEFORE,
         next,
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_year_of_hourly_looks_never_serves_what_the_bundle_does_not_vouch_for() {
-        // A replica serves what it read an hour ago; the bundle is what is held now.
+        // A replica serves what it read an hour ago; the bundle is the current one.
         let (mut serving, mut next) = (at(90 * DAY), None::<Next>);
         let mut bundle = vec![serving];
         let mut read = serving;

@@ -1,27 +1,27 @@
-//! Ways around the sidecar that a pod has: who may change the rules of redirection in the pod's
-//! network, and whose image sets them.
+//! Bypasses of a pod's sidecar: containers that can change the redirection rules in the pod's
+//! network namespace, and images that are not the installation's.
 //!
-//! What is listed is what a pod says when it is created. Ephemeral containers come later, by a right
+//! The check covers the pod as it is created. Ephemeral containers are added later, by a permission
 //! of their own (`pods/ephemeralcontainers`).
 
-use super::ask::{Surroundings, Texts};
-use super::chosen::Chosen;
 use super::container;
+use super::effective_config::EffectiveConfig;
 use super::element::{containers, items, list, text};
+use super::opt_in::{NamespaceContext, StringMap};
 use super::setting::Setting;
 use super::settings::{Bypass, Settings};
 use super::sidecar::{INIT, PROXY, VERSION_ANNOTATION, VOLUMES};
 use policy_crds::{FieldError, annotation};
 use serde_json::{Value, json};
 
-/// Capabilities that are enough to change rules, or to come by those that are (capabilities(7)).
-const POWERFUL: [&str; 4] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "ALL"];
+/// Capabilities that suffice to change the rules or to gain one that does (capabilities(7)).
+const PRIVILEGED_CAPABILITIES: [&str; 4] = ["NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE", "ALL"];
 
-/// Settings that say which images run.
+/// Settings that select images.
 const IMAGES: [Setting; 3] = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
 
-/// Each way, with the field that opens it.
-pub(super) fn ways(pod: &Value, annotations: &Texts) -> Vec<FieldError> {
+/// Returns each bypass, with the field that allows it.
+pub(super) fn bypasses(pod: &Value, annotations: &StringMap) -> Vec<FieldError> {
     let mut found = Vec::new();
     for (place, container) in containers(pod) {
         if text(container, "name").is_some_and(|name| [PROXY, INIT].contains(&name)) {
@@ -31,19 +31,19 @@ pub(super) fn ways(pod: &Value, annotations: &Texts) -> Vec<FieldError> {
         let field = format!("{place}.securityContext");
         if context.get("privileged").and_then(Value::as_bool) == Some(true) {
             let field = format!("{field}.privileged");
-            found.push(FieldError { field, message: around("a privileged container") });
+            found.push(FieldError { field, message: bypass_message("a privileged container") });
         }
         let added = context.get("capabilities").map(|all| items(all, "add")).unwrap_or_default();
         let names = added.iter().filter_map(Value::as_str);
-        for name in names.filter(|name| POWERFUL.contains(&plain(name).as_str())) {
+        for name in names.filter(|name| PRIVILEGED_CAPABILITIES.contains(&plain(name).as_str())) {
             let field = format!("{field}.capabilities.add");
-            found.push(FieldError { field, message: around(&format!("`{name}`")) });
+            found.push(FieldError { field, message: bypass_message(&format!("`{name}`")) });
         }
     }
     for name in IMAGES.into_iter().flat_map(Setting::annotations) {
         if annotations.contains_key(&name) {
-            let message = "says which image guards the pod, and runs with NET_ADMIN where it is the \
-                           init container's: whoever creates the pod decides that";
+            let message = "selects the image that protects the pod (the init container's runs with \
+                           NET_ADMIN), so the pod's author decides that";
             let field = annotation::field(&name);
             found.push(FieldError { field, message: message.to_owned() });
         }
@@ -51,33 +51,33 @@ pub(super) fn ways(pod: &Value, annotations: &Texts) -> Vec<FieldError> {
     found
 }
 
-/// The same of a pod that has a sidecar already. Where such ways are refused, its two containers and
-/// their volumes have to be what would be injected: their images, what they are told and what they
-/// read, and no rights beyond.
-pub(super) fn around_own(
+/// Returns the bypasses of a pod that already has a sidecar. If bypasses are refused, its two
+/// containers and their volumes must equal those that would be injected: images, arguments,
+/// environment, mounts and privileges.
+pub(super) fn bypasses_of_injected(
     pod: &Value,
-    annotations: &Texts,
-    around: &Surroundings,
+    annotations: &StringMap,
+    context: &NamespaceContext,
     settings: &Settings,
 ) -> Vec<FieldError> {
     let mut said = annotations.clone();
-    // The injector writes it.
+    // The injector writes this annotation.
     said.remove(VERSION_ANNOTATION);
-    let mut found = ways(pod, &said);
+    let mut found = bypasses(pod, &said);
     if settings.bypass == Bypass::Warn {
         return found;
     }
     for name in IMAGES.into_iter().flat_map(Setting::annotations) {
         said.remove(&name);
     }
-    let chosen = match Chosen::of(pod, &said, around, &settings.defaults) {
-        Ok(chosen) => chosen,
+    let config = match EffectiveConfig::of(pod, &said, context, &settings.defaults) {
+        Ok(config) => config,
         Err(errors) => {
             found.extend(errors);
             return found;
         }
     };
-    for wanted in container::both(&chosen, settings) {
+    for wanted in container::injected_containers(&config, settings) {
         let name = text(&wanted, "name");
         for (place, own) in containers(pod).filter(|(_, one)| text(one, "name") == name) {
             let differing =
@@ -94,8 +94,8 @@ fn differs(field: String, what: &str) -> FieldError {
     FieldError { field, message }
 }
 
-/// The volumes with names of ours that are not what is injected: with them the sidecar's token, roots
-/// and files would be whoever wrote them wants.
+/// Returns the volumes with injected names that differ from the injected ones: with them the pod's
+/// author could replace the sidecar's token, roots and files.
 fn volumes(pod: &Value, settings: &Settings) -> Vec<FieldError> {
     let wanted = container::volumes(settings);
     let numbered = list(pod, "volumes").iter().enumerate();
@@ -106,7 +106,7 @@ fn volumes(pod: &Value, settings: &Settings) -> Vec<FieldError> {
     ours.map(|(at, _)| differs(format!("spec.volumes[{at}]"), "volume")).collect()
 }
 
-/// A volume without the modes of its files, which the API server completes.
+/// Returns a volume without its file modes, which the API server defaults.
 fn plain_volume(volume: &Value) -> Value {
     let mut volume = volume.clone();
     for source in ["projected", "configMap"] {
@@ -117,12 +117,12 @@ fn plain_volume(volume: &Value) -> Value {
     volume
 }
 
-/// What of a container decides on which program runs, and by whose word.
+/// Fields of a container that determine which program runs and what it trusts.
 const FIELDS: [&str; 7] =
     ["image", "command", "args", "env", "envFrom", "securityContext", "volumeMounts"];
 
-/// What a field says that is compared. Webhooks of others may add variables of their own, and the API
-/// server completes what was left out.
+/// Returns the part of a field that is compared. Other webhooks may add variables of their own, and
+/// the API server sets defaults.
 fn part(container: &Value, field: &str) -> Value {
     match field {
         "env" => items(container, "env").iter().filter_map(variable).collect(),
@@ -135,8 +135,9 @@ fn part(container: &Value, field: &str) -> Value {
     }
 }
 
-/// What is mounted, in order of paths, save for credentials of others that take nothing away: the API
-/// server mounts the service account's token into every container, and clouds theirs beside it.
+/// Returns the mounts, sorted by path, without credentials of others that hide nothing: the API
+/// server mounts the service account's token into every container, and cloud providers theirs
+/// beside it.
 fn mounts(container: &Value) -> Value {
     const SECRETS: &str = "/var/run/secrets/";
     let foreign = |mount: &&Value| {
@@ -157,20 +158,20 @@ fn mounts(container: &Value) -> Value {
     all.into()
 }
 
-/// A variable that the sidecar reads, unless it follows from the pod's other containers.
+/// Returns a variable that the sidecar reads, unless it is derived from the pod's other containers.
 fn variable(variable: &Value) -> Option<Value> {
     let name = text(variable, "name")?;
     let read = name.starts_with("PORTCULLIS_") || name.starts_with("_pod_");
     let value = variable.get("value");
     let value = value.or_else(|| variable.pointer("/valueFrom/fieldRef/fieldPath"));
-    (read && !container::FOLLOWING.contains(&name)).then(|| json!([name, value]))
+    (read && !container::DERIVED_VARIABLES.contains(&name)).then(|| json!([name, value]))
 }
 
-fn around(what: &str) -> String {
+fn bypass_message(what: &str) -> String {
     format!("{what} can change the rules that lead connections to the sidecar")
 }
 
-/// As Kubernetes reads it: with `CAP_` or without, in any case.
+/// Normalizes a capability as Kubernetes does: with or without `CAP_`, in any case.
 fn plain(name: &str) -> String {
     let upper = name.to_ascii_uppercase();
     upper.strip_prefix("CAP_").map(str::to_owned).unwrap_or(upper)

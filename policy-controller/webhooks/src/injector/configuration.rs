@@ -1,7 +1,7 @@
-//! The MutatingWebhookConfiguration: which pods the API server asks about, and what becomes of them
-//! while nobody answers.
+//! The MutatingWebhookConfiguration: the pods that the API server sends to the injector, and the
+//! failure policy of each webhook.
 
-use super::ask::{INJECT, INJECT_LABEL};
+use super::opt_in::{INJECT, INJECT_LABEL};
 use super::setting::{LINKERDS, OWN};
 use crate::installation::{Installation, client_config, created_pods, requirement};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -9,23 +9,23 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// Where the injector is on the webhook's port.
+/// Path of the injector on the webhook's port.
 pub(crate) const PATH: &str = "/inject";
 
-/// The label that every namespace has, with its name.
+/// The label with its name that every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// A namespace with this label and the value `disabled` is left alone, as by Linkerd's webhooks.
+/// Namespaces with this label and the value `disabled` are exempt, as from Linkerd's webhooks.
 pub(super) const OPT_OUT: &str = "config.linkerd.io/admission-webhooks";
 
-/// What the node needs before anything else, us included.
+/// The namespace of components that the node needs first, the injector included.
 pub(super) const SYSTEM: &str = "kube-system";
 
-/// The configuration that asks the injector.
+/// Returns the webhook configuration of the injector.
 ///
-/// In namespaces with the label, no pod is created while nobody answers, save those that say
-/// themselves that they want no sidecar: a pod without one would be open. Elsewhere the API server
-/// asks about pods with an annotation of ours, and goes on without an answer.
+/// In namespaces with the label, no pod is created while the injector is unavailable, unless the
+/// pod itself opts out, because a pod without a sidecar would be unprotected. In other namespaces
+/// the API server sends pods with an annotation of ours, and creates them without a response.
 pub fn injector_configuration(installation: &Installation) -> MutatingWebhookConfiguration {
     let labelled = requirement(INJECT_LABEL, "In", &["enabled"]);
     let others = requirement(INJECT_LABEL, "NotIn", &["enabled"]);
@@ -81,7 +81,7 @@ fn names() -> String {
     INJECT.map(|name| format!("'{name}'")).join(", ")
 }
 
-/// It does not say, by every annotation it has, that it wants none.
+/// CEL: not every injection annotation of the pod opts out.
 fn opts_in() -> String {
     let names = names();
     format!(
@@ -92,18 +92,20 @@ fn opts_in() -> String {
     )
 }
 
-/// It has an annotation that asks, or one of ours, which may be one that asks with a slip.
+/// CEL: the pod has an injection annotation or any annotation of ours, which may be a misspelled
+/// one.
 fn asks() -> String {
     has_annotation(&[OWN])
 }
 
-/// A namespace has an annotation about injection, Linkerd's included, which ours may leave aside.
-pub(crate) fn says_of_injection() -> String {
+/// CEL: a namespace has an annotation about injection, Linkerd's included, which our injector may
+/// ignore.
+pub(crate) fn has_injection_annotation() -> String {
     let prefixes: Vec<&str> = [OWN].into_iter().chain(LINKERDS).collect();
     has_annotation(&prefixes)
 }
 
-/// It has an annotation that asks, or one with such a prefix.
+/// CEL: the object has an injection annotation or one with such a prefix.
 fn has_annotation(prefixes: &[&str]) -> String {
     let begins: Vec<String> =
         prefixes.iter().map(|prefix| format!("a.startsWith('{prefix}')")).collect();

@@ -1,6 +1,7 @@
-//! What is added to a pod: the sidecar, the init container that redirects to it, and their volumes.
+//! The parts that are added to a pod: the sidecar, the init container that redirects to it, and
+//! their volumes.
 
-use super::chosen::Chosen;
+use super::effective_config::EffectiveConfig;
 use super::element::{containers, edit_list, edit_map, text};
 use super::ports::{joined, of_container, resolve};
 use super::probe;
@@ -16,35 +17,40 @@ use std::collections::BTreeSet;
 
 const TOKEN_FOLDER: &str = "/var/run/secrets/portcullis";
 const ROOTS_FOLDER: &str = "/var/run/portcullis/roots";
-/// The ConfigMap, in the pod's namespace, with the mesh's roots.
+/// The ConfigMap of the mesh's roots in the pod's namespace.
 const ROOTS: &str = "portcullis-identity-trust-roots";
 const ROOTS_KEY: &str = "ca-bundle.crt";
-/// The key of the roots with who vouches for them.
+/// The ConfigMap's key of the endorsed roots.
 const SIGNED_KEY: &str = "ca-bundle.signed";
-/// How long a token lasts, in seconds; the kubelet renews it before.
+/// Lifetime of a projected token in seconds; the kubelet renews it earlier.
 const TOKEN_SECONDS: u32 = 86_400;
 
 const PORTS: &str = "PORTCULLIS_PORTS";
 const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
-/// Variables that follow from the other containers of the pod.
-pub(super) const FOLLOWING: [&str; 2] = [PORTS, TCP_PROBE_PORTS];
+/// Variables that are derived from the other containers of the pod.
+pub(super) const DERIVED_VARIABLES: [&str; 2] = [PORTS, TCP_PROBE_PORTS];
 
-/// Adds everything to a pod that has none of it.
-pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed: &BTreeSet<u16>) {
-    let proxy = proxy(chosen, settings, &declared(pod, probed), probed);
-    let init = init(chosen);
-    let version = chosen.get(Setting::ProxyVersion).unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
+/// Adds all parts to a pod that has none of them.
+pub(super) fn add(
+    pod: &mut Value,
+    config: &EffectiveConfig,
+    settings: &Settings,
+    probed: &BTreeSet<u16>,
+) {
+    let proxy = proxy(config, settings, &declared_ports(pod, probed), probed);
+    let init = init(config);
+    let version = config.get(Setting::ProxyVersion).unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
     edit_map(pod, "metadata", |metadata| {
         put(metadata, "labels", PROXY_LABEL, PROXY_INJECTED);
         put(metadata, "annotations", VERSION_ANNOTATION, &version);
-        // For people. The controller reads what the init container is started with.
-        let skipped = chosen.skipped.text();
+        // For people. The controller reads the arguments of the init container.
+        let skipped = config.skipped.text();
         if !skipped.is_empty() {
             put(metadata, "annotations", SKIPPED_PORTS, &skipped);
         }
     });
     let Some(spec) = pod.get_mut("spec") else { return };
-    // First of all, so that no other container is reached before the rules are there.
+    // First, so that no other container is reachable before the rules are written.
     edit_list(spec, "initContainers", |list| {
         let added = if settings.native { vec![init, proxy.clone()] } else { vec![init] };
         list.splice(0..0, added);
@@ -55,24 +61,24 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
     edit_list(spec, "volumes", |list| list.extend(volumes(settings)));
 }
 
-/// The volumes that are added.
+/// Returns the added volumes.
 pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
     let token = json!({"serviceAccountToken": {
-        "audience": settings.places.audience,
+        "audience": settings.control_plane.audience,
         "expirationSeconds": TOKEN_SECONDS,
         "path": "token",
     }});
-    let roots =
-        follows(settings).then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
+    let roots = reads_configmap(settings)
+        .then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
     let token = json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}});
     let lock = json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}});
     [token].into_iter().chain(roots).chain([lock]).collect()
 }
 
-/// The two containers, without what follows from others of the pod.
-pub(super) fn both(chosen: &Chosen, settings: &Settings) -> [Value; 2] {
+/// Returns the two containers without the parts derived from others of the pod.
+pub(super) fn injected_containers(config: &EffectiveConfig, settings: &Settings) -> [Value; 2] {
     let none = BTreeSet::new();
-    [proxy(chosen, settings, &none, &none), init(chosen)]
+    [proxy(config, settings, &none, &none), init(config)]
 }
 
 fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
@@ -84,11 +90,11 @@ fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
     metadata.insert(field.to_owned(), Value::Object(texts));
 }
 
-/// Brings what follows from the other containers up to date in a pod that has a sidecar.
+/// Updates the parts derived from the other containers in a pod that already has a sidecar.
 pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
-    let skipped = skipped(pod);
+    let skipped = skipped_ports(pod);
     let probed = probe::rewrite(pod, &skipped, warnings);
-    let declared = declared(pod, &probed);
+    let declared = declared_ports(pod, &probed);
     for (_, container) in super::element::containers_mut(pod) {
         if text(container, "name") != Some(PROXY) {
             continue;
@@ -106,18 +112,18 @@ pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
     }
 }
 
-/// The ports that the pod's init container leaves alone.
-fn skipped(pod: &Value) -> super::ports::PortList {
+/// Returns the ports that the pod's init container does not redirect.
+fn skipped_ports(pod: &Value) -> super::ports::PortList {
     let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
     let arguments = init.and_then(|(_, init)| init.get("args").and_then(Value::as_array));
     let mut arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
     let list = arguments.find_map(|argument| argument.strip_prefix(SKIP_ARGUMENT));
-    let named = super::ports::Named::new();
+    let named = super::ports::NamedPorts::new();
     super::ports::PortList::read(list.unwrap_or_default(), &named).unwrap_or_default()
 }
 
-/// Every port that a container port, a probe or a hook of the application names.
-fn declared(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
+/// Returns every port that a container port, a probe or a lifecycle hook of the application names.
+fn declared_ports(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
     const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
     let mut ports = probed.clone();
     for (_, container) in containers(pod) {
@@ -138,21 +144,21 @@ fn declared(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
     ports
 }
 
-fn init(chosen: &Chosen) -> Value {
+fn init(config: &EffectiveConfig) -> Value {
     let mut arguments = vec![
         "redirect".to_owned(),
         format!("--inbound-port={INBOUND_PORT}"),
         format!("--admin-port={ADMIN_PORT}"),
         format!("--proxy-uid={PROXY_UID}"),
     ];
-    let skipped = chosen.skipped.text();
+    let skipped = config.skipped.text();
     if !skipped.is_empty() {
         arguments.push(format!("{SKIP_ARGUMENT}{skipped}"));
     }
     json!({
         "name": INIT,
-        "image": image(chosen, Setting::InitImage),
-        "imagePullPolicy": chosen.get(Setting::ImagePullPolicy),
+        "image": image(config, Setting::InitImage),
+        "imagePullPolicy": config.get(Setting::ImagePullPolicy),
         "args": arguments,
         "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}},
         "securityContext": {
@@ -172,7 +178,7 @@ fn init(chosen: &Chosen) -> Value {
 }
 
 fn proxy(
-    chosen: &Chosen,
+    config: &EffectiveConfig,
     settings: &Settings,
     declared: &BTreeSet<u16>,
     probed: &BTreeSet<u16>,
@@ -187,17 +193,17 @@ fn proxy(
     };
     let mut container = json!({
         "name": PROXY,
-        "image": image(chosen, Setting::ProxyImage),
-        "imagePullPolicy": chosen.get(Setting::ImagePullPolicy),
+        "image": image(config, Setting::ProxyImage),
+        "imagePullPolicy": config.get(Setting::ImagePullPolicy),
         "args": ["run"],
-        "env": environment(chosen, settings, declared, probed),
+        "env": environment(config, settings, declared, probed),
         "ports": [
             {"name": "proxy-inbound", "containerPort": INBOUND_PORT, "protocol": "TCP"},
             {"name": "proxy-admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
         ],
         "readinessProbe": probe("/ready", 2, 3),
         "livenessProbe": probe("/live", 10, 3),
-        "resources": resources(chosen),
+        "resources": resources(config),
         "securityContext": {
             "runAsUser": PROXY_UID,
             "runAsGroup": PROXY_UID,
@@ -213,22 +219,22 @@ fn proxy(
     });
     if let Some(fields) = container.as_object_mut().filter(|_| settings.native) {
         fields.insert("restartPolicy".to_owned(), "Always".into());
-        // The application begins once its ports are guarded; whether it may be reached, readiness
-        // says, and no time limit changes that.
+        // The application starts once its ports are protected. Whether it is reachable is decided
+        // by readiness, without a time limit.
         fields.insert("startupProbe".to_owned(), probe("/live", 1, 120));
     }
     container
 }
 
-fn image(chosen: &Chosen, setting: Setting) -> String {
-    let part = |setting| chosen.get(setting).unwrap_or_default();
+fn image(config: &EffectiveConfig, setting: Setting) -> String {
+    let part = |setting| config.get(setting).unwrap_or_default();
     format!("{}:{}", part(setting), part(Setting::ProxyVersion))
 }
 
-fn resources(chosen: &Chosen) -> Value {
+fn resources(config: &EffectiveConfig) -> Value {
     let part = |settings: [(&str, Setting); 3]| -> Map<String, Value> {
         let given = settings.into_iter();
-        given.filter_map(|(name, s)| Some((name.to_owned(), chosen.get(s)?.into()))).collect()
+        given.filter_map(|(name, s)| Some((name.to_owned(), config.get(s)?.into()))).collect()
     };
     let requests = part([
         ("cpu", Setting::ProxyCpuRequest),
@@ -245,16 +251,16 @@ fn resources(chosen: &Chosen) -> Value {
 }
 
 fn environment(
-    chosen: &Chosen,
+    config: &EffectiveConfig,
     settings: &Settings,
     declared: &BTreeSet<u16>,
     probed: &BTreeSet<u16>,
 ) -> Vec<Value> {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
-    let places = &settings.places;
-    let any = if places.ipv4_only { "0.0.0.0" } else { "[::]" };
-    // What `$(…)` names must stand before it.
+    let control_plane = &settings.control_plane;
+    let any = if control_plane.ipv4_only { "0.0.0.0" } else { "[::]" };
+    // `$(…)` may refer only to earlier variables.
     let mut env = vec![
         field("_pod_name", "metadata.name"),
         field("_pod_ns", "metadata.namespace"),
@@ -263,21 +269,21 @@ fn environment(
         field("PORTCULLIS_INBOUND_IPS", "status.podIPs"),
         plain("PORTCULLIS_LISTEN", &format!("{any}:{INBOUND_PORT}")),
         plain("PORTCULLIS_ADMIN", &format!("{any}:{ADMIN_PORT}")),
-        plain("PORTCULLIS_POLICY_ADDR", &places.policy),
+        plain("PORTCULLIS_POLICY_ADDR", &control_plane.policy),
         plain(
             "PORTCULLIS_POLICY_NAME",
-            &places.identity("policy-controller", &places.control_plane),
+            &control_plane.identity("policy-controller", &control_plane.namespace),
         ),
         plain("PORTCULLIS_IDENTITY", "certify"),
-        plain("PORTCULLIS_IDENTITY_ADDR", &places.issuer),
-        plain("PORTCULLIS_IDENTITY_SERVICE_NAME", &places.issuer_identity),
-        plain("PORTCULLIS_IDENTITY_NAME", &places.identity("$(_pod_sa)", "$(_pod_ns)")),
+        plain("PORTCULLIS_IDENTITY_ADDR", &control_plane.issuer),
+        plain("PORTCULLIS_IDENTITY_SERVICE_NAME", &control_plane.issuer_identity),
+        plain("PORTCULLIS_IDENTITY_NAME", &control_plane.identity("$(_pod_sa)", "$(_pod_ns)")),
         plain("PORTCULLIS_IDENTITY_TOKEN", &format!("{TOKEN_FOLDER}/token")),
     ];
     let file = |key: &str| format!("{ROOTS_FOLDER}/{key}");
     match &settings.trust {
         Trust::ConfigMap => env.push(plain("PORTCULLIS_IDENTITY_ROOTS", &file(ROOTS_KEY))),
-        // Nobody can change the environment of a pod that is there; a ConfigMap has other writers.
+        // The environment of an existing pod is immutable; a ConfigMap has other writers.
         Trust::Followed(roots) => env.extend([
             plain("PORTCULLIS_IDENTITY_ANCHORS", roots),
             plain("PORTCULLIS_IDENTITY_SIGNED_ROOTS", &file(SIGNED_KEY)),
@@ -289,18 +295,18 @@ fn environment(
     }
     let given = Setting::ALL
         .into_iter()
-        .filter_map(|setting| Some(plain(setting.variable()?, chosen.get(setting)?)));
+        .filter_map(|setting| Some(plain(setting.variable()?, config.get(setting)?)));
     env.extend(given);
     env
 }
 
 fn mounts(settings: &Settings) -> Vec<Value> {
     let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
-    let roots = follows(settings).then(|| mount(ROOTS_VOLUME, ROOTS_FOLDER));
+    let roots = reads_configmap(settings).then(|| mount(ROOTS_VOLUME, ROOTS_FOLDER));
     [mount(TOKEN_VOLUME, TOKEN_FOLDER)].into_iter().chain(roots).collect()
 }
 
-/// Whether the sidecar reads the ConfigMap of its namespace.
-fn follows(settings: &Settings) -> bool {
+/// True if the sidecar reads the ConfigMap of its namespace.
+fn reads_configmap(settings: &Settings) -> bool {
     !matches!(settings.trust, Trust::Fixed(_))
 }

@@ -1,8 +1,8 @@
-//! A JSON Patch (RFC 6902) that makes one value of another.
+//! Computes a JSON Patch (RFC 6902) from one value to another.
 
 use serde_json::{Value, json};
 
-/// The operations, in order; none where the values are equal.
+/// Returns the operations in order; none if the values are equal.
 pub(super) fn diff(from: &Value, to: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     walk(from, to, &mut String::new(), &mut operations);
@@ -33,7 +33,8 @@ fn walk(from: &Value, to: &Value, path: &mut String, operations: &mut Vec<Value>
     operations.push(json!({"op": "replace", "path": path, "value": to}));
 }
 
-/// Lists of equal length, and lists that only grew in one place; false: neither.
+/// Handles lists of equal length and lists with elements inserted in one place; false for any
+/// others.
 fn lists(old: &[Value], new: &[Value], path: &mut String, operations: &mut Vec<Value>) -> bool {
     if old.len() == new.len() {
         for (at, (before, after)) in old.iter().zip(new).enumerate() {
@@ -56,7 +57,7 @@ fn lists(old: &[Value], new: &[Value], path: &mut String, operations: &mut Vec<V
     true
 }
 
-/// With the path of a field or element (RFC 6901).
+/// Calls `then` with the path of a field or element (RFC 6901).
 fn below(path: &mut String, key: &str, then: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push('/');

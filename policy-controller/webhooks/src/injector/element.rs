@@ -1,41 +1,40 @@
-//! Looking into JSON that anybody may have written: what is not there, or is something else, is
-//! absent.
+//! Accessors for untrusted JSON: a missing field and one of another type are both absent.
 
 use policy_crds::annotation::Annotations;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A mapping of texts, such as labels and annotations; what is no text is left out.
+/// Returns a map of strings, such as labels and annotations, without values of other types.
 pub(super) fn texts(value: Option<&Value>) -> BTreeMap<String, String> {
     let fields = value.and_then(Value::as_object).into_iter().flatten();
     fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Texts of an object of the index, as the injector looks at them.
+/// Converts the labels or annotations of an object of the index.
 pub(super) fn owned(texts: &Annotations) -> BTreeMap<String, String> {
     texts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
-/// The text of a field.
+/// Returns the string in a field.
 pub(super) fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field)?.as_str()
 }
 
-/// The elements of a list of the pod's spec.
+/// Returns the elements of a list in the pod's spec.
 pub(super) fn list<'a>(pod: &'a Value, field: &str) -> &'a [Value] {
     let list = pod.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)
 }
 
-/// The items of a list that `value` has in `field`.
+/// Returns the elements of the list in a field of `value`.
 pub(super) fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Where containers are, in the order in which they start.
+/// Fields with containers, in the order in which they start.
 pub(super) const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 
-/// Every container, init containers first, with its path.
+/// Returns every container with its path, init containers first.
 pub(super) fn containers(pod: &Value) -> impl Iterator<Item = (String, &Value)> {
     CONTAINERS.into_iter().flat_map(|field| {
         let numbered = list(pod, field).iter().enumerate();
@@ -43,7 +42,7 @@ pub(super) fn containers(pod: &Value) -> impl Iterator<Item = (String, &Value)> 
     })
 }
 
-/// Every container, to be changed.
+/// Returns every container with its path, mutable.
 pub(super) fn containers_mut(pod: &mut Value) -> Vec<(String, &mut Value)> {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return Vec::new() };
     let mut all = Vec::new();
@@ -57,7 +56,7 @@ pub(super) fn containers_mut(pod: &mut Value) -> Vec<(String, &mut Value)> {
     all
 }
 
-/// Changes a list of a mapping, which is made where there is none.
+/// Edits a list in a field, which is created if it is missing.
 pub(super) fn edit_list(value: &mut Value, field: &str, edit: impl FnOnce(&mut Vec<Value>)) {
     let Some(map) = value.as_object_mut() else { return };
     let mut list = Vec::new();
@@ -68,7 +67,7 @@ pub(super) fn edit_list(value: &mut Value, field: &str, edit: impl FnOnce(&mut V
     map.insert(field.to_owned(), Value::Array(list));
 }
 
-/// Changes a mapping of a mapping, which is made where there is none.
+/// Edits a map in a field, which is created if it is missing.
 pub(super) fn edit_map(value: &mut Value, field: &str, edit: impl FnOnce(&mut Map<String, Value>)) {
     let Some(map) = value.as_object_mut() else { return };
     let mut inner = Map::new();

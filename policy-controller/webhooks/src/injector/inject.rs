@@ -1,135 +1,135 @@
-//! What becomes of a pod.
+//! Decides on the injection of a pod.
 
-use super::ask::{Surroundings, asked};
-use super::chosen::Chosen;
+use super::effective_config::EffectiveConfig;
+use super::opt_in::{NamespaceContext, decide};
 use super::settings::{Bypass, Settings};
-use super::skip::{self, Skip};
+use super::skip_reason::{self, SkipReason};
 use super::{bypass, container, element, names, probe};
 use policy_crds::FieldError;
 use serde_json::Value;
 
-/// What becomes of a pod.
+/// Outcome of an injection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It is to be as `pod` is.
+    /// The pod is to be replaced by `pod`.
     Injected {
         /// The pod with its sidecar.
         pod: Box<Value>,
-        /// What its author should know.
+        /// Warnings for its author.
         warnings: Vec<String>,
     },
-    /// It has no sidecar because of this.
+    /// The pod is not injected.
     Skipped {
-        /// Why.
-        reason: Skip,
-        /// What its author should know, the reason included where it is not what was asked for.
+        /// The reason.
+        reason: SkipReason,
+        /// Warnings for its author, which include the reason if the author did not choose it.
         warnings: Vec<String>,
     },
-    /// It must not be stored like this. Never empty; each names a field.
+    /// The pod must not be created. Never empty; each error names a field.
     Refused(Vec<FieldError>),
 }
 
-/// What becomes of `pod`, the JSON of a Pod or of a pod template.
+/// Injects the sidecar into `pod`, the JSON of a Pod or of a pod template.
 ///
-/// Injecting what came out of it changes nothing.
-pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcome {
+/// Injection is idempotent.
+pub fn inject(pod: &Value, context: &NamespaceContext, settings: &Settings) -> Outcome {
     let annotations = element::texts(pod.pointer("/metadata/annotations"));
-    let asked = asked(&annotations, around);
+    let decision = decide(&annotations, context);
     let mut errors = names::unknown(&annotations);
-    let doubtful = names::doubtful(&annotations);
+    let doubtful = names::suspicious(&annotations);
     let mut warnings: Vec<String> = doubtful.iter().map(ToString::to_string).collect();
-    let asked = match asked {
-        Ok(asked) => asked,
+    let decision = match decision {
+        Ok(decision) => decision,
         Err(more) => {
             errors.extend(more);
             return Outcome::Refused(errors);
         }
     };
-    let refusal = asked.refusal();
-    // Whoever wants no sidecar gets the pod whatever else is wrong.
-    if let Some(reason @ (Skip::DisabledByPod | Skip::DisabledByNamespace(_))) = refusal {
+    let skip = decision.skip_reason();
+    // A pod that opts out is created whatever else is wrong.
+    if let Some(reason @ (SkipReason::DisabledByPod | SkipReason::DisabledByNamespace(_))) = skip {
         warnings.extend(errors.iter().map(ToString::to_string));
         return Outcome::Skipped { reason, warnings };
     }
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
-    if let Some(reason) = refusal {
+    if let Some(reason) = skip {
         return Outcome::Skipped { reason, warnings };
     }
-    let errors = names::mistyped(&around.annotations, &around.place());
+    let errors = names::mistyped(&context.annotations, &context.place());
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
-    if let Some(reason) = skip::reason(pod) {
-        return left_alone(
+    if let Some(reason) = skip_reason::reason(pod) {
+        return skipped(
             pod,
             reason,
-            bypass::around_own(pod, &annotations, around, settings),
+            bypass::bypasses_of_injected(pod, &annotations, context, settings),
             settings,
             warnings,
         );
     }
-    let chosen = match Chosen::of(pod, &annotations, around, &settings.defaults) {
-        Ok(chosen) => chosen,
+    let config = match EffectiveConfig::of(pod, &annotations, context, &settings.defaults) {
+        Ok(config) => config,
         Err(errors) => return Outcome::Refused(errors),
     };
-    let errors = skip::impossible(pod);
+    let errors = skip_reason::conflicts(pod);
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
-    let ways = bypass::ways(pod, &annotations);
-    if let Some(refused) = refused_for(ways, settings, &mut warnings) {
+    let bypasses = bypass::bypasses(pod, &annotations);
+    if let Some(refused) = bypass_refusal(bypasses, settings, &mut warnings) {
         return refused;
     }
-    warnings.extend(names::left_aside(&annotations, around));
+    warnings.extend(names::inherited_without_effect(&annotations, context));
     let mut injected = pod.clone();
-    let tcp_probes = probe::rewrite(&mut injected, &chosen.skipped, &mut warnings);
+    let tcp_probes = probe::rewrite(&mut injected, &config.skipped, &mut warnings);
     let native = settings.native;
-    if !native && skip::is_of_a_job(pod) {
+    if !native && skip_reason::belongs_to_job(pod) {
         warnings.push(JOB_WARNING.to_owned());
     }
-    container::add(&mut injected, &chosen, settings, &tcp_probes);
+    container::add(&mut injected, &config, settings, &tcp_probes);
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 
-/// The outcome for a pod that gets no sidecar for `reason`. Anybody can write containers like ours:
-/// what is said of others (`ways`) holds for these as well.
-fn left_alone(
+/// Returns the outcome for a pod that is not injected for `reason`. The pod's author can write
+/// containers like ours, so `bypasses` are checked for these as well.
+fn skipped(
     pod: &Value,
-    reason: Skip,
-    ways: Vec<FieldError>,
+    reason: SkipReason,
+    bypasses: Vec<FieldError>,
     settings: &Settings,
     mut warnings: Vec<String>,
 ) -> Outcome {
-    if matches!(reason, Skip::Ours { .. }) {
-        return refused_for(ways, settings, &mut warnings)
-            .unwrap_or_else(|| already(pod, reason, warnings));
+    if matches!(reason, SkipReason::AlreadyInjected { .. }) {
+        return bypass_refusal(bypasses, settings, &mut warnings)
+            .unwrap_or_else(|| already_injected(pod, reason, warnings));
     }
     warnings.extend(reason.warning());
     Outcome::Skipped { reason, warnings }
 }
 
-/// The refusal of a pod with ways around its sidecar; where they are let through, they are told.
-fn refused_for(
-    ways: Vec<FieldError>,
+/// Returns the refusal of a pod with bypasses, or adds them to the warnings if they are allowed.
+fn bypass_refusal(
+    bypasses: Vec<FieldError>,
     settings: &Settings,
     warnings: &mut Vec<String>,
 ) -> Option<Outcome> {
-    if settings.bypass == Bypass::Refuse && !ways.is_empty() {
-        return Some(Outcome::Refused(ways));
+    if settings.bypass == Bypass::Refuse && !bypasses.is_empty() {
+        return Some(Outcome::Refused(bypasses));
     }
-    warnings.extend(ways.iter().map(ToString::to_string));
+    warnings.extend(bypasses.iter().map(ToString::to_string));
     None
 }
 
-/// What a Job is told where its sidecar is a container like others.
+/// Warning for a Job whose sidecar is not a native one.
 pub const JOB_WARNING: &str = "the sidecar is a container like others, which does not end by itself: the Job completes once \
      something in the pod posts to 127.0.0.1:4191/shutdown, for which \
      `portcullis.dev/proxy-admin-shutdown: enabled` is needed";
 
-/// A pod that has a sidecar of ours: another webhook may have added containers since.
-fn already(pod: &Value, reason: Skip, mut warnings: Vec<String>) -> Outcome {
+/// Handles a pod that is already injected: another webhook may have added containers since.
+fn already_injected(pod: &Value, reason: SkipReason, mut warnings: Vec<String>) -> Outcome {
     let mut refreshed = pod.clone();
     container::refresh(&mut refreshed, &mut warnings);
     if refreshed != *pod {

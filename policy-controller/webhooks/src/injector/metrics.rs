@@ -1,4 +1,4 @@
-//! What the injector counts.
+//! Metrics of the injector.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -7,12 +7,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Namespace {
+struct NamespaceLabels {
     namespace: String,
 }
 
@@ -20,31 +20,31 @@ policy_core::metrics! {
     /// Handles on the injector's metrics; clones share them.
     #[derive(Clone, Debug)]
     pub struct InjectorMetrics {
-        responses: Family<Answered, Counter> = "injector_responses",
-            "Pods that the injector was asked about, by what became of them";
-        without: Family<Namespace, Gauge> = "injector_pods_without_sidecar",
-            "Running pods that ought to have a sidecar and have none, by namespace; the leader counts";
+        responses: Family<OutcomeLabels, Counter> = "injector_responses",
+            "Reviews of pods by the injector, by outcome";
+        without: Family<NamespaceLabels, Gauge> = "injector_pods_without_sidecar",
+            "Running pods that should have a sidecar but have none, by namespace; counted by the leader";
         label_failures: Counter = "injector_label_failures",
-            "Attempts to write the label of a namespace that asks for injection that failed";
+            "Failed attempts to write the injection label of a namespace";
     }
 }
 
 impl InjectorMetrics {
-    /// A review was answered.
+    /// Counts a response.
     pub(super) fn answered(&self, outcome: &'static str) {
-        self.responses.get_or_create(&Answered { outcome }).inc();
+        self.responses.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
-    /// So many pods of each namespace lack a sidecar.
+    /// Sets the number of pods without a sidecar in each namespace.
     pub(super) fn without(&self, namespaces: &BTreeMap<String, i64>) {
         self.without.clear();
         for (namespace, count) in namespaces {
-            let labels = Namespace { namespace: namespace.clone() };
+            let labels = NamespaceLabels { namespace: namespace.clone() };
             self.without.get_or_create(&labels).set(*count);
         }
     }
 
-    /// A label of a namespace could not be written.
+    /// Counts a failed write of a namespace's label.
     pub(super) fn label_failed(&self) {
         self.label_failures.inc();
     }

@@ -1,7 +1,8 @@
-//! Annotations that nobody knows: slips of ours are refused, all others that were meant are told.
+//! Unknown annotations: misspelled ones of ours are refused, other ineffective ones are reported as
+//! warnings.
 
-use super::ask::{Answer, INJECT, INJECT_LABEL, Surroundings, Texts, of_namespace};
 use super::element::{owned, texts};
+use super::opt_in::{INJECT, INJECT_LABEL, NamespaceContext, OptIn, StringMap, of_namespace};
 use super::setting::{LINKERDS, OWN, Setting};
 use super::sidecar::VERSION_ANNOTATION;
 use policy_crds::{
@@ -10,8 +11,8 @@ use policy_crds::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What the controller reads from pods and namespaces. The admin port is none of it: it concerns
-/// proxies that others inject, ours is always where the injector puts it.
+/// Annotations of pods and namespaces that the controller reads. The admin port is not among them:
+/// it is for proxies that other injectors add, because ours always has the same port.
 const OF_POLICY: [&str; 6] = [
     annotation::DEFAULT_POLICY[0],
     annotation::DEFAULT_POLICY[1],
@@ -21,46 +22,50 @@ const OF_POLICY: [&str; 6] = [
     annotation::PATH_NORMALIZATION,
 ];
 
-/// What the injector writes.
+/// Annotations that the injector writes.
 const WRITTEN: [&str; 2] = [VERSION_ANNOTATION, annotation::SKIPPED_PORTS];
 
-/// Every name that means something.
+/// Returns every known name.
 fn known() -> Vec<String> {
     let settings = Setting::ALL.into_iter().flat_map(Setting::annotations);
     let others = OF_POLICY.into_iter().chain(INJECT).chain(WRITTEN);
     settings.chain(others.map(str::to_owned)).collect()
 }
 
-/// What was probably meant.
-enum Near {
-    /// This.
-    Meant(String),
-    /// Something that opens a port, admits clients or takes the sidecar away, with the value that was
-    /// written. Whoever follows a proposal without a thought must lose nothing by it, so it is not named.
-    Opening,
+/// A suggestion for an unknown name.
+enum Suggestion {
+    /// The probable name.
+    Name(String),
+    /// The probable name opens a port, admits clients or removes the sidecar with this value. It is
+    /// not suggested, because following a suggestion must never reduce protection.
+    Withheld,
 }
 
-/// Tells whether an annotation opens something with this value.
-fn opens(name: &str, text: &str) -> bool {
+/// True if an annotation with this value reduces protection.
+fn reduces_protection(name: &str, text: &str) -> bool {
     let of_policy = annotation::OPENING.into_iter().map(|(name, unless)| (name.to_owned(), unless));
     let settings = Setting::ALL.into_iter().filter_map(|setting| {
-        let unless = setting.opens_unless()?;
+        let unless = setting.harmless_value()?;
         Some(setting.annotations().into_iter().map(move |name| (name, unless)))
     });
-    // A pod without a sidecar is open as a whole.
+    // A pod without a sidecar is unprotected.
     let inject = INJECT.into_iter().map(|name| (name.to_owned(), "enabled"));
     let mut opening = of_policy.chain(inject).chain(settings.flatten());
     opening.any(|(opening, unless)| opening == name && unless != text)
 }
 
-/// What was probably meant by a name with this value.
-fn near(name: &str, text: &str, known: &[String], edits: usize) -> Option<Near> {
+/// Returns a suggestion for an unknown name with this value.
+fn suggestion(name: &str, text: &str, known: &[String], edits: usize) -> Option<Suggestion> {
     let near = nearest_of(name, known, edits)?;
-    Some(if opens(&near, text) { Near::Opening } else { Near::Meant(near) })
+    Some(if reduces_protection(&near, text) {
+        Suggestion::Withheld
+    } else {
+        Suggestion::Name(near)
+    })
 }
 
-/// The known name that is nearest. The prefix is long, so the parts after it are compared; a name of
-/// the same prefix first.
+/// Returns the nearest known name. The parts after the prefix are compared, because the prefix is
+/// long; names with the same prefix come first.
 fn nearest_of(name: &str, known: &[String], edits: usize) -> Option<String> {
     let (prefix, rest) = name.split_once('/')?;
     let parts = known.iter().filter_map(|name| name.split_once('/'));
@@ -73,9 +78,9 @@ fn nearest_of(name: &str, known: &[String], edits: usize) -> Option<String> {
     })
 }
 
-/// Annotations of a pod with our prefix that mean nothing, and those of policy whose value means
-/// nothing.
-pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
+/// Returns errors for misspelled annotations with our prefix, and for annotations of policy with
+/// invalid values.
+pub(super) fn unknown(annotations: &StringMap) -> Vec<FieldError> {
     let mut errors = mistyped(annotations, "");
     let shared: annotation::Annotations = annotations
         .iter()
@@ -89,33 +94,36 @@ pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
     errors
 }
 
-/// The message about a slip of a name that opens something.
+/// Error message for a misspelled name that would reduce protection.
 const NOT_PROPOSED: &str = "there is no such annotation; the nearest one can open a port, admit clients \
                             or take the sidecar away, so it is not proposed here; docs/injection.md \
                             lists them all";
 
-/// Letters that a slip of the hand changes.
-const SLIP: usize = 2;
+/// Maximum edit distance of a misspelling.
+const MAX_EDITS: usize = 2;
 
-/// Annotations with our prefix that are surely meant to be another one; `place` comes before the name
-/// of the field.
-pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
+/// Returns errors for annotations with our prefix that are probably misspelled; `place` precedes
+/// the field's name.
+pub(super) fn mistyped(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
     let slip = |(name, text): (&String, &String)| {
-        let message = match near(name, text, &known, SLIP)? {
-            Near::Meant(near) => format!("there is no such annotation; did you mean `{near}`?"),
-            Near::Opening => NOT_PROPOSED.to_owned(),
+        let message = match suggestion(name, text, &known, MAX_EDITS)? {
+            Suggestion::Name(near) => {
+                format!("there is no such annotation; did you mean `{near}`?")
+            }
+            Suggestion::Withheld => NOT_PROPOSED.to_owned(),
         };
         Some(FieldError { field: format!("{place}{}", shown(name)), message })
     };
-    strange(annotations, &known).filter_map(slip).collect()
+    unknown_own(annotations, &known).filter_map(slip).collect()
 }
 
-/// Annotations with our prefix that mean nothing and are near to nothing. They may be of another
-/// version, which must be able to go back to this one: they have no effect, and that is told.
-pub(super) fn strangers(annotations: &Texts, place: &str) -> Vec<FieldError> {
+/// Returns warnings for annotations with our prefix that are unknown and resemble no known name.
+/// They may belong to a later version, from which a downgrade must be possible, so they are not
+/// refused.
+pub(super) fn unrecognized(annotations: &StringMap, place: &str) -> Vec<FieldError> {
     let known = known();
-    let stranger = |name: &&String| nearest_of(name, &known, SLIP).is_none();
+    let stranger = |name: &&String| nearest_of(name, &known, MAX_EDITS).is_none();
     let remark = |name: &String| {
         let own = known.iter().filter_map(|name| name.strip_prefix(OWN));
         let own: Vec<&str> = own.collect();
@@ -126,13 +134,13 @@ pub(super) fn strangers(annotations: &Texts, place: &str) -> Vec<FieldError> {
         );
         FieldError { field: format!("{place}{}", shown(name)), message }
     };
-    let names = strange(annotations, &known).map(|(name, _)| name);
+    let names = unknown_own(annotations, &known).map(|(name, _)| name);
     names.filter(stranger).map(remark).collect()
 }
 
-/// Annotations with our prefix that mean nothing.
-fn strange<'a>(
-    annotations: &'a Texts,
+/// Returns the annotations with our prefix that are unknown.
+fn unknown_own<'a>(
+    annotations: &'a StringMap,
     known: &[String],
 ) -> impl Iterator<Item = (&'a String, &'a String)> {
     let ours = annotations.iter().filter(|(name, _)| name.starts_with(OWN));
@@ -140,12 +148,12 @@ fn strange<'a>(
 }
 
 fn shown(name: &str) -> String {
-    let shown: String = name.chars().take(LONGEST).collect();
+    let shown: String = name.chars().take(MAX_QUOTED).collect();
     annotation::field(&shown)
 }
 
-/// The annotations of a namespace that are about injection, or would be if they were spelled well.
-pub(crate) fn about_injection(namespace: &Value) -> Texts {
+/// Returns the annotations of a namespace about injection, misspelled ones included.
+pub(crate) fn injection_annotations(namespace: &Value) -> StringMap {
     let mut annotations = texts(namespace.pointer("/metadata/annotations"));
     let is_ours = |name: &str| name.starts_with(OWN) || is_of_linkerds_injector(name);
     annotations.retain(|name, _| is_ours(name) || INJECT.contains(&name.as_str()));
@@ -156,24 +164,24 @@ fn is_of_linkerds_injector(name: &str) -> bool {
     LINKERDS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What is wrong with them. Their author should know before pods are refused, or, where the namespace
-/// is the one that asks, before they run without a sidecar or without what a setting asks for.
+/// Returns what is wrong with them. Their author gets these remarks before pods are refused, or, if
+/// the namespace opts in, before pods run without a sidecar or without a setting.
 pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
-    let annotations = about_injection(namespace);
+    let annotations = injection_annotations(namespace);
     let labels = texts(namespace.pointer("/metadata/labels"));
     let mut remarks = mistyped(&annotations, "");
-    remarks.extend(strangers(&annotations, ""));
+    remarks.extend(unrecognized(&annotations, ""));
     match of_namespace(&annotations, &labels, "") {
-        Ok(Some(Answer::Enabled)) => remarks.extend(without_effect(&annotations, OURS)),
-        Ok(Some(Answer::Disabled) | None) => {}
+        Ok(Some(OptIn::Enabled)) => remarks.extend(without_effect(&annotations, OUR_SIDECARS)),
+        Ok(Some(OptIn::Disabled) | None) => {}
         Err(errors) => remarks.extend(errors),
     }
     remarks
 }
 
-/// Remarks on a valid Namespace about injection: what its author is told when it is applied, save what
-/// may be meant for Linkerd's injector. A Namespace that says `linkerd.io/inject` alone may mean that
-/// one; where ours is at work, it has our label too.
+/// Returns remarks about injection on a valid Namespace: the warnings of its author, except those
+/// about annotations that may be meant for Linkerd's injector. A Namespace with `linkerd.io/inject`
+/// alone may mean that one; with our injector at work it has our label too.
 pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     if !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
         return Vec::new();
@@ -181,12 +189,12 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     let ObjectMeta { annotations, labels, .. } = &namespace.meta;
     let (annotations, labels) = (owned(annotations), owned(labels));
     let mut remarks = mistyped(&annotations, "");
-    remarks.extend(strangers(&annotations, ""));
+    remarks.extend(unrecognized(&annotations, ""));
     remarks.extend(label_remark(&labels));
     let ours = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
     match of_namespace(&annotations, &labels, "") {
         Ok(_) if ours.is_some_and(|answer| answer == "enabled") => {
-            remarks.extend(without_effect(&annotations, OURS));
+            remarks.extend(without_effect(&annotations, OUR_SIDECARS));
         }
         Ok(_) => {}
         Err(_)
@@ -197,8 +205,8 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
     remarks
 }
 
-/// A label by which no pod gets a sidecar, although it has the name of the one that does.
-fn label_remark(labels: &Texts) -> Option<FieldError> {
+/// Returns a remark on the injection label if its value does not opt in or out.
+fn label_remark(labels: &StringMap) -> Option<FieldError> {
     let answer = labels.get(INJECT_LABEL)?;
     let known = ["enabled", "disabled"];
     if known.contains(&answer.as_str()) {
@@ -213,29 +221,30 @@ fn label_remark(labels: &Texts) -> Option<FieldError> {
     Some(FieldError { field: format!("metadata.labels[\"{INJECT_LABEL}\"]"), message })
 }
 
-/// Annotations of a namespace that Linkerd's injector would heed and ours leaves aside, for the author
-/// of a pod that does not state them itself.
-pub(super) fn left_aside(pod: &Texts, around: &Surroundings) -> Vec<String> {
-    let mut inherited = around.annotations.clone();
+/// Returns warnings about annotations of the namespace that Linkerd's injector would read and ours
+/// ignores, unless the pod itself has them.
+pub(super) fn inherited_without_effect(pod: &StringMap, context: &NamespaceContext) -> Vec<String> {
+    let mut inherited = context.annotations.clone();
     inherited.retain(|name, _| !pod.contains_key(name));
-    let remarks = strangers(&inherited, "").into_iter().chain(without_effect(&inherited, THIS));
-    remarks.map(|remark| format!("{}{remark}", around.place())).collect()
+    let remarks =
+        unrecognized(&inherited, "").into_iter().chain(without_effect(&inherited, THIS_SIDECAR));
+    remarks.map(|remark| format!("{}{remark}", context.place())).collect()
 }
 
-/// Annotations of a pod that mean nothing here: that Linkerd's injector would heed and ours leaves
-/// aside, that no version or another one knows, or that are near to one that asks.
-pub(super) fn doubtful(annotations: &Texts) -> Vec<FieldError> {
-    let mut remarks = strangers(annotations, "");
-    remarks.extend(without_effect(annotations, THIS));
-    remarks.extend(nearly_asking(annotations));
+/// Returns warnings about ineffective annotations of a pod: those that only Linkerd's injector
+/// reads, unknown ones, and those that resemble an injection annotation.
+pub(super) fn suspicious(annotations: &StringMap) -> Vec<FieldError> {
+    let mut remarks = unrecognized(annotations, "");
+    remarks.extend(without_effect(annotations, THIS_SIDECAR));
+    remarks.extend(near_opt_in(annotations));
     remarks
 }
 
-/// Annotations of a pod that are near to one that asks.
-pub(super) fn nearly_asking(annotations: &Texts) -> Vec<FieldError> {
+/// Returns warnings about annotations of a pod that resemble an injection annotation.
+pub(super) fn near_opt_in(annotations: &StringMap) -> Vec<FieldError> {
     let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
-    let shown = others.filter(|name| name.len() <= LONGEST && !INJECT.contains(&name.as_str()));
+    let shown = others.filter(|name| name.len() <= MAX_QUOTED && !INJECT.contains(&name.as_str()));
     let near = shown.filter(|name| nearest(name, &INJECT).is_some());
     near.map(|name| FieldError {
         field: annotation::field(name),
@@ -244,26 +253,27 @@ pub(super) fn nearly_asking(annotations: &Texts) -> Vec<FieldError> {
     .collect()
 }
 
-/// The answer to who asks for a sidecar that Linkerd's injector alone knows.
+/// The value of an injection annotation that only Linkerd's injector knows.
 const INGRESS: &str = "ingress";
-/// The sidecar of one pod.
-pub(super) const THIS: &str = "this sidecar";
-/// Those of a namespace, which may have others too.
-const OURS: &str = "the sidecars of Portcullis";
-/// Bytes of a name that is shown.
-const LONGEST: usize = 128;
+/// The sidecar of one pod, for messages.
+pub(super) const THIS_SIDECAR: &str = "this sidecar";
+/// The sidecars of a namespace, which may have others too, for messages.
+const OUR_SIDECARS: &str = "the sidecars of Portcullis";
+/// Maximum length in bytes of a quoted name.
+const MAX_QUOTED: usize = 128;
 
-/// Annotations that Linkerd's injector would heed and ours leaves aside.
-pub(super) fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
+/// Returns warnings about annotations that Linkerd's injector would read and ours ignores.
+pub(super) fn without_effect(annotations: &StringMap, sidecars: &str) -> Vec<FieldError> {
     let known = known();
     let names = annotations.iter().filter(|(name, _)| is_of_linkerds_injector(name));
-    let unknown = names.filter(|(name, _)| name.len() <= LONGEST && !known.contains(name));
+    let unknown = names.filter(|(name, _)| name.len() <= MAX_QUOTED && !known.contains(name));
     let remark = |(name, text): (&String, &String)| {
-        // What is about the other direction is no slip.
-        let near = near(name, text, &known, usize::MAX).filter(|_| !name.contains("outbound"));
+        // An annotation about outbound traffic is no misspelling.
+        let near =
+            suggestion(name, text, &known, usize::MAX).filter(|_| !name.contains("outbound"));
         let hint = match near {
-            Some(Near::Meant(near)) => format!("; did you mean `{near}`?"),
-            Some(Near::Opening) | None => String::new(),
+            Some(Suggestion::Name(near)) => format!("; did you mean `{near}`?"),
+            Some(Suggestion::Withheld) | None => String::new(),
         };
         let message = format!("has no effect on {sidecars}{hint}");
         FieldError { field: annotation::field(name), message }
@@ -281,7 +291,7 @@ pub(super) fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldEr
 mod tests {
     use super::*;
 
-    fn texts(names: &[&str]) -> Texts {
+    fn texts(names: &[&str]) -> StringMap {
         names.iter().map(|name| ((*name).to_owned(), "enabled".to_owned())).collect()
     }
 
@@ -305,8 +315,8 @@ mod tests {
         }
         for name in ["portcullis.dev/team", "portcullis.dev/proxy-of-next-year"] {
             assert_eq!(said(name), Vec::<String>::new());
-            let told = doubtful(&texts(&[name]));
-            assert!(told[0].message.contains("has no effect: this version ("), "{told:?}");
+            let remarks = suspicious(&texts(&[name]));
+            assert!(remarks[0].message.contains("has no effect: this version ("), "{remarks:?}");
         }
         assert_eq!(said("portcullis.dev/inject"), Vec::<String>::new());
         assert_eq!(said("example.com/injct"), Vec::<String>::new());
@@ -314,12 +324,13 @@ mod tests {
         assert_eq!(said("config.linkerd.io/default-inbound-policy"), Vec::<String>::new());
     }
 
-    /// What `text` proposes.
+    /// Returns the name that `text` suggests.
     fn proposed(text: &str) -> Option<&str> {
         text.split_once("did you mean `")?.1.split_once('`').map(|(name, _)| name)
     }
 
-    /// Names that are a slip away from `name`, and those of the other direction and prefix.
+    /// Returns misspellings of `name`, and the same names with the other direction and other
+    /// prefixes.
     fn near_misses(name: &str) -> Vec<String> {
         let (prefix, rest) = name.split_once('/').unwrap();
         let mut rests = vec![
@@ -339,7 +350,7 @@ mod tests {
 
     #[test]
     fn nothing_is_proposed_that_opens_something() {
-        // Written out once more, so that the table is not compared with itself.
+        // Repeated here, so that the table is not compared with itself.
         let opening = [
             "skip-inbound-ports",
             "pending-policy",
@@ -353,19 +364,21 @@ mod tests {
             "admin-port",
             "inject",
         ];
-        // With each value, what opens nothing by it.
+        // For each value, the names that reduce no protection with it.
         let harmless: [&[&str]; 2] = [&[], &["proxy-admin-shutdown", "proxy-admin-log-level"]];
         for (value, harmless) in ["all-unauthenticated", "disabled"].into_iter().zip(harmless) {
             let mut proposals = 0;
             for name in known().iter().flat_map(|name| near_misses(name)) {
-                let written: Texts = [(name.clone(), value.to_owned())].into();
-                let said = mistyped(&written, "").into_iter().chain(without_effect(&written, OURS));
+                let written: StringMap = [(name.clone(), value.to_owned())].into();
+                let said = mistyped(&written, "")
+                    .into_iter()
+                    .chain(without_effect(&written, OUR_SIDECARS));
                 let said: Vec<String> = said.map(|error| error.to_string()).collect();
                 for proposal in said.iter().filter_map(|text| proposed(text)) {
                     proposals += 1;
                     let (_, rest) = proposal.split_once('/').unwrap_or_default();
                     let opens = opening.contains(&rest) && !harmless.contains(&rest);
-                    assert!(!opens, "{name}: {value} is told of {proposal}");
+                    assert!(!opens, "{name}: {value} suggests {proposal}");
                 }
             }
             assert!(proposals > 1000, "others are proposed, {proposals} times");
@@ -393,10 +406,10 @@ mod tests {
     fn annotations_of_others_are_never_refused() {
         let names = ["config.linkerd.io/skip-outbound-ports", "linkerd.io/injct", "a/b"];
         assert_eq!(unknown(&texts(&names)), []);
-        let told =
-            |names| doubtful(&texts(names)).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let remarks =
+            |names| suspicious(&texts(names)).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
-            told(&names),
+            remarks(&names),
             [
                 "metadata.annotations[\"config.linkerd.io/skip-outbound-ports\"]: has no effect on \
                  this sidecar",
@@ -404,6 +417,6 @@ mod tests {
                  `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
             ]
         );
-        assert_eq!(told(&["config.linkerd.io/opaque-ports"]), Vec::<String>::new());
+        assert_eq!(remarks(&["config.linkerd.io/opaque-ports"]), Vec::<String>::new());
     }
 }

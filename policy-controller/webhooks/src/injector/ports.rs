@@ -1,23 +1,23 @@
-//! Ports of a pod: what its containers declare, and lists of ports as settings name them.
+//! Ports of a pod: those that its containers declare, and the port lists of settings.
 
 use super::element::{containers, text};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// Ports and ranges of them.
+/// A list of ports and port ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortList(Vec<RangeInclusive<u16>>);
 
-/// Numbers by name; a name may stand in several containers.
-pub(super) type Named = BTreeMap<String, BTreeSet<u16>>;
+/// Port numbers by name; several containers may use the same name.
+pub(super) type NamedPorts = BTreeMap<String, BTreeSet<u16>>;
 
 impl PortList {
-    /// Reads `80,8000-8080,http`. Blanks around items and empty items are tolerated, as by Linkerd.
+    /// Reads `80,8000-8080,http`. Blanks around items and empty items are allowed, as by Linkerd.
     ///
     /// # Errors
-    /// The item that cannot be read, and why.
-    pub(super) fn read(list: &str, named: &Named) -> Result<Self, String> {
+    /// The invalid item and the reason.
+    pub(super) fn read(list: &str, named: &NamedPorts) -> Result<Self, String> {
         let mut ranges = Vec::new();
         for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             if item.bytes().any(|byte| byte.is_ascii_alphabetic()) {
@@ -47,7 +47,7 @@ impl PortList {
         self.0.iter().any(|range| range.contains(&port))
     }
 
-    /// As flags take it: `80,8000-8080`.
+    /// Formats the list for a flag: `80,8000-8080`.
     pub(super) fn text(&self) -> String {
         let items = self.0.iter().map(|range| match (range.start(), range.end()) {
             (first, last) if first == last => first.to_string(),
@@ -67,12 +67,12 @@ fn shown(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-/// Numbers as flags take them.
+/// Formats port numbers for a flag.
 pub(super) fn joined(ports: &BTreeSet<u16>) -> String {
     ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The TCP ports that a container declares, with their names.
+/// Returns the TCP ports that a container declares, with their names.
 pub(super) fn of_container(container: &Value) -> Vec<(u16, Option<&str>)> {
     let list = container.get("ports").and_then(Value::as_array);
     let port = |port: &'_ Value| {
@@ -84,9 +84,9 @@ pub(super) fn of_container(container: &Value) -> Vec<(u16, Option<&str>)> {
     ports.filter_map(|entry| Some((port(entry)?, text(entry, "name")))).collect()
 }
 
-/// The named TCP ports of a pod.
-pub(super) fn named(pod: &Value) -> Named {
-    let mut named = Named::new();
+/// Returns the named TCP ports of a pod.
+pub(super) fn named(pod: &Value) -> NamedPorts {
+    let mut named = NamedPorts::new();
     for (_, container) in containers(pod) {
         for (number, name) in of_container(container) {
             let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
@@ -96,8 +96,8 @@ pub(super) fn named(pod: &Value) -> Named {
     named
 }
 
-/// A port as probes name it: a number, a name of the same container (without case), or a text that
-/// is a number.
+/// Resolves the port of a probe: a number, a name in the same container (case-insensitive), or a
+/// numeric string.
 pub(super) fn resolve(port: &Value, container: &Value) -> Option<u16> {
     let name = match port {
         Value::Number(given) => return u16::try_from(given.as_u64()?).ok().filter(|n| *n > 0),

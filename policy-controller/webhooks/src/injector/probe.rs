@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 
 const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
 
-/// What precedes the port in the path that connects to it.
+/// Prefix of the path before the port to connect to.
 const PATH: &str = "/probe/tcp/";
 
-/// Rewrites every tcpSocket probe of a port that is redirected; says which ports they are.
+/// Rewrites every tcpSocket probe of a redirected port, and returns these ports.
 pub(super) fn rewrite(
     pod: &mut Value,
     skipped: &PortList,
@@ -49,14 +49,14 @@ pub(super) fn rewrite(
     ports
 }
 
-/// The port of a tcpSocket probe of the pod itself.
+/// Returns the port of a tcpSocket probe of the pod itself.
 fn tcp(probe: &Value) -> Option<&Value> {
     let socket = probe.get("tcpSocket").filter(|socket| socket.is_object())?;
     let own = text(socket, "host").is_none_or(str::is_empty);
     socket.get("port").filter(|_| own)
 }
 
-/// The port of a probe that was rewritten before.
+/// Returns the port of a probe that is already rewritten.
 fn rewritten(probe: &Value) -> Option<u16> {
     let get = probe.get("httpGet")?;
     let ours = get.get("port").and_then(Value::as_u64) == Some(u64::from(ADMIN_PORT));

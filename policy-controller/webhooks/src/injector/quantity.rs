@@ -1,6 +1,6 @@
-//! Quantities of resources, as Kubernetes writes them: `100m`, `64Mi`, `1.5`, `1e3`.
+//! Kubernetes resource quantities: `100m`, `64Mi`, `1.5`, `1e3`.
 
-/// Whether a text is a quantity that is not negative.
+/// True if a string is a non-negative quantity.
 pub(super) fn is_quantity(text: &str) -> bool {
     let text = text.strip_prefix('+').unwrap_or(text);
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();

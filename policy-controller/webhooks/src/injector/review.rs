@@ -1,12 +1,14 @@
-//! The injector as the API server asks it: one review of a pod, with its namespace read live.
+//! Admission reviews of pods, with their namespace read live.
 
-use super::ask::Surroundings;
 use super::diff::diff;
 use super::inject::{Outcome, inject};
 use super::metrics::InjectorMetrics;
+use super::opt_in::NamespaceContext;
 use super::roots::RootsSource;
 use super::settings::{InjectorSettings, Settings, Sidecar, Trust};
-use crate::review::{Answer, Cause, Details, NO_REQUEST, Request, Status, version};
+use crate::review::{
+    AdmissionRequest, Cause, Details, NO_REQUEST, ReviewResponse, Status, version,
+};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::core::v1::Namespace;
@@ -20,121 +22,125 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the API server may take to say what a namespace says.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of a request to the API server.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long its version is taken to be what it was.
-const VERSION_LASTS: Duration = Duration::from_secs(300);
+/// Time for which the API server's version is cached.
+const VERSION_TTL: Duration = Duration::from_secs(300);
 
-/// The first minor version whose API server knows init containers that go on.
+/// The first minor version that supports native sidecars.
 const NATIVE_SINCE: u32 = 29;
 
-/// Answers reviews of pods. Clones share what they know.
+/// Responds to reviews of pods. Clones share their caches.
 #[derive(Clone)]
 pub struct Injector {
     client: Client,
     sidecar: Sidecar,
     settings: Settings,
     roots: RootsSource,
-    seen: Arc<Mutex<Option<(bool, Instant)>>>,
+    native_support: Arc<Mutex<Option<(bool, Instant)>>>,
     metrics: InjectorMetrics,
 }
 
-/// What is answered over HTTP.
+/// A response over HTTP.
 pub(crate) enum Reply {
     /// A review.
-    Answer(Box<Answer>),
+    Review(Box<ReviewResponse>),
     /// No review: the API server's failure policy decides.
     Unavailable(String),
 }
 
-/// A review of a pod, with what its answer depends on.
+/// A review of a pod with everything that its response depends on.
 pub(crate) struct PodReview {
     injector: Injector,
     review: Value,
-    around: Surroundings,
+    context: NamespaceContext,
     settings: Settings,
 }
 
 impl Injector {
-    /// Nothing is asked before the first review. Counts in `metrics`. `own`: the controller's
-    /// credentials, whose roots sidecars begin with where no other ones are given.
+    /// Creates an injector, which sends no request before the first review. `own`: the controller's
+    /// credentials, whose roots are the default for sidecars.
     pub fn new(
         client: Client,
         settings: InjectorSettings,
         own: Option<TlsHandle>,
         metrics: InjectorMetrics,
     ) -> Self {
-        let InjectorSettings { defaults, places, sidecar, trust, bypass, .. } = settings;
+        let InjectorSettings { defaults, control_plane, sidecar, trust, bypass, .. } = settings;
         let native = sidecar != Sidecar::Container;
         let roots = RootsSource::new(trust, own);
         let trust = Trust::ConfigMap;
         Self {
             client,
             sidecar,
-            settings: Settings { defaults, places, trust, bypass, native },
+            settings: Settings { defaults, control_plane, trust, bypass, native },
             roots,
-            seen: Arc::default(),
+            native_support: Arc::default(),
             metrics,
         }
     }
 
-    /// Asks the API server what the answer to a review depends on.
+    /// Reads from the API server what the response depends on.
     ///
     /// # Errors
-    /// The reply, where there is one without looking at a pod.
-    pub(crate) async fn ask(&self, review: Value) -> Result<PodReview, Reply> {
+    /// The response, if it does not depend on the pod.
+    pub(crate) async fn prepare(&self, review: Value) -> Result<PodReview, Reply> {
         let version = version(&review);
-        let Some(request) = Request::read(&review) else {
+        let Some(request) = AdmissionRequest::read(&review) else {
             self.metrics.answered("malformed");
-            let answer = Answer::deny(version, "", Status::malformed(NO_REQUEST));
-            return Err(Reply::Answer(Box::new(answer)));
+            let answer = ReviewResponse::deny(version, "", Status::malformed(NO_REQUEST));
+            return Err(Reply::Review(Box::new(answer)));
         };
         let new = request.operation == "CREATE" && request.subresource.is_empty();
         let is_pod = new && request.group.is_empty() && request.kind == "Pod";
         if !is_pod || request.object.is_none() {
             self.metrics.answered("passed");
-            return Err(Reply::Answer(Box::new(Answer::allow(version, request.uid, Vec::new()))));
+            return Err(Reply::Review(Box::new(ReviewResponse::allow(
+                version,
+                request.uid,
+                Vec::new(),
+            ))));
         }
         let known = async {
-            let around = self.surroundings(request.namespace).await?;
-            Ok::<_, String>((around, self.native().await?, self.roots.trust().await?))
+            let context = self.namespace_context(request.namespace).await?;
+            Ok::<_, String>((context, self.native().await?, self.roots.trust().await?))
         };
-        let (around, native, trust) = match known.await {
+        let (context, native, trust) = match known.await {
             Ok(known) => known,
             Err(reason) => {
-                tracing::warn!(namespace = request.namespace, "a pod was not looked at: {reason}");
+                tracing::warn!(namespace = request.namespace, "a pod was not processed: {reason}");
                 self.metrics.answered("failed");
                 return Err(Reply::Unavailable(format!("portcullis injector: {reason}\n")));
             }
         };
         let settings = Settings { native, trust, ..self.settings.clone() };
-        Ok(PodReview { injector: self.clone(), review, around, settings })
+        Ok(PodReview { injector: self.clone(), review, context, settings })
     }
 
-    /// Counts a pod that could not be looked at, and says so.
+    /// Counts a pod that could not be processed and returns the response.
     pub(crate) fn failed(&self) -> Reply {
         self.metrics.answered("failed");
-        Reply::Unavailable("portcullis injector: the pod could not be looked at\n".into())
+        Reply::Unavailable("portcullis injector: the pod could not be processed\n".into())
     }
 
     fn answer(
         &self,
         version: &'static str,
-        request: &Request<'_>,
+        request: &AdmissionRequest<'_>,
         pod: &Value,
         outcome: Outcome,
-    ) -> Answer {
+    ) -> ReviewResponse {
         match outcome {
             Outcome::Injected { pod: injected, warnings } => {
                 self.metrics.answered("injected");
                 let patch = Value::Array(diff(pod, &injected));
                 let patch = BASE64_STANDARD.encode(patch.to_string());
-                Answer::patch(version, request.uid, patch, told(warnings))
+                ReviewResponse::patch(version, request.uid, patch, prefixed(warnings))
             }
             Outcome::Skipped { reason, warnings } => {
-                self.metrics.answered(reason.word());
-                Answer::allow(version, request.uid, told(warnings))
+                self.metrics.answered(reason.label());
+                ReviewResponse::allow(version, request.uid, prefixed(warnings))
             }
             Outcome::Refused(errors) => {
                 self.metrics.answered("refused");
@@ -144,70 +150,74 @@ impl Injector {
                     ?errors,
                     "a pod was refused"
                 );
-                Answer::deny(version, request.uid, refusal(request, errors))
+                ReviewResponse::deny(version, request.uid, refusal(request, errors))
             }
         }
     }
 
-    /// The namespace of a pod, as it is now.
-    async fn surroundings(&self, name: &str) -> Result<Surroundings, String> {
+    /// Reads the namespace of a pod.
+    async fn namespace_context(&self, name: &str) -> Result<NamespaceContext, String> {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = within(api.get_opt(name), "read the namespace").await?;
-        let Some(found) = found else { return Ok(Surroundings::unknown(name)) };
+        let Some(found) = found else { return Ok(NamespaceContext::unknown(name)) };
         let texts = |texts: Option<BTreeMap<String, String>>| texts.unwrap_or_default();
-        Ok(Surroundings {
+        Ok(NamespaceContext {
             namespace: name.to_owned(),
             annotations: texts(found.metadata.annotations),
             labels: texts(found.metadata.labels),
-            asked: false,
+            default_enabled: false,
         })
     }
 
-    /// Whether the sidecar is an init container that goes on.
+    /// True if the sidecar is a native one.
     async fn native(&self) -> Result<bool, String> {
         match self.sidecar {
             Sidecar::Native => return Ok(true),
             Sidecar::Container => return Ok(false),
             Sidecar::Auto => {}
         }
-        let seen = *self.seen.lock();
-        if let Some((native, _)) = seen.filter(|(_, when)| when.elapsed() < VERSION_LASTS) {
+        let native_support = *self.native_support.lock();
+        if let Some((native, _)) = native_support.filter(|(_, when)| when.elapsed() < VERSION_TTL) {
             return Ok(native);
         }
         let version = match within(self.client.apiserver_version(), "read its version").await {
             Ok(version) => version,
-            // It does not become older while it cannot be asked.
-            Err(reason) => return seen.map(|(native, _)| native).ok_or(reason),
+            // The last known version: API servers are not downgraded while they are unavailable.
+            Err(reason) => return native_support.map(|(native, _)| native).ok_or(reason),
         };
         let native = is_native(&version.major, &version.minor);
-        *self.seen.lock() = Some((native, Instant::now()));
+        *self.native_support.lock() = Some((native, Instant::now()));
         Ok(native)
     }
 }
 
 impl PodReview {
-    /// The reply to the review. Large pods take long to compare, for which no connection should wait.
+    /// Returns the response. Call it on a blocking thread, because large pods take long to compare.
     pub(crate) fn reply(self) -> Reply {
-        let Some(request) = Request::read(&self.review) else { return self.injector.failed() };
+        let Some(request) = AdmissionRequest::read(&self.review) else {
+            return self.injector.failed();
+        };
         let Some(pod) = request.object else { return self.injector.failed() };
-        let outcome = inject(pod, &self.around, &self.settings);
+        let outcome = inject(pod, &self.context, &self.settings);
         let answer = self.injector.answer(version(&self.review), &request, pod, outcome);
-        Reply::Answer(Box::new(answer))
+        Reply::Review(Box::new(answer))
     }
 }
 
 async fn within<T>(
-    asked: impl Future<Output = Result<T, kube::Error>>,
+    request: impl Future<Output = Result<T, kube::Error>>,
     doing: &str,
 ) -> Result<T, String> {
-    match tokio::time::timeout(PATIENCE, asked).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(format!("cannot {doing}: {error}")),
-        Err(_) => Err(format!("cannot {doing}: no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => {
+            Err(format!("cannot {doing}: no response within {} s", REQUEST_TIMEOUT.as_secs()))
+        }
     }
 }
 
-/// Providers write minors such as `29+`. What cannot be read is taken for new.
+/// Providers write minor versions such as `29+`. An unreadable version counts as new.
 fn is_native(major: &str, minor: &str) -> bool {
     let number = |text: &str| {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
@@ -216,12 +226,12 @@ fn is_native(major: &str, minor: &str) -> bool {
     number(major) != Some(1) || number(minor).is_none_or(|minor| minor >= NATIVE_SINCE)
 }
 
-/// With the name of whoever warns: others do too.
-fn told(warnings: Vec<String>) -> Vec<String> {
+/// Prefixes warnings with our name, because other webhooks warn too.
+fn prefixed(warnings: Vec<String>) -> Vec<String> {
     warnings.into_iter().map(|warning| format!("portcullis: {warning}")).collect()
 }
 
-fn refusal(request: &Request<'_>, errors: Vec<FieldError>) -> Status {
+fn refusal(request: &AdmissionRequest<'_>, errors: Vec<FieldError>) -> Status {
     let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let causes = errors.into_iter().map(|FieldError { field, message }| Cause {
         reason: "FieldValueInvalid",

@@ -1,17 +1,17 @@
-//! The roots that sidecars begin with, as they are when a pod is created.
+//! The roots that a new sidecar begins with.
 
 use super::settings::{Trust, TrustSettings};
 use policy_server::TlsHandle;
 use policy_tls::identity::{certificates, pem};
 
-/// More than fits into a variable of the environment beside others, in bytes.
-const MOST: usize = 64 * 1024;
+/// Maximum size in bytes of the roots in an environment variable.
+const MAX_BYTES: usize = 64 * 1024;
 
-/// Where the roots come from.
+/// Source of the roots.
 #[derive(Clone, Debug)]
 pub(super) struct RootsSource {
     settings: TrustSettings,
-    /// What the controller trusts itself; absent: it has no certificate.
+    /// The controller's own roots; absent if it has no certificate.
     own: Option<TlsHandle>,
 }
 
@@ -20,10 +20,10 @@ impl RootsSource {
         Self { settings, own }
     }
 
-    /// Whom a sidecar trusts that is created now.
+    /// Returns the trust settings of a new sidecar.
     ///
     /// # Errors
-    /// Why that is not known.
+    /// Why they are not known.
     pub(super) async fn trust(&self) -> Result<Trust, String> {
         let roots = match (&self.settings.file, &self.own) {
             (Some(file), _) => {
@@ -38,18 +38,18 @@ impl RootsSource {
             (None, None) => return Ok(Trust::ConfigMap),
         };
         let text: String = roots.iter().map(pem).collect();
-        if text.len() > MOST {
+        if text.len() > MAX_BYTES {
             let length = text.len();
-            return Err(format!("the roots have {length} bytes; {MOST} are allowed"));
+            return Err(format!("the roots have {length} bytes; {MAX_BYTES} are allowed"));
         }
         Ok(if self.settings.fixed { Trust::Fixed(text) } else { Trust::Followed(text) })
     }
 }
 
-/// Sidecars that begin with the roots of a PEM text. What else stands there is left out.
+/// Returns trust settings with the roots in a PEM text. Anything else in it is ignored.
 ///
 /// # Errors
-/// What is wrong with the text.
-pub fn followed(text: &[u8]) -> Result<Trust, String> {
+/// The problem with the text.
+pub fn trust_from_pem(text: &[u8]) -> Result<Trust, String> {
     Ok(Trust::Followed(certificates(text)?.iter().map(pem).collect()))
 }

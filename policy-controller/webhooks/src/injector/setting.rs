@@ -1,6 +1,6 @@
-//! The settings of a sidecar: their names, what is allowed, and what holds where nobody says.
+//! The settings of a sidecar: their names, allowed values and annotations.
 
-use super::ports::{Named, PortList};
+use super::ports::{NamedPorts, PortList};
 use super::quantity::is_quantity;
 use super::value::{duration, expected, image, number, one_of, positive, switch, version};
 use policy_core::{AccessLogs, DefaultPolicy};
@@ -9,13 +9,13 @@ use std::fmt;
 
 /// The prefix of our annotations.
 pub(super) const OWN: &str = "portcullis.dev/";
-/// The prefix of Linkerd's.
+/// The prefix of Linkerd's annotations.
 pub(super) const LINKERD: &str = "config.linkerd.io/";
-/// Every prefix under which Linkerd's injector reads settings of a proxy.
+/// Every prefix under which Linkerd's injector reads proxy settings.
 pub(super) const LINKERDS: [&str; 3] =
     [LINKERD, "config.alpha.linkerd.io/", "config.beta.linkerd.io/"];
 
-/// A setting. Its name follows the prefix of an annotation, and `--injector-default`.
+/// A setting. Its name follows the prefix of an annotation and is a key of `--injector-default`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
     /// Image of the sidecar, without its version.
@@ -24,7 +24,7 @@ pub enum Setting {
     ProxyVersion,
     /// Image of the init container, without its version.
     InitImage,
-    /// When images are pulled.
+    /// Pull policy of both images.
     ImagePullPolicy,
     /// Filter of log lines.
     ProxyLogLevel,
@@ -32,68 +32,68 @@ pub enum Setting {
     ProxyLogFormat,
     /// Format of the access log.
     AccessLog,
-    /// Processor time that the sidecar is given.
+    /// CPU request.
     ProxyCpuRequest,
-    /// Most processor time.
+    /// CPU limit.
     ProxyCpuLimit,
-    /// Memory that the sidecar is given.
+    /// Memory request.
     ProxyMemoryRequest,
-    /// Most memory.
+    /// Memory limit.
     ProxyMemoryLimit,
-    /// Disk that the sidecar is given.
+    /// Ephemeral storage request.
     ProxyEphemeralStorageRequest,
-    /// Most disk.
+    /// Ephemeral storage limit.
     ProxyEphemeralStorageLimit,
     /// Ports that are not redirected.
     SkipInboundPorts,
-    /// Ports whose bytes are not looked at.
+    /// Ports without protocol detection.
     OpaquePorts,
-    /// How long a client may take to show its protocol.
+    /// Timeout of protocol detection.
     DetectTimeout,
-    /// How long the sidecar waits for what is open when it ends.
+    /// Time for which the sidecar waits for open connections at shutdown.
     ShutdownGracePeriod,
-    /// Threads of the sidecar.
+    /// Number of worker threads of the sidecar.
     ProxyWorkers,
-    /// Whether POST /shutdown works from loopback.
+    /// Enables POST /shutdown from loopback.
     ProxyAdminShutdown,
-    /// What decides while no policy has been received.
+    /// The decision on connections before the first policy is received.
     PendingPolicy,
-    /// The policy of that time, where `pending-policy` is `default`.
+    /// The default policy before the first policy is received, if `pending-policy` is `default`.
     PendingDefaultPolicy,
-    /// How long a connection waits for the first policy.
+    /// Time for which a connection waits for the first policy.
     PendingTimeout,
-    /// How old a policy may get without the controller before its port refuses.
+    /// Age of a policy without contact to the controller after which its port refuses traffic.
     MaximumPolicyAge,
-    /// Open connections per port.
+    /// Maximum number of open connections per port.
     MaxConnections,
-    /// Requests that may wait for the application.
+    /// Maximum number of requests waiting for the application.
     MaxInFlight,
-    /// Bytes of a request head.
+    /// Maximum size of a request head in bytes.
     MaxRequestHead,
-    /// Header fields of an HTTP/1 request.
+    /// Maximum number of header fields of an HTTP/1 request.
     MaxHeaders,
-    /// HTTP/2 streams of one client.
+    /// Maximum number of HTTP/2 streams of one client.
     Http2MaxStreams,
-    /// How long an HTTP/1 request head may take.
+    /// Timeout of an HTTP/1 request head.
     RequestHeadTimeout,
-    /// How long a TLS handshake may take.
+    /// Timeout of a TLS handshake.
     HandshakeTimeout,
-    /// How long an HTTP connection may stay open without a request.
+    /// Idle timeout of an HTTP connection.
     IdleTimeout,
-    /// How long any other connection may stay open without a byte.
+    /// Idle timeout of any other connection.
     OpaqueIdleTimeout,
-    /// Whether loopback may read and set the log filter.
+    /// Allows loopback clients to read and set the log filter.
     ProxyAdminLogLevel,
 }
 
-/// Under which names a setting is annotated.
+/// The prefixes of a setting's annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefixes {
-    /// Ours and Linkerd's, which mean the same.
+    /// Ours and Linkerd's, with the same meaning.
     Both,
-    /// Ours: Linkerd's names something else, or does not exist.
+    /// Ours: Linkerd's has another meaning or does not exist.
     Own,
-    /// Linkerd's: policy depends on it, and the controller reads it.
+    /// Linkerd's: the controller reads it too, because policy depends on it.
     Linkerd,
 }
 
@@ -135,7 +135,7 @@ impl Setting {
         Self::ProxyAdminLogLevel,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::ProxyImage => "proxy-image",
@@ -174,12 +174,13 @@ impl Setting {
         }
     }
 
-    /// The setting of this name.
+    /// Returns the setting with this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|setting| setting.name() == name)
     }
 
-    /// The variable of the sidecar's environment that states it; absent: it is told in another way.
+    /// Returns the variable of the sidecar's environment for it; `None` if it is not set by a
+    /// variable.
     pub(super) fn variable(self) -> Option<&'static str> {
         Some(match self {
             Self::ProxyImage
@@ -220,7 +221,7 @@ impl Setting {
 
     fn prefixes(self) -> Prefixes {
         match self {
-            // An image of Linkerd's proxy would not understand what it is told.
+            // An image of Linkerd's proxy would not understand our settings.
             Self::ProxyImage | Self::ProxyVersion | Self::InitImage => Prefixes::Own,
             Self::DetectTimeout
             | Self::ProxyWorkers
@@ -255,9 +256,9 @@ impl Setting {
         }
     }
 
-    /// The value with which it opens nothing, where others open a port, the sidecar itself, or what
-    /// decides before there is a policy; absent: no value opens anything.
-    pub(super) fn opens_unless(self) -> Option<&'static str> {
+    /// Returns the one value that keeps all protection; `None` if no value reduces it. Other values
+    /// open a port or the sidecar's admin server, or decide before there is a policy.
+    pub(super) fn harmless_value(self) -> Option<&'static str> {
         match self {
             Self::SkipInboundPorts => Some(""),
             Self::PendingPolicy => Some("wait"),
@@ -294,7 +295,7 @@ impl Setting {
         }
     }
 
-    /// The annotations that state it, ours first.
+    /// Returns its annotations, ours first.
     pub fn annotations(self) -> Vec<String> {
         let (own, linkerd) = match self.prefixes() {
             Prefixes::Both => (true, true),
@@ -306,8 +307,9 @@ impl Setting {
         wanted.map(|(prefix, _)| format!("{prefix}{}", self.name())).collect()
     }
 
-    /// A list of ports without the names that no port of this pod has; anything else as it is.
-    pub(super) fn of_this_pod(self, text: &str, named: &Named) -> String {
+    /// Removes the port names that this pod lacks from a list of ports; other values stay as they
+    /// are.
+    pub(super) fn of_this_pod(self, text: &str, named: &NamedPorts) -> String {
         if ![Self::SkipInboundPorts, Self::OpaquePorts].contains(&self) {
             return text.to_owned();
         }
@@ -318,11 +320,11 @@ impl Setting {
         items.collect::<Vec<_>>().join(",")
     }
 
-    /// The value that `text` means; `named` knows the pod's ports.
+    /// Parses and normalizes a value; `named` has the pod's named ports.
     ///
     /// # Errors
-    /// What is wrong and what is allowed.
-    pub(super) fn read(self, text: &str, named: &Named) -> Result<String, String> {
+    /// The problem and the allowed values.
+    pub(super) fn read(self, text: &str, named: &NamedPorts) -> Result<String, String> {
         match self {
             Self::ProxyImage | Self::InitImage => image(text),
             Self::ProxyVersion => version(text),
@@ -391,7 +393,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_and_refusals_say_what_is_allowed() {
-        let named = Named::new();
+        let named = NamedPorts::new();
         let read = |setting: Setting, text: &str| setting.read(text, &named);
         for (setting, text) in [
             (Setting::ProxyImage, "registry.local:5000/a/proxy"),

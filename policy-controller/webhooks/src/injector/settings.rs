@@ -1,51 +1,50 @@
-//! What the injector is told.
+//! Settings of the injector.
 
-use super::chosen::Defaults;
-use super::places::Places;
+use super::control_plane::ControlPlane;
+use super::effective_config::Defaults;
 use std::path::PathBuf;
 
-/// The configuration of the injector's webhook, unless another is named.
+/// Default name of the injector's MutatingWebhookConfiguration.
 pub const INJECTOR_CONFIGURATION: &str = policy_kube::names::INJECTOR_CONFIGURATION;
 
-/// What every injected pod has in common.
+/// Settings that all injected pods share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Settings that neither the pod nor its namespace states.
+    /// Defaults of settings that neither the pod nor its namespace specifies.
     pub defaults: Defaults,
-    /// Where the control plane is.
-    pub places: Places,
-    /// Whom sidecars trust.
+    /// Addresses and identities of the control plane.
+    pub control_plane: ControlPlane,
+    /// The roots that sidecars trust.
     pub trust: Trust,
-    /// What becomes of pods that could get around their sidecar.
+    /// Handling of pods that could bypass their sidecar.
     pub bypass: Bypass,
-    /// Whether the sidecar is an init container that goes on (Kubernetes 1.29), or a container like
-    /// others.
+    /// True for a native sidecar (Kubernetes 1.29), false for an ordinary container.
     pub native: bool,
 }
 
-/// Whom sidecars trust.
+/// The roots that sidecars trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// The roots in the ConfigMap of their namespace, whoever has written them.
+    /// The roots in the ConfigMap of their namespace, without an endorsement.
     #[default]
     ConfigMap,
-    /// These to begin with, PEM; the document in that ConfigMap says later ones.
+    /// These roots to begin with, PEM; the endorsed roots in that ConfigMap later.
     Followed(String),
-    /// These, PEM, for as long as the pod lives.
+    /// These roots, PEM, for the lifetime of the pod.
     Fixed(String),
 }
 
-/// Where the roots come from that sidecars begin with.
+/// Source of the roots that sidecars begin with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustSettings {
-    /// A PEM file, read for each pod; absent: the roots that the controller trusts itself.
+    /// A PEM file, read for each pod; absent for the controller's own roots.
     pub file: Option<PathBuf>,
-    /// Whether nobody publishes a document that says later ones.
+    /// True if no endorsed roots are published.
     pub fixed: bool,
 }
 
-/// What becomes of pods that could get around their sidecar: with capabilities that change the rules
-/// of redirection, or with images of their own choice.
+/// Handling of pods that could bypass their sidecar: by capabilities that can change the
+/// redirection rules, or by other images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bypass {
     /// They are created, and their author is warned.
@@ -55,33 +54,33 @@ pub enum Bypass {
     Refuse,
 }
 
-/// What kind of container the sidecar is.
+/// Kind of the sidecar's container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sidecar {
-    /// An init container that goes on where the API server knows these (Kubernetes 1.29), else a
-    /// container like others.
+    /// A native sidecar if the API server supports it (Kubernetes 1.29), else an ordinary
+    /// container.
     #[default]
     Auto,
-    /// An init container that goes on: it starts before the application, ends after it, and a Job
-    /// completes without it.
+    /// A native sidecar, an init container with `restartPolicy: Always`: it starts before the
+    /// application and ends after it, and a Job completes without it.
     Native,
-    /// A container like others.
+    /// An ordinary container.
     Container,
 }
 
-/// How the injector is served.
+/// Settings of the injector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InjectorSettings {
     /// Name of its MutatingWebhookConfiguration.
     pub configuration: String,
-    /// What holds where pods and namespaces say nothing.
+    /// Defaults of settings that neither pods nor namespaces specify.
     pub defaults: Defaults,
-    /// Where the control plane is.
-    pub places: Places,
-    /// What kind of container the sidecar is.
+    /// Addresses and identities of the control plane.
+    pub control_plane: ControlPlane,
+    /// Kind of the sidecar's container.
     pub sidecar: Sidecar,
-    /// Where the roots come from that sidecars begin with.
+    /// Source of the roots that sidecars begin with.
     pub trust: TrustSettings,
-    /// What becomes of pods that could get around their sidecar.
+    /// Handling of pods that could bypass their sidecar.
     pub bypass: Bypass,
 }

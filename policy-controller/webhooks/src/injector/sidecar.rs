@@ -1,21 +1,21 @@
-//! The names and numbers of what is added to a pod.
+//! Names and numbers of the added parts of a pod.
 
 /// Name of the sidecar.
 pub const PROXY: &str = "portcullis-proxy";
 /// Name of the init container.
 pub(super) const INIT: &str = policy_crds::annotation::INIT_CONTAINER;
-/// Where redirected connections arrive.
+/// Port of redirected connections.
 pub(super) const INBOUND_PORT: u16 = 4143;
-/// Where the proxy tells of itself.
+/// Port of the proxy's admin server.
 pub(super) const ADMIN_PORT: u16 = 4191;
-/// The user of the proxy.
+/// User ID of the proxy.
 pub(super) const PROXY_UID: u64 = 2102;
-/// The annotation that says which version was injected. What the pod states there before is the
-/// version that it asks for.
+/// The annotation with the injected version. Before injection, it is the version that the pod
+/// requests.
 pub const VERSION_ANNOTATION: &str = "portcullis.dev/proxy-version";
 
 pub(super) const TOKEN_VOLUME: &str = "portcullis-identity-token";
 pub(super) const ROOTS_VOLUME: &str = "portcullis-trust-roots";
 pub(super) const LOCK_VOLUME: &str = "portcullis-init-run";
-/// Names of the volumes that are added.
+/// Names of the added volumes.
 pub(super) const VOLUMES: [&str; 3] = [TOKEN_VOLUME, ROOTS_VOLUME, LOCK_VOLUME];

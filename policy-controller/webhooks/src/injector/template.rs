@@ -1,7 +1,7 @@
-//! Where pods are in manifests: themselves, or as the template of a workload.
+//! Finds pods in manifests: Pods and the pod templates of workloads.
 
-use super::ask::Surroundings;
 use super::element::{text, texts};
+use super::opt_in::NamespaceContext;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ pub struct Template {
     pub pointer: String,
     /// Kind of the object.
     pub kind: String,
-    /// Name of the object; empty: it states none.
+    /// Name of the object; empty if it has none.
     pub name: String,
-    /// Namespace of the object; empty: it states none.
+    /// Namespace of the object; empty if it has none.
     pub namespace: String,
 }
 
-/// Every pod and pod template of a document, those in lists too.
+/// Returns every pod and pod template of a document, also in lists.
 pub fn templates(document: &Value) -> Vec<Template> {
     let mut found = Vec::new();
     walk(document, "", 0, &mut found);
     found
 }
 
-/// Where the template is, by kind.
+/// Returns the path of the pod template in an object of a kind.
 fn place(api: &str, kind: &str) -> Option<&'static str> {
     let group = api.rsplit_once('/').map_or("", |(group, _)| group);
     match (group, kind) {
@@ -42,7 +42,7 @@ fn place(api: &str, kind: &str) -> Option<&'static str> {
 fn walk(value: &Value, pointer: &str, depth: u8, found: &mut Vec<Template>) {
     let (api, kind) = (text(value, "apiVersion"), text(value, "kind"));
     let (Some(api), Some(kind)) = (api, kind) else { return };
-    // A list of a list is possible, and no more is meant by anybody.
+    // A list of lists is possible, but deeper nesting is not meant.
     if kind == "List" && depth < 4 {
         let items = value.get("items").and_then(Value::as_array).into_iter().flatten();
         for (at, item) in items.enumerate() {
@@ -67,8 +67,8 @@ fn walk(value: &Value, pointer: &str, depth: u8, found: &mut Vec<Template>) {
     });
 }
 
-impl Surroundings {
-    /// What a Namespace says, by its JSON; none: it is none. Items of a list state no kind.
+impl NamespaceContext {
+    /// Reads the JSON of a Namespace; `None` if it is another kind. Items of a list have no kind.
     pub fn of(namespace: &Value) -> Option<Self> {
         let is = text(namespace, "kind").is_none_or(|kind| kind == "Namespace");
         let metadata = namespace.get("metadata").filter(|_| is)?;
@@ -76,17 +76,17 @@ impl Surroundings {
             namespace: text(metadata, "name")?.to_owned(),
             annotations: texts(metadata.get("annotations")),
             labels: texts(metadata.get("labels")),
-            asked: false,
+            default_enabled: false,
         })
     }
 
-    /// A namespace of which nothing is known but its name.
+    /// Returns a namespace of which only the name is known.
     pub fn unknown(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
             annotations: BTreeMap::new(),
             labels: BTreeMap::new(),
-            asked: false,
+            default_enabled: false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of pods.
+//! Injection of pods.
 
 mod configured;
 mod golden;
@@ -6,50 +6,52 @@ mod patches;
 mod properties;
 mod refusals;
 
-use super::{Bypass, Defaults, Outcome, Places, Settings, Skip, Surroundings, Trust, inject};
+use super::{
+    Bypass, ControlPlane, Defaults, NamespaceContext, Outcome, Settings, SkipReason, Trust, inject,
+};
 use policy_crds::document;
 use serde_json::Value;
 
-/// The one document of a text.
+/// Parses the one document of a text.
 fn value(yaml: &str) -> Value {
     document::read(yaml).remove(0).value.unwrap()
 }
 
 fn settings(native: bool) -> Settings {
-    let places = Places::new("portcullis", "cluster.local", "cluster.local");
+    let control_plane = ControlPlane::new("portcullis", "cluster.local", "cluster.local");
     let (trust, bypass) = (Trust::ConfigMap, Bypass::Warn);
-    Settings { defaults: Defaults::default(), places, trust, bypass, native }
+    Settings { defaults: Defaults::default(), control_plane, trust, bypass, native }
 }
 
 /// Namespace `shop`, with these annotations.
-fn shop(annotations: &str) -> Surroundings {
+fn shop(annotations: &str) -> NamespaceContext {
     let yaml = format!("kind: Namespace\nmetadata: {{name: shop, annotations: {annotations}}}\n");
-    Surroundings::of(&value(&yaml)).unwrap()
+    NamespaceContext::of(&value(&yaml)).unwrap()
 }
 
-fn asks() -> Surroundings {
+fn asks() -> NamespaceContext {
     shop("{linkerd.io/inject: enabled}")
 }
 
 #[track_caller]
-fn injected(pod: &Value, around: &Surroundings, settings: &Settings) -> (Value, Vec<String>) {
-    match inject(pod, around, settings) {
+fn injected(pod: &Value, context: &NamespaceContext, settings: &Settings) -> (Value, Vec<String>) {
+    match inject(pod, context, settings) {
         Outcome::Injected { pod, warnings } => (*pod, warnings),
         other @ (Outcome::Skipped { .. } | Outcome::Refused(_)) => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn skipped(pod: &Value, around: &Surroundings) -> (Skip, Vec<String>) {
-    match inject(pod, around, &settings(true)) {
+fn skipped(pod: &Value, context: &NamespaceContext) -> (SkipReason, Vec<String>) {
+    match inject(pod, context, &settings(true)) {
         Outcome::Skipped { reason, warnings } => (reason, warnings),
         other @ (Outcome::Injected { .. } | Outcome::Refused(_)) => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn refused(pod: &Value, around: &Surroundings) -> Vec<String> {
-    match inject(pod, around, &settings(true)) {
+fn refused(pod: &Value, context: &NamespaceContext) -> Vec<String> {
+    match inject(pod, context, &settings(true)) {
         Outcome::Refused(errors) => errors.iter().map(ToString::to_string).collect(),
         other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
     }

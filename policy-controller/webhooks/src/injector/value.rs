@@ -1,4 +1,4 @@
-//! The values of settings: what is allowed, and how a refusal says so.
+//! Parsers for the values of settings, with their errors.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ pub(super) fn one_of(text: &str, known: &[&str]) -> Result<String, String> {
     Err(expected(text, &format!("one of {}", known.join(", "))))
 }
 
-/// The characters of registries and paths; which image it is, the kubelet finds out.
+/// Parses an image by its characters; whether it exists is left to the kubelet.
 pub(super) fn image(text: &str) -> Result<String, String> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
     let sound =
@@ -30,7 +30,7 @@ pub(super) fn image(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A tag.
+/// Parses an image tag.
 pub(super) fn version(text: &str) -> Result<String, String> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let begins = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -40,7 +40,7 @@ pub(super) fn version(text: &str) -> Result<String, String> {
     }
 }
 
-/// As the proxy reads it: a whole number with a unit.
+/// Parses a duration as the proxy does: a whole number with a unit.
 pub(super) fn duration(text: &str) -> Result<String, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -51,7 +51,7 @@ pub(super) fn duration(text: &str) -> Result<String, String> {
     }
 }
 
-/// A duration that is not nothing.
+/// Parses a duration above zero.
 pub(super) fn positive(text: &str) -> Result<String, String> {
     let nothing = text.bytes().take_while(u8::is_ascii_digit).all(|digit| digit == b'0');
     match duration(text) {
@@ -60,7 +60,7 @@ pub(super) fn positive(text: &str) -> Result<String, String> {
     }
 }
 
-/// A whole number of this range.
+/// Parses a whole number in a range.
 pub(super) fn number(text: &str, range: RangeInclusive<u32>) -> Result<String, String> {
     match text.parse::<u32>() {
         Ok(number) if range.contains(&number) => Ok(number.to_string()),
@@ -71,7 +71,7 @@ pub(super) fn number(text: &str, range: RangeInclusive<u32>) -> Result<String, S
     }
 }
 
-/// Whether something works.
+/// Parses `enabled` or `disabled`.
 pub(super) fn switch(text: &str) -> Result<String, String> {
     match text {
         "enabled" => Ok("true".to_owned()),

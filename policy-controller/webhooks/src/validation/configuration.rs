@@ -1,8 +1,8 @@
-//! The ValidatingWebhookConfiguration: what the API server asks, and when it does not. What it is told
-//! here in CEL, `concern` says in Rust.
+//! The ValidatingWebhookConfiguration: the conditions of each webhook in CEL, the same as in
+//! `scope`.
 
-use super::concern::{GROUP, SERVER_GROUPS};
-use crate::injector::says_of_injection;
+use super::scope::{GROUP, SERVER_GROUPS};
+use crate::injector::has_injection_annotation;
 use crate::installation::{Installation, client_config};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
@@ -11,16 +11,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use policy_crds::spec::Admission;
 use policy_crds::{Kind, annotation};
 
-/// A namespace with this label and the value `disabled` is left alone, as by Linkerd's webhooks.
+/// Namespaces with this label and the value `disabled` are exempt, as from Linkerd's webhooks.
 const OPT_OUT: &str = "config.linkerd.io/admission-webhooks";
-/// The label that every namespace has, with its name.
+/// The label with its name that every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// The configuration that asks the webhook.
+/// Returns the webhook configuration of validation.
 ///
-/// Policy objects are not written while the webhook is away; routes without a Server parent, grants
-/// of other kinds, Pods and Namespaces are, and so is what is being deleted, and every change of
-/// neither spec nor annotations. Nothing that is deleted waits for an answer that does not come.
+/// While the webhook is unavailable, writes of policy objects fail. Writes of routes without a
+/// Server parent, grants for other kinds, Pods, Namespaces and objects that are being deleted
+/// succeed, as do changes of neither spec nor annotations. Deletions never wait for an unavailable
+/// webhook.
 pub fn configuration(installation: &Installation) -> ValidatingWebhookConfiguration {
     let mut configuration = ValidatingWebhookConfiguration {
         webhooks: Some(vec![
@@ -46,7 +47,7 @@ pub fn configuration(installation: &Installation) -> ValidatingWebhookConfigurat
     configuration
 }
 
-/// A webhook without whose consent nothing is written.
+/// Returns a webhook with failurePolicy Fail.
 fn required(
     installation: &Installation,
     name: &str,
@@ -56,7 +57,7 @@ fn required(
     let mut conditions = vec![condition("not-being-deleted", NOT_BEING_DELETED.to_owned())];
     conditions.extend(only.map(|(name, expression)| condition(name, expression)));
     conditions.push(condition("changed", changed("spec")));
-    let rules = rules(judged(admission), &WRITTEN, "Namespaced");
+    let rules = rules(kinds_of(admission), &WRITTEN, "Namespaced");
     ValidatingWebhook {
         failure_policy: Some("Fail".to_owned()),
         timeout_seconds: Some(5),
@@ -64,9 +65,9 @@ fn required(
     }
 }
 
-/// The webhook that tells whoever deletes a route that its Server grants more without it. It refuses
-/// nothing, and nothing waits long for it. What the control plane deletes (the rest of a namespace,
-/// what belonged to a deleted object) has nobody who reads warnings, and is not asked about at all.
+/// Returns the webhook that warns a client that deletes a route when its Server then grants more.
+/// It denies nothing and has a short timeout. Deletions by the control plane (the objects of a
+/// namespace, dependents of a deleted object) are excluded, because no user reads their warnings.
 fn deletions(installation: &Installation) -> ValidatingWebhook {
     let conditions = vec![
         condition("not-being-deleted", "!has(oldObject.metadata.deletionTimestamp)".to_owned()),
@@ -81,14 +82,15 @@ fn deletions(installation: &Installation) -> ValidatingWebhook {
     }
 }
 
-/// The webhook that tells authors of Pods and Namespaces about annotations and refuses nothing.
+/// Returns the webhook that warns authors of Pods and Namespaces about annotations. It denies
+/// nothing.
 fn workloads(installation: &Installation) -> ValidatingWebhook {
     let conditions = vec![
         condition("not-being-deleted", NOT_BEING_DELETED.to_owned()),
         condition("annotated", annotated()),
         condition("changed", changed("metadata")),
     ];
-    let rules = rules(judged(Admission::Workload), &WRITTEN, "*");
+    let rules = rules(kinds_of(Admission::Workload), &WRITTEN, "*");
     ValidatingWebhook {
         failure_policy: Some("Ignore".to_owned()),
         timeout_seconds: Some(2),
@@ -118,20 +120,20 @@ fn webhook(
 /// The operations that write an object.
 const WRITTEN: [&str; 2] = ["CREATE", "UPDATE"];
 
-/// The users by whose name Kubernetes deletes what is left of a namespace or of an object: controllers
-/// with a service account each, or all as one.
+/// Users that Kubernetes deletes the objects of a namespace and dependents by: controllers with a
+/// service account each, or all as one.
 const COLLECTORS: [&str; 3] = [
     "system:serviceaccount:kube-system:namespace-controller",
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:kube-controller-manager",
 ];
 
-/// The kinds that are judged so.
-fn judged(admission: Admission) -> impl Iterator<Item = Kind> {
+/// Returns the kinds with this kind of validation.
+fn kinds_of(admission: Admission) -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(move |kind| kind.spec().admission == admission)
 }
 
-/// One rule per group of the kinds.
+/// Returns one rule per group of the kinds.
 fn rules(
     kinds: impl Iterator<Item = Kind>,
     operations: &[&str],
@@ -158,7 +160,7 @@ fn rules(
     rules
 }
 
-/// Of Namespaces these are their own labels.
+/// Returns the namespace selector. For Namespaces it applies to their own labels.
 fn namespaces(own: &str) -> LabelSelector {
     let without = |key: &str, value: &str| LabelSelectorRequirement {
         key: key.to_owned(),
@@ -175,10 +177,10 @@ fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition { name: name.to_owned(), expression }
 }
 
-/// What is being deleted may lose its finalizers whatever it says.
+/// CEL: the object is not being deleted. One that is may lose its finalizers whatever it contains.
 const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
 
-/// The object is new, or a part of it that is judged differs: its annotations or this part.
+/// CEL: the object is new, or its annotations or this part have changed.
 fn changed(part: &str) -> String {
     let annotations = |object: &str| {
         format!("(has({object}.metadata.annotations) ? {object}.metadata.annotations : {{}})")
@@ -193,14 +195,13 @@ fn changed(part: &str) -> String {
     )
 }
 
-/// Somebody else asks.
+/// CEL: the user is none of these.
 fn not_by(users: &[&str]) -> String {
     let users: Vec<String> = users.iter().map(|user| format!("'{user}'")).collect();
     format!("!(request.userInfo.username in [{}])", users.join(", "))
 }
 
-/// A Server is among the parents of the new object or of the old one, or may be meant by what cannot
-/// be read.
+/// CEL: a parent of the new or old object is a Server, or an unreadable reference that may be one.
 fn has_server() -> String {
     let groups: Vec<String> = SERVER_GROUPS.iter().map(|group| format!("'{group}'")).collect();
     let groups = groups.join(", ");
@@ -212,7 +213,7 @@ fn has_server() -> String {
     )
 }
 
-/// The new grant or the old one opens objects of our group, or may mean to.
+/// CEL: the new or old grant is for objects of our group, or unreadable in a way that may be.
 fn opens_ours() -> String {
     format!(
         "[object, oldObject].exists(o, o != null && has(o.spec) && has(o.spec.to) && \
@@ -221,7 +222,8 @@ fn opens_ours() -> String {
     )
 }
 
-/// It has an annotation that policy depends on, or is a namespace with one about injection.
+/// CEL: the object has an annotation that policy depends on, or is a Namespace with one about
+/// injection.
 fn annotated() -> String {
     let names: Vec<String> =
         annotation::OF_WORKLOADS.iter().map(|name| format!("'{name}'")).collect();
@@ -230,6 +232,6 @@ fn annotated() -> String {
          [{}].exists(name, name in object.metadata.annotations)) || \
          (request.kind.kind == 'Namespace' && {})",
         names.join(", "),
-        says_of_injection()
+        has_injection_annotation()
     )
 }

@@ -1,19 +1,19 @@
-//! Warnings as the API server passes them on: short, and few.
+//! Formats warnings as the API server forwards them: short and few.
 
 use policy_crds::FieldError;
 
-/// Characters of one warning; the API server recommends at most 120 and cuts longer ones where there
-/// is no room for all.
-const LENGTH: usize = 240;
+/// Maximum length of a warning in characters. The API server recommends at most 120 and truncates
+/// longer ones if the total is too large.
+const MAX_LENGTH: usize = 240;
 
-/// Warnings of one answer.
-const COUNT: usize = 10;
+/// Maximum number of warnings of a response.
+const MAX_WARNINGS: usize = 10;
 
-/// What is said where references could not be looked at.
+/// Warning of a review that was not checked against the index.
 pub(crate) const UNCHECKED: &str =
     "references and selectors were not checked: the controller is still listing objects, or busy";
 
-/// The warnings to send: what was found out from the index, then what is to be remarked of the rest.
+/// Returns the warnings to send: findings of the index first, then the remarks on other fields.
 pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bool) -> Vec<String> {
     let is_new = |remark: &&FieldError| !found.iter().any(|other| other.field == remark.field);
     let mut all: Vec<String> = Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bo
             all.push(line);
         }
     }
-    let room = COUNT.saturating_sub(usize::from(!checked));
+    let room = MAX_WARNINGS.saturating_sub(usize::from(!checked));
     if all.len() > room {
         let kept = room.saturating_sub(1);
         let left_out = all.len().saturating_sub(kept);
@@ -36,11 +36,11 @@ pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bo
     all
 }
 
-/// HTTP headers carry warnings: no control characters, and a bound.
+/// Makes a warning fit for an HTTP header: no control characters, limited length.
 fn one_line(text: &str) -> String {
     let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut cut: String = clean.take(LENGTH).collect();
-    if text.chars().nth(LENGTH).is_some() {
+    let mut cut: String = clean.take(MAX_LENGTH).collect();
+    if text.chars().nth(MAX_LENGTH).is_some() {
         cut.pop();
         cut.push('…');
     }
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(shown[8], "22 more warnings, which `portcullis check` shows");
         assert_eq!(shown[9], UNCHECKED);
         for warning in &shown {
-            assert!(warning.chars().count() <= LENGTH && !warning.contains('\n'), "{warning}");
+            assert!(warning.chars().count() <= MAX_LENGTH && !warning.contains('\n'), "{warning}");
         }
         assert!(shown[0].ends_with('…'));
     }

@@ -57,7 +57,7 @@ async fn the_binary_with_the_documented_configuration_and_rights_injects_what_as
     assert_eq!(
         answer.warnings,
         ["portcullis: no sidecar was injected: the pod has hostNetwork: true; its connections \
-          cannot be told from its node's"]
+          cannot be distinguished from its node's"]
     );
     for namespace in [&asks, &silent] {
         let mistyped = pod("mistyped", json!({"portcullis.dev/injcet": "enabled"}));

@@ -1,4 +1,4 @@
-//! Who gives room back, by example and by property.
+//! Revocation of shares, by example and by property.
 #![allow(clippy::arithmetic_side_effects, reason = "test amounts are small")]
 
 use super::*;
@@ -11,10 +11,10 @@ fn network(n: u8) -> ClientNetwork {
 }
 
 fn connections(total: u64, per_network: u64) -> Ledger {
-    Ledger::new(Bounds { total, per_network, first: Revoked::LeastRecentlyUsed })
+    Ledger::new(Bounds { total, per_network, first: RevocationOrder::LeastRecentlyUsed })
 }
 
-/// Opens something of the size; absent: there was no room.
+/// Opens a share of this size; `None` if capacity was exceeded.
 fn open(
     ledger: &mut Ledger,
     from: u8,
@@ -93,14 +93,18 @@ fn a_stranger_connects_though_all_others_were_answered() {
 
 #[test]
 fn of_the_largest_client_the_newest_review_makes_room_and_the_older_ones_arrive() {
-    let bounds = Bounds { total: 100, per_network: 60, first: Revoked::Newest };
+    let bounds = Bounds { total: 100, per_network: 60, first: RevocationOrder::Newest };
     let mut ledger = Ledger::new(bounds);
     let first = open(&mut ledger, 1, 30, &[]).unwrap();
     let second = open(&mut ledger, 1, 30, &[]).unwrap();
     let other = open(&mut ledger, 2, 40, &[]).unwrap();
     assert!(ledger.grow(other.0, 5, &|_| false).is_ok());
     assert!(!first.1.is_cancelled() && second.1.is_cancelled() && !other.1.is_cancelled());
-    assert_eq!(ledger.grow(second.0, 1, &|_| false), Err(NoRoom), "it holds nothing any more");
+    assert_eq!(
+        ledger.grow(second.0, 1, &|_| false),
+        Err(CapacityExceeded),
+        "it holds nothing any more"
+    );
     assert_eq!((ledger.held, ledger.entries.len()), (75, 2));
 }
 
@@ -115,24 +119,24 @@ fn what_is_larger_than_any_share_ends_itself_alone() {
 
 #[tokio::test]
 async fn room_is_given_back_by_drop_and_a_revoked_share_knows_it() {
-    let bounds = Bounds { total: 10, per_network: 10, first: Revoked::Newest };
-    let room = SharedRoom::new(bounds, AnsweredNetworks::default());
-    let large = room.take(network(1), 8).unwrap();
-    let small = room.take(network(2), 2).unwrap();
+    let bounds = Bounds { total: 10, per_network: 10, first: RevocationOrder::Newest };
+    let capacity = SharedCapacity::new(bounds, AnsweredNetworks::default());
+    let large = capacity.take(network(1), 8).unwrap();
+    let small = capacity.take(network(2), 2).unwrap();
     drop(small);
-    small_again(&room);
+    small_again(&capacity);
     let instead = CancellationToken::new();
-    large.ends(instead.clone());
-    let other = room.take(network(2), 3).unwrap();
+    large.cancel_instead(instead.clone());
+    let other = capacity.take(network(2), 3).unwrap();
     assert!(instead.is_cancelled() && !large.token().is_cancelled());
-    assert_eq!(large.grow(1), Err(NoRoom));
+    assert_eq!(large.grow(1), Err(CapacityExceeded));
     drop((large, other));
-    assert_eq!(room.ledger.lock().held, 0);
-    assert!(room.ledger.lock().networks.is_empty());
+    assert_eq!(capacity.ledger.lock().held, 0);
+    assert!(capacity.ledger.lock().networks.is_empty());
 }
 
-fn small_again(room: &SharedRoom) {
-    let again = room.take(network(2), 2).unwrap();
+fn small_again(capacity: &SharedCapacity) {
+    let again = capacity.take(network(2), 2).unwrap();
     assert!(!again.token().is_cancelled());
 }
 
@@ -169,7 +173,7 @@ proptest! {
         newest in any::<bool>(),
         answered in prop::collection::vec(0u8..6, 0..4),
     ) {
-        let first = if newest { Revoked::Newest } else { Revoked::LeastRecentlyUsed };
+        let first = if newest { RevocationOrder::Newest } else { RevocationOrder::LeastRecentlyUsed };
         let mut ledger = Ledger::new(Bounds { total: 100, per_network: 60, first });
         let is_answered = |other| answered.iter().any(|n| network(*n) == other);
         let mut held: Vec<(u64, ClientNetwork, CancellationToken)> = Vec::new();
@@ -180,7 +184,7 @@ proptest! {
             };
             held.retain(|(.., token)| !token.is_cancelled());
             let at = |which: usize| held.get(which % held.len().max(1)).cloned();
-            let asked = match step {
+            let request = match step {
                 Step::Open(from, size) => {
                     let token = CancellationToken::new();
                     let id = ledger.open(network(from), token.clone());
@@ -200,7 +204,7 @@ proptest! {
                     None
                 }
             };
-            let Some((id, from, size)) = asked else { continue };
+            let Some((id, from, size)) = request else { continue };
             let granted = ledger.grow(id, size, &is_answered).is_ok();
             let revoked = alive(&held);
             let own_bound = before.get(&from).copied().unwrap_or_default() + size > 60;
@@ -209,7 +213,7 @@ proptest! {
                 let wanted = |n: &ClientNetwork| {
                     before.get(n).copied().unwrap_or_default() + if *n == from { size } else { 0 }
                 };
-                // Everyone of the same half that kept everything holds no more than a victim did.
+                // No network of the same half that kept everything holds more than a victim did.
                 let half = before.keys().filter(|n| is_answered(**n) == is_answered(*victim));
                 for kept in half.filter(|n| !revoked.contains(n)) {
                     prop_assert!(wanted(kept) <= wanted(victim), "{kept:?} {victim:?} {before:?}");

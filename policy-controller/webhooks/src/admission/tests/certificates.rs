@@ -37,10 +37,10 @@ async fn files_that_cannot_be_used_leave_the_old_ones_in_use() {
     let (webhook, old) = webhook().await;
     let folder = webhook.folder.path();
     std::fs::write(folder.join("tls.crt"), "no certificate").unwrap();
-    // Longer than it takes to notice.
+    // Longer than the interval at which files are read.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(connect(webhook.address, &old, b"http/1.1").await.is_ok());
-    // A certificate without its key is not used either, and its key makes it whole.
+    // A certificate without its key is not used either, until its key is there.
     let key = std::fs::read(folder.join("tls.key")).unwrap();
     let new = write_pair(folder);
     let new_key = std::fs::read(folder.join("tls.key")).unwrap();

@@ -1,4 +1,4 @@
-//! The configuration that is installed.
+//! The ValidatingWebhookConfiguration.
 
 use super::value;
 use crate::admission::{Installation, Target, configuration};

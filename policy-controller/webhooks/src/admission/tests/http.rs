@@ -1,4 +1,4 @@
-//! The port as an API server sees it: TLS, both versions of HTTP, bounds, an orderly end.
+//! The port as an API server sees it: TLS, HTTP/1.1 and HTTP/2, limits, graceful shutdown.
 
 use super::{object, review, value};
 use crate::admission::{Admission, AdmissionSettings, CertificateFiles, CertificateSource};
@@ -29,7 +29,7 @@ pub(super) struct Webhook {
     pub(super) folder: tempfile::TempDir,
 }
 
-/// Writes a new pair and returns who vouches for it.
+/// Writes a new certificate and key and returns the roots that verify it.
 pub(super) fn write_pair(folder: &Path) -> RootCertStore {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -45,7 +45,7 @@ pub(super) async fn webhook() -> (Webhook, RootCertStore) {
     webhook_after(|_, roots| roots).await
 }
 
-/// A webhook, after something was done between the reading of its files and its start.
+/// Starts a webhook; `change` runs between reading its files and its start.
 pub(super) async fn webhook_after(
     change: impl FnOnce(&Path, RootCertStore) -> RootCertStore,
 ) -> (Webhook, RootCertStore) {
@@ -151,7 +151,7 @@ async fn a_body_over_the_bound_is_refused_unread() {
     let (webhook, roots) = webhook().await;
     let mut sender = http1(webhook.address, &roots).await;
     let large = vec![b' '; 8 * 1024 * 1024 + 1];
-    // The answer comes while the body is still being sent, so that sending may fail.
+    // The response arrives while the body is still being sent, so sending may fail.
     match sender.send_request(request(Method::POST, "/", large)).await {
         Ok(response) => assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE),
         Err(error) => assert!(!error.is_parse(), "{error}"),
@@ -195,8 +195,8 @@ async fn a_body_takes_room_for_the_bytes_that_came_and_one_that_lags_is_answered
         slow.push(stream);
     }
     let mut sender = http1(webhook.address, &roots).await;
-    let asked = tokio::time::timeout(Duration::from_secs(1), sender.send_request(sound())).await;
-    assert!(allowed(asked.expect("it waited for the slow ones").unwrap()).await);
+    let response = tokio::time::timeout(Duration::from_secs(1), sender.send_request(sound())).await;
+    assert!(allowed(response.expect("it waited for the slow ones").unwrap()).await);
     for stream in &mut slow {
         let mut answer = [0; 12];
         let read = stream.read_exact(&mut answer);

@@ -1,4 +1,4 @@
-//! HTTP/2 as clients may use it: with the smallest window, and from far away.
+//! HTTP/2 with the smallest window, and from far away.
 #![allow(clippy::arithmetic_side_effects, reason = "test amounts are small")]
 
 use super::http::{allowed, connect, sound, webhook};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// A connection whose answers come in windows of this size.
+/// Opens a connection with this receive window.
 async fn http2(
     address: SocketAddr,
     roots: &RootCertStore,
@@ -28,7 +28,7 @@ async fn http2(
     sender
 }
 
-/// A sound review, and so many blanks.
+/// Returns a valid review, padded with this many spaces.
 async fn padded(blanks: usize) -> Request<Full<Bytes>> {
     let (mut head, body) = sound().into_parts();
     head.uri = "https://localhost/".parse().unwrap();
@@ -51,7 +51,7 @@ async fn an_answer_that_is_not_read_keeps_its_room() {
     // One network may hold 32 MiB.
     assert_eq!(statuses[..4], [StatusCode::OK; 4]);
     assert_eq!(statuses[4], StatusCode::SERVICE_UNAVAILABLE);
-    // Room comes back with the reader.
+    // Capacity is released when the client reads.
     for response in unread.drain(..4) {
         assert!(allowed(response).await);
     }
@@ -59,7 +59,7 @@ async fn an_answer_that_is_not_read_keeps_its_room() {
     assert_eq!(response.status(), StatusCode::OK);
 }
 
-/// A way to an address on which every byte takes so long, in both directions.
+/// Returns an address that forwards to `address` and delays every byte, in both directions.
 async fn far_from(address: SocketAddr, one_way: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let relay = listener.local_addr().unwrap();

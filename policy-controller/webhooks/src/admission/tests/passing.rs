@@ -1,4 +1,4 @@
-//! What is never refused: what is not ours, what changes nothing that is judged, and what is ending.
+//! Reviews that are never denied: other objects, changes of nothing that is validated, deletions.
 
 use super::{created, object, review, updated, value, verdict};
 use policy_crds::Kind;
@@ -113,14 +113,14 @@ fn a_deletion_is_looked_at_where_it_takes_a_route_from_a_server_and_is_never_ref
     let route =
         |kind: Kind, parent: &str| object(kind, &format!("{{parentRefs: [{parent}], rules: []}}"));
     let deleted = |old: &Value| {
-        let mut asked = review("DELETE", old, old);
-        asked["request"]["object"] = Value::Null;
-        verdict(&asked)
+        let mut review_json = review("DELETE", old, old);
+        review_json["request"]["object"] = Value::Null;
+        verdict(&review_json)
     };
     let server = "{group: policy.linkerd.io, kind: Server, name: web}";
     for kind in Kind::routes() {
         assert_eq!(deleted(&value(&route(kind, server))), "deletes", "{kind:?}");
-        // One that could not be read binds its Server too.
+        // An unreadable route still binds its Server.
         assert_eq!(
             deleted(&value(&route(kind, &format!("{server}, nonsense")))),
             "deletes",
@@ -152,14 +152,14 @@ fn pods_and_namespaces_are_told_and_never_refused() {
         let wrong = annotated(kind, spec, &format!("{policy}: denny"));
         assert_eq!(created(&wrong), format!("sound: {message}"));
         assert_eq!(created(&annotated(kind, spec, &format!("{policy}: deny"))), "sound");
-        assert_eq!(updated(&wrong, &wrong), "passed", "told when it was written");
+        assert_eq!(updated(&wrong, &wrong), "passed", "the warning came with the first write");
     }
     let broken = annotated("Pod", "7", &format!("{policy}: denny"));
     assert_eq!(created(&broken), "sound", "the API server says more");
 }
 
 #[test]
-fn a_namespace_whose_wish_for_sidecars_is_mistyped_is_told() {
+fn a_namespace_with_a_mistyped_injection_annotation_gets_a_warning() {
     let namespace = |annotations: &str| {
         format!(
             "{{apiVersion: v1, kind: Namespace, metadata: {{name: one, \
@@ -168,19 +168,19 @@ fn a_namespace_whose_wish_for_sidecars_is_mistyped_is_told() {
     };
     let field = |name: &str| format!("metadata.annotations[\"{name}\"]");
     let mistyped = namespace("portcullis.dev/injcet: enabled");
-    let told = format!(
+    let expected = format!(
         "sound: {}: there is no such annotation; did you mean `portcullis.dev/inject`?",
         field("portcullis.dev/injcet")
     );
-    assert_eq!(created(&mistyped), told);
-    assert_eq!(updated(&namespace(""), &mistyped), told, "added later");
-    assert_eq!(updated(&mistyped, &mistyped), "passed", "told when it was written");
+    assert_eq!(created(&mistyped), expected);
+    assert_eq!(updated(&namespace(""), &mistyped), expected, "added later");
+    assert_eq!(updated(&mistyped, &mistyped), "passed", "the warning came with the first write");
     let unread = namespace("linkerd.io/inject: enable");
-    let told = format!(
+    let expected = format!(
         "sound: {}: unknown value `enable`; did you mean `enabled`?",
         field("linkerd.io/inject")
     );
-    assert_eq!(created(&unread), told);
+    assert_eq!(created(&unread), expected);
     assert_eq!(created(&namespace("portcullis.dev/inject: enabled")), "sound");
 }
 
@@ -195,22 +195,22 @@ fn a_namespace_is_told_of_a_list_that_cannot_be_read_and_of_settings_that_are_le
     let list = |ports: &str| {
         namespace(&format!("config.linkerd.io/proxy-require-identity-inbound-ports: '{ports}'"))
     };
-    let told = "sound: metadata.annotations[\"config.linkerd.io/proxy-require-identity-inbound-ports\"]: \
+    let expected = "sound: metadata.annotations[\"config.linkerd.io/proxy-require-identity-inbound-ports\"]: \
                 `8o80` is neither a port from 1 to 65535, nor a range of them, nor the name of a port, \
                 every port requires an identity until it is corrected";
-    assert_eq!(created(&list("metrics,8o80")), told);
-    assert_eq!(updated(&list("metrics"), &list("metrics,8o80")), told);
+    assert_eq!(created(&list("metrics,8o80")), expected);
+    assert_eq!(updated(&list("metrics"), &list("metrics,8o80")), expected);
     assert_eq!(created(&list("metrics,8080,9000-9010")), "sound");
     for name in ["config.linkerd.io/proxy-await", "config.alpha.linkerd.io/anything"] {
         let [off, on] = ["disabled", "enabled"]
             .map(|asks| namespace(&format!("linkerd.io/inject: {asks}, {name}: enabled")));
-        let told = format!(
+        let expected = format!(
             "sound: metadata.annotations[\"{name}\"]: has no effect on the sidecars of Portcullis"
         );
-        assert_eq!(created(&on), told);
-        assert_eq!(updated(&namespace("linkerd.io/inject: enabled"), &on), told);
+        assert_eq!(created(&on), expected);
+        assert_eq!(updated(&namespace("linkerd.io/inject: enabled"), &on), expected);
         assert_eq!(created(&off), "sound", "there are none");
-        assert_eq!(updated(&on, &on), "passed", "told when it was written");
+        assert_eq!(updated(&on, &on), "passed", "the warning came with the first write");
     }
 }
 
@@ -219,9 +219,9 @@ fn objects_whose_name_the_api_server_has_yet_to_make() {
     let generated = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
                      metadata: {generateName: web-}, \
                      spec: {podSelector: {matchLabels: {a: b}}, port: 80}}";
-    let mut asked = review("CREATE", &value(generated), &Value::Null);
-    asked["request"]["namespace"] = json!("shop");
-    assert_eq!(verdict(&asked), "sound");
+    let mut review_json = review("CREATE", &value(generated), &Value::Null);
+    review_json["request"]["namespace"] = json!("shop");
+    assert_eq!(verdict(&review_json), "sound");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_policy_for_its_own_namespace_is_judged_by_the_namespace_of_the_request() {
     let policy = "{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
                   metadata: {name: one}, spec: {targetRef: {kind: Namespace, name: shop}, \
                   requiredAuthenticationRefs: [{kind: ServiceAccount, name: a}]}}";
-    let mut asked = review("CREATE", &value(policy), &Value::Null);
-    asked["request"]["namespace"] = json!("shop");
-    assert_eq!(verdict(&asked), "sound");
+    let mut review_json = review("CREATE", &value(policy), &Value::Null);
+    review_json["request"]["namespace"] = json!("shop");
+    assert_eq!(verdict(&review_json), "sound");
 }

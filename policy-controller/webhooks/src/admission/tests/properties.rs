@@ -1,4 +1,4 @@
-//! Whatever is posted is answered, with the uid it came with.
+//! Every posted body gets a response with its uid.
 
 use crate::admission::AdmissionMetrics;
 use crate::admission::service::Service;
@@ -7,7 +7,7 @@ use policy_crds::spec::Admission;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Any JSON, with names that mean something here among its own.
+/// Any JSON, among whose names are those of reviews and policies.
 fn anything() -> impl Strategy<Value = Value> {
     let words = prop::sample::select(vec![
         "spec",

@@ -1,5 +1,5 @@
-//! Every rule of controller-semantics section 4, as a pair: what is refused and with which words, and
-//! the nearest thing that is not.
+//! Every rule of controller-semantics section 4, as a pair: an object that is denied, with the
+//! message, and the nearest one that is admitted.
 
 mod routes;
 

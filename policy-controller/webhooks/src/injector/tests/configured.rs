@@ -1,4 +1,4 @@
-//! The configuration that is installed.
+//! The MutatingWebhookConfiguration.
 
 use crate::admission::{Installation, Target};
 use crate::injector::injector_configuration;

@@ -1,7 +1,7 @@
-//! Whole pods, before and after. `PORTCULLIS_WRITE_DOCS=1` writes what comes out.
+//! Whole pods before and after injection. `PORTCULLIS_WRITE_DOCS=1` writes the results.
 
 use super::{asks, injected, settings, shop, value};
-use crate::injector::{Surroundings, inject};
+use crate::injector::{NamespaceContext, inject};
 use serde_json::Value;
 
 fn folder() -> std::path::PathBuf {
@@ -13,8 +13,8 @@ fn read(name: &str) -> Value {
 }
 
 #[track_caller]
-fn becomes(before: &str, after: &str, around: &Surroundings, native: bool) -> Vec<String> {
-    let (pod, warnings) = injected(&read(before), around, &settings(native));
+fn becomes(before: &str, after: &str, context: &NamespaceContext, native: bool) -> Vec<String> {
+    let (pod, warnings) = injected(&read(before), context, &settings(native));
     let path = folder().join(after);
     if std::env::var_os("PORTCULLIS_WRITE_DOCS").is_some() {
         std::fs::write(&path, policy_crds::render::yaml(&pod)).unwrap();
@@ -37,16 +37,19 @@ fn on_an_old_api_server_the_sidecar_is_a_container_like_others() {
 
 #[test]
 fn everything_that_can_be_set_is_set_by_the_pod_then_by_its_namespace() {
-    let around = shop(
+    let context = shop(
         "{portcullis.dev/inject: enabled, portcullis.dev/proxy-log-level: warn, \
          config.linkerd.io/proxy-cpu-request: 50m, config.linkerd.io/proxy-memory-limit: 128Mi, \
          config.linkerd.io/default-inbound-policy: deny, config.linkerd.io/opaque-ports: '5432', \
          portcullis.dev/undeclared-ports: deny}",
     );
-    let warnings = becomes("set.yaml", "set.native.yaml", &around, true);
-    // Images of one's own choice are the only thing to be told of.
+    let warnings = becomes("set.yaml", "set.native.yaml", &context, true);
+    // The only warnings are about the images that the pod itself selects.
     assert_eq!(warnings.len(), 3, "{warnings:?}");
-    assert!(warnings.iter().all(|one| one.contains("says which image guards")), "{warnings:?}");
+    assert!(
+        warnings.iter().all(|one| one.contains("selects the image that protects")),
+        "{warnings:?}"
+    );
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The JSON Patch is what makes the injected pod of the one that was sent.
+//! The JSON Patch turns the received pod into the injected one.
 
 use crate::injector::diff::diff;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Applies a patch as RFC 6902 says.
+/// Applies a patch according to RFC 6902.
 pub(super) fn apply(mut value: Value, patch: &[Value]) -> Value {
     for operation in patch {
         let path = operation["path"].as_str().unwrap();

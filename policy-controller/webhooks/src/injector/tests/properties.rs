@@ -1,10 +1,10 @@
-//! Whatever a pod looks like: nothing panics, injecting twice is injecting once, and of what policy
-//! depends on nothing is added but the ports that really get around the sidecar.
+//! For any pod: nothing panics, injection is idempotent, and nothing that policy depends on is
+//! added but the ports that bypass the sidecar.
 
 use super::patches::{apply, json_value};
 use super::{settings, shop};
 use crate::injector::diff::diff;
-use crate::injector::{Outcome, Setting, Surroundings, inject};
+use crate::injector::{NamespaceContext, Outcome, Setting, inject};
 use policy_crds::annotation;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn pod() -> impl Strategy<Value = Value> {
     })
 }
 
-fn around() -> impl Strategy<Value = Surroundings> {
+fn around() -> impl Strategy<Value = NamespaceContext> {
     annotations().prop_map(|mut annotations| {
         annotations["linkerd.io/inject"] = "enabled".into();
         shop(&annotations.to_string())
@@ -70,7 +70,7 @@ fn texts(pod: &Value) -> Vec<String> {
     annotations.into_iter().flatten().map(|(name, text)| format!("{name}: {text}")).collect()
 }
 
-/// The ports that the init container is told to leave alone.
+/// Returns the ports that the init container does not redirect.
 fn skipped(pod: &Value) -> Option<String> {
     let arguments = pod.pointer("/spec/initContainers/0/args").and_then(Value::as_array)?;
     let flag = "--skip-inbound-ports=";
@@ -79,25 +79,25 @@ fn skipped(pod: &Value) -> Option<String> {
 
 proptest! {
     #[test]
-    fn injecting_twice_is_injecting_once(pod in pod(), around in around(), native in any::<bool>()) {
-        let Outcome::Injected { pod: once, .. } = inject(&pod, &around, &settings(native)) else {
+    fn injecting_twice_is_injecting_once(pod in pod(), context in around(), native in any::<bool>()) {
+        let Outcome::Injected { pod: once, .. } = inject(&pod, &context, &settings(native)) else {
             return Ok(());
         };
         prop_assert_eq!(apply(pod.clone(), &diff(&pod, &once)), (*once).clone());
-        let twice = inject(&once, &around, &settings(native));
+        let twice = inject(&once, &context, &settings(native));
         prop_assert!(matches!(twice, Outcome::Skipped { .. }), "{:?}", twice);
     }
 
     #[test]
-    fn what_policy_depends_on_is_added_only_as_it_is(pod in pod(), around in around()) {
-        let Outcome::Injected { pod: once, .. } = inject(&pod, &around, &settings(true)) else {
+    fn what_policy_depends_on_is_added_only_as_it_is(pod in pod(), context in around()) {
+        let Outcome::Injected { pod: once, .. } = inject(&pod, &context, &settings(true)) else {
             return Ok(());
         };
         let before = texts(&pod);
         let mark = "portcullis.dev/proxy-version: ";
         let added = texts(&once).into_iter().filter(|text| !before.contains(text));
         let added: Vec<String> = added.filter(|text| !text.starts_with(mark)).collect();
-        // The controller counts nothing as in force on these, whoever asked for them.
+        // The controller reports no policy as in force on these ports, however they were excluded.
         let skipped = skipped(&once).map(|ports| format!("{}: {ports:?}", annotation::SKIPPED_PORTS));
         prop_assert_eq!(added, Vec::from_iter(skipped));
     }
@@ -109,7 +109,7 @@ proptest! {
         list in json_value(),
         native in any::<bool>(),
     ) {
-        let around = shop("{linkerd.io/inject: enabled}");
+        let context = shop("{linkerd.io/inject: enabled}");
         let strange = [
             json!({"metadata": metadata, "spec": spec}),
             json!({"metadata": {"annotations": metadata}, "spec": {"containers": list}}),
@@ -120,7 +120,7 @@ proptest! {
                             "volumes": spec, "initContainers": list}}),
         ];
         for pod in strange {
-            let Outcome::Injected { pod: once, .. } = inject(&pod, &around, &settings(native)) else {
+            let Outcome::Injected { pod: once, .. } = inject(&pod, &context, &settings(native)) else {
                 continue;
             };
             prop_assert_eq!(apply(pod.clone(), &diff(&pod, &once)), *once);

@@ -1,7 +1,9 @@
-//! What is left as it is, and what is refused.
+//! Pods that are not injected, and pods that are refused.
 
 use super::{asks, refused, shop, skipped, value};
-use crate::injector::{Bypass, Lack, Outcome, PodFacts, Settings, Skip, Trust, inject, lack};
+use crate::injector::{
+    Bypass, MissingSidecar, Outcome, PodFacts, Settings, SkipReason, Trust, inject, missing_sidecar,
+};
 use serde_json::{Value, json};
 
 fn pod(metadata: &str, spec: &str) -> Value {
@@ -18,10 +20,10 @@ fn none() -> Vec<String> {
 
 #[test]
 fn who_does_not_ask_gets_none_and_is_told_nothing() {
-    assert_eq!(skipped(&plain("{}"), &shop("{}")), (Skip::NotAsked, none()));
+    assert_eq!(skipped(&plain("{}"), &shop("{}")), (SkipReason::NotRequested, none()));
     let off = plain("{portcullis.dev/inject: disabled}");
-    assert_eq!(skipped(&off, &asks()), (Skip::DisabledByPod, none()));
-    let no = Skip::DisabledByNamespace("shop".to_owned());
+    assert_eq!(skipped(&off, &asks()), (SkipReason::DisabledByPod, none()));
+    let no = SkipReason::DisabledByNamespace("shop".to_owned());
     assert_eq!(skipped(&plain("{}"), &shop("{linkerd.io/inject: disabled}")), (no, none()));
 }
 
@@ -31,22 +33,22 @@ fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
     for (spec, reason, words) in [
         (
             format!("{{{container}, hostNetwork: true}}"),
-            Skip::HostNetwork,
-            "the pod has hostNetwork: true; its connections cannot be told from its node's",
+            SkipReason::HostNetwork,
+            "the pod has hostNetwork: true; its connections cannot be distinguished from its node's",
         ),
         (
             format!("{{{container}, os: {{name: windows}}}}"),
-            Skip::Windows,
+            SkipReason::Windows,
             "the pod's os is windows, the sidecar runs on Linux",
         ),
         (
             "{containers: [{name: web}, {name: linkerd-proxy}]}".to_owned(),
-            Skip::Theirs("linkerd-proxy"),
+            SkipReason::OtherMesh("linkerd-proxy"),
             "the pod has the sidecar of another mesh, container `linkerd-proxy`",
         ),
         (
             format!("{{{container}, initContainers: [{{name: istio-proxy}}]}}"),
-            Skip::Theirs("istio-proxy"),
+            SkipReason::OtherMesh("istio-proxy"),
             "the pod has the sidecar of another mesh, container `istio-proxy`",
         ),
     ] {
@@ -54,7 +56,7 @@ fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
         assert_eq!(skipped(&pod("{name: web}", &spec), &asks()), (reason, vec![warning]), "{spec}");
     }
     let mirror = plain("{kubernetes.io/config.mirror: x}");
-    assert_eq!(skipped(&mirror, &asks()).0, Skip::Static);
+    assert_eq!(skipped(&mirror, &asks()).0, SkipReason::Static);
 }
 
 #[test]
@@ -69,7 +71,7 @@ fn what_is_no_pod_is_left_to_the_api_server() {
         json!({"spec": {"containers": [{"name": "web"}], "initContainers": "none"}}),
         json!({"metadata": 1, "spec": {"containers": [{"name": "web"}]}}),
     ] {
-        assert_eq!(skipped(&broken, &asks()).0, Skip::Unreadable, "{broken}");
+        assert_eq!(skipped(&broken, &asks()).0, SkipReason::Unreadable, "{broken}");
     }
 }
 
@@ -90,7 +92,7 @@ fn a_container_that_borrows_the_name_of_the_sidecar_is_refused_rather_than_taken
             "spec.{list}[0].name: `portcullis-proxy` is the name of a container that is injected"
         );
         assert_eq!(refused(&borrowed, &asks()), [words]);
-        assert_eq!(skipped(&borrowed, &shop("{}")), (Skip::NotAsked, none()));
+        assert_eq!(skipped(&borrowed, &shop("{}")), (SkipReason::NotRequested, none()));
     }
 }
 
@@ -103,19 +105,19 @@ fn two_containers_that_borrow_the_names_of_the_sidecar_are_not_taken_for_one() {
     let words = refused(&fake, &asks());
     assert_eq!(words.len(), 2, "{words:?}");
     assert!(words[0].starts_with("spec.initContainers[0].name: `portcullis-init` is the name"));
-    let lacks = |pod: &Value| lack(&PodFacts::of(pod), &asks(), "portcullis");
-    assert_eq!(lacks(&fake), Some(Lack::ByNamespace));
-    // What is injected is taken for what it is, natively and not.
+    let lacks = |pod: &Value| missing_sidecar(&PodFacts::of(pod), &asks(), "portcullis");
+    assert_eq!(lacks(&fake), Some(MissingSidecar::ByNamespace));
+    // An injected pod is recognized, with a native sidecar and without.
     for native in [true, false] {
         fake["spec"] = json!({"containers": [{"name": "web"}]});
         let (mut pod, _) = super::injected(&fake, &asks(), &super::settings(native));
-        assert!(matches!(skipped(&pod, &asks()).0, Skip::Ours { .. }));
+        assert!(matches!(skipped(&pod, &asks()).0, SkipReason::AlreadyInjected { .. }));
         assert_eq!(lacks(&pod), None);
-        // Another command than the image's is another program.
+        // Another command than the image's runs another program.
         let list = if native { "initContainers" } else { "containers" };
         let at = usize::from(native);
         pod["spec"][list][at]["command"] = json!(["sleep"]);
-        assert_eq!(lacks(&pod), Some(Lack::ByNamespace));
+        assert_eq!(lacks(&pod), Some(MissingSidecar::ByNamespace));
         let words = refused(&pod, &asks());
         assert!(
             words.iter().any(|one| one.contains("`portcullis-proxy` is the name")),
@@ -135,11 +137,11 @@ fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
     let fields = [
         "spec.containers[0].securityContext.privileged: a privileged container can change the rules",
         "spec.containers[1].securityContext.capabilities.add: `CAP_NET_ADMIN` can change the rules",
-        "metadata.annotations[\"portcullis.dev/init-image\"]: says which image guards the pod",
+        "metadata.annotations[\"portcullis.dev/init-image\"]: selects the image that protects the pod",
     ];
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     for (warning, field) in warnings.iter().zip(fields) {
-        // The capability is named as Kubernetes reads it.
+        // The capability in the spelling of Kubernetes.
         assert!(warning.starts_with(field) || warning.contains("NET_ADMIN"), "{warning}");
     }
     let strict = Settings { bypass: Bypass::Refuse, ..super::settings(true) };
@@ -151,7 +153,7 @@ fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
     assert!(matches!(inject(&off, &asks(), &strict), Outcome::Skipped { .. }));
 }
 
-/// A pod with its sidecar, where ways around it are refused, and where the sidecar is.
+/// An injected pod, with the field of its sidecar, if bypasses are refused.
 struct Own {
     native: bool,
     pod: Value,
@@ -174,7 +176,10 @@ impl Own {
 
     fn is_taken(&self, pod: &Value) {
         let again = inject(pod, &asks(), &Self::strict(self.native));
-        assert!(matches!(again, Outcome::Skipped { reason: Skip::Ours { .. }, .. }), "{again:?}");
+        assert!(
+            matches!(again, Outcome::Skipped { reason: SkipReason::AlreadyInjected { .. }, .. }),
+            "{again:?}"
+        );
     }
 
     fn is_refused(&self, change: &dyn Fn(&mut Value), field: &str) {
@@ -184,9 +189,9 @@ impl Own {
             Outcome::Refused(errors) => assert_eq!(errors[0].field, field, "{errors:?}"),
             other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
         }
-        // A warning is all that others get.
-        let told = inject(&pod, &asks(), &super::settings(self.native));
-        assert!(matches!(told, Outcome::Skipped { .. }), "{told:?}");
+        // Other pods only get a warning.
+        let outcome = inject(&pod, &asks(), &super::settings(self.native));
+        assert!(matches!(outcome, Outcome::Skipped { .. }), "{outcome:?}");
     }
 }
 
@@ -249,7 +254,7 @@ fn what_somebody_mounts_by_hand_is_no_way_around_where_ways_are_refused() {
             let field = format!("spec.{}[{}].volumeMounts", own.list, own.at);
             own.is_refused(&|pod: &mut Value| mount(pod, path), &field);
         }
-        // What the API server adds, and completes.
+        // Fields that the API server adds or defaults.
         let mut completed = own.pod.clone();
         for (at, source) in [(token, "projected"), (roots, "configMap")] {
             completed["spec"]["volumes"][at][source]["defaultMode"] = json!(420);
@@ -264,10 +269,11 @@ fn an_annotation_of_a_later_version_does_not_keep_pods_from_starting() {
     let later = plain("{portcullis.dev/proxy-of-next-year: many}");
     let (_, warnings) = super::injected(&later, &asks(), &super::settings(true));
     assert!(warnings[0].contains("has no effect: this version ("), "{warnings:?}");
-    let around = shop("{portcullis.dev/inject: enabled, portcullis.dev/proxy-of-next-year: many}");
-    let (_, warnings) = super::injected(&plain("{}"), &around, &super::settings(true));
+    let context = shop("{portcullis.dev/inject: enabled, portcullis.dev/proxy-of-next-year: many}");
+    let (_, warnings) = super::injected(&plain("{}"), &context, &super::settings(true));
     assert!(warnings[0].starts_with("Namespace shop: metadata.annotations"), "{warnings:?}");
-    // A known name with a value of a later version is something else: what it asks for is not done.
+    // A known name with a value of a later version is different, because its setting would not take
+    // effect.
     let value = plain("{portcullis.dev/access-log: of-next-year}");
     assert_eq!(refused(&value, &asks()).len(), 1);
 }
@@ -276,7 +282,7 @@ fn an_annotation_of_a_later_version_does_not_keep_pods_from_starting() {
 fn whoever_wants_no_sidecar_gets_the_pod_whatever_else_is_mistyped() {
     let off = plain("{portcullis.dev/inject: disabled, portcullis.dev/proxy-loglevel: info}");
     let (reason, warnings) = skipped(&off, &asks());
-    assert_eq!(reason, Skip::DisabledByPod);
+    assert_eq!(reason, SkipReason::DisabledByPod);
     assert!(warnings[0].contains("did you mean `portcullis.dev/proxy-log-level`?"), "{warnings:?}");
 }
 
@@ -341,12 +347,12 @@ fn a_mistyped_annotation_is_refused_whether_or_not_the_pod_asks() {
 
 #[test]
 fn a_mistyped_annotation_of_the_namespace_is_refused_where_a_pod_is_to_have_a_sidecar() {
-    let around = shop("{linkerd.io/inject: enabled, portcullis.dev/default-alow: deny}");
+    let context = shop("{linkerd.io/inject: enabled, portcullis.dev/default-alow: deny}");
     let words = "Namespace shop: metadata.annotations[\"portcullis.dev/default-alow\"]: there is \
                  no such annotation; did you mean `portcullis.dev/default-allow`?";
-    assert_eq!(refused(&plain("{}"), &around), [words]);
+    assert_eq!(refused(&plain("{}"), &context), [words]);
     let off = plain("{portcullis.dev/inject: disabled}");
-    assert_eq!(skipped(&off, &around), (Skip::DisabledByPod, none()));
+    assert_eq!(skipped(&off, &context), (SkipReason::DisabledByPod, none()));
 }
 
 #[test]
@@ -354,9 +360,9 @@ fn values_that_are_not_allowed_are_refused_all_at_once_with_where_they_stand() {
     let wrong = plain(
         "{config.linkerd.io/skip-inbound-ports: '80,smtp', portcullis.dev/proxy-workers: '0'}",
     );
-    let around = shop("{linkerd.io/inject: enabled, config.linkerd.io/proxy-cpu-limit: lots}");
+    let context = shop("{linkerd.io/inject: enabled, config.linkerd.io/proxy-cpu-limit: lots}");
     assert_eq!(
-        refused(&wrong, &around),
+        refused(&wrong, &context),
         [
             "Namespace shop: metadata.annotations[\"config.linkerd.io/proxy-cpu-limit\"]: `lots` is \
              not allowed; expected a quantity such as `100m` or `64Mi`",
@@ -370,9 +376,9 @@ fn values_that_are_not_allowed_are_refused_all_at_once_with_where_they_stand() {
 
 #[test]
 fn a_namespace_may_name_ports_that_only_other_pods_have() {
-    let around =
+    let context =
         shop("{linkerd.io/inject: enabled, config.linkerd.io/skip-inbound-ports: '25,smtp'}");
-    let (pod, _) = super::injected(&plain("{}"), &around, &super::settings(true));
+    let (pod, _) = super::injected(&plain("{}"), &context, &super::settings(true));
     let arguments = pod["spec"]["initContainers"][0]["args"].as_array().unwrap();
     assert_eq!(arguments.last().unwrap(), "--skip-inbound-ports=25");
 }

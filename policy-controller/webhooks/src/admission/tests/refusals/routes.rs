@@ -1,4 +1,4 @@
-//! Every row about routes.
+//! Every rule for routes.
 
 use super::super::{created, object};
 use super::{SERVER_REF, refused, sound};

@@ -1,4 +1,4 @@
-//! The certificate in use, as handshakes take it.
+//! Resolves the serving certificate for TLS handshakes.
 
 use crate::metrics::AdmissionMetrics;
 use policy_tls::identity::validity;
@@ -7,27 +7,27 @@ use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A certificate with its key; none until the first arrives.
-pub(crate) type Served = Option<Arc<CertifiedKey>>;
+/// A certificate with its key; `None` until the first one is available.
+pub(crate) type ServedCertificate = Option<Arc<CertifiedKey>>;
 
-/// The certificate in use. Connections keep what they began with.
+/// Resolves the current serving certificate. Existing connections keep theirs.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    served: watch::Sender<Served>,
+pub(crate) struct CertResolver {
+    served: watch::Sender<ServedCertificate>,
     pub(super) metrics: AdmissionMetrics,
 }
 
-impl Slot {
+impl CertResolver {
     pub(crate) fn new(metrics: AdmissionMetrics) -> Self {
         Self { served: watch::Sender::new(None), metrics }
     }
 
-    /// The certificate in use, and when it changes.
-    pub(crate) fn served(&self) -> watch::Receiver<Served> {
+    /// Returns a receiver of the current certificate and its changes.
+    pub(crate) fn served(&self) -> watch::Receiver<ServedCertificate> {
         self.served.subscribe()
     }
 
-    /// Serves this one from now on.
+    /// Serves this certificate from now on.
     pub(super) fn put(&self, certificate: CertifiedKey) {
         let leaf = certificate.cert.first();
         self.metrics
@@ -36,7 +36,7 @@ impl Slot {
     }
 }
 
-impl ResolvesServerCert for Slot {
+impl ResolvesServerCert for CertResolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.served.borrow().clone()
     }

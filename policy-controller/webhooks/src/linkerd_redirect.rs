@@ -1,67 +1,69 @@
-//! Beside Linkerd: its proxies are pointed at this controller when their pods are created, by a webhook
-//! that comes after Linkerd's injector.
+//! Redirects Linkerd's proxies to this controller when their pods are created, by a webhook that
+//! runs after Linkerd's injector.
 //!
-//! The API server calls webhooks in the order of their configurations' names, and ours again whenever
-//! a later one changed the pod. Pods that run already keep asking whom they ask.
+//! The API server calls webhooks in the order of their configurations' names, and ours again if a
+//! later one changed the pod. Existing pods keep their controller.
 
 use crate::installation::{Installation, client_config, created_pods, requirement};
-use crate::review::{Answer, NO_REQUEST, Request, Status, version};
+use crate::review::{AdmissionRequest, NO_REQUEST, ReviewResponse, Status, version};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-/// The configuration of this webhook, unless another is named. It has to come after
+/// Default name of this webhook's configuration. It must sort after
 /// `linkerd-proxy-injector-webhook-config`.
 pub const BESIDE_CONFIGURATION: &str = policy_kube::names::BESIDE_CONFIGURATION;
 
-/// Where the webhook is on the admission port.
-pub(crate) const BESIDE_PATH: &str = "/beside-linkerd";
+/// Path of the webhook on the admission port.
+pub(crate) const LINKERD_REDIRECT_PATH: &str = "/beside-linkerd";
 
-/// Linkerd's injector leaves this label on pods that have its proxy.
+/// The label that Linkerd's injector sets on pods with its proxy.
 const INJECTED: &str = "linkerd.io/control-plane-ns";
 
-/// The container of Linkerd's proxy, among the others or, as a native sidecar, among the first.
+/// The container of Linkerd's proxy, an ordinary container or a native sidecar among the init
+/// containers.
 const PROXY: &str = "linkerd-proxy";
 
-/// Whom a proxy asks, and which identity that has to prove.
+/// Variables with the address of the policy controller and the identity that it must prove.
 const ADDRESS: &str = "LINKERD2_PROXY_POLICY_SVC_ADDR";
 const NAME: &str = "LINKERD2_PROXY_POLICY_SVC_NAME";
 
-/// The namespaces that are left alone: the label that every namespace has, and what the node needs.
+/// The label with its name that every namespace has, and the exempt namespace of components that
+/// the node needs.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 const SYSTEM: &str = "kube-system";
 
-/// Points proxies at this controller.
+/// Redirects proxies to this controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repoint {
-    /// Where the policy API is, as proxies reach it.
+pub struct ProxyRedirector {
+    /// Address of the policy API, as proxies reach it.
     pub address: String,
-    /// The identity it proves.
+    /// Identity of the policy API.
     pub name: String,
 }
 
-impl Repoint {
-    /// Answers a review of a pod.
-    pub(crate) fn review(&self, review: &Value) -> Answer {
+impl ProxyRedirector {
+    /// Responds to a review of a pod.
+    pub(crate) fn review(&self, review: &Value) -> ReviewResponse {
         let version = version(review);
-        let Some(request) = Request::read(review) else {
-            return Answer::deny(version, "", Status::malformed(NO_REQUEST));
+        let Some(request) = AdmissionRequest::read(review) else {
+            return ReviewResponse::deny(version, "", Status::malformed(NO_REQUEST));
         };
         let is_pod = request.kind == "Pod" && request.group.is_empty();
         let new = request.operation == "CREATE" && request.subresource.is_empty();
         let pod = request.object.filter(|_| is_pod && new);
         let patch = pod.map(|pod| self.patch(pod)).unwrap_or_default();
         if patch.is_empty() {
-            return Answer::allow(version, request.uid, Vec::new());
+            return ReviewResponse::allow(version, request.uid, Vec::new());
         }
         let patch = BASE64_STANDARD.encode(Value::Array(patch).to_string());
-        Answer::patch(version, request.uid, patch, Vec::new())
+        ReviewResponse::patch(version, request.uid, patch, Vec::new())
     }
 
-    /// The operations (RFC 6902) that point a pod's proxy at this controller; none where it has no
-    /// proxy of Linkerd's, or is pointed here already.
+    /// Returns the JSON Patch (RFC 6902) that redirects a pod's proxy; empty if it has no proxy of
+    /// Linkerd's or is already redirected.
     fn patch(&self, pod: &Value) -> Vec<Value> {
         let mut operations = Vec::new();
         for list in ["initContainers", "containers"] {
@@ -77,8 +79,8 @@ impl Repoint {
         operations
     }
 
-    /// One operation that puts a whole environment in the place of another, so that variables which
-    /// refer to earlier ones keep their order.
+    /// Returns an operation that replaces a whole environment, because variables may refer to
+    /// earlier ones and must keep their order.
     fn replace(&self, path: &str, environment: Option<&Value>) -> Option<Value> {
         let mut variables = environment.and_then(Value::as_array).cloned().unwrap_or_default();
         for (name, value) in [(ADDRESS, &self.address), (NAME, &self.name)] {
@@ -91,14 +93,14 @@ impl Repoint {
             }
         }
         let variables = Value::Array(variables);
-        // `add` on a field that exists replaces it.
+        // In JSON Patch, `add` replaces an existing field.
         (Some(&variables) != environment)
             .then(|| json!({"op": "add", "path": path, "value": variables}))
     }
 }
 
-/// The configuration that asks this webhook, about pods that have Linkerd's proxy. None is created
-/// while nobody answers: it would be served by other rules than its neighbours.
+/// Returns the webhook configuration, for pods with Linkerd's proxy. No such pod is created while
+/// the webhook is unavailable, because it would follow another policy than its neighbours.
 pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguration {
     let selector =
         |expressions| LabelSelector { match_expressions: Some(expressions), match_labels: None };
@@ -106,7 +108,7 @@ pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguratio
     let webhook = MutatingWebhook {
         name: "proxies.beside.portcullis.dev".to_owned(),
         admission_review_versions: vec!["v1".to_owned()],
-        client_config: client_config(installation, BESIDE_PATH),
+        client_config: client_config(installation, LINKERD_REDIRECT_PATH),
         failure_policy: Some("Fail".to_owned()),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(selector(vec![requirement(NAMESPACE_NAME, "NotIn", &left_alone)])),
@@ -127,14 +129,17 @@ pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguratio
 mod tests {
     use super::*;
 
-    fn repoint() -> Repoint {
-        Repoint { address: "policy.linkerd.svc:8090".to_owned(), name: "controller.id".to_owned() }
+    fn redirector() -> ProxyRedirector {
+        ProxyRedirector {
+            address: "policy.linkerd.svc:8090".to_owned(),
+            name: "controller.id".to_owned(),
+        }
     }
 
     fn answer(pod: &Value, operation: &str) -> Value {
         let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {"uid": "u",
             "kind": {"group": "", "kind": "Pod"}, "operation": operation, "object": pod}});
-        serde_json::to_value(repoint().review(&review)).unwrap()
+        serde_json::to_value(redirector().review(&review)).unwrap()
     }
 
     fn operations(pod: &Value) -> Value {
@@ -165,7 +170,7 @@ mod tests {
             let path = format!("/spec/{list}/1/env");
             let expected = json!([{"op": "add", "path": path, "value": after}]);
             assert_eq!(operations(&pod(list, &before)), expected);
-            // Called again, there is nothing left to do.
+            // A second call changes nothing.
             assert_eq!(operations(&pod(list, &after)), Value::Null);
         }
     }
@@ -184,7 +189,7 @@ mod tests {
         assert_eq!(operations(&json!({"spec": {"containers": "none"}})), Value::Null);
         let updated = answer(&pod("containers", &json!([])), "UPDATE");
         assert!(updated["response"]["patch"].is_null() && updated["response"]["allowed"] == true);
-        let malformed = serde_json::to_value(repoint().review(&json!({}))).unwrap();
+        let malformed = serde_json::to_value(redirector().review(&json!({}))).unwrap();
         assert_eq!(malformed["response"]["allowed"], false);
     }
 }

@@ -1,8 +1,8 @@
-//! What the issuer's Secret holds, and how it is written there.
+//! Content of the issuer's Secret: reading, rotation and writing.
 
-use super::authority::{Authority, AuthorityError, Made, Places};
-use super::bounded::bounded;
+use super::authority::{Authority, AuthorityError, GeneratedAuthority, PemSources};
 use super::plan::{Rotation, Times};
+use super::root_limit::limit_roots;
 use policy_kube::rotation::Next;
 use policy_kube::rotation::secret::{
     self, CERTIFICATE, Data, KEY, NEXT_CERTIFICATE, NEXT_KEY, Pair, ROOTS, put, put_time,
@@ -11,34 +11,35 @@ use policy_tls::identity::{MOST_ROOTS, pem, readable};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Former roots that something valid may still lead to, and until when.
+/// Keys of the former roots that valid certificates may still lead to, and of the time until which
+/// they are needed.
 const FORMER: &str = "ca-previous.crt";
 const FORMER_UNTIL: &str = "previous.until";
-/// The most seconds that what the authority in use has signed may be valid.
+/// Key of the maximum validity, in seconds, of certificates signed by the authority in use.
 const LONGEST: &str = "longest.seconds";
-/// The operator's wish that has been fulfilled.
-const ASKED: &str = "rotate.done";
+/// Key of the last rotation request that was carried out.
+const ROTATE_DONE: &str = "rotate.done";
 
-/// What is held, all of it usable.
+/// The content of the Secret, all of it usable.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct CaSecret {
     pub(super) authority: Arc<Authority>,
-    /// The authority in use as it is written, and the root it leads to.
+    /// The authority in use as the Secret holds it, and its root.
     texts: Pair,
     root: Vec<u8>,
-    /// The authority that waits, which is its own root.
+    /// The staged authority, which is its own root.
     next: Option<(Pair, Next)>,
     former: Vec<String>,
     former_until: Option<SystemTime>,
     longest: Duration,
-    asked: String,
+    rotate: String,
 }
 
-impl Held {
+impl CaSecret {
     /// Reads a Secret's data.
     ///
     /// # Errors
-    /// Why the authority in use cannot be used. What waits and cannot be used is left out.
+    /// Why the authority in use cannot be used. An unusable staged authority is left out.
     pub(super) fn read(data: &Data) -> Result<Self, AuthorityError> {
         let text = |key: &str| String::from_utf8(secret::bytes(data, key)?).ok();
         let needed = |key: &str| {
@@ -50,7 +51,7 @@ impl Held {
         let root = needed(ROOTS)?;
         let authority = in_use(&texts, &root)?;
         let next = Pair::waiting(data).and_then(|(texts, since)| {
-            let ends = waiting(&texts).ok()?.ends();
+            let ends = waiting(&texts).ok()?.not_after();
             Some((texts, Next { ends, since }))
         });
         let seconds = text(LONGEST).and_then(|text| text.parse().ok());
@@ -62,46 +63,46 @@ impl Held {
             former: data.get(FORMER).map(|bytes| certificates(&bytes.0)).unwrap_or_default(),
             former_until: secret::time(data, FORMER_UNTIL),
             longest: Duration::from_secs(seconds.unwrap_or_default()),
-            asked: text(ASKED).unwrap_or_default(),
+            rotate: text(ROTATE_DONE).unwrap_or_default(),
         })
     }
 
-    /// An authority to be used at once. The roots that `before` names stay for as long as anything
-    /// that they vouch for could be valid.
+    /// Creates the content with an authority that is used at once. The roots in `before` stay
+    /// published while certificates that lead to them may be valid.
     pub(super) fn create(
-        made: Made,
+        generated: GeneratedAuthority,
         before: &Data,
-        asked: &str,
+        rotate: &str,
         rotation: &Rotation,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
-        let texts = made.pair();
+        let texts = generated.into_pair();
         let root = texts.certificate.clone();
         let authority = Arc::new(in_use(&texts, &root)?);
         let left = [ROOTS, FORMER].into_iter().filter_map(|key| before.get(key));
         let former: Vec<String> = left.flat_map(|bytes| certificates(&bytes.0)).collect();
         let longest = rotation.longest();
         let former_until = (!former.is_empty()).then(|| rotation.former_until(longest, now));
-        let asked = asked.to_owned();
-        Ok(Self { authority, texts, root, next: None, former, former_until, longest, asked })
+        let rotate = rotate.to_owned();
+        Ok(Self { authority, texts, root, next: None, former, former_until, longest, rotate })
     }
 
-    /// The same with an authority that waits, for what the operator `asked`. One that waited already
-    /// is forgotten.
+    /// Stages the next authority for the rotation request `rotate`, in place of one that was staged
+    /// before.
     pub(super) fn stage(
         mut self,
-        made: Made,
-        asked: &str,
+        generated: GeneratedAuthority,
+        rotate: &str,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
-        let texts = made.pair();
-        let ends = waiting(&texts)?.ends();
+        let texts = generated.into_pair();
+        let ends = waiting(&texts)?.not_after();
         self.next = Some((texts, Next { ends, since: now }));
-        self.asked = asked.to_owned();
+        self.rotate = rotate.to_owned();
         Ok(self)
     }
 
-    /// The same with the one that waited in use.
+    /// Puts the staged authority in use.
     pub(super) fn promote(
         mut self,
         rotation: &Rotation,
@@ -118,22 +119,22 @@ impl Held {
         Ok(self)
     }
 
-    /// The same without its former roots.
+    /// Removes the former roots.
     pub(super) fn retire(mut self) -> Self {
         self.former.clear();
         self.former_until = None;
         self
     }
 
-    /// The same, which may sign for so long.
+    /// Raises the maximum validity of signed certificates to `longest`.
     pub(super) fn widen(mut self, longest: Duration) -> Self {
         self.longest = self.longest.max(longest);
         self
     }
 
-    /// The roots of `last` that are not among these, though another authority is in use: none of our
-    /// own steps does that.
-    pub(super) fn forgotten(&self, last: &Self) -> Vec<String> {
+    /// Returns the roots of `last` that this content lacks although another authority is in use,
+    /// which no step of the rotation causes.
+    pub(super) fn missing_roots(&self, last: &Self) -> Vec<String> {
         if self.authority.is(&last.authority) {
             return Vec::new();
         }
@@ -143,10 +144,15 @@ impl Held {
         there
     }
 
-    /// The same with these roots among the former ones.
-    pub(super) fn keep(mut self, roots: Vec<String>, rotation: &Rotation, now: SystemTime) -> Self {
+    /// Adds roots to the former ones.
+    pub(super) fn retain_roots(
+        mut self,
+        roots: Vec<String>,
+        rotation: &Rotation,
+        now: SystemTime,
+    ) -> Self {
         self.former.extend(roots);
-        // What is never published again need not be held.
+        // Roots beyond this number are never published again.
         let excess = self.former.len().saturating_sub(MOST_ROOTS);
         self.former.drain(..excess);
         let until = rotation.former_until(rotation.longest().max(self.longest), now);
@@ -154,21 +160,22 @@ impl Held {
         self
     }
 
-    /// What planning looks at. `asked`: what the operator asks for now.
-    pub(super) fn times(&self, asked: &str) -> Times {
+    /// Returns the times that the next step is planned by. `rotate`: the current rotation request.
+    pub(super) fn times(&self, rotate: &str) -> Times {
         Times {
-            begins: self.authority.begins(),
-            ends: self.authority.ends(),
+            begins: self.authority.not_before(),
+            ends: self.authority.not_after(),
             next: self.next.as_ref().map(|(_, next)| *next),
             former_until: self.former_until,
             formers: self.former.len(),
             longest: self.longest,
-            asked: !asked.is_empty() && asked != self.asked,
+            requested: !rotate.is_empty() && rotate != self.rotate,
         }
     }
 
-    /// What everybody must trust: the root in use first, then the one to come, then former ones. Former
-    /// ones of long ago are left out where they are more than anybody reads; how many.
+    /// Returns the bundle that clients must trust, and the number of roots left out of it: the root
+    /// in use first, then the next one, then former ones. The oldest former roots are left out if
+    /// there are more than clients read.
     pub(super) fn bundle(&self) -> (String, usize) {
         let next = self.next.iter().map(|(texts, _)| texts.certificate.as_slice());
         let next: Vec<_> = next.flat_map(readable).collect();
@@ -179,19 +186,19 @@ impl Held {
                 all.push(root);
             }
         }
-        bounded(&all, |root| next.contains(root) || self.authority.leads_to(root))
+        limit_roots(&all, |root| next.contains(root) || self.authority.leads_to(root))
     }
 
-    /// Which state the rotation is in.
-    pub(super) fn state(&self) -> State {
+    /// Returns the phase of the rotation.
+    pub(super) fn state(&self) -> RotationPhase {
         match (&self.next, self.former.is_empty()) {
-            (Some(_), _) => State::Staged,
-            (None, false) => State::Overlap,
-            (None, true) => State::Steady,
+            (Some(_), _) => RotationPhase::Staged,
+            (None, false) => RotationPhase::Overlap,
+            (None, true) => RotationPhase::Steady,
         }
     }
 
-    /// Puts it into a Secret's data and leaves other keys alone.
+    /// Writes the content into a Secret's data. Other keys stay as they are.
     pub(super) fn write(&self, data: &mut Data) {
         self.texts.write(self.next.as_ref().map(|(texts, next)| (texts, *next)), data);
         put(data, ROOTS, Some(self.root.clone()));
@@ -199,23 +206,23 @@ impl Held {
         put(data, FORMER, former);
         put_time(data, FORMER_UNTIL, self.former_until);
         put(data, LONGEST, Some(self.longest.as_secs().to_string().into_bytes()));
-        let asked = (!self.asked.is_empty()).then(|| self.asked.clone().into_bytes());
-        put(data, ASKED, asked);
+        let rotate = (!self.rotate.is_empty()).then(|| self.rotate.clone().into_bytes());
+        put(data, ROTATE_DONE, rotate);
     }
 }
 
-/// Which state a rotation is in.
+/// Phase of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum State {
+pub(super) enum RotationPhase {
     /// One authority, one root.
     Steady,
-    /// The next root is published, and nothing is issued from it.
+    /// The next root is published, but no certificate is issued from it yet.
     Staged,
-    /// A former root is published, and nothing is issued from it any more.
+    /// A former root is published, but no certificate is issued from it any more.
     Overlap,
 }
 
-impl State {
+impl RotationPhase {
     pub(super) const ALL: [Self; 3] = [Self::Steady, Self::Staged, Self::Overlap];
 
     pub(super) fn as_str(self) -> &'static str {
@@ -227,24 +234,24 @@ impl State {
     }
 }
 
-/// The authority in use.
+/// Reads the authority in use.
 fn in_use(texts: &Pair, root: &[u8]) -> Result<Authority, AuthorityError> {
     authority(texts, root, [CERTIFICATE, KEY, ROOTS])
 }
 
-/// The authority that waits.
+/// Reads the staged authority.
 fn waiting(texts: &Pair) -> Result<Authority, AuthorityError> {
     authority(texts, &texts.certificate, [NEXT_CERTIFICATE, NEXT_KEY, NEXT_CERTIFICATE])
 }
 
-fn authority(texts: &Pair, roots: &[u8], places: [&str; 3]) -> Result<Authority, AuthorityError> {
-    let [certificate, key, places_roots] = places.map(str::to_owned);
-    let places = Places { certificate, key, roots: places_roots };
-    Authority::read(places, &texts.certificate, &texts.key, roots)
+fn authority(texts: &Pair, roots: &[u8], sources: [&str; 3]) -> Result<Authority, AuthorityError> {
+    let [certificate, key, place] = sources.map(str::to_owned);
+    let sources = PemSources { certificate, key, roots: place };
+    Authority::read(sources, &texts.certificate, &texts.key, roots)
 }
 
-/// The certificates of a bundle, each as PEM of its own. What else is in it, such as a key that
-/// somebody put there, is not published.
+/// Returns the certificates of a bundle, each as PEM. Anything else in the bundle, such as a
+/// private key, is never published.
 pub(super) fn certificates(bundle: &[u8]) -> Vec<String> {
     readable(bundle).iter().map(pem).collect()
 }

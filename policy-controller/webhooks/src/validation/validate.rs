@@ -1,123 +1,126 @@
-//! The verdict on one request, from nothing but the request.
+//! Validates one request on its own, without the index.
 
-use super::concern::{covers, differs};
+use super::scope::{covers, has_changed};
 use crate::injector::injection_remarks;
-use crate::review::{Cause, Details, Request, Status};
+use crate::review::{AdmissionRequest, Cause, Details, Status};
 use policy_crds::spec::Admission;
 use policy_crds::{Body, FieldError, Kind, Object};
 use policy_engine::annotation_errors;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What becomes of a request.
+/// Result of validating a request.
 #[derive(Debug)]
-pub(crate) struct Judgement {
-    /// The kind, if it is one that is read.
+pub(crate) struct Validation {
+    /// The kind, if the controller reads it.
     pub(crate) kind: Option<Kind>,
-    /// What becomes of it.
+    /// The verdict on the request.
     pub(crate) verdict: Verdict,
 }
 
-/// What becomes of a request.
+/// The verdict on a request.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It is no concern of ours, or nothing that is judged changes.
-    Passed,
-    /// It breaks no rule.
-    Sound {
-        /// What may surprise its author.
+    /// Out of scope, or nothing that is validated has changed.
+    OutOfScope,
+    /// The object is valid.
+    Valid {
+        /// Remarks that may surprise its author.
         remarks: Vec<FieldError>,
-        /// What the index is to be asked about; absent where it has nothing to say.
+        /// The object to query the index for; absent if the index adds nothing.
         object: Option<Box<Object>>,
     },
-    /// It is a deletion, which is never refused, of an object that the index is to be asked about.
-    Deletes(Box<Object>),
-    /// It breaks a rule.
-    Refused(Status),
+    /// A deletion, which is never denied, of an object to query the index for.
+    Deletion(Box<Object>),
+    /// The object is invalid.
+    Denied(Status),
 }
 
-/// Judges a request.
-pub(crate) fn judge(request: &Request<'_>) -> Judgement {
+/// Validates a request.
+pub(crate) fn validate(request: &AdmissionRequest<'_>) -> Validation {
     let kind = Kind::find(request.group, request.kind);
     let verdict = match kind {
         Some(kind) if changes_the_object(request) => verdict(kind, request),
         Some(kind) if deletes_the_object(request) => deletion(kind, request),
-        Some(_) | None => Verdict::Passed,
+        Some(_) | None => Verdict::OutOfScope,
     };
-    Judgement { kind, verdict }
+    Validation { kind, verdict }
 }
 
-fn changes_the_object(request: &Request<'_>) -> bool {
+fn changes_the_object(request: &AdmissionRequest<'_>) -> bool {
     request.subresource.is_empty() && matches!(request.operation, "CREATE" | "UPDATE")
 }
 
-fn deletes_the_object(request: &Request<'_>) -> bool {
+fn deletes_the_object(request: &AdmissionRequest<'_>) -> bool {
     request.subresource.is_empty() && request.operation == "DELETE"
 }
 
-/// Routes alone restrict while they are there. Without the last one its Server is decided as a whole.
-fn deletion(kind: Kind, request: &Request<'_>) -> Verdict {
-    let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::Passed };
+/// Checks a deletion of a route. Other objects never restrict access, but without its last route a
+/// Server is decided as a whole.
+fn deletion(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
+    let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::OutOfScope };
     if is_being_deleted(old) || !covers(Admission::Route, old) {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
-    policy_crds::parse(old).map_or(Verdict::Passed, |object| Verdict::Deletes(Box::new(object)))
+    policy_crds::parse(old)
+        .map_or(Verdict::OutOfScope, |object| Verdict::Deletion(Box::new(object)))
 }
 
-fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
+fn verdict(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
     let admission = kind.spec().admission;
     if admission == Admission::Foreign {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
     let Some(object @ Value::Object(_)) = request.object else {
         return match admission {
-            Admission::Workload | Admission::Foreign => Verdict::Passed,
+            Admission::Workload | Admission::Foreign => Verdict::OutOfScope,
             Admission::Policy | Admission::Route | Admission::Grant => {
-                Verdict::Refused(Status::malformed("the request has no `object`"))
+                Verdict::Denied(Status::malformed("the request has no `object`"))
             }
         };
     };
     if is_being_deleted(object) || !covers(admission, object) {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
-    // What was admitted, or stored when nobody judged, must stay changeable in everything else.
+    // An object that was admitted, or stored without validation, must stay changeable in all other
+    // parts.
     if let Some(old) = request.old.filter(|_| request.operation == "UPDATE")
-        && !differs(kind, old, object)
+        && !has_changed(kind, old, object)
     {
-        return Verdict::Passed;
+        return Verdict::OutOfScope;
     }
     let parsed = policy_crds::parse(&completed(object, request));
     match (parsed, admission) {
-        (Err(_), Admission::Workload) => Verdict::Passed,
+        (Err(_), Admission::Workload) => Verdict::OutOfScope,
         (Err(error), _) => {
             let field = error.field().to_owned();
             let message = error.message();
-            Verdict::Refused(refusal(kind, request.name, &[FieldError { field, message }]))
+            Verdict::Denied(refusal(kind, request.name, &[FieldError { field, message }]))
         }
         (Ok(parsed), Admission::Workload) => {
             let mut remarks = annotation_errors(&parsed);
             if kind == Kind::Namespace {
                 remarks.extend(injection_remarks(object));
             }
-            Verdict::Sound { remarks, object: None }
+            Verdict::Valid { remarks, object: None }
         }
-        (Ok(object), _) => sound_or_not(kind, object),
+        (Ok(object), _) => validate_policy(kind, object),
     }
 }
 
-fn sound_or_not(kind: Kind, object: Object) -> Verdict {
+fn validate_policy(kind: Kind, object: Object) -> Verdict {
     let name = object.meta.key.name.clone();
     let errors = match &object.body {
         Body::Invalid(invalid) => invalid.errors.clone(),
         Body::Valid(_) => annotation_errors(&object),
     };
     if !errors.is_empty() {
-        return Verdict::Refused(refusal(kind, &name, &errors));
+        return Verdict::Denied(refusal(kind, &name, &errors));
     }
-    // Leaving the networks out is the ordinary way to mean the cluster's.
+    // Omitting the networks is the usual way to mean the cluster's.
     let unusual = |remark: &FieldError| remark.field != "spec.client.networks";
     let remarks = object.remarks().into_iter().filter(unusual).collect();
-    Verdict::Sound { remarks, object: Some(Box::new(object)) }
+    Verdict::Valid { remarks, object: Some(Box::new(object)) }
 }
 
 fn is_being_deleted(object: &Value) -> bool {
@@ -125,8 +128,8 @@ fn is_being_deleted(object: &Value) -> bool {
     metadata.and_then(|m| m.get("deletionTimestamp")).is_some_and(|time| !time.is_null())
 }
 
-/// The object with the name and the namespace that the API server gives it.
-fn completed<'a>(object: &'a Value, request: &Request<'_>) -> Cow<'a, Value> {
+/// Returns the object with the name and namespace that the API server will set.
+fn completed<'a>(object: &'a Value, request: &AdmissionRequest<'_>) -> Cow<'a, Value> {
     let Some(Value::Object(metadata)) = object.get("metadata") else {
         return Cow::Borrowed(object);
     };
@@ -146,7 +149,7 @@ fn completed<'a>(object: &'a Value, request: &Request<'_>) -> Cow<'a, Value> {
     let missing = missing.into_iter().filter_map(|(field, value)| Some((field, value?)));
     let missing: Vec<_> = missing.filter(|(field, _)| is_absent(field)).collect();
     if missing.is_empty() {
-        // The ordinary case; objects are large.
+        // The usual case; objects are large.
         return Cow::Borrowed(object);
     }
     let mut completed = object.clone();
@@ -157,7 +160,7 @@ fn completed<'a>(object: &'a Value, request: &Request<'_>) -> Cow<'a, Value> {
     Cow::Owned(completed)
 }
 
-/// A refusal that names every broken rule.
+/// Returns the status of a denial with every error.
 fn refusal(kind: Kind, name: &str, errors: &[FieldError]) -> Status {
     let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let cause = |error: &FieldError| Cause {

@@ -1,7 +1,7 @@
-//! What the Secret holds, and how it is written there.
+//! Content of the webhook's Secret: reading, rotation and writing.
 
-use super::issue::Issued;
-use super::pair::{CertificateError, Places, certified, chain};
+use super::issue::IssuedCertificate;
+use super::pair::{CertificateError, PemSources, certified_key, chain};
 use super::plan::Times;
 use policy_kube::rotation::Next;
 use policy_kube::rotation::secret::{self, CERTIFICATE, Data, KEY, ROOTS};
@@ -14,70 +14,78 @@ use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Authorities that outlive a certificate made anew. Replicas of different names (two installations
-/// that share a Secret) make one anew in turns, and the Secret must not grow by it.
-const MAX_LEFT_OVER: usize = 7;
+/// Maximum number of authorities that are kept when a certificate is issued anew. Replicas with
+/// different names (two installations that share a Secret) take turns in issuing one, and the
+/// Secret must not grow by it.
+const MAX_RETAINED: usize = 7;
 
-/// What is held, all of it usable.
-pub(super) struct Held {
-    serving: Pair,
-    next: Option<(Pair, SystemTime)>,
-    /// The bundle: the authorities of every certificate that may be in use, newest last.
+/// The content of the Secret, all of it usable.
+pub(super) struct CertSecret {
+    serving: ServingPair,
+    next: Option<(ServingPair, SystemTime)>,
+    /// The CA bundle: the authorities of every certificate that may be in use, newest last.
     authorities: Vec<Authority>,
 }
 
-/// A certificate that can be served.
-struct Pair {
+/// A usable serving certificate.
+struct ServingPair {
     texts: secret::Pair,
     not_before: SystemTime,
     not_after: SystemTime,
 }
 
-/// One authority of the bundle.
+/// An authority of the CA bundle.
 struct Authority {
     certificate: CertificateDer<'static>,
     not_after: SystemTime,
 }
 
-impl Held {
-    /// Reads a Secret's data. `None` if there is nothing in it that could be served under all of
-    /// `names`, which is the case too if the bundle does not vouch for it.
+impl CertSecret {
+    /// Reads a Secret's data. `None` if it has no usable certificate for all `names`, or the CA
+    /// bundle does not verify it.
     pub(super) fn read(data: &Data, names: &[String]) -> Option<Self> {
         let authorities = authorities(data);
-        let serving = pair(secret::Pair::in_use(data)?, &authorities, names)?;
+        let serving = serving_pair(secret::Pair::in_use(data)?, &authorities, names)?;
         let next = secret::Pair::waiting(data);
-        let next = next.and_then(|(next, since)| Some((pair(next, &authorities, names)?, since)));
+        let next =
+            next.and_then(|(next, since)| Some((serving_pair(next, &authorities, names)?, since)));
         Some(Self { serving, next, authorities })
     }
 
-    /// The authorities of a Secret's data that could still be needed, whatever else is wrong with it.
-    fn left_over(data: &Data, now: SystemTime) -> Vec<Authority> {
+    /// Returns the authorities in a Secret's data that may still be needed, even if the rest is
+    /// unusable.
+    fn retained_authorities(data: &Data, now: SystemTime) -> Vec<Authority> {
         let mut bundle = authorities(data);
         bundle.retain(|authority| authority.not_after > now);
-        let newest = bundle.len().saturating_sub(MAX_LEFT_OVER);
+        let newest = bundle.len().saturating_sub(MAX_RETAINED);
         bundle.split_off(newest)
     }
 
-    /// A certificate to be used at once. Clients that trust what `before` vouched for go on doing so.
-    pub(super) fn create(issued: Issued, before: &Data, now: SystemTime) -> Option<Self> {
+    /// Creates the content with a certificate that is used at once. Clients that trust the CA
+    /// bundle in `before` still verify theirs.
+    pub(super) fn create(
+        issued: IssuedCertificate,
+        before: &Data,
+        now: SystemTime,
+    ) -> Option<Self> {
         let mut held = Self {
-            serving: Pair::of(&issued)?,
+            serving: ServingPair::of(&issued)?,
             next: None,
-            authorities: Self::left_over(before, now),
+            authorities: Self::retained_authorities(before, now),
         };
         held.authorities.push(Authority::of(&issued)?);
         Some(held)
     }
 
-    /// The same with a certificate that waits. One that waited already is forgotten.
-    pub(super) fn stage(mut self, issued: &Issued, now: SystemTime) -> Option<Self> {
-        self.next = Some((Pair::of(issued)?, now));
+    /// Stages the next certificate, in place of one that was staged before.
+    pub(super) fn stage(mut self, issued: &IssuedCertificate, now: SystemTime) -> Option<Self> {
+        self.next = Some((ServingPair::of(issued)?, now));
         self.authorities.retain(|authority| authority.not_after > now);
         self.authorities.push(Authority::of(issued)?);
         Some(self)
     }
 
-    /// The same with the one that waited in use.
+    /// Puts the staged certificate in use.
     pub(super) fn promote(mut self) -> Self {
         if let Some((next, _)) = self.next.take() {
             self.serving = next;
@@ -85,59 +93,59 @@ impl Held {
         self
     }
 
-    /// The same without authorities that have expired.
+    /// Removes expired authorities.
     pub(super) fn prune(mut self, now: SystemTime) -> Self {
         self.authorities.retain(|authority| authority.not_after > now);
         self
     }
 
-    /// What planning looks at.
+    /// Returns the times that the next step is planned by.
     pub(super) fn times(&self) -> Times {
         let oldest = self.authorities.iter().map(|authority| authority.not_after).min();
         Times {
             begins: self.serving.not_before,
             serving: self.serving.not_after,
-            next: self.next.as_ref().map(|(pair, since)| pair.waits(*since)),
+            next: self.next.as_ref().map(|(pair, since)| pair.staged(*since)),
             oldest_authority: oldest.unwrap_or(self.serving.not_after),
         }
     }
 
-    /// What clients must trust.
+    /// Returns the CA bundle that clients must trust.
     pub(super) fn bundle(&self) -> Vec<u8> {
         self.authorities.iter().map(|one| pem(&one.certificate)).collect::<String>().into()
     }
 
-    /// The certificate in use, ready for handshakes.
-    pub(super) fn certified(&self) -> Result<CertifiedKey, CertificateError> {
-        certified(&PLACES, &self.serving.texts)
+    /// Returns the certificate in use with its key.
+    pub(super) fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
+        certified_key(&SOURCES, &self.serving.texts)
     }
 
-    /// Puts it into a Secret's data and leaves other keys alone.
+    /// Writes the content into a Secret's data. Other keys stay as they are.
     pub(super) fn write(&self, data: &mut Data) {
-        let next = self.next.as_ref().map(|(pair, since)| (&pair.texts, pair.waits(*since)));
+        let next = self.next.as_ref().map(|(pair, since)| (&pair.texts, pair.staged(*since)));
         self.serving.texts.write(next, data);
         secret::put(data, ROOTS, Some(self.bundle()));
     }
 }
 
-const PLACES: Places<'_> = Places { certificates: CERTIFICATE, key: KEY };
+const SOURCES: PemSources<'_> = PemSources { certificates: CERTIFICATE, key: KEY };
 
-impl Pair {
-    fn of(issued: &Issued) -> Option<Self> {
+impl ServingPair {
+    fn of(issued: &IssuedCertificate) -> Option<Self> {
         let certificate = issued.certificate.clone().into_bytes();
         let (not_before, not_after) = validity(chain(CERTIFICATE, &certificate).ok()?.first()?)?;
         let texts = secret::Pair { certificate, key: issued.key.clone().into_bytes() };
         Some(Self { texts, not_before, not_after })
     }
 
-    /// The same as one that waits since then.
-    fn waits(&self, since: SystemTime) -> Next {
+    /// Returns its times as a certificate that has been staged since then.
+    fn staged(&self, since: SystemTime) -> Next {
         Next { ends: self.not_after, since }
     }
 }
 
 impl Authority {
-    fn of(issued: &Issued) -> Option<Self> {
+    fn of(issued: &IssuedCertificate) -> Option<Self> {
         readable(issued.authority.as_bytes()).pop().and_then(Self::read)
     }
 
@@ -147,12 +155,17 @@ impl Authority {
     }
 }
 
-/// A certificate and its key, if they fit each other and the bundle vouches for every name.
-fn pair(texts: secret::Pair, authorities: &[Authority], names: &[String]) -> Option<Pair> {
-    let usable = certified(&PLACES, &texts).ok()?;
+/// Reads a certificate and its key. `None` if they do not match or the CA bundle does not verify
+/// every name.
+fn serving_pair(
+    texts: secret::Pair,
+    authorities: &[Authority],
+    names: &[String],
+) -> Option<ServingPair> {
+    let usable = certified_key(&SOURCES, &texts).ok()?;
     let leaf = usable.cert.first()?;
     let (not_before, not_after) = validity(leaf)?;
-    // Clocks differ, and its end is looked at when planning: it must have been good until then.
+    // Verified at its last second, because clocks differ and the plan handles its expiry.
     let last = not_after.checked_sub(Duration::from_secs(1))?;
     let last = UnixTime::since_unix_epoch(last.duration_since(SystemTime::UNIX_EPOCH).ok()?);
     let verifier = verifier(authorities)?;
@@ -161,7 +174,7 @@ fn pair(texts: secret::Pair, authorities: &[Authority], names: &[String]) -> Opt
         ServerName::try_from(name.as_str())
             .is_ok_and(|name| verifier.verify_server_cert(leaf, rest, &name, &[], last).is_ok())
     });
-    vouched.then_some(Pair { texts, not_before, not_after })
+    vouched.then_some(ServingPair { texts, not_before, not_after })
 }
 
 fn verifier(authorities: &[Authority]) -> Option<Arc<WebPkiServerVerifier>> {
@@ -170,8 +183,8 @@ fn verifier(authorities: &[Authority]) -> Option<Arc<WebPkiServerVerifier>> {
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().ok()
 }
 
-/// The certificates of a Secret's bundle. What else is in it, such as the key of an authority that
-/// somebody put there, is not published.
+/// Returns the certificates of a Secret's CA bundle. Anything else in it, such as a private key, is
+/// never published.
 fn authorities(data: &Data) -> Vec<Authority> {
     let bundle = data.get(ROOTS).map(|bytes| readable(&bytes.0));
     bundle.unwrap_or_default().into_iter().filter_map(Authority::read).collect()
@@ -192,11 +205,11 @@ mod tests {
         vec!["a.ns.svc".to_owned(), "127.0.0.1".to_owned()]
     }
 
-    fn make(at: SystemTime) -> Issued {
+    fn make(at: SystemTime) -> IssuedCertificate {
         issue(&names(), at, LIFETIME).unwrap()
     }
 
-    fn written(held: &Held) -> Data {
+    fn written(held: &CertSecret) -> Data {
         let mut data = Data::new();
         held.write(&mut data);
         data
@@ -204,57 +217,57 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let held = Held::create(make(now()), &Data::new(), now()).unwrap();
+        let held = CertSecret::create(make(now()), &Data::new(), now()).unwrap();
         let data = written(&held);
-        let read = Held::read(&data, &names()).unwrap();
+        let read = CertSecret::read(&data, &names()).unwrap();
         assert_eq!(read.times().serving, now() + LIFETIME);
         assert_eq!(written(&read), data);
-        assert!(read.certified().is_ok());
+        assert!(read.certified_key().is_ok());
         let keys: Vec<&str> = data.keys().map(String::as_str).collect();
         assert_eq!(keys, ["ca.crt", "tls.crt", "tls.key"]);
     }
 
     #[test]
     fn a_renewal_keeps_both_authorities_until_the_former_certificate_has_expired() {
-        let held = Held::create(make(now()), &Data::new(), now()).unwrap();
+        let held = CertSecret::create(make(now()), &Data::new(), now()).unwrap();
         let first = held.bundle();
         let later = now() + Duration::from_secs(60 * 86_400);
         let staged = held.stage(&make(later), later).unwrap();
-        let read = Held::read(&written(&staged), &names()).unwrap();
+        let read = CertSecret::read(&written(&staged), &names()).unwrap();
         assert_eq!(read.times().serving, now() + LIFETIME, "the former one is still in use");
         assert_eq!(read.times().next, Some(Next { ends: later + LIFETIME, since: later }));
         assert!(read.bundle().starts_with(&first) && read.bundle().len() > first.len());
-        let promoted = Held::read(&written(&read.promote()), &names()).unwrap();
+        let promoted = CertSecret::read(&written(&read.promote()), &names()).unwrap();
         assert_eq!(promoted.times().serving, later + LIFETIME);
         assert!(promoted.bundle().starts_with(&first), "a replica may serve the former one");
         let pruned = promoted.prune(now() + LIFETIME);
         assert!(!pruned.bundle().starts_with(&first));
-        assert!(Held::read(&written(&pruned), &names()).is_some());
+        assert!(CertSecret::read(&written(&pruned), &names()).is_some());
     }
 
     #[test]
     fn what_could_not_be_served_is_not_held() {
-        let held = Held::create(make(now()), &Data::new(), now()).unwrap();
+        let held = CertSecret::create(make(now()), &Data::new(), now()).unwrap();
         let good = written(&held);
-        assert!(Held::read(&good, &["b.ns.svc".to_owned()]).is_none(), "another name");
-        assert!(Held::read(&Data::new(), &names()).is_none());
-        let other = written(&Held::create(make(now()), &Data::new(), now()).unwrap());
+        assert!(CertSecret::read(&good, &["b.ns.svc".to_owned()]).is_none(), "another name");
+        assert!(CertSecret::read(&Data::new(), &names()).is_none());
+        let other = written(&CertSecret::create(make(now()), &Data::new(), now()).unwrap());
         for key in ["tls.crt", "tls.key", "ca.crt"] {
             let mut data = good.clone();
             data.insert(key.to_owned(), other[key].clone());
-            assert!(Held::read(&data, &names()).is_none(), "{key} of another certificate");
+            assert!(CertSecret::read(&data, &names()).is_none(), "{key} of another certificate");
             data.insert(key.to_owned(), ByteString(b"\xff nonsense".to_vec()));
-            assert!(Held::read(&data, &names()).is_none(), "{key} is no text");
+            assert!(CertSecret::read(&data, &names()).is_none(), "{key} is no text");
         }
     }
 
     #[test]
     fn nothing_but_certificates_is_taken_from_a_bundle_that_others_wrote() {
-        let mut data = written(&Held::create(make(now()), &Data::new(), now()).unwrap());
+        let mut data = written(&CertSecret::create(make(now()), &Data::new(), now()).unwrap());
         let (bundle, key) = (data["ca.crt"].0.clone(), data["tls.key"].0.clone());
         let notes = b"# ours\n".to_vec();
         data.insert("ca.crt".to_owned(), ByteString([notes, key, bundle.clone()].concat()));
-        let held = Held::read(&data, &names()).unwrap();
+        let held = CertSecret::read(&data, &names()).unwrap();
         assert_eq!(held.bundle(), bundle);
     }
 
@@ -262,24 +275,24 @@ mod tests {
     fn a_certificate_made_anew_again_and_again_does_not_fill_the_secret() {
         let mut data = Data::new();
         for _ in 0..20 {
-            Held::create(make(now()), &data, now()).unwrap().write(&mut data);
+            CertSecret::create(make(now()), &data, now()).unwrap().write(&mut data);
         }
-        assert_eq!(authorities(&data).len(), MAX_LEFT_OVER + 1);
-        assert!(Held::read(&data, &names()).is_some(), "the newest is among them");
+        assert_eq!(authorities(&data).len(), MAX_RETAINED + 1);
+        assert!(CertSecret::read(&data, &names()).is_some(), "the newest is among them");
     }
 
     #[test]
     fn repairing_keeps_the_authorities_that_may_still_be_trusted() {
-        let mut broken = written(&Held::create(make(now()), &Data::new(), now()).unwrap());
+        let mut broken = written(&CertSecret::create(make(now()), &Data::new(), now()).unwrap());
         let before = broken["ca.crt"].0.clone();
         broken.remove("tls.key");
         broken.insert("kept".to_owned(), ByteString(vec![1]));
-        let repaired = Held::create(make(now()), &broken, now()).unwrap();
+        let repaired = CertSecret::create(make(now()), &broken, now()).unwrap();
         repaired.write(&mut broken);
         assert!(broken.contains_key("kept"));
         assert!(broken["ca.crt"].0.starts_with(&before));
         let later = now() + LIFETIME;
-        let repaired = Held::create(make(later), &broken, later).unwrap();
+        let repaired = CertSecret::create(make(later), &broken, later).unwrap();
         assert!(!repaired.bundle().starts_with(&before), "expired ones are not kept");
     }
 }

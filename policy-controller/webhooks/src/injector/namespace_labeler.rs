@@ -1,11 +1,11 @@
-//! What the leader keeps up while it leads: the label of each namespace that the API server selects
-//! by, and who is told of pods that lack a sidecar.
+//! Tasks of the leader: maintains the label of each namespace that the API server selects by, and
+//! reports pods without a sidecar.
 
-use super::ask::INJECT_LABEL;
 use super::element::owned;
-use super::lack::{Lack, label};
-use super::lacking::Lacking;
 use super::metrics::InjectorMetrics;
+use super::missing_sidecar::{MissingSidecar, injection_label};
+use super::missing_sidecar_cache::MissingSidecarCache;
+use super::opt_in::INJECT_LABEL;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -21,118 +21,123 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How we are named as an owner of fields.
+/// The field manager of server-side apply.
 const MANAGER: &str = "portcullis-injector";
 
-/// How long changes are gathered, so that a burst of them is looked at once.
-const GATHER: Duration = Duration::from_millis(200);
+/// Time for which changes are gathered, so that one reconciliation handles a burst.
+const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// How often everything is looked at again where nothing changes.
-const AGAIN: Duration = Duration::from_secs(30);
+/// Interval of reconciliations without changes.
+const RESYNC: Duration = Duration::from_secs(30);
 
-/// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a write.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the keeper works with.
-pub struct KeeperInputs {
-    /// Writes labels.
+/// Inputs of the labeler.
+pub struct NamespaceLabelerInputs {
+    /// Client that writes labels.
     pub client: Client,
-    /// Knows the objects.
+    /// The objects of the index.
     pub objects: ObjectsHandle,
-    /// Moves with every change of them.
+    /// Notifies of every change of the objects.
     pub seen: watch::Receiver<Arc<Seen>>,
-    /// Says whether it is this replica's turn.
+    /// Leadership of this replica.
     pub leadership: Leadership,
-    /// Tells people.
+    /// Records Events.
     pub events: Events,
-    /// Counts.
+    /// Metrics of the injector.
     pub metrics: InjectorMetrics,
-    /// Namespace of the control plane, which carries no sidecars.
+    /// Namespace of the control plane, whose pods get no sidecars.
     pub control_plane: Arc<str>,
 }
 
-/// Keeps labels, and tells of pods that lack a sidecar.
-pub struct Keeper {
-    inputs: KeeperInputs,
-    /// By name of a namespace, the label that was last written: what a person wrote beside it is not
-    /// fought for.
+/// Maintains labels and reports pods without a sidecar.
+pub struct NamespaceLabeler {
+    inputs: NamespaceLabelerInputs,
+    /// The last written label by namespace, so that a later change by an operator is not
+    /// overwritten.
     written: HashMap<Arc<str>, Option<&'static str>>,
-    /// Pods that were told of.
-    told: BTreeSet<Arc<str>>,
-    /// What was found of pods.
-    lacking: Lacking,
+    /// Pods that have been reported.
+    reported: BTreeSet<Arc<str>>,
+    /// Pods without a sidecar.
+    cache: MissingSidecarCache,
 }
 
-impl Keeper {
-    /// Nothing is written yet.
-    pub fn new(inputs: KeeperInputs) -> Self {
-        Self { inputs, written: HashMap::new(), told: BTreeSet::new(), lacking: Lacking::default() }
+impl NamespaceLabeler {
+    /// Creates a labeler, which writes nothing yet.
+    pub fn new(inputs: NamespaceLabelerInputs) -> Self {
+        Self {
+            inputs,
+            written: HashMap::new(),
+            reported: BTreeSet::new(),
+            cache: MissingSidecarCache::default(),
+        }
     }
 
-    /// Goes on until `shutdown`.
+    /// Runs until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        _ = shutdown.run_until_cancelled(self.keep()).await;
+        _ = shutdown.run_until_cancelled(self.reconcile_loop()).await;
     }
 
-    async fn keep(&mut self) {
+    async fn reconcile_loop(&mut self) {
         let mut seen = self.inputs.seen.clone();
         let mut leading = self.inputs.leadership.changes();
         loop {
             if self.inputs.leadership.is_leader() {
-                self.look().await;
+                self.reconcile().await;
             } else {
                 self.forget();
             }
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(DEBOUNCE).await;
             tokio::select! {
                 changed = seen.changed() => if changed.is_err() { return std::future::pending().await },
                 changed = leading.changed() => if changed.is_err() { return std::future::pending().await },
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(RESYNC) => {}
             }
         }
     }
 
-    /// Another replica keeps them; this one says nothing of what it does not know.
+    /// Clears the state, because another replica leads.
     fn forget(&mut self) {
         self.written.clear();
-        self.told.clear();
-        self.lacking = Lacking::default();
+        self.reported.clear();
+        self.cache = MissingSidecarCache::default();
         self.inputs.metrics.without(&BTreeMap::new());
     }
 
-    /// Looks once at everything.
-    async fn look(&mut self) {
+    /// Reconciles all namespaces and pods once.
+    async fn reconcile(&mut self) {
         let Some(objects) = self.inputs.objects.all(&[Kind::Namespace, Kind::Pod]).await else {
             return;
         };
         let is_namespace = |object: &Arc<Object>| object.meta.key.kind == Kind::Namespace;
         let (namespaces, pods): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_namespace);
         for namespace in &namespaces {
-            self.keep_label(namespace).await;
+            self.sync_label(namespace).await;
         }
         let there: BTreeSet<&str> = namespaces.iter().map(|one| &*one.meta.key.name).collect();
         self.written.retain(|name, _| there.contains(&**name));
-        self.lacking.look(&namespaces, &pods, &self.inputs.control_plane);
-        self.tell();
+        self.cache.update(&namespaces, &pods, &self.inputs.control_plane);
+        self.report();
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-        let mut lacking = BTreeSet::new();
-        for (pod, lack) in self.lacking.found() {
+        let mut missing = BTreeSet::new();
+        for (pod, reason) in self.cache.found() {
             let count = counts.entry(pod.meta.key.namespace.to_string()).or_default();
             *count = count.saturating_add(1);
             let uid = pod.meta.uid.clone().unwrap_or_else(|| pod.meta.key.name.clone());
-            if !self.told.contains(&uid) {
-                self.warn(pod, lack);
+            if !self.reported.contains(&uid) {
+                self.warn(pod, reason);
             }
-            lacking.insert(uid);
+            missing.insert(uid);
         }
-        self.told = lacking;
+        self.reported = missing;
         self.inputs.metrics.without(&counts);
     }
 
-    fn warn(&self, pod: &Object, lack: Lack) {
+    fn warn(&self, pod: &Object, reason: MissingSidecar) {
         let regarding = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -141,18 +146,18 @@ impl Keeper {
             uid: pod.meta.uid.as_ref().map(ToString::to_string),
             ..ObjectReference::default()
         };
-        self.inputs.events.warn(regarding, "SidecarMissing", &lack.to_string());
+        self.inputs.events.warn(regarding, "SidecarMissing", &reason.to_string());
     }
 
-    /// Brings the label of a namespace in line with its annotations. Where they ask for none, it is
-    /// given back: a label that somebody else wrote stays.
-    async fn keep_label(&mut self, namespace: &Object) {
-        let wanted = label(&owned(&namespace.meta.annotations));
+    /// Aligns the label of a namespace with its annotations. Without an injection annotation it is
+    /// released: a label that another client wrote stays.
+    async fn sync_label(&mut self, namespace: &Object) {
+        let wanted = injection_label(&owned(&namespace.meta.annotations));
         let name = &namespace.meta.key.name;
         let held = namespace.meta.labels.get(INJECT_LABEL).map(|value| &**value);
         let settled = match wanted {
             Some(_) => held == wanted,
-            // Nobody's, or not ours: it has been given back before.
+            // No label, or a label of another client: ours has been released before.
             None => held.is_none() || self.written.get(name) == Some(&None),
         };
         if settled {
@@ -163,11 +168,15 @@ impl Keeper {
             Ok(()) => {
                 self.written.insert(name.clone(), wanted);
                 let label = wanted.unwrap_or("none");
-                tracing::info!(namespace = %name, label, "{INJECT_LABEL} follows the annotation");
+                tracing::info!(
+                    namespace = %name,
+                    label,
+                    "updated label {INJECT_LABEL} to match the annotation"
+                );
             }
             Err(error) => {
                 self.inputs.metrics.label_failed();
-                tracing::warn!(namespace = %name, %error, "{INJECT_LABEL} cannot be written");
+                tracing::warn!(namespace = %name, %error, "cannot write label {INJECT_LABEL}");
             }
         }
     }
@@ -179,19 +188,19 @@ impl Keeper {
         let patch = json!({
             "apiVersion": "v1",
             "kind": "Namespace",
-            // With its uid, what is gone is not made again.
+            // The uid keeps a deleted namespace from being created again.
             "metadata": {"name": name, "uid": uid, "labels": labels},
         });
         let api: Api<Namespace> = Api::all(self.inputs.client.clone());
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&patch);
         let write = api.patch_metadata(name, &params, &patch);
-        match tokio::time::timeout(PATIENCE, write).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, write).await {
             Ok(Ok(_)) => Ok(()),
-            // It is gone: the next look does not see it.
+            // The namespace is gone; the next reconciliation does not see it.
             Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("no answer in time".to_owned()),
+            Err(_) => Err("the API server did not respond in time".to_owned()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a review as it arrives: it takes room for the bytes that came, and has to keep coming.
+//! Reads the body of a review: it uses capacity for the received bytes, and has a minimum rate.
 
 use super::shares::Share;
 use bytes::{Bytes, BytesMut};
@@ -7,101 +7,102 @@ use hyper::body::{Body, Incoming};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The largest review: the API server takes objects of up to 3 MiB, and sends the old one too.
+/// Maximum size of a review: the API server accepts objects of up to 3 MiB, and sends the old one
+/// too.
 pub(super) const MAX_BODY: u64 = 8 * 1024 * 1024;
 
-/// The largest weight of a review (see [`Weight`]). The longest list of networks that fits into an
+/// Maximum weight of a review (see [`Weight`]). The longest list of networks that fits into an
 /// object weighs half of it, old and new together.
 pub(super) const MAX_WEIGHT: u64 = 192 * 1024 * 1024;
 
-/// The time that a body has in addition to what its bytes take at [`RATE`]. A body may wait for others
-/// on its connection before its first byte. From an API server at 200 ms the connection carries 5 MiB/s
-/// (see `listener::WINDOW`), in four seconds therefore 20 MiB before that byte. API servers wait for
-/// hardly longer.
+/// Time that a body has in addition to what its bytes take at [`MIN_RATE`]. A body may wait for others
+/// on its connection before its first byte. From an API server with a round trip of 200 ms the
+/// connection carries 5 MiB/s (see `listener::WINDOW`), so 20 MiB in four seconds before that byte.
+/// API servers hardly wait longer.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// The time that a body has in all, however many bytes came.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Maximum time for a whole body, however large.
+const MAX_TIME: Duration = Duration::from_secs(10);
 
-/// The slowest that a body may come, in bytes a second. API servers wait five seconds for an answer
-/// about up to 3 MiB, so that nothing slower could be answered in time.
-const RATE: u64 = 1024 * 1024;
+/// Minimum rate of a body in bytes per second. API servers wait five seconds for the response to up
+/// to 3 MiB, so nothing slower could be answered in time.
+const MIN_RATE: u64 = 1024 * 1024;
 
-/// The part of a body that is read without letting others go first.
-const AT_ONCE: u64 = 64 * 1024;
+/// Size up to which a body is read without yielding to other tasks.
+const YIELD_AFTER: u64 = 64 * 1024;
 
-/// A body that has arrived.
+/// A received body.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct ReceivedBody {
     pub(super) bytes: Bytes,
-    /// The memory that it takes once it is read, as [`Weight`] reckons it.
+    /// Estimated memory of the parsed body, see [`Weight`].
     pub(super) weight: u64,
 }
 
-/// The reason for which a body is not read to its end.
+/// Error of a body that is not read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ArrivalError {
-    /// It is, or would become, larger than is read.
+pub(super) enum BodyError {
+    /// It is larger than the limit, or would become so.
     TooLarge,
     /// It ended early.
-    Broken,
-    /// It came more slowly than [`RATE`].
+    Incomplete,
+    /// It was slower than [`MIN_RATE`].
     Slow,
-    /// Its room was given to somebody else.
-    NoRoom,
+    /// Its capacity was given to another client.
+    CapacityExceeded,
 }
 
-/// Reads a body into the room that `share` holds.
+/// Reads a body into the capacity that `share` holds.
 ///
 /// # Errors
-/// [`ArrivalError`].
-pub(super) async fn arrive(mut body: Incoming, share: &Share) -> Result<Arrived, ArrivalError> {
+/// [`BodyError`].
+pub(super) async fn receive(mut body: Incoming, share: &Share) -> Result<ReceivedBody, BodyError> {
     if body.size_hint().lower() > MAX_BODY {
-        return Err(ArrivalError::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let start = Instant::now();
     let (mut bytes, mut weight, mut received) = (BytesMut::new(), Weight::default(), 0u64);
     loop {
-        let frame = match tokio::time::timeout_at(due(start, received), body.frame()).await {
+        let frame = match tokio::time::timeout_at(deadline(start, received), body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) => return Err(ArrivalError::Broken),
+            Ok(Some(Err(_))) => return Err(BodyError::Incomplete),
             Ok(None) => break,
-            Err(_) => return Err(ArrivalError::Slow),
+            Err(_) => return Err(BodyError::Slow),
         };
-        // Trailers say nothing.
+        // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
         let more = u64::try_from(data.len()).unwrap_or(u64::MAX);
         received = received.saturating_add(more);
         if received > MAX_BODY {
-            return Err(ArrivalError::TooLarge);
+            return Err(BodyError::TooLarge);
         }
-        share.grow(more).map_err(|_| ArrivalError::NoRoom)?;
+        share.grow(more).map_err(|_| BodyError::CapacityExceeded)?;
         if weight.add(&data) {
             bytes.extend_from_slice(&data);
         } else {
-            // The rest is read and dropped, so that the client reads the refusal and not a reset.
+            // Read and drop the rest, so that the client receives the error instead of a TCP reset.
             bytes = BytesMut::new();
         }
-        if received > AT_ONCE {
-            // The others that are ready have a turn between two pieces of a large body.
+        if received > YIELD_AFTER {
+            // Let other ready tasks run between two frames of a large body.
             tokio::task::yield_now().await;
         }
     }
     if weight.total > MAX_WEIGHT {
-        return Err(ArrivalError::TooLarge);
+        return Err(BodyError::TooLarge);
     }
-    Ok(Arrived { bytes: bytes.freeze(), weight: weight.total })
+    Ok(ReceivedBody { bytes: bytes.freeze(), weight: weight.total })
 }
 
-/// The time until which more than `received` bytes must have come.
-fn due(start: Instant, received: u64) -> Instant {
-    let millis = received.saturating_mul(1000).checked_div(RATE).unwrap_or_default();
-    let allowed = GRACE.saturating_add(Duration::from_millis(millis)).min(LONGEST);
+/// Returns the deadline for receiving more than `received` bytes.
+fn deadline(start: Instant, received: u64) -> Instant {
+    let millis = received.saturating_mul(1000).checked_div(MIN_RATE).unwrap_or_default();
+    let allowed = GRACE.saturating_add(Duration::from_millis(millis)).min(MAX_TIME);
     start.checked_add(allowed).unwrap_or(start)
 }
 
-/// The memory that a text of JSON takes once it is read, at most: a field or an element of a few bytes
-/// takes a hundred times as many.
+/// Upper estimate of the memory of parsed JSON: a field or element of a few bytes can take a
+/// hundred times as many.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weight {
     total: u64,
@@ -110,7 +111,7 @@ struct Weight {
 }
 
 impl Weight {
-    /// Adds the next piece; false: it weighs more than is read.
+    /// Adds the next bytes; false if the limit is exceeded.
     fn add(&mut self, text: &[u8]) -> bool {
         const MAPPING: u64 = 768;
         const LIST: u64 = 256;
@@ -170,9 +171,9 @@ mod tests {
     #[test]
     fn bytes_that_came_buy_time_and_a_whole_body_has_ten_seconds() {
         let start = Instant::now();
-        let allowed = |received| due(start, received).duration_since(start);
+        let allowed = |received| deadline(start, received).duration_since(start);
         assert_eq!(allowed(0), Duration::from_secs(4));
-        assert_eq!(allowed(RATE), Duration::from_secs(5));
+        assert_eq!(allowed(MIN_RATE), Duration::from_secs(5));
         assert_eq!(allowed(MAX_BODY), Duration::from_secs(10));
     }
 }

@@ -1,8 +1,9 @@
-//! The issuer's own certificate, which it signs itself: clients come over TLS and know it by its name.
+//! The issuer's serving certificate, which it signs itself: clients connect over TLS and verify its
+//! name.
 
 use super::authority::Lifetime;
+use super::ca_secret::certificates;
 use super::csr::PublicKey;
-use super::held::certificates;
 use super::signer::{SignError, Signer};
 use policy_server::TlsHandle;
 use policy_tls::identity::{Credentials, IdentityError, TlsIdentity};
@@ -11,31 +12,31 @@ use rustls::pki_types::PrivateKeyDer;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Of its life, after which it is replaced: so many hundredths.
+/// Percentage of its lifetime after which it is renewed.
 const RENEW_AFTER: u32 = 70;
 
-/// Keeps it.
+/// Renews the serving certificate.
 #[derive(Debug)]
-pub(super) struct OwnCertificate {
+pub(super) struct ServingCertificate {
     identity: Arc<str>,
     lifetime: Lifetime,
     signer: Signer,
     tls: TlsHandle,
-    made: Option<Made>,
+    inputs: Option<SigningInputs>,
 }
 
-/// What the one in use was made from.
+/// The inputs of the current serving certificate.
 #[derive(Debug)]
-struct Made {
+struct SigningInputs {
     bundle: String,
     authority: Vec<u8>,
     renew: SystemTime,
 }
 
-/// Why there is none.
+/// Error of renewing the serving certificate.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum OwnError {
-    #[error("making a key failed")]
+pub(super) enum ServingCertificateError {
+    #[error("generating a key failed")]
     Key,
     #[error(transparent)]
     Sign(#[from] SignError),
@@ -45,41 +46,42 @@ pub(super) enum OwnError {
     Roots(String),
 }
 
-impl OwnCertificate {
+impl ServingCertificate {
     pub(super) fn new(
         identity: Arc<str>,
         lifetime: Lifetime,
         signer: Signer,
         tls: TlsHandle,
     ) -> Self {
-        Self { identity, lifetime, signer, tls, made: None }
+        Self { identity, lifetime, signer, tls, inputs: None }
     }
 
-    /// Makes it anew where it has to be: by its age, or because `authority` (its certificate) or the
-    /// roots have changed.
-    pub(super) fn look(
+    /// Renews the certificate if it is due, or if `authority` (its certificate) or the roots have
+    /// changed.
+    pub(super) fn refresh(
         &mut self,
         authority: &[u8],
         bundle: &str,
         now: SystemTime,
-    ) -> Result<(), OwnError> {
-        let good = self.made.as_ref().is_some_and(|made| {
-            made.bundle == bundle && made.authority == authority && now < made.renew
+    ) -> Result<(), ServingCertificateError> {
+        let good = self.inputs.as_ref().is_some_and(|inputs| {
+            inputs.bundle == bundle && inputs.authority == authority && now < inputs.renew
         });
         if good {
             return Ok(());
         }
-        let key = KeyPair::generate().map_err(|_| OwnError::Key)?;
+        let key = KeyPair::generate().map_err(|_| ServingCertificateError::Key)?;
         let public = PublicKey { info: key.subject_public_key_info() };
         let at = (Instant::now(), now);
         let signed = self.signer.sign(&public, &self.identity, self.lifetime, at)?;
         let ends = signed.leaf.not_after;
         let chain = std::iter::once(signed.leaf.certificate).chain(signed.intermediates);
-        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(|_| OwnError::Key)?;
+        let key = PrivateKeyDer::try_from(key.serialize_der())
+            .map_err(|_| ServingCertificateError::Key)?;
         let roots = policy_tls::identity::certificates(bundle.as_bytes());
         let identity = TlsIdentity::new(Credentials {
             server_name: self.identity.clone(),
-            roots: roots.map_err(OwnError::Roots)?,
+            roots: roots.map_err(ServingCertificateError::Roots)?,
             chain: chain.collect(),
             key,
         })?;
@@ -91,10 +93,10 @@ impl OwnCertificate {
             identity = %self.identity,
             serial = %signed.leaf.serial,
             roots = certificates(bundle.as_bytes()).len(),
-            "the issuer's own certificate was renewed"
+            "renewed the issuer's serving certificate"
         );
         let (bundle, authority) = (bundle.to_owned(), authority.to_vec());
-        self.made = Some(Made { bundle, authority, renew });
+        self.inputs = Some(SigningInputs { bundle, authority, renew });
         Ok(())
     }
 }

@@ -1,18 +1,18 @@
-//! Which objects are ours to judge, and which part of them. The conditions under which the API server
-//! asks at all (`configuration`) say the same in its language.
+//! The scope of validation: the objects, and the parts of them, that are validated. `configuration`
+//! has the same conditions in CEL.
 
-use crate::injector::about_injection;
+use crate::injector::injection_annotations;
 use policy_crds::Kind;
 use policy_crds::spec::Admission;
 use serde_json::Value;
 
-/// The group of our kinds.
+/// The API group of our kinds.
 pub(super) const GROUP: &str = "policy.linkerd.io";
-/// Groups under which a parent of kind Server is taken for ours: its own, and those that have no such
-/// kind and stand there by mistake.
+/// Groups under which a parent of kind Server counts as ours: the right one, and those that have no
+/// such kind and are given by mistake.
 pub(super) const SERVER_GROUPS: [&str; 4] = [GROUP, "", "core", "gateway.networking.k8s.io"];
 
-/// Whether an object of a kind that is judged so is itself one that is judged.
+/// True if an object of a kind with this kind of validation is in scope.
 pub(super) fn covers(admission: Admission, object: &Value) -> bool {
     match admission {
         Admission::Policy | Admission::Workload => true,
@@ -22,7 +22,7 @@ pub(super) fn covers(admission: Admission, object: &Value) -> bool {
     }
 }
 
-/// Whether a Server is among the parents of a route, or may be meant by what cannot be read.
+/// True if a parent of a route is a Server, or an unreadable reference that may be one.
 fn has_server(route: &Value) -> bool {
     match route.get("spec").and_then(|spec| spec.get("parentRefs")) {
         None => false,
@@ -48,7 +48,7 @@ fn is_server(parent: &Value) -> bool {
     }
 }
 
-/// Whether a ReferenceGrant offers objects of our group, or may mean to.
+/// True if a ReferenceGrant is for objects of our group, or may be.
 fn opens_ours(grant: &Value) -> bool {
     match grant.get("spec").and_then(|spec| spec.get("to")) {
         None => false,
@@ -60,13 +60,13 @@ fn opens_ours(grant: &Value) -> bool {
     }
 }
 
-/// Whether anything that is judged differs between two versions of an object.
-pub(super) fn differs(kind: Kind, old: &Value, new: &Value) -> bool {
-    // Of a Pod nothing but annotations is judged, but what they mean depends on its ports.
+/// True if a validated part differs between two versions of an object.
+pub(super) fn has_changed(kind: Kind, old: &Value, new: &Value) -> bool {
+    // Only the annotations of a Pod are validated, although their meaning depends on its ports.
     let spec = kind.spec();
     (spec.admission != Admission::Workload && old.get("spec") != new.get("spec"))
         || spec.annotations.iter().any(|name| value(old, name) != value(new, name))
-        || (kind == Kind::Namespace && about_injection(old) != about_injection(new))
+        || (kind == Kind::Namespace && injection_annotations(old) != injection_annotations(new))
 }
 
 fn value<'a>(object: &'a Value, annotation: &str) -> Option<&'a Value> {

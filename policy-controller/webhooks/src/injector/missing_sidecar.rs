@@ -1,52 +1,52 @@
-//! Pods that ought to have a sidecar and have none: they were created before their namespace asked,
-//! or while nobody answered the API server.
+//! Pods that should have a sidecar but have none: they were created before their namespace opted
+//! in, or while the injector was unavailable.
 
-use super::ask::{Answer, Asked, Surroundings, asked, of_namespace};
 use super::configuration::{OPT_OUT, SYSTEM};
 use super::element::{containers, text, texts};
+use super::opt_in::{NamespaceContext, OptIn, OptInDecision, decide, of_namespace};
 use super::sidecar::{INIT, PROXY};
-use super::skip::{THEIRS, is_pair};
+use super::skip_reason::{OTHER_MESHES, has_injected_pair};
 use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is looked at of a pod.
+/// The properties of a pod that determine whether a sidecar is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Whether it shares the network of its node.
+    /// True if it uses the network of its node.
     pub host_network: bool,
-    /// Whether it runs: what has ended receives nothing.
+    /// True if it is running: a pod that has ended receives no traffic.
     pub running: bool,
-    /// Its containers, where they are known.
+    /// Its containers, if known.
     pub containers: Option<Vec<String>>,
 }
 
-/// Why a pod ought to have a sidecar.
+/// The reason why a pod should have a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// It asks for one itself.
+pub enum MissingSidecar {
+    /// The pod opts in.
     ByPod,
-    /// Its namespace asks.
+    /// Its namespace opts in.
     ByNamespace,
-    /// What it or its namespace says cannot be read.
+    /// An annotation of the pod or its namespace is invalid.
     Unclear,
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for MissingSidecar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ByPod => {
                 "its annotation asks for a sidecar and it has none: it was created while the \
-                 injector was away or not installed; delete it, or restart its workload"
+                 injector was unavailable or not installed; delete it, or restart its workload"
             }
             Self::ByNamespace => {
                 "its namespace asks for sidecars and it has none: it was created before that, or \
-                 while the injector was away; delete it, or restart its workload"
+                 while the injector was unavailable; delete it, or restart its workload"
             }
             Self::Unclear => {
                 "whether it is to have a sidecar cannot be read from its annotations and those of \
@@ -57,7 +57,7 @@ impl fmt::Display for Lack {
 }
 
 impl PodFacts {
-    /// What is looked at, of the JSON of a Pod.
+    /// Reads the properties from the JSON of a Pod.
     pub fn of(pod: &Value) -> Self {
         let metadata = |field: &str| texts(pod.get("metadata").and_then(|m| m.get(field)));
         let status = pod.get("status");
@@ -65,8 +65,8 @@ impl PodFacts {
         let ending = pod.get("metadata").and_then(|m| m.get("deletionTimestamp")).is_some();
         let host = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
         let names = containers(pod).filter_map(|(_, container)| text(container, "name"));
-        // Two containers with our names that are not ours guard nothing.
-        let pair = is_pair(pod);
+        // Two containers with our names that are not the injected ones protect nothing.
+        let pair = has_injected_pair(pod);
         let counts = |name: &&str| pair || ![PROXY, INIT].contains(name);
         let names = names.filter(counts).map(str::to_owned);
         Self {
@@ -78,14 +78,15 @@ impl PodFacts {
         }
     }
 
-    /// What tells that another mesh looks after it, or that it has a sidecar of ours.
-    fn is_looked_after(&self) -> bool {
+    /// True if the pod has our sidecar or one of another mesh.
+    fn has_sidecar(&self) -> bool {
         let ours = self.labels.get(PROXY_LABEL).is_some_and(|value| value == PROXY_INJECTED);
         let known = match &self.containers {
-            // The label alone can be written by anybody, and a sidecar alone guards nothing.
+            // Any client can write the label, and a sidecar without the init container protects
+            // nothing.
             Some(names) => {
                 let has = |name: &str| names.iter().any(|own| own == name);
-                (has(PROXY) && has(INIT)) || THEIRS.into_iter().any(has)
+                (has(PROXY) && has(INIT)) || OTHER_MESHES.into_iter().any(has)
             }
             None => ours,
         };
@@ -95,38 +96,46 @@ impl PodFacts {
     }
 }
 
-/// Whether the injector is not asked about the pods of a namespace, whatever it says.
-/// `control_plane` is the namespace of the control plane.
-pub fn is_left_alone(around: &Surroundings, control_plane: &str) -> bool {
-    [SYSTEM, control_plane].contains(&around.namespace.as_str())
-        || around.labels.get(OPT_OUT).is_some_and(|value| value == "disabled")
+/// True if the API server does not send the pods of a namespace to the injector, whatever its
+/// annotations. `control_plane` is the namespace of the control plane.
+pub fn is_exempt(context: &NamespaceContext, control_plane: &str) -> bool {
+    [SYSTEM, control_plane].contains(&context.namespace.as_str())
+        || context.labels.get(OPT_OUT).is_some_and(|value| value == "disabled")
 }
 
-/// Why a pod ought to have a sidecar and has none; none: it has one, or ought to have none.
+/// Returns why a pod should have a sidecar that it lacks; `None` if it has one or should have none.
 /// `control_plane` is the namespace of the control plane.
-pub fn lack(pod: &PodFacts, around: &Surroundings, control_plane: &str) -> Option<Lack> {
-    let exempt = is_left_alone(around, control_plane);
+pub fn missing_sidecar(
+    pod: &PodFacts,
+    context: &NamespaceContext,
+    control_plane: &str,
+) -> Option<MissingSidecar> {
+    let exempt = is_exempt(context, control_plane);
     let mirror = pod.annotations.contains_key("kubernetes.io/config.mirror");
-    if exempt || mirror || pod.host_network || !pod.running || pod.is_looked_after() {
+    if exempt || mirror || pod.host_network || !pod.running || pod.has_sidecar() {
         return None;
     }
-    match asked(&pod.annotations, around) {
-        Ok(Asked::Yes) => {}
-        Ok(Asked::NoByPod | Asked::NoByNamespace(_) | Asked::ByNobody) => return None,
-        Err(_) => return Some(Lack::Unclear),
+    match decide(&pod.annotations, context) {
+        Ok(OptInDecision::Inject) => {}
+        Ok(
+            OptInDecision::DisabledByPod
+            | OptInDecision::DisabledByNamespace(_)
+            | OptInDecision::NotRequested,
+        ) => return None,
+        Err(_) => return Some(MissingSidecar::Unclear),
     }
-    match of_namespace(&around.annotations, &around.labels, "") {
-        Ok(Some(Answer::Enabled)) => Some(Lack::ByNamespace),
-        Ok(Some(Answer::Disabled) | None) | Err(_) => Some(Lack::ByPod),
+    match of_namespace(&context.annotations, &context.labels, "") {
+        Ok(Some(OptIn::Enabled)) => Some(MissingSidecar::ByNamespace),
+        Ok(Some(OptIn::Disabled) | None) | Err(_) => Some(MissingSidecar::ByPod),
     }
 }
 
-/// The label that a namespace is to have, by its annotations; none: they ask for none. What cannot
-/// be read is asked about, and told to whoever creates a pod.
-pub(super) fn label(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
+/// Returns the label that a namespace should have by its annotations, if any. With an invalid
+/// annotation the API server sends its pods, and their authors get the error.
+pub(super) fn injection_label(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
     match of_namespace(annotations, &BTreeMap::new(), "") {
-        Ok(Some(Answer::Enabled)) | Err(_) => Some("enabled"),
-        Ok(Some(Answer::Disabled)) => Some("disabled"),
+        Ok(Some(OptIn::Enabled)) | Err(_) => Some("enabled"),
+        Ok(Some(OptIn::Disabled)) => Some("disabled"),
         Ok(None) => None,
     }
 }
@@ -136,11 +145,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn around(annotation: &str) -> Surroundings {
+    fn around(annotation: &str) -> NamespaceContext {
         let namespace = json!({"kind": "Namespace", "metadata": {
             "name": "shop", "annotations": {"linkerd.io/inject": annotation},
         }});
-        Surroundings::of(&namespace).unwrap()
+        NamespaceContext::of(&namespace).unwrap()
     }
 
     fn pod(more: Value) -> PodFacts {
@@ -158,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_running_pod_of_a_namespace_that_asks_lacks_a_sidecar_until_it_has_one() {
-        let of = |more| lack(&pod(more), &around("enabled"), "portcullis");
-        assert_eq!(of(json!({})), Some(Lack::ByNamespace));
+        let of = |more| missing_sidecar(&pod(more), &around("enabled"), "portcullis");
+        assert_eq!(of(json!({})), Some(MissingSidecar::ByNamespace));
         let ours = json!([
             {"name": "portcullis-init",
              "args": ["redirect", "--inbound-port=4143", "--proxy-uid=2102"]},
@@ -169,11 +178,14 @@ mod tests {
         ]);
         assert_eq!(of(json!({"/spec/initContainers": ours})), None);
         let unguarded = json!([{"name": "portcullis-proxy"}]);
-        assert_eq!(of(json!({"/spec/initContainers": unguarded})), Some(Lack::ByNamespace));
-        // A label is no sidecar.
+        assert_eq!(
+            of(json!({"/spec/initContainers": unguarded})),
+            Some(MissingSidecar::ByNamespace)
+        );
+        // The label alone is no sidecar.
         assert_eq!(
             of(json!({"/metadata/labels": {"portcullis.dev/proxy": "injected"}})),
-            Some(Lack::ByNamespace)
+            Some(MissingSidecar::ByNamespace)
         );
         for (pointer, value) in [
             ("/status/phase", json!("Succeeded")),
@@ -190,18 +202,19 @@ mod tests {
     #[test]
     fn who_asks_is_told_and_what_cannot_be_read_is_no_consent() {
         let asks = json!({"/metadata/annotations": {"portcullis.dev/inject": "enabled"}});
-        let told = |around: &Surroundings| lack(&pod(asks.clone()), around, "portcullis");
-        assert_eq!(told(&around("disabled")), Some(Lack::ByPod));
-        assert_eq!(told(&Surroundings::unknown("portcullis")), None);
-        assert_eq!(told(&Surroundings::unknown("kube-system")), None);
-        let unclear = lack(&pod(json!({})), &around("yes"), "portcullis");
-        assert_eq!(unclear, Some(Lack::Unclear));
+        let reason =
+            |context: &NamespaceContext| missing_sidecar(&pod(asks.clone()), context, "portcullis");
+        assert_eq!(reason(&around("disabled")), Some(MissingSidecar::ByPod));
+        assert_eq!(reason(&NamespaceContext::unknown("portcullis")), None);
+        assert_eq!(reason(&NamespaceContext::unknown("kube-system")), None);
+        let unclear = missing_sidecar(&pod(json!({})), &around("yes"), "portcullis");
+        assert_eq!(unclear, Some(MissingSidecar::Unclear));
     }
 
     #[test]
     fn the_label_follows_the_annotation_and_asks_where_it_cannot_be_read() {
-        let of = |value: &str| label(&around(value).annotations);
+        let of = |value: &str| injection_label(&around(value).annotations);
         assert_eq!((of("enabled"), of("disabled")), (Some("enabled"), Some("disabled")));
-        assert_eq!((of("ingress"), label(&BTreeMap::new())), (Some("enabled"), None));
+        assert_eq!((of("ingress"), injection_label(&BTreeMap::new())), (Some("enabled"), None));
     }
 }

@@ -1,14 +1,14 @@
-//! Which value of a setting holds for a pod: its own, its namespace's, the installation's.
+//! The effective value of each setting for a pod: its own, its namespace's or the installation's.
 
-use super::ask::{Surroundings, Texts};
-use super::ports::{Named, PortList, named};
+use super::opt_in::{NamespaceContext, StringMap};
+use super::ports::{NamedPorts, PortList, named};
 use super::setting::Setting;
 use policy_crds::{FieldError, annotation};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// What holds where neither pod nor namespace says anything.
+/// Default values of settings that neither pod nor namespace specifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults(BTreeMap<Setting, String>);
 
@@ -29,7 +29,7 @@ impl Default for Defaults {
 }
 
 impl Defaults {
-    /// Takes in another default.
+    /// Replaces a default.
     pub fn set(&mut self, Preset(setting, text): Preset) {
         match text.is_empty() {
             true => self.0.remove(&setting),
@@ -38,7 +38,7 @@ impl Defaults {
     }
 }
 
-/// What an installation says that holds: `SETTING=VALUE`; an empty value: there is no default.
+/// A default of an installation, `SETTING=VALUE`; an empty value removes the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset(Setting, String);
 
@@ -50,7 +50,7 @@ impl FromStr for Preset {
         let Some(setting) = Setting::find(name) else {
             let known = Setting::ALL.map(Setting::name);
             let opens = |near: &&str| {
-                let harmless = Setting::find(near).and_then(Setting::opens_unless);
+                let harmless = Setting::find(near).and_then(Setting::harmless_value);
                 harmless.is_some_and(|harmless| harmless != text)
             };
             return Err(match policy_crds::nearest(name, &known).filter(|near| !opens(near)) {
@@ -60,39 +60,41 @@ impl FromStr for Preset {
         };
         let needed = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
         if !text.is_empty() || needed.contains(&setting) {
-            // The ports of a pod may have names, those of the whole cluster have none.
-            setting.read(text, &Named::new()).map_err(|error| format!("{setting}: {error}"))?;
+            // Named ports exist only in a pod, not cluster-wide.
+            setting
+                .read(text, &NamedPorts::new())
+                .map_err(|error| format!("{setting}: {error}"))?;
         }
         Ok(Self(setting, text.to_owned()))
     }
 }
 
-/// What holds for one pod.
+/// The effective configuration of a pod.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
+pub(super) struct EffectiveConfig {
     values: BTreeMap<Setting, String>,
     /// Ports that are not redirected.
     pub(super) skipped: PortList,
 }
 
-impl Chosen {
-    /// The settings of a pod.
+impl EffectiveConfig {
+    /// Determines the settings of a pod.
     ///
     /// # Errors
-    /// Every annotation whose value is not allowed.
+    /// Every annotation with an invalid value.
     pub(super) fn of(
         pod: &Value,
-        annotations: &Texts,
-        around: &Surroundings,
+        annotations: &StringMap,
+        context: &NamespaceContext,
         defaults: &Defaults,
     ) -> Result<Self, Vec<FieldError>> {
         let named = named(pod);
-        let place = around.place();
+        let place = context.place();
         let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
         for setting in Setting::ALL {
-            let own = stated(setting, annotations, "", &named, false);
+            let own = annotated_value(setting, annotations, "", &named, false);
             let stated = match own {
-                Ok(None) => stated(setting, &around.annotations, &place, &named, true),
+                Ok(None) => annotated_value(setting, &context.annotations, &place, &named, true),
                 own => own,
             };
             match stated {
@@ -122,19 +124,19 @@ impl Chosen {
         Ok(Self { values, skipped })
     }
 
-    /// The value of a setting; absent: there is none.
+    /// Returns the value of a setting, if it has one.
     pub(super) fn get(&self, setting: Setting) -> Option<&str> {
         self.values.get(&setting).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
 
-/// What the annotations of one object state; `shared` among pods, a list of ports may name some that
-/// this pod has not.
-fn stated(
+/// Returns the value in the annotations of one object. In annotations `shared` by pods, a list of
+/// ports may name some that this pod lacks.
+fn annotated_value(
     setting: Setting,
-    annotations: &Texts,
+    annotations: &StringMap,
     place: &str,
-    named: &Named,
+    named: &NamedPorts,
     shared: bool,
 ) -> Result<Option<String>, Vec<FieldError>> {
     let (mut value, mut errors): (Option<(String, String)>, _) = (None, Vec::new());

@@ -1,4 +1,4 @@
-//! Pods that are left as they are, and pods that cannot have a sidecar as they are.
+//! Pods that are not injected, and pods that conflict with a sidecar.
 
 use super::element::{CONTAINERS, containers, items, list, text};
 use super::ports::of_container;
@@ -9,47 +9,47 @@ use policy_crds::FieldError;
 use serde_json::Value;
 use std::fmt;
 
-/// Why a pod is left as it is.
+/// The reason why a pod is not injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Skip {
-    /// Neither it nor its namespace asks.
-    NotAsked,
-    /// It says so itself.
+pub enum SkipReason {
+    /// Neither it nor its namespace opts in.
+    NotRequested,
+    /// It opts out.
     DisabledByPod,
-    /// Its namespace says so, whose name this is.
+    /// The namespace with this name opts out.
     DisabledByNamespace(String),
-    /// It has a sidecar of ours and what redirects to it, of this version where it is known.
-    Ours {
-        /// As its annotation says.
+    /// It already has our sidecar and its init container, of this version if known.
+    AlreadyInjected {
+        /// The version in its annotation.
         version: Option<String>,
     },
-    /// It has the sidecar of another mesh, which this container is.
-    Theirs(&'static str),
-    /// It shares the network of its node.
+    /// It has the sidecar of another mesh, in this container.
+    OtherMesh(&'static str),
+    /// It uses the network of its node.
     HostNetwork,
     /// Its containers are for Windows.
     Windows,
-    /// It is a file on a node that the kubelet runs: the API server has a picture of it.
+    /// It is a static pod: a file on a node, of which the API server has a mirror pod.
     Static,
-    /// It has no containers that could be read.
+    /// It has no readable containers.
     Unreadable,
 }
 
-/// The sidecars of other meshes.
-pub(super) const THEIRS: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
+/// The containers of other meshes' sidecars.
+pub(super) const OTHER_MESHES: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
 
-/// What the API server adds to the picture of a static pod.
+/// The annotation of a mirror pod of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-impl Skip {
-    /// What the author of the pod should know, if it is not what was asked for.
+impl SkipReason {
+    /// Returns a warning for the pod's author, unless the author chose the reason.
     pub fn warning(&self) -> Option<String> {
         match self {
-            Self::NotAsked | Self::DisabledByPod | Self::DisabledByNamespace(_) => None,
-            // The API server asks again where another webhook changed something.
-            Self::Ours { version: Some(_) } => None,
-            Self::Ours { .. }
-            | Self::Theirs(_)
+            Self::NotRequested | Self::DisabledByPod | Self::DisabledByNamespace(_) => None,
+            // The API server calls the webhook again if another webhook changed the pod.
+            Self::AlreadyInjected { version: Some(_) } => None,
+            Self::AlreadyInjected { .. }
+            | Self::OtherMesh(_)
             | Self::HostNetwork
             | Self::Windows
             | Self::Static
@@ -57,13 +57,13 @@ impl Skip {
         }
     }
 
-    /// One word, for metrics.
-    pub(super) fn word(&self) -> &'static str {
+    /// Returns the reason as a metric label.
+    pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::NotAsked => "not_asked",
+            Self::NotRequested => "not_asked",
             Self::DisabledByPod | Self::DisabledByNamespace(_) => "disabled",
-            Self::Ours { .. } => "already_injected",
-            Self::Theirs(_) => "other_mesh",
+            Self::AlreadyInjected { .. } => "already_injected",
+            Self::OtherMesh(_) => "other_mesh",
             Self::HostNetwork => "host_network",
             Self::Windows => "windows",
             Self::Static => "static",
@@ -72,33 +72,33 @@ impl Skip {
     }
 }
 
-impl fmt::Display for Skip {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAsked => f.write_str("neither the pod nor its namespace asks for one"),
+            Self::NotRequested => f.write_str("neither the pod nor its namespace asks for one"),
             Self::DisabledByPod => f.write_str("the pod's annotation says `disabled`"),
             Self::DisabledByNamespace(name) => write!(f, "namespace {name} says `disabled`"),
-            Self::Ours { version: Some(version) } => {
+            Self::AlreadyInjected { version: Some(version) } => {
                 write!(f, "the pod has a sidecar already, of version {version}")
             }
-            Self::Ours { version: None } => f.write_str("the pod has a sidecar already"),
-            Self::Theirs(container) => {
+            Self::AlreadyInjected { version: None } => f.write_str("the pod has a sidecar already"),
+            Self::OtherMesh(container) => {
                 write!(f, "the pod has the sidecar of another mesh, container `{container}`")
             }
             Self::HostNetwork => f.write_str(
-                "the pod has hostNetwork: true; its connections cannot be told from its node's",
+                "the pod has hostNetwork: true; its connections cannot be distinguished from its node's",
             ),
             Self::Windows => f.write_str("the pod's os is windows, the sidecar runs on Linux"),
             Self::Static => f.write_str(
-                "the pod is a static one: what its node runs is a file there, which is not changed",
+                "the pod is static: its node runs it from a file, which a webhook cannot change",
             ),
             Self::Unreadable => f.write_str("spec.containers is not a list of containers"),
         }
     }
 }
 
-/// Why a pod that is to have a sidecar gets none, if so.
-pub(super) fn reason(pod: &Value) -> Option<Skip> {
+/// Returns the reason why a pod that opts in is not injected, if any.
+pub(super) fn reason(pod: &Value) -> Option<SkipReason> {
     let spec = pod.get("spec").filter(|spec| spec.is_object());
     let readable = |field: &str| match spec.and_then(|spec| spec.get(field)) {
         Some(Value::Array(list)) => list.iter().all(Value::is_object),
@@ -107,34 +107,34 @@ pub(super) fn reason(pod: &Value) -> Option<Skip> {
     };
     let metadata = pod.get("metadata").is_none_or(|metadata| metadata.is_object());
     if !metadata || !CONTAINERS.into_iter().all(readable) || list(pod, "containers").is_empty() {
-        return Some(Skip::Unreadable);
+        return Some(SkipReason::Unreadable);
     }
     let has = |name: &str| containers(pod).any(|(_, c)| text(c, "name") == Some(name));
     let annotation =
         |name: &str| pod.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str);
-    // One of the two alone is somebody else's container, which `impossible` tells, and so are two that
-    // are not what is injected.
-    if is_pair(pod) {
+    // One of the two alone is another container, which `conflicts` reports, as it does two that are
+    // not the injected ones.
+    if has_injected_pair(pod) {
         let version = annotation(VERSION_ANNOTATION).map(str::to_owned);
-        return Some(Skip::Ours { version });
+        return Some(SkipReason::AlreadyInjected { version });
     }
-    if let Some(theirs) = THEIRS.into_iter().find(|name| has(name)) {
-        return Some(Skip::Theirs(theirs));
+    if let Some(theirs) = OTHER_MESHES.into_iter().find(|name| has(name)) {
+        return Some(SkipReason::OtherMesh(theirs));
     }
     if annotation(MIRROR).is_some() {
-        return Some(Skip::Static);
+        return Some(SkipReason::Static);
     }
     let spec = spec?;
     if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
-        return Some(Skip::HostNetwork);
+        return Some(SkipReason::HostNetwork);
     }
     let os = spec.get("os").and_then(|os| text(os, "name"));
-    (os == Some("windows")).then_some(Skip::Windows)
+    (os == Some("windows")).then_some(SkipReason::Windows)
 }
 
-/// Whether the containers with our names are what is injected: one redirects, the other listens where
-/// the first redirects to, for this pod.
-pub(super) fn is_pair(pod: &Value) -> bool {
+/// True if the containers with our names are the injected ones: one redirects, and the other
+/// listens where the first redirects to, for this pod.
+pub(super) fn has_injected_pair(pod: &Value) -> bool {
     let find = |wanted: &str| {
         let mut all = containers(pod).map(|(_, container)| container);
         all.find(|container| text(container, "name") == Some(wanted))
@@ -157,8 +157,8 @@ pub(super) fn is_pair(pod: &Value) -> bool {
     redirects && runs && listens && user == Some(PROXY_UID)
 }
 
-/// What a sidecar would clash with.
-pub(super) fn impossible(pod: &Value) -> Vec<FieldError> {
+/// Returns errors for everything that conflicts with a sidecar.
+pub(super) fn conflicts(pod: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let uid = |value: &Value| {
         let uid = value.get("securityContext")?.get("runAsUser")?.as_u64();
@@ -202,8 +202,8 @@ pub(super) fn impossible(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a pod belongs to a Job.
-pub(super) fn is_of_a_job(pod: &Value) -> bool {
+/// True if a pod belongs to a Job.
+pub(super) fn belongs_to_job(pod: &Value) -> bool {
     let owners = pod.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
     let owners = owners.and_then(Value::as_array).into_iter().flatten();
     owners.into_iter().any(|owner| text(owner, "kind") == Some("Job"))

@@ -1,38 +1,38 @@
-//! Where the control plane is.
+//! Addresses and identities of the control plane.
 
-/// For whom a pod's token is, unless another issuer wants another audience.
+/// Default audience of a pod's token.
 const AUDIENCE: &str = "portcullis.dev/identity";
 
-/// Where the control plane is, and who answers there.
+/// Addresses and identities of the control plane, as pods need them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ControlPlane {
     /// Namespace of the control plane, which is part of every identity.
-    pub control_plane: String,
-    /// The trust domain that ends every identity.
+    pub namespace: String,
+    /// The trust domain, the suffix of every identity.
     pub trust_domain: String,
     /// Address of the policy controller, `host:port`.
     pub policy: String,
     /// Address of the issuer, `host:port`.
     pub issuer: String,
-    /// The identity that the issuer proves.
+    /// The identity of the issuer.
     pub issuer_identity: String,
     /// The audience of the tokens that the issuer reviews.
     pub audience: String,
-    /// Whether pods may lack IPv6.
+    /// True if pods may lack IPv6.
     pub ipv4_only: bool,
 }
 
-impl Places {
-    /// The usual ones of a control plane.
+impl ControlPlane {
+    /// Returns the defaults for a control plane in this namespace.
     pub fn new(control_plane: &str, trust_domain: &str, cluster_domain: &str) -> Self {
-        // With the dot at its end a name is looked up once, not once for every search domain.
+        // The trailing dot makes the name absolute, which saves a lookup for every search domain.
         let service =
             |name: &str, port: u16| format!("{name}.{control_plane}.svc.{cluster_domain}.:{port}");
         let issuer = "portcullis-issuer";
         Self {
             issuer_identity: identity((issuer, control_plane), control_plane, trust_domain),
             audience: AUDIENCE.to_owned(),
-            control_plane: control_plane.to_owned(),
+            namespace: control_plane.to_owned(),
             trust_domain: trust_domain.to_owned(),
             policy: service("portcullis-policy", 8090),
             issuer: service("portcullis-issuer", 8080),
@@ -40,13 +40,13 @@ impl Places {
         }
     }
 
-    /// The identity that the policy controller proves.
+    /// Returns the identity of the policy controller.
     pub fn controller(&self) -> String {
-        self.identity("policy-controller", &self.control_plane)
+        self.identity("policy-controller", &self.namespace)
     }
 
     pub(super) fn identity(&self, account: &str, namespace: &str) -> String {
-        identity((account, namespace), &self.control_plane, &self.trust_domain)
+        identity((account, namespace), &self.namespace, &self.trust_domain)
     }
 }
 

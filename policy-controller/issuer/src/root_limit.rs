@@ -1,12 +1,12 @@
-//! How many roots are published: as many as those who follow them read.
+//! Limits the number of published roots to the number that clients read.
 
 use policy_tls::identity::{MOST_ROOTS, pem};
 use rustls::pki_types::CertificateDer;
 
-/// The roots that are published of `all`, in their order, PEM, and how many are left out. Of more than
-/// are read, those stay that are `needed`, and then those that stand last in `all`, where former ones
-/// are in the order of their age.
-pub(super) fn bounded(
+/// Returns the roots to publish, in their order, PEM, and the number left out. If there are too
+/// many, `needed` roots are kept first, then the last ones of `all`, which lists former roots from
+/// the oldest to the newest.
+pub(super) fn limit_roots(
     all: &[CertificateDer<'static>],
     needed: impl Fn(&CertificateDer<'static>) -> bool,
 ) -> (String, usize) {
@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn the_oldest_that_are_not_needed_are_left_out() {
-        let (text, left_out) = bounded(&roots(64), |_| false);
+        let (text, left_out) = limit_roots(&roots(64), |_| false);
         assert_eq!((text.matches("BEGIN").count(), left_out), (64, 0));
         let all = roots(70);
-        let (text, left_out) = bounded(&all, |root| root.first() == Some(&2));
+        let (text, left_out) = limit_roots(&all, |root| root.first() == Some(&2));
         assert_eq!((text.matches("BEGIN").count(), left_out), (64, 6));
         let expected: String = [2].into_iter().chain(7..70).map(|at| pem(&all[at])).collect();
         assert_eq!(text, expected);
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn more_needed_ones_than_are_read_are_bounded_too() {
-        let (text, left_out) = bounded(&roots(70), |_| true);
+        let (text, left_out) = limit_roots(&roots(70), |_| true);
         assert_eq!((text.matches("BEGIN").count(), left_out), (64, 6));
     }
 }
