@@ -1,10 +1,10 @@
 //! `portcullis up`.
 
 use super::block_on;
+use crate::local_mesh::addresses::SUBNET;
+use crate::local_mesh::subnet;
 use crate::output::{Format, Paint};
 use crate::up::{self, Options};
-use crate::world::places::SUBNET;
-use crate::world::subnet;
 use anyhow::{Context, bail};
 use clap::Args;
 use ipnet::{IpNet, Ipv4Net};
@@ -82,19 +82,19 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if !arguments.cluster_networks.is_empty() {
         config.cluster_networks = arguments.cluster_networks;
     }
-    let claim = match arguments.subnet {
-        Some(wanted) => subnet::hold(wanted.trunc()),
-        None => subnet::choose(),
+    let lock = match arguments.subnet {
+        Some(wanted) => subnet::lock(wanted.trunc()),
+        None => subnet::lock_any(),
     };
-    if arguments.subnet.is_none() && claim.subnet != SUBNET {
+    if arguments.subnet.is_none() && lock.subnet != SUBNET {
         let label = Paint::stderr().notice("note:");
-        eprintln!("{label} another `up` uses {SUBNET}; this one uses {}", claim.subnet);
+        eprintln!("{label} another `up` uses {SUBNET}; this one uses {}", lock.subnet);
     }
     let options = Options {
         directory: arguments.directory,
         config: config.validated().context("settings")?,
         listen: arguments.grpc_addr,
-        subnet: claim.subnet,
+        subnet: lock.subnet,
         format: arguments.output,
     };
     block_on(up::run(options))

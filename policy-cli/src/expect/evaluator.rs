@@ -4,8 +4,8 @@ use super::error::ExpectError;
 use super::expectation::{ClientTls, Expectation, Expectations, Version};
 use super::report::Report;
 use super::world::World;
+use crate::local_mesh::apply_defaults;
 use crate::verdict::Found;
-use crate::world::complete;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use policy_core::{
     Connection, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
@@ -25,7 +25,8 @@ pub fn run_evaluator(directory: &Path, expectations: &Path) -> Result<Report, Ex
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
     let loaded = load(directory, config.limits).map_err(|e| ExpectError::World(e.to_string()))?;
-    let objects = loaded.objects.iter().map(|object| complete(Object::clone(object))).collect();
+    let objects =
+        loaded.objects.iter().map(|object| apply_defaults(Object::clone(object))).collect();
     run_evaluator_on(&compile_objects(objects, &config), &config, &expectations)
 }
 

@@ -6,12 +6,12 @@ use super::evaluator::{headers, host};
 use super::expectation::{ClientTls, Expectation, Expectations, Version};
 use super::report::Report;
 use super::world::{Place, World};
+use crate::local_mesh::addresses::Peer;
+use crate::local_mesh::decision_log::DecisionRecord;
+use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
+use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
 use crate::request::{Failed, Outcome, Protocol, Question, Tls, send};
 use crate::verdict::{Found, Verdict};
-use crate::world::fleet::{Ports, Unit, application_name};
-use crate::world::mesh::{Mesh, MeshError, Plan};
-use crate::world::places::Who;
-use crate::world::record::Entry;
 use policy_core::{WorkloadKey, fold_mapped};
 use policy_engine::WorkloadState;
 use rustls_pki_types::ServerName;
@@ -53,7 +53,8 @@ pub async fn run_pipeline_direct(
 async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Report, ExpectError> {
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
-    let mesh = Mesh::start(directory, Plan::new(config, Ports::Free)).await?;
+    let mesh =
+        LocalMesh::start(directory, LocalMeshConfig::new(config, PortAllocation::Free)).await?;
     let mut run = Run { mesh, pods: BTreeMap::new(), direct };
     run.start_pods(&expectations).await?;
     let mut report = Report::default();
@@ -64,15 +65,15 @@ async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Repo
     Ok(report)
 }
 
-impl From<MeshError> for ExpectError {
-    fn from(error: MeshError) -> Self {
+impl From<LocalMeshError> for ExpectError {
+    fn from(error: LocalMeshError) -> Self {
         Self::World(error.to_string())
     }
 }
 
 struct Run {
-    mesh: Mesh,
-    pods: BTreeMap<WorkloadKey, (Arc<WorkloadState>, Unit)>,
+    mesh: LocalMesh,
+    pods: BTreeMap<WorkloadKey, (Arc<WorkloadState>, RunningPod)>,
     direct: bool,
 }
 
@@ -108,7 +109,7 @@ impl Run {
         let server_name = unit.server_name.clone();
         let meshed = expectation.tls() == ClientTls::Mesh && place.identity.is_some();
         let direct = unit.direct.filter(|_| self.direct && meshed);
-        let from = self.mesh.place_at(Who::At(place.address), place.address)?;
+        let from = self.mesh.allocate_for(Peer::Address(place.address), place.address)?;
         let mut question = question(expectation, address).map_err(unaskable)?;
         question.from = Some(IpAddr::V4(from));
         question.tls = self.tls(expectation, &place, server_name).map_err(unaskable)?;
@@ -125,7 +126,11 @@ impl Run {
     }
 
     /// Asks, and waits for the decision.
-    async fn put(&mut self, question: &Question, client: IpAddr) -> Result<(Entry, Got), String> {
+    async fn put(
+        &mut self,
+        question: &Question,
+        client: IpAddr,
+    ) -> Result<(DecisionRecord, Got), String> {
         let (local, answer) = send_from(question).await;
         let real = fold_mapped(client);
         let entry = self.decision(|entry| {
@@ -150,7 +155,7 @@ impl Run {
                 application_name(&expectation.to.namespace, &expectation.to.name)
             }
         };
-        let credentials = self.mesh.fleet.authority.credentials(place.identity.as_ref());
+        let credentials = self.mesh.launcher.authority.credentials(place.identity.as_ref());
         Ok(Some(Tls {
             credentials: credentials.map_err(|error| error.to_string())?,
             server_name: ServerName::try_from(name).map_err(|error| error.to_string())?,
@@ -158,7 +163,10 @@ impl Run {
     }
 
     /// The next decision of a client; earlier ones of others are passed over.
-    async fn decision(&mut self, is_it: impl Fn(&Entry) -> bool) -> Option<Entry> {
+    async fn decision(
+        &mut self,
+        is_it: impl Fn(&DecisionRecord) -> bool,
+    ) -> Option<DecisionRecord> {
         let decisions = &mut self.mesh.decisions;
         let wait = async {
             while let Some(entry) = decisions.recv().await {

@@ -2,7 +2,7 @@
 
 use super::error::ExpectError;
 use super::expectation::{Client, Expectation};
-use crate::world::inside;
+use crate::local_mesh::cluster_address;
 use policy_core::{Facts, Identity};
 use policy_engine::ControllerConfig;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ impl World<'_> {
                 Some(network) => network.addr(),
                 None => return Err(unaskable("the pod's node has no known address".to_owned())),
             },
-            None => inside(&self.config.cluster_networks).ok_or_else(|| {
+            None => cluster_address(&self.config.cluster_networks).ok_or_else(|| {
                 unaskable("the cluster has no networks; give an address".to_owned())
             })?,
         };

@@ -1,7 +1,7 @@
 //! Whom manifests know: every client worth trying.
 
-use crate::world::places::Who;
-use crate::world::{NODE, host, inside};
+use crate::local_mesh::addresses::Peer;
+use crate::local_mesh::{NODE, address_at, cluster_address};
 use ipnet::IpNet;
 use policy_core::{IdentityMatch, NetworkMatch, NetworkTerm};
 use policy_crds::resource::{NamespacedName, ServerAuthorization};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
     /// What it has an address for.
-    pub(crate) who: Who,
+    pub(crate) who: Peer,
     /// What people call it.
     pub(crate) name: String,
     /// The real address that it is at; absent: one inside the cluster.
@@ -33,19 +33,19 @@ pub(crate) fn clients(
     config: &ControllerConfig,
 ) -> Vec<Client> {
     let networks = networks(objects);
-    let mut clients = vec![plain(Who::Outside, "outside", Some(outside(&networks, config)))];
-    if let Some(address) = inside(&config.cluster_networks) {
-        clients.push(plain(Who::Inside, "inside the cluster", Some(address)));
+    let mut clients = vec![plain(Peer::External, "outside", Some(outside(&networks, config)))];
+    if let Some(address) = cluster_address(&config.cluster_networks) {
+        clients.push(plain(Peer::InCluster, "inside the cluster", Some(address)));
     }
     clients.extend(nodes(states));
     for (address, name) in neighbours(&networks) {
-        clients.push(plain(Who::At(address), &name, Some(address)));
+        clients.push(plain(Peer::Address(address), &name, Some(address)));
     }
     clients.extend(identities(objects, config));
     clients
 }
 
-fn plain(who: Who, name: &str, real: Option<IpAddr>) -> Client {
+fn plain(who: Peer, name: &str, real: Option<IpAddr>) -> Client {
     Client { who, name: name.to_owned(), real, identity: None }
 }
 
@@ -54,8 +54,8 @@ fn nodes(states: &[Arc<WorkloadState>]) -> Vec<Client> {
     let local = states.iter().filter_map(|state| state.facts.node_local.first());
     let addresses: BTreeSet<IpAddr> = local.map(|network| network.addr()).collect();
     let client = |(number, address): (usize, IpAddr)| match (number, address) {
-        (0, NODE) => plain(Who::Node, "node", Some(address)),
-        _ => plain(Who::At(address), &format!("node {address}"), Some(address)),
+        (0, NODE) => plain(Peer::Node, "node", Some(address)),
+        _ => plain(Peer::Address(address), &format!("node {address}"), Some(address)),
     };
     addresses.into_iter().enumerate().map(client).collect()
 }
@@ -93,7 +93,7 @@ fn neighbours(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
             found.entry(address).or_insert_with(|| format!("inside {block}"));
         }
         for except in &network.except {
-            let address = host(except, 1);
+            let address = address_at(except, 1);
             found.entry(address).or_insert_with(|| format!("inside {except}, excepted"));
         }
     }
@@ -102,11 +102,11 @@ fn neighbours(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
 
 /// An address of a network that no exception covers.
 fn member(network: &IpNet, except: &[IpNet]) -> Option<IpAddr> {
-    let beside = except.iter().flat_map(|net| [after(net), host(network, 7)]);
-    [host(network, 1), network.network()]
+    let beside = except.iter().flat_map(|net| [after(net), address_at(network, 7)]);
+    [address_at(network, 1), network.network()]
         .into_iter()
         .chain(beside)
-        .chain((8..200).map(|offset| host(network, offset)))
+        .chain((8..200).map(|offset| address_at(network, offset)))
         .find(|address| {
             network.contains(address) && !except.iter().any(|net| net.contains(address))
         })
@@ -147,13 +147,13 @@ fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<Client>
         name: format!("{namespace}/{name}"),
         real: None,
         identity: Some(config.service_account_identity(&namespace, &name)),
-        who: Who::Account(namespace, name),
+        who: Peer::Account(namespace, name),
     });
     let others = others.into_iter().map(|identity| Client {
         name: identity.to_string(),
         real: None,
         identity: Some(Arc::clone(&identity)),
-        who: Who::Identity(identity),
+        who: Peer::Identity(identity),
     });
     accounts.chain(others).collect()
 }

@@ -2,8 +2,8 @@
 
 use super::clients::account;
 use crate::expect::Verdict;
+use crate::local_mesh::decision_log::DecisionRecord;
 use crate::output::Paint;
-use crate::world::record::Entry;
 use policy_engine::ControllerConfig;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub(crate) struct Line<'a> {
 impl<'a> Line<'a> {
     /// A decision in words. `names` are those of clients without an identity.
     pub(crate) fn new(
-        entry: &'a Entry,
+        entry: &'a DecisionRecord,
         config: &ControllerConfig,
         names: &BTreeMap<IpAddr, String>,
     ) -> Self {
@@ -110,7 +110,11 @@ impl<'a> Line<'a> {
     }
 }
 
-fn client(entry: &Entry, config: &ControllerConfig, names: &BTreeMap<IpAddr, String>) -> String {
+fn client(
+    entry: &DecisionRecord,
+    config: &ControllerConfig,
+    names: &BTreeMap<IpAddr, String>,
+) -> String {
     if let Some(identity) = &entry.identity {
         return match account(config, identity) {
             Some((name, namespace)) => format!("{namespace}/{name}"),
@@ -138,8 +142,8 @@ mod tests {
     use crate::expect::Found;
     use std::time::{Duration, SystemTime};
 
-    fn entry(identity: Option<&str>) -> Entry {
-        Entry {
+    fn entry(identity: Option<&str>) -> DecisionRecord {
+        DecisionRecord {
             at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(3_723_004)).unwrap(),
             client: "203.0.113.77:40000".parse().unwrap(),
             identity: identity.map(str::to_owned),

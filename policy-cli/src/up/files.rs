@@ -1,6 +1,6 @@
 //! Certificates for clients, in a private directory that goes when `up` ends.
 
-use crate::world::authority::{Authority, IssueError};
+use crate::local_mesh::authority::{Authority, IssueError};
 use policy_core::Identity;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

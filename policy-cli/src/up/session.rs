@@ -5,10 +5,10 @@ use super::decisions::Line;
 use super::files::Files;
 use super::screen::{Changed, ClientRow, Paste, PortRow, Problem, Ready};
 use super::suggest::{Candidate, choose};
+use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
+use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
 use crate::output::{self, Format, Paint};
 use crate::signals::Signals;
-use crate::world::fleet::{Ports, Unit, application_name};
-use crate::world::mesh::{Mesh, MeshError, Plan};
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
 use ipnet::Ipv4Net;
@@ -75,7 +75,7 @@ struct Session {
     directory: PathBuf,
     format: Format,
     paint: Paint,
-    mesh: Mesh,
+    mesh: LocalMesh,
     files: Files,
     pods: BTreeMap<WorkloadKey, Pod>,
     rows: Rows,
@@ -85,7 +85,7 @@ struct Session {
 
 struct Pod {
     state: Arc<WorkloadState>,
-    unit: Unit,
+    unit: RunningPod,
 }
 
 #[derive(Default)]
@@ -113,9 +113,9 @@ impl Rows {
 impl Session {
     async fn start(options: Options) -> anyhow::Result<Self> {
         let Options { directory, config, listen, subnet, format } = options;
-        let plan = Plan { config, listen, subnet, ports: Ports::Declared };
-        let mesh = Mesh::start(&directory, plan).await?;
-        let files = Files::new(&mesh.fleet.authority)?;
+        let plan = LocalMeshConfig { config, listen, subnet, ports: PortAllocation::Declared };
+        let mesh = LocalMesh::start(&directory, plan).await?;
+        let files = Files::new(&mesh.launcher.authority)?;
         let mut session = Self {
             directory,
             format,
@@ -185,8 +185,8 @@ impl Session {
         let mut rows = Rows { ports, ..Rows::default() };
         for client in clients(&objects, &states, &self.mesh.config) {
             let from = match client.real {
-                Some(real) => self.mesh.place_at(client.who.clone(), real)?,
-                None => self.mesh.place_inside(client.who.clone())?,
+                Some(real) => self.mesh.allocate_for(client.who.clone(), real)?,
+                None => self.mesh.allocate_in_cluster(client.who.clone())?,
             };
             let row = self.client_row(&client, from, &rows.ports, &candidates)?;
             if client.identity.is_none() {
@@ -232,8 +232,8 @@ impl Session {
         ports: &[PortRow],
         candidates: &[Candidate],
     ) -> anyhow::Result<ClientRow> {
-        let stands_for = self.mesh.places.stand_ins().resolve(from.into());
-        let authority = &self.mesh.fleet.authority;
+        let stands_for = self.mesh.addresses.address_map().resolve(from.into());
+        let authority = &self.mesh.launcher.authority;
         let pair = match &client.identity {
             Some(identity) => Some(self.files.of(authority, &client.name, identity)?),
             None => None,
@@ -378,5 +378,5 @@ impl Session {
 #[derive(Default)]
 struct PodChanges {
     gone: Vec<String>,
-    failed: Vec<MeshError>,
+    failed: Vec<LocalMeshError>,
 }

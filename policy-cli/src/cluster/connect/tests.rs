@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cluster::roots::certificates;
-use crate::world::authority::Authority;
+use crate::local_mesh::authority::Authority;
 use policy_tls::identity::provider;
 use rustls::ServerConfig;
 use serde_json::Value;

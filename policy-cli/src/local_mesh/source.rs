@@ -1,6 +1,6 @@
 //! A source whose objects are completed on their way to the controller, and can be looked at.
 
-use super::complete;
+use super::apply_defaults;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, watch};
 
 /// The objects that the controller has been told of. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Objects {
+pub(crate) struct ObjectStore {
     by_key: Arc<Mutex<BTreeMap<ObjectKey, Arc<Object>>>>,
     changed: watch::Sender<u64>,
 }
 
-impl Objects {
+impl ObjectStore {
     /// None yet.
     pub(crate) fn new() -> Self {
         Self { by_key: Arc::default(), changed: watch::Sender::new(0) }
@@ -32,7 +32,7 @@ impl Objects {
         self.changed.subscribe()
     }
 
-    fn note(&self, batch: &Batch) {
+    fn record(&self, batch: &Batch) {
         let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
         for change in &batch.changes {
             match change {
@@ -47,25 +47,25 @@ impl Objects {
         }
     }
 
-    fn announce(&self) {
+    fn notify(&self) {
         self.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
 /// Completes what another source yields.
-pub(crate) struct Completed<S> {
+pub(crate) struct DefaultingSource<S> {
     inner: S,
-    objects: Objects,
+    objects: ObjectStore,
 }
 
-impl<S: Source> Completed<S> {
+impl<S: Source> DefaultingSource<S> {
     /// Completes what `inner` yields and notes it in `objects`.
-    pub(crate) fn new(inner: S, objects: Objects) -> Self {
+    pub(crate) fn new(inner: S, objects: ObjectStore) -> Self {
         Self { inner, objects }
     }
 }
 
-impl<S: Source> Source for Completed<S> {
+impl<S: Source> Source for DefaultingSource<S> {
     fn epoch(&self) -> Arc<str> {
         self.inner.epoch()
     }
@@ -86,14 +86,14 @@ impl<S: Source> Source for Completed<S> {
             while let Some(mut batch) = batches.recv().await {
                 for change in &mut batch.changes {
                     if let Change::Apply(object) = change {
-                        *object = Arc::new(complete(Object::clone(object)));
+                        *object = Arc::new(apply_defaults(Object::clone(object)));
                     }
                 }
-                objects.note(&batch);
+                objects.record(&batch);
                 if sink.send(batch).await.is_err() {
                     return;
                 }
-                objects.announce();
+                objects.notify();
             }
         };
         let (ended, ()) =

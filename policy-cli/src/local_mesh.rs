@@ -4,11 +4,11 @@
 //!
 //! `portcullis up` shows it to people; expectations run in it.
 
+pub(crate) mod addresses;
 pub(crate) mod authority;
-pub(crate) mod fleet;
+pub(crate) mod decision_log;
 pub(crate) mod mesh;
-pub(crate) mod places;
-pub(crate) mod record;
+pub(crate) mod pods;
 pub(crate) mod source;
 pub(crate) mod subnet;
 
@@ -23,7 +23,7 @@ pub(crate) const NODE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 255, 255, 254));
 const INSIDE: u32 = 0x0001_4d02;
 
 /// An object as a cluster would have it: a pod without a node runs on [`NODE`].
-pub(crate) fn complete(mut object: Object) -> Object {
+pub(crate) fn apply_defaults(mut object: Object) -> Object {
     if let Body::Valid(Resource::Pod(pod)) = &mut object.body {
         schedule(pod);
     } else if let Body::Valid(Resource::Workload(workload)) = &mut object.body {
@@ -39,13 +39,13 @@ fn schedule(pod: &mut policy_crds::resource::Pod) {
 }
 
 /// An address inside the cluster, IPv4 if it has any; none if it has no networks.
-pub(crate) fn inside(cluster: &[IpNet]) -> Option<IpAddr> {
+pub(crate) fn cluster_address(cluster: &[IpNet]) -> Option<IpAddr> {
     let network = cluster.iter().find(|net| net.addr().is_ipv4()).or(cluster.first())?;
-    Some(host(network, INSIDE))
+    Some(address_at(network, INSIDE))
 }
 
 /// The address `offset` after the first of a network, or the first where the network is smaller.
-pub(crate) fn host(network: &IpNet, offset: u32) -> IpAddr {
+pub(crate) fn address_at(network: &IpNet, offset: u32) -> IpAddr {
     let first = network.network();
     let shifted: IpAddr = match first {
         IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits().wrapping_add(offset)).into(),
@@ -62,10 +62,11 @@ mod tests {
 
     #[test]
     fn hosts_stay_inside_their_network() {
-        let host = |network: &str, offset| host(&network.parse().unwrap(), offset).to_string();
-        assert_eq!(host("10.0.0.0/8", 0x0001_4d02), "10.1.77.2");
-        assert_eq!(host("10.0.0.0/24", 0x0001_4d02), "10.0.0.0");
-        assert_eq!(host("255.255.255.255/32", 9), "255.255.255.255");
-        assert_eq!(host("fd00::/8", 9), "fd00::9");
+        let address_at =
+            |network: &str, offset| address_at(&network.parse().unwrap(), offset).to_string();
+        assert_eq!(address_at("10.0.0.0/8", 0x0001_4d02), "10.1.77.2");
+        assert_eq!(address_at("10.0.0.0/24", 0x0001_4d02), "10.0.0.0");
+        assert_eq!(address_at("255.255.255.255/32", 9), "255.255.255.255");
+        assert_eq!(address_at("fd00::/8", 9), "fd00::9");
     }
 }

@@ -1,6 +1,6 @@
 //! Loopback addresses and the real ones that they stand for.
 
-use super::host;
+use super::address_at;
 use ipnet::{IpNet, Ipv4Net};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,13 +11,13 @@ pub(crate) const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(127, 10, 0,
 
 /// What has an address of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Who {
+pub(crate) enum Peer {
     /// The node, as the kubelet probes from it.
     Node,
     /// Somebody inside the cluster without an identity.
-    Inside,
+    InCluster,
     /// Somebody outside of everything.
-    Outside,
+    External,
     /// A ServiceAccount: namespace, name.
     Account(Arc<str>, Arc<str>),
     /// Somebody who proves this identity, which is no ServiceAccount's.
@@ -25,37 +25,37 @@ pub(crate) enum Who {
     /// A pod: namespace, name.
     Pod(Arc<str>, Arc<str>),
     /// Somebody at this real address.
-    At(IpAddr),
+    Address(IpAddr),
 }
 
 /// Where in the subnet each kind of place begins. The lower half of the subnet is the cluster.
-impl Who {
+impl Peer {
     fn block(&self) -> u32 {
         match self {
             Self::Node => 1,
-            Self::Inside => 2,
+            Self::InCluster => 2,
             Self::Account(..) | Self::Identity(_) => 256,
             Self::Pod(..) => 64 * 256,
-            Self::Outside => 128 * 256,
-            Self::At(_) => 129 * 256,
+            Self::External => 128 * 256,
+            Self::Address(_) => 129 * 256,
         }
     }
 }
 
 /// Gives out loopback addresses, the same one for the same asker as long as the world lives.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct AddressPool {
     subnet: Ipv4Net,
-    given: BTreeMap<Who, Ipv4Addr>,
+    allocated: BTreeMap<Peer, Ipv4Addr>,
     next: HashMap<u32, u32>,
-    real: StandIns,
+    real: AddressMap,
 }
 
 /// Which real address each loopback address stands for. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StandIns(Arc<RwLock<HashMap<IpAddr, IpAddr>>>);
+pub(crate) struct AddressMap(Arc<RwLock<HashMap<IpAddr, IpAddr>>>);
 
-impl StandIns {
+impl AddressMap {
     /// The real address; an address that stands for nothing is itself.
     pub(crate) fn resolve(&self, address: IpAddr) -> IpAddr {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -68,10 +68,15 @@ impl StandIns {
     }
 }
 
-impl Places {
+impl AddressPool {
     /// Places in `subnet`, a part of 127.0.0.0/8.
     pub(crate) fn new(subnet: Ipv4Net) -> Self {
-        Self { subnet, given: BTreeMap::new(), next: HashMap::new(), real: StandIns::default() }
+        Self {
+            subnet,
+            allocated: BTreeMap::new(),
+            next: HashMap::new(),
+            real: AddressMap::default(),
+        }
     }
 
     /// Where addresses come from.
@@ -80,32 +85,36 @@ impl Places {
     }
 
     /// What the addresses given out stand for.
-    pub(crate) fn stand_ins(&self) -> StandIns {
+    pub(crate) fn address_map(&self) -> AddressMap {
         self.real.clone()
     }
 
-    /// The loopback address of `who`, which stands for `real`. `None`: the subnet has no more.
-    pub(crate) fn give(&mut self, who: Who, real: IpAddr) -> Option<Ipv4Addr> {
-        let address = self.address(who)?;
+    /// The loopback address of `peer`, which stands for `real`. `None`: the subnet has no more.
+    pub(crate) fn allocate(&mut self, peer: Peer, real: IpAddr) -> Option<Ipv4Addr> {
+        let address = self.address(peer)?;
         self.real.insert(address, real);
         Some(address)
     }
 
-    /// The loopback address of `who`, which stands for an address of its own in `cluster`.
-    pub(crate) fn give_inside(&mut self, who: Who, cluster: &[IpNet]) -> Option<Ipv4Addr> {
-        let address = self.address(who)?;
+    /// The loopback address of `peer`, which stands for an address of its own in `cluster`.
+    pub(crate) fn allocate_in_cluster(
+        &mut self,
+        peer: Peer,
+        cluster: &[IpNet],
+    ) -> Option<Ipv4Addr> {
+        let address = self.address(peer)?;
         let network = cluster.iter().find(|net| net.addr().is_ipv4()).or(cluster.first());
         let offset = address.to_bits() & !self.subnet.netmask().to_bits();
-        let real = network.map_or(IpAddr::V4(address), |network| host(network, offset));
+        let real = network.map_or(IpAddr::V4(address), |network| address_at(network, offset));
         self.real.insert(address, real);
         Some(address)
     }
 
-    fn address(&mut self, who: Who) -> Option<Ipv4Addr> {
-        if let Some(address) = self.given.get(&who) {
+    fn address(&mut self, peer: Peer) -> Option<Ipv4Addr> {
+        if let Some(address) = self.allocated.get(&peer) {
             return Some(*address);
         }
-        let block = who.block();
+        let block = peer.block();
         let next = self.next.entry(block).or_insert(block);
         // The last byte runs from 1 to 254, as addresses of hosts do.
         while matches!(*next & 0xff, 0 | 255) {
@@ -116,7 +125,7 @@ impl Places {
             return None;
         }
         *next = next.checked_add(1)?;
-        self.given.insert(who, address);
+        self.allocated.insert(peer, address);
         Some(address)
     }
 }
@@ -125,55 +134,56 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn pod(number: u32) -> Who {
-        Who::Pod("shop".into(), format!("web-{number}").into())
+    fn pod(number: u32) -> Peer {
+        Peer::Pod("shop".into(), format!("web-{number}").into())
     }
 
     #[test]
     fn everybody_keeps_their_address() {
-        let mut places = Places::new(SUBNET);
+        let mut addresses = AddressPool::new(SUBNET);
         let real: IpAddr = "10.1.2.3".parse().unwrap();
-        let first = places.give(pod(0), real).unwrap();
-        let second = places.give(pod(1), real).unwrap();
+        let first = addresses.allocate(pod(0), real).unwrap();
+        let second = addresses.allocate(pod(1), real).unwrap();
         assert_ne!(first, second);
-        assert_eq!(places.give(pod(0), real), Some(first));
-        assert_eq!(places.give(Who::Node, real), Some(Ipv4Addr::new(127, 10, 0, 1)));
+        assert_eq!(addresses.allocate(pod(0), real), Some(first));
+        assert_eq!(addresses.allocate(Peer::Node, real), Some(Ipv4Addr::new(127, 10, 0, 1)));
     }
 
     #[test]
     fn addresses_look_like_those_of_hosts() {
-        let mut places = Places::new(SUBNET);
+        let mut addresses = AddressPool::new(SUBNET);
         let real: IpAddr = "10.1.2.3".parse().unwrap();
-        let given: Vec<_> = (0..600).map(|n| places.give(pod(n), real).unwrap()).collect();
-        assert!(given.iter().all(|address| !matches!(address.octets()[3], 0 | 255)));
-        assert_eq!(given[0], Ipv4Addr::new(127, 10, 64, 1));
-        assert_eq!(given[254], Ipv4Addr::new(127, 10, 65, 1));
+        let allocated: Vec<_> =
+            (0..600).map(|n| addresses.allocate(pod(n), real).unwrap()).collect();
+        assert!(allocated.iter().all(|address| !matches!(address.octets()[3], 0 | 255)));
+        assert_eq!(allocated[0], Ipv4Addr::new(127, 10, 64, 1));
+        assert_eq!(allocated[254], Ipv4Addr::new(127, 10, 65, 1));
     }
 
     #[test]
     fn a_full_subnet_says_so() {
-        let mut places = Places::new("127.10.0.0/24".parse().unwrap());
+        let mut addresses = AddressPool::new("127.10.0.0/24".parse().unwrap());
         let real: IpAddr = "10.1.2.3".parse().unwrap();
-        assert!(places.give(Who::Node, real).is_some());
-        assert_eq!(places.give(pod(0), real), None);
+        assert!(addresses.allocate(Peer::Node, real).is_some());
+        assert_eq!(addresses.allocate(pod(0), real), None);
     }
 
     #[test]
     fn the_cluster_is_another_network() {
-        let mut places = Places::new(SUBNET);
+        let mut addresses = AddressPool::new(SUBNET);
         let cluster = ["10.0.0.0/8".parse().unwrap()];
-        let given = places.give_inside(pod(0), &cluster).unwrap();
-        assert_eq!(places.stand_ins().resolve(given.into()).to_string(), "10.0.64.1");
+        let allocated = addresses.allocate_in_cluster(pod(0), &cluster).unwrap();
+        assert_eq!(addresses.address_map().resolve(allocated.into()).to_string(), "10.0.64.1");
     }
 
     #[test]
     fn an_unknown_address_stands_for_itself() {
-        let mut places = Places::new(SUBNET);
+        let mut addresses = AddressPool::new(SUBNET);
         let real: IpAddr = "2001:db8::1".parse().unwrap();
-        let given = places.give(Who::At(real), real).unwrap();
-        let stand_ins = places.stand_ins();
-        assert_eq!(stand_ins.resolve(given.into()), real);
+        let allocated = addresses.allocate(Peer::Address(real), real).unwrap();
+        let address_map = addresses.address_map();
+        assert_eq!(address_map.resolve(allocated.into()), real);
         let other: IpAddr = "127.0.0.1".parse().unwrap();
-        assert_eq!(stand_ins.resolve(other), other);
+        assert_eq!(address_map.resolve(other), other);
     }
 }

@@ -1,7 +1,7 @@
 //! Decisions as the world's sidecars make them.
 
 use crate::verdict::{Found, Verdict};
-use policy_enforce::record::{Record, Recorder, Verdict as Made};
+use policy_enforce::record::{Record, Recorder, Verdict as RecordedVerdict};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 
 /// How many decisions may wait to be looked at.
-const WAITING: usize = 4096;
+const CAPACITY: usize = 4096;
 
 /// One decision.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct DecisionRecord {
     /// When the request or connection arrived.
     pub(crate) at: SystemTime,
     /// The client: the address that its own stands for.
@@ -33,15 +33,15 @@ pub(crate) struct Entry {
 
 /// Takes decisions from sidecars and hands them on.
 #[derive(Debug)]
-pub(crate) struct Sink {
-    entries: mpsc::Sender<Entry>,
+pub(crate) struct DecisionSink {
+    entries: mpsc::Sender<DecisionRecord>,
     lost: AtomicU64,
 }
 
-impl Sink {
+impl DecisionSink {
     /// A sink, and where its decisions come out.
-    pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Entry>) {
-        let (entries, receiver) = mpsc::channel(WAITING);
+    pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<DecisionRecord>) {
+        let (entries, receiver) = mpsc::channel(CAPACITY);
         (Arc::new(Self { entries, lost: AtomicU64::new(0) }), receiver)
     }
 
@@ -51,9 +51,9 @@ impl Sink {
     }
 }
 
-impl Recorder for Sink {
+impl Recorder for DecisionSink {
     fn record(&self, record: &Record<'_>) {
-        let entry = Entry {
+        let entry = DecisionRecord {
             at: record.at,
             client: record.client(),
             identity: record.client_id().map(str::to_owned),
@@ -74,9 +74,9 @@ impl Recorder for Sink {
 
 fn found(record: &Record<'_>) -> Found {
     let (decision, reason) = match record.verdict {
-        Made::Allowed if record.audited => (Verdict::Audit, None),
-        Made::Allowed => (Verdict::Allow, None),
-        Made::Denied(reason) => (Verdict::Deny, Some(reason.as_str().to_owned())),
+        RecordedVerdict::Allowed if record.audited => (Verdict::Audit, None),
+        RecordedVerdict::Allowed => (Verdict::Allow, None),
+        RecordedVerdict::Denied(reason) => (Verdict::Deny, Some(reason.as_str().to_owned())),
     };
     Found {
         decision,

@@ -1,10 +1,10 @@
 //! Everything that a world consists of, started together.
 
+use super::addresses::{AddressPool, Peer};
 use super::authority::{Authority, IssueError};
-use super::fleet::{Fleet, FleetError, Ports, Unit};
-use super::places::{Places, Who};
-use super::record::{Entry, Sink};
-use super::source::{Completed, Objects};
+use super::decision_log::{DecisionRecord, DecisionSink};
+use super::pods::{PodError, PodLauncher, PortAllocation, RunningPod};
+use super::source::{DefaultingSource, ObjectStore};
 use ipnet::Ipv4Net;
 use policy_controller::directory::DirectorySource;
 use policy_controller::run::{Embedded, RunError, start_embedded};
@@ -23,25 +23,25 @@ use tokio::sync::mpsc;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A controller with its manifests, and what is needed to start pods and clients.
-pub(crate) struct Mesh {
+pub(crate) struct LocalMesh {
     /// The controller's settings.
     pub(crate) config: ControllerConfig,
     /// The controller.
     pub(crate) controller: Embedded,
     /// What it was told.
-    pub(crate) objects: Objects,
+    pub(crate) objects: ObjectStore,
     /// Who is where.
-    pub(crate) places: Places,
+    pub(crate) addresses: AddressPool,
     /// Starts pods.
-    pub(crate) fleet: Fleet,
+    pub(crate) launcher: PodLauncher,
     /// What pods decide.
-    pub(crate) decisions: mpsc::Receiver<Entry>,
+    pub(crate) decisions: mpsc::Receiver<DecisionRecord>,
     /// Where decisions go in.
-    pub(crate) sink: Arc<Sink>,
+    pub(crate) sink: Arc<DecisionSink>,
 }
 
 /// How a world is to be.
-pub(crate) struct Plan {
+pub(crate) struct LocalMeshConfig {
     /// The controller's settings, validated.
     pub(crate) config: ControllerConfig,
     /// Where the controller listens.
@@ -49,12 +49,12 @@ pub(crate) struct Plan {
     /// Where everybody else is.
     pub(crate) subnet: Ipv4Net,
     /// Which ports pods listen on.
-    pub(crate) ports: Ports,
+    pub(crate) ports: PortAllocation,
 }
 
 /// Why a world does not come to be.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum MeshError {
+pub(crate) enum LocalMeshError {
     /// The controller does not start.
     #[error("cannot start the controller: {0}")]
     Controller(#[from] RunError),
@@ -72,27 +72,30 @@ pub(crate) enum MeshError {
     Lookup(WorkloadKey, LookupError),
     /// A pod does not start.
     #[error(transparent)]
-    Fleet(#[from] FleetError),
+    Pod(#[from] PodError),
     /// More addresses are needed than the subnet has.
     #[error("`{0}` has no address left; choose a larger --subnet")]
     Full(Ipv4Net),
 }
 
-impl Plan {
+impl LocalMeshConfig {
     /// The controller on a free port, everybody in the usual subnet.
-    pub(crate) fn new(config: ControllerConfig, ports: Ports) -> Self {
+    pub(crate) fn new(config: ControllerConfig, ports: PortAllocation) -> Self {
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        Self { config, listen, subnet: super::places::SUBNET, ports }
+        Self { config, listen, subnet: super::addresses::SUBNET, ports }
     }
 }
 
-impl Mesh {
+impl LocalMesh {
     /// Starts the controller on the manifests of `directory` and waits until they have been read.
-    pub(crate) async fn start(directory: &Path, plan: Plan) -> Result<Self, MeshError> {
-        let Plan { config, listen, subnet, ports } = plan;
-        let objects = Objects::new();
+    pub(crate) async fn start(
+        directory: &Path,
+        plan: LocalMeshConfig,
+    ) -> Result<Self, LocalMeshError> {
+        let LocalMeshConfig { config, listen, subnet, ports } = plan;
+        let objects = ObjectStore::new();
         let source = DirectorySource::new(directory, config.limits);
-        let source = Completed::new(source, objects.clone());
+        let source = DefaultingSource::new(source, objects.clone());
         let mut controller = start_embedded(config.clone(), source, listen).await?;
         let mut synced = controller.policies.synced();
         let read = async {
@@ -101,23 +104,26 @@ impl Mesh {
                 ended = controller.source_ended() => ended,
             }
         };
-        tokio::time::timeout(PATIENCE, read).await.map_err(|_| MeshError::TooSlow)??;
-        let places = Places::new(subnet);
-        let (sink, decisions) = Sink::new();
-        let fleet = Fleet {
+        tokio::time::timeout(PATIENCE, read).await.map_err(|_| LocalMeshError::TooSlow)??;
+        let addresses = AddressPool::new(subnet);
+        let (sink, decisions) = DecisionSink::new();
+        let launcher = PodLauncher {
             authority: Authority::new()?,
             controller: controller.addr,
-            stand_ins: places.stand_ins(),
+            address_map: addresses.address_map(),
             recorder: Arc::clone(&sink) as _,
             ports,
         };
-        Ok(Self { config, controller, objects, places, fleet, decisions, sink })
+        Ok(Self { config, controller, objects, addresses, launcher, decisions, sink })
     }
 
     /// What the controller knows of a workload.
-    pub(crate) async fn state(&self, key: &WorkloadKey) -> Result<Arc<WorkloadState>, MeshError> {
+    pub(crate) async fn state(
+        &self,
+        key: &WorkloadKey,
+    ) -> Result<Arc<WorkloadState>, LocalMeshError> {
         let receiver = self.controller.policies.workload(key).await;
-        let receiver = receiver.map_err(|error| MeshError::Lookup(key.clone(), error))?;
+        let receiver = receiver.map_err(|error| LocalMeshError::Lookup(key.clone(), error))?;
         Ok(receiver.current().state.clone())
     }
 
@@ -126,26 +132,26 @@ impl Mesh {
         &mut self,
         state: &WorkloadState,
         further: &BTreeSet<NonZeroU16>,
-    ) -> Result<Unit, MeshError> {
-        let who = Who::Pod(state.key.namespace.clone(), state.key.name.clone());
-        let address = self.place_inside(who)?;
+    ) -> Result<RunningPod, LocalMeshError> {
+        let peer = Peer::Pod(state.key.namespace.clone(), state.key.name.clone());
+        let address = self.allocate_in_cluster(peer)?;
         let ports = state.declared.union(further).copied().collect();
-        Ok(self.fleet.start(state, address, &ports).await?)
+        Ok(self.launcher.start(state, address, &ports).await?)
     }
 
     /// The address of somebody inside the cluster.
-    pub(crate) fn place_inside(&mut self, who: Who) -> Result<Ipv4Addr, MeshError> {
-        let given = self.places.give_inside(who, &self.config.cluster_networks);
-        given.ok_or(MeshError::Full(self.places.subnet()))
+    pub(crate) fn allocate_in_cluster(&mut self, peer: Peer) -> Result<Ipv4Addr, LocalMeshError> {
+        let allocated = self.addresses.allocate_in_cluster(peer, &self.config.cluster_networks);
+        allocated.ok_or(LocalMeshError::Full(self.addresses.subnet()))
     }
 
     /// The address of somebody who is really elsewhere.
-    pub(crate) fn place_at(
+    pub(crate) fn allocate_for(
         &mut self,
-        who: Who,
+        peer: Peer,
         real: std::net::IpAddr,
-    ) -> Result<Ipv4Addr, MeshError> {
-        let given = self.places.give(who, real);
-        given.ok_or(MeshError::Full(self.places.subnet()))
+    ) -> Result<Ipv4Addr, LocalMeshError> {
+        let allocated = self.addresses.allocate(peer, real);
+        allocated.ok_or(LocalMeshError::Full(self.addresses.subnet()))
     }
 }

@@ -1,41 +1,41 @@
 //! Which part of 127.0.0.0/8 a world is in, so that two on one machine do not meet.
 
-use super::places::SUBNET;
+use super::addresses::SUBNET;
 use ipnet::Ipv4Net;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, UdpSocket};
 
 /// A subnet, held against others who choose until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct SubnetLock {
     /// The subnet.
     pub(crate) subnet: Ipv4Net,
-    _held: Option<UdpSocket>,
+    _socket: Option<UdpSocket>,
 }
 
 /// Holds `wanted`. Where somebody else holds it, listening will tell what collides, if anything does.
-pub(crate) fn hold(wanted: Ipv4Net) -> Claim {
-    Claim { subnet: wanted, _held: take(wanted).ok() }
+pub(crate) fn lock(wanted: Ipv4Net) -> SubnetLock {
+    SubnetLock { subnet: wanted, _socket: bind(wanted).ok() }
 }
 
 /// Holds the first subnet from the usual one on that nobody holds; the usual one if all are held.
-pub(crate) fn choose() -> Claim {
+pub(crate) fn lock_any() -> SubnetLock {
     let [first, second, ..] = SUBNET.network().octets();
     let subnet = |second| Ipv4Net::new_assert(Ipv4Addr::new(first, second, 0, 0), 16);
     for candidate in (second..=249).map(subnet) {
-        match take(candidate) {
-            Ok(held) => return Claim { subnet: candidate, _held: Some(held) },
+        match bind(candidate) {
+            Ok(held) => return SubnetLock { subnet: candidate, _socket: Some(held) },
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
             // A system without these addresses: starting a pod tells what to do about it.
             Err(_) => break,
         }
     }
-    hold(SUBNET)
+    lock(SUBNET)
 }
 
 /// The claim is a socket on an address that nobody is given, which the system takes back when the
 /// process ends, however it ends.
-fn take(subnet: Ipv4Net) -> io::Result<UdpSocket> {
+fn bind(subnet: Ipv4Net) -> io::Result<UdpSocket> {
     const PORT: u16 = 4190;
     let last = Ipv4Addr::from_bits(subnet.broadcast().to_bits().saturating_sub(1));
     UdpSocket::bind((last, PORT))
@@ -47,11 +47,11 @@ mod tests {
 
     #[test]
     fn two_worlds_never_choose_the_same_subnet() {
-        let (one, other) = (choose(), choose());
+        let (one, other) = (lock_any(), lock_any());
         assert_ne!(one.subnet, other.subnet);
         let again = one.subnet;
         drop(one);
-        let held = hold(again);
-        assert_ne!(choose().subnet, held.subnet);
+        let held = lock(again);
+        assert_ne!(lock_any().subnet, held.subnet);
     }
 }

@@ -1,7 +1,7 @@
 //! A sidecar with an echo application for every pod.
 
+use super::addresses::AddressMap;
 use super::authority::{Authority, IssueError};
-use super::places::StandIns;
 use crate::echo::{self, Options, Running};
 use policy_core::Identity;
 use policy_enforce::record::Recorder;
@@ -22,22 +22,22 @@ use std::sync::Arc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What all pods of a world share.
-pub(crate) struct Fleet {
+pub(crate) struct PodLauncher {
     /// Issues their certificates.
     pub(crate) authority: Authority,
     /// Where the controller serves policies.
     pub(crate) controller: SocketAddr,
     /// What clients' addresses stand for.
-    pub(crate) stand_ins: StandIns,
+    pub(crate) address_map: AddressMap,
     /// Takes their decisions.
     pub(crate) recorder: Arc<dyn Recorder>,
     /// Which ports they listen on.
-    pub(crate) ports: Ports,
+    pub(crate) ports: PortAllocation,
 }
 
 /// Which ports sidecars listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ports {
+pub(crate) enum PortAllocation {
     /// The workload's own, so that what people read in manifests is what they type.
     Declared,
     /// Free ones, so that worlds do not meet.
@@ -45,7 +45,7 @@ pub(crate) enum Ports {
 }
 
 /// A running pod. Dropping it stops it.
-pub(crate) struct Unit {
+pub(crate) struct RunningPod {
     /// Where each port is reached.
     pub(crate) ports: BTreeMap<NonZeroU16, SocketAddr>,
     /// Where connections with a transport header are taken.
@@ -59,7 +59,7 @@ pub(crate) struct Unit {
 
 /// Why a pod does not start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FleetError {
+pub(crate) enum PodError {
     /// The address is not one of this machine's.
     #[error(
         "`{0}` is not an address of this machine: on Linux every address of 127.0.0.0/8 is; \
@@ -118,7 +118,7 @@ pub(crate) enum FleetError {
     },
 }
 
-impl FleetError {
+impl PodError {
     fn listen(address: SocketAddr, error: std::io::Error) -> Self {
         let kind = error.kind();
         if kind == ErrorKind::AddrNotAvailable {
@@ -131,7 +131,7 @@ impl FleetError {
     }
 }
 
-impl Fleet {
+impl PodLauncher {
     /// Starts a pod at `address` with these ports. Must be called in a runtime, which carries its
     /// applications; the sidecar has threads of its own.
     pub(crate) async fn start(
@@ -139,7 +139,7 @@ impl Fleet {
         state: &WorkloadState,
         address: Ipv4Addr,
         ports: &BTreeSet<NonZeroU16>,
-    ) -> Result<Unit, FleetError> {
+    ) -> Result<RunningPod, PodError> {
         let workload = state.key.to_string();
         let mut config = SidecarConfig::new(&workload);
         let mut applications = Vec::new();
@@ -153,7 +153,7 @@ impl Fleet {
             let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let application = echo::start(loopback, options)
                 .await
-                .map_err(|error| FleetError::listen(loopback, error))?;
+                .map_err(|error| PodError::listen(loopback, error))?;
             let target = Target::Fixed { port: *port, upstream: application.address() };
             config.listeners.push(Listener { address: self.listen(address, *port)?, target });
             applications.push(application);
@@ -163,8 +163,8 @@ impl Fleet {
             let address = self.listen(address, DIRECT)?;
             config.listeners.push(Listener { address, target: Target::Direct });
         }
-        let stand_ins = self.stand_ins.clone();
-        config.client_address = Some(Arc::new(move |address| stand_ins.resolve(address)));
+        let address_map = self.address_map.clone();
+        config.client_address = Some(Arc::new(move |address| address_map.resolve(address)));
         let identity = self.identity(state)?;
         let (store, discovery) = self.discover(state, identity.clone())?;
         let recorder = Some(Arc::clone(&self.recorder));
@@ -173,7 +173,7 @@ impl Fleet {
         let addresses = sidecar.addresses();
         let direct = addresses.get(ports.len()).copied();
         let ports = ports.iter().copied().zip(addresses.iter().copied()).collect();
-        Ok(Unit {
+        Ok(RunningPod {
             ports,
             direct,
             server_name: state.identity.to_string(),
@@ -184,16 +184,16 @@ impl Fleet {
     }
 
     /// Where a port is listened on. Ports that need privileges we lack are replaced by free ones.
-    fn listen(&self, address: Ipv4Addr, port: NonZeroU16) -> Result<SocketAddr, FleetError> {
+    fn listen(&self, address: Ipv4Addr, port: NonZeroU16) -> Result<SocketAddr, PodError> {
         let free = SocketAddr::from((address, 0));
         let wanted = match self.ports {
-            Ports::Declared => SocketAddr::from((address, port.get())),
-            Ports::Free => free,
+            PortAllocation::Declared => SocketAddr::from((address, port.get())),
+            PortAllocation::Free => free,
         };
         match std::net::TcpListener::bind(wanted) {
             Ok(_) => Ok(wanted),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(free),
-            Err(error) => Err(FleetError::listen(wanted, error)),
+            Err(error) => Err(PodError::listen(wanted, error)),
         }
     }
 
@@ -202,9 +202,8 @@ impl Fleet {
         &self,
         state: &WorkloadState,
         identity: IdentityHandle,
-    ) -> Result<(PolicyStore, DropGuard), FleetError> {
-        let broken =
-            |error: String| FleetError::Discovery { workload: state.key.to_string(), error };
+    ) -> Result<(PolicyStore, DropGuard), PodError> {
+        let broken = |error: String| PodError::Discovery { workload: state.key.to_string(), error };
         let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)))
             .map_err(|error| broken(error.to_string()))?;
         let controller = ControllerAddress::loopback(self.controller)
@@ -222,15 +221,15 @@ impl Fleet {
     fn application_tls(
         &self,
         state: &WorkloadState,
-    ) -> Result<Arc<rustls::ServerConfig>, FleetError> {
+    ) -> Result<Arc<rustls::ServerConfig>, PodError> {
         let name = application_name(&state.key.namespace, &state.key.name);
         let leaf = self.authority.issue(&Identity::Dns(name.into()))?;
         let key = leaf.private_key();
-        let broken = |error| FleetError::Application { workload: state.key.to_string(), error };
+        let broken = |error| PodError::Application { workload: state.key.to_string(), error };
         echo::server_config(vec![leaf.certificate], key).map_err(broken)
     }
 
-    fn identity(&self, state: &WorkloadState) -> Result<IdentityHandle, FleetError> {
+    fn identity(&self, state: &WorkloadState) -> Result<IdentityHandle, PodError> {
         let leaf = self.authority.issue(&Identity::Dns(Arc::clone(&state.identity)))?;
         let credentials = Credentials {
             server_name: Arc::clone(&state.identity),
@@ -239,7 +238,7 @@ impl Fleet {
             chain: vec![leaf.certificate],
         };
         let identity = TlsIdentity::new(credentials)
-            .map_err(|error| FleetError::Identity { workload: state.key.to_string(), error })?;
+            .map_err(|error| PodError::Identity { workload: state.key.to_string(), error })?;
         Ok(IdentityHandle::new(identity))
     }
 }
@@ -249,14 +248,14 @@ pub(crate) fn application_name(namespace: &str, pod: &str) -> String {
     format!("{pod}.{namespace}")
 }
 
-fn refused(workload: String, error: StartError) -> FleetError {
+fn refused(workload: String, error: StartError) -> PodError {
     match error {
-        StartError::Listen { address, error } => FleetError::listen(address, error),
-        StartError::Worker(_) => FleetError::Sidecar { workload, error },
+        StartError::Listen { address, error } => PodError::listen(address, error),
+        StartError::Worker(_) => PodError::Sidecar { workload, error },
     }
 }
 
-impl Unit {
+impl RunningPod {
     /// Lets open requests end and waits for them.
     pub(crate) async fn drain(mut self) {
         self.sidecar.drain();
@@ -274,7 +273,7 @@ mod tests {
     #[test]
     fn a_system_without_our_addresses_says_what_to_do() {
         let address = "127.10.64.1:8080".parse().unwrap();
-        let error = FleetError::listen(address, ErrorKind::AddrNotAvailable.into()).to_string();
+        let error = PodError::listen(address, ErrorKind::AddrNotAvailable.into()).to_string();
         assert!(error.contains("sudo ifconfig lo0 alias 127.10.64.1 up"), "{error}");
     }
 }
