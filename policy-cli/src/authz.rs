@@ -8,7 +8,7 @@ mod text;
 
 pub(crate) use report::{Access, Need, Port, Report, Sidecar, Withhold, Workloads};
 
-use crate::cluster::unknown;
+use crate::cluster::undetermined;
 use crate::inventory::Inventory;
 use grants::rows;
 use policy_core::{
@@ -60,7 +60,7 @@ pub(crate) fn report(
     Report {
         asked: inventory.asked.clone(),
         settings: inventory.settings.clone(),
-        gaps: inventory.told_gaps(),
+        list_failures: inventory.list_failures(),
         workloads,
     }
 }
@@ -156,9 +156,9 @@ impl Teller<'_> {
         if ports.is_empty() && annotated_ports.is_empty() && other_ports.is_none() {
             return None;
         }
-        let Inventory { gaps, compiled, .. } = self.inventory;
+        let Inventory { permissions, compiled, .. } = self.inventory;
         Some(Workloads {
-            not_known: unknown::of_ports(&group.namespace, gaps, &compiled.objects),
+            not_known: undetermined::of_ports(&group.namespace, permissions, &compiled.objects),
             namespace: group.namespace.to_string(),
             kind: match group.kind {
                 WorkloadKind::Pod => "Pod",
@@ -225,7 +225,7 @@ impl Teller<'_> {
     fn withheld(&self, route: Option<String>, withheld: &Withheld) -> Withhold {
         let object = key(&withheld.source).and_then(|key| self.inventory.object(&key));
         let missing = object
-            .map(|object| unknown::of_object(object, &self.inventory.gaps))
+            .map(|object| undetermined::of_object(object, &self.inventory.permissions))
             .unwrap_or_default();
         let reason = if missing.is_empty() {
             withheld.reason.to_string()

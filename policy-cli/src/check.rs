@@ -3,16 +3,16 @@
 
 mod empty;
 mod finding;
-mod idle;
 mod lacks;
 mod listed;
 mod objects;
 mod places;
 mod pods;
 mod remarks;
+mod unused;
 mod world;
 
-pub use finding::Unknown;
+pub use finding::Undetermined;
 
 use crate::cluster::Scope;
 use crate::cluster::settings::Settings;
@@ -32,7 +32,7 @@ pub struct Findings {
     /// Everything found, by file and line, or by object.
     pub diagnostics: Vec<Diagnostic>,
     /// What cannot be said, because something could not be listed.
-    pub unknown: Vec<Unknown>,
+    pub undetermined: Vec<Undetermined>,
     /// How many objects were read; a Deployment counts as its pods.
     pub objects: usize,
 }
@@ -56,19 +56,19 @@ pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceE
 
 /// Says everything that is to be said about the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
-    let Inventory { compiled, mut diagnostics, values, places, gaps, .. } = inventory;
+    let Inventory { compiled, mut diagnostics, values, places, permissions, .. } = inventory;
     let scope = &inventory.scope;
     let whole = inventory.cluster.is_some();
     let mesh_known = inventory.settings.mesh_known;
-    let world = World { compiled: &compiled, gaps: &gaps, whole, mesh_known };
+    let world = World { compiled: &compiled, permissions: &permissions, whole, mesh_known };
     let mut places = Places::new(places, values);
-    let mut unknown = Vec::new();
-    let mut found = findings(&world, &mut places, &mut unknown);
+    let mut undetermined = Vec::new();
+    let mut found = findings(&world, &mut places, &mut undetermined);
     if world.whole {
         found.extend(objects::findings(&world));
     }
     found.retain(|finding| is_shown(scope, &finding.object));
-    unknown.retain(|unknown| is_shown(scope, &unknown.object));
+    undetermined.retain(|undetermined| is_shown(scope, &undetermined.object));
     diagnostics.extend(objects::gathered(found).into_iter().map(|f| places.diagnostic(f)));
     if !world.whole {
         let of_pods = pods::diagnostics(&mut places, &diagnostics);
@@ -79,7 +79,7 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
         key(a).cmp(&key(b))
     });
     let objects = compiled.objects.iter().filter(|object| is_shown(scope, &object.meta.key));
-    Findings { diagnostics, unknown, objects: objects.count() }
+    Findings { diagnostics, undetermined, objects: objects.count() }
 }
 
 /// Whether an object is in the namespaces that are asked about, or is one of them.
@@ -87,14 +87,18 @@ fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
     scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
 }
 
-fn findings(world: &World<'_>, places: &mut Places, unknown: &mut Vec<Unknown>) -> Vec<Finding> {
+fn findings(
+    world: &World<'_>,
+    places: &mut Places,
+    undetermined: &mut Vec<Undetermined>,
+) -> Vec<Finding> {
     let compiled = world.compiled;
-    let mut findings = lacks::findings(world, places, unknown);
+    let mut findings = lacks::findings(world, places, undetermined);
     findings.extend(empty::findings(compiled, places));
-    findings.extend(listed::findings(world, unknown));
+    findings.extend(listed::findings(world, undetermined));
     if world.whole {
-        let idle = idle::findings(world, &findings, unknown);
-        findings.extend(idle);
+        let unused = unused::findings(world, &findings, undetermined);
+        findings.extend(unused);
     }
     let remarks = remarks::findings(compiled, &findings);
     findings.extend(remarks);

@@ -4,14 +4,14 @@
 pub(crate) mod connect;
 pub(crate) mod controller;
 pub(crate) mod forward;
-pub(crate) mod gaps;
 pub(crate) mod list;
 pub(crate) mod page;
+pub(crate) mod permissions;
 pub(crate) mod refusal;
 pub(crate) mod roots;
 pub(crate) mod settings;
 pub(crate) mod token;
-pub(crate) mod unknown;
+pub(crate) mod undetermined;
 
 use anyhow::Context;
 use clap::Args;

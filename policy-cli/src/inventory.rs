@@ -1,8 +1,8 @@
 //! The objects that a command is about, from a directory or from a cluster, and what they mean.
 
 use crate::cluster::controller::PodFlags;
-use crate::cluster::gaps::{Gap, Gaps};
 use crate::cluster::list::{self, Listing};
+use crate::cluster::permissions::{ListFailure, ListPermissions};
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
 use crate::output::Paint;
@@ -44,7 +44,7 @@ pub(crate) struct Inventory {
     /// What they mean.
     pub(crate) compiled: Compiled,
     /// What could not be listed.
-    pub(crate) gaps: Gaps,
+    pub(crate) permissions: ListPermissions,
     /// What is wrong with files.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The objects as a cluster gives them; empty for a directory.
@@ -91,7 +91,7 @@ impl Inventory {
             scope,
             compiled: compile_objects(objects, &settings.config),
             settings,
-            gaps: Gaps::default(),
+            permissions: ListPermissions::default(),
             diagnostics: loaded.diagnostics,
             values: BTreeMap::new(),
             places: loaded.places,
@@ -107,8 +107,8 @@ impl Inventory {
         cluster: Cluster,
         mut settings: Settings,
     ) -> anyhow::Result<Self> {
-        let Listing { values, mut objects, gaps } = list::list(&cluster).await?;
-        if !gaps.knows_everywhere(Kind::Namespace) {
+        let Listing { values, mut objects, permissions } = list::list(&cluster).await?;
+        if !permissions.can_list_everywhere(Kind::Namespace) {
             // The controller has read what may not be listed here.
             settings.config.namespaces = Namespaces::Optional;
         }
@@ -118,7 +118,7 @@ impl Inventory {
             scope: cluster.scope.clone(),
             compiled: compile_objects(objects, &settings.config),
             settings,
-            gaps,
+            permissions,
             diagnostics: Vec::new(),
             values,
             places: BTreeMap::new(),
@@ -132,20 +132,20 @@ impl Inventory {
     }
 
     /// What could not be listed, for output.
-    pub(crate) fn told_gaps(&self) -> Vec<Gap> {
-        self.gaps.told()
+    pub(crate) fn list_failures(&self) -> Vec<ListFailure> {
+        self.permissions.failures()
     }
 
     /// What people are told beside the result, on standard error: what may not be listed and what
     /// would give it, and settings that are assumed.
     pub(crate) fn notes(&self) {
         let label = Paint::stderr().notice("note:");
-        for line in self.gaps.words().lines() {
+        for line in self.permissions.summary().lines() {
             eprintln!("{label} {line}");
         }
-        if !self.gaps.words().is_empty() {
+        if !self.permissions.summary().is_empty() {
             eprintln!("{label} what depends on it is said to be not known. A role that gives it:");
-            eprintln!("{}", self.gaps.role());
+            eprintln!("{}", self.permissions.cluster_role());
         }
         if let Some(watched) = &self.settings.watched {
             let (watched, from) = (watched.join(", "), &self.settings.from);

@@ -8,8 +8,8 @@ mod text;
 
 pub(crate) use condition::{Condition, Source};
 
-use crate::cluster::gaps::Gap;
-use crate::cluster::{Asked, Scope, unknown};
+use crate::cluster::permissions::ListFailure;
+use crate::cluster::{Asked, Scope, undetermined};
 use crate::inventory::Inventory;
 use names::{Name, Names};
 use policy_crds::{Kind, ObjectKey};
@@ -32,7 +32,8 @@ pub(crate) struct Report {
     /// What the controller is short of, in its words.
     pub(crate) missing: Vec<String>,
     /// What could not be listed.
-    pub(crate) gaps: Vec<Gap>,
+    #[serde(rename = "gaps")]
+    pub(crate) list_failures: Vec<ListFailure>,
     /// The objects.
     pub(crate) objects: Vec<Object>,
     /// Pods that ought to have a sidecar and have none.
@@ -112,7 +113,7 @@ pub(crate) fn of_controller(
         controller: Some(to),
         no_controller: None,
         missing: response.missing,
-        gaps: Vec::new(),
+        list_failures: Vec::new(),
         absent: absent(&objects, names, |_| Vec::new()),
         objects,
         without_sidecar: Vec::new(),
@@ -131,14 +132,16 @@ pub(crate) fn of_inventory(
     });
     let objects: Vec<Object> =
         shown.map(|(key, conditions)| worked_out(inventory, key, conditions)).collect();
-    let Inventory { scope, gaps, .. } = inventory;
+    let Inventory { scope, permissions, .. } = inventory;
     Report {
         asked: inventory.asked.clone(),
         controller: None,
         no_controller,
         missing: Vec::new(),
-        gaps: inventory.told_gaps(),
-        absent: absent(&objects, names, |name| unknown::in_scope(name.kinds(), scope, gaps)),
+        list_failures: inventory.list_failures(),
+        absent: absent(&objects, names, |name| {
+            undetermined::in_scope(name.kinds(), scope, permissions)
+        }),
         objects,
         without_sidecar: Vec::new(),
     }
@@ -168,7 +171,7 @@ fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
 fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondition]) -> Object {
     let object = inventory.object(key);
     let not_known: Vec<String> = object
-        .map(|object| unknown::of_object(object, &inventory.gaps).into_iter().collect())
+        .map(|object| undetermined::of_object(object, &inventory.permissions).into_iter().collect())
         .unwrap_or_default();
     let generation = object.and_then(|object| object.meta.generation);
     let mut all: Vec<Condition> =

@@ -1,7 +1,7 @@
 //! What is told of who may reach which workloads.
 
 use crate::cluster::Asked;
-use crate::cluster::gaps::Gap;
+use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::Settings;
 use policy_engine::standing::Standing;
 use serde::Serialize;
@@ -16,7 +16,8 @@ pub(crate) struct Report {
     /// What policies were compiled with.
     pub(crate) settings: Settings,
     /// What could not be listed.
-    pub(crate) gaps: Vec<Gap>,
+    #[serde(rename = "gaps")]
+    pub(crate) list_failures: Vec<ListFailure>,
     /// The workloads; those for which the same holds are told once.
     pub(crate) workloads: Vec<Workloads>,
 }

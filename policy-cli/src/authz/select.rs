@@ -2,7 +2,7 @@
 //! or all.
 
 use crate::cluster::refusal::explain;
-use crate::cluster::{Cluster, Scope, list, unknown};
+use crate::cluster::{Cluster, Scope, list, undetermined};
 use crate::inventory::Inventory;
 use anyhow::bail;
 use policy_core::{WorkloadKey, WorkloadKind};
@@ -194,7 +194,7 @@ fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
     let kind_name = kind.as_str();
     let is_workload = matches!(kind, Kind::Pod | Kind::ExternalWorkload);
     let sought = if is_workload { kind } else { Kind::Pod };
-    let hidden = unknown::in_scope(&[sought], &inventory.scope, &inventory.gaps);
+    let hidden = undetermined::in_scope(&[sought], &inventory.scope, &inventory.permissions);
     if let Some(hidden) = hidden.first() {
         let what = if is_workload { "there is a" } else { "there are pods of" };
         format!(

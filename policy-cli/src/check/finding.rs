@@ -5,7 +5,7 @@ use policy_engine::source::Severity;
 
 /// Something that cannot be said of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct Undetermined {
     /// The object.
     pub object: ObjectKey,
     /// What cannot be said, and why.

@@ -1,10 +1,10 @@
 //! The findings of the engine about what objects lack: references that lead nowhere, Servers that select
 //! nothing, matches that are never reached.
 
-use super::finding::{Finding, Unknown};
+use super::finding::{Finding, Undetermined};
 use super::places::Places;
 use super::world::World;
-use crate::cluster::{Scope, unknown};
+use crate::cluster::{Scope, undetermined};
 use policy_crds::resource::WorkloadSelector;
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::findings::{self, FindingKind};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) fn findings(
     world: &World<'_>,
     places: &mut Places,
-    unknown: &mut Vec<Unknown>,
+    undetermined: &mut Vec<Undetermined>,
 ) -> Vec<Finding> {
     let objects: BTreeMap<_, _> =
         world.compiled.objects.iter().map(|object| (&object.meta.key, &**object)).collect();
@@ -25,7 +25,7 @@ pub(super) fn findings(
         match not_known(object, &found, world) {
             Some(message) => {
                 let decides = explains(found.kind);
-                unknown.push(Unknown { object: found.object, message, decides });
+                undetermined.push(Undetermined { object: found.object, message, decides });
             }
             None if is_told(object, &found, world) => {
                 lacks.push(finding(found, world, places));
@@ -33,12 +33,12 @@ pub(super) fn findings(
             None => {}
         }
     }
-    unknown.extend(objects.values().filter_map(|object| {
+    undetermined.extend(objects.values().filter_map(|object| {
         let missing = workloads_not_listed(object, world)?;
         let message = format!("what it selects is not known, because {missing} may not be listed");
-        Some(Unknown { object: object.meta.key.clone(), message, decides: true })
+        Some(Undetermined { object: object.meta.key.clone(), message, decides: true })
     }));
-    unknown.dedup();
+    undetermined.dedup();
     lacks
 }
 
@@ -52,7 +52,8 @@ fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> O
         (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition), _) => condition,
         (FindingKind::ClientMissing | FindingKind::ForeignClientMissing, Some(account)) => {
             let missing =
-                unknown::of_kinds(&[account.kind], &account.namespace, world.gaps).pop()?;
+                undetermined::of_kinds(&[account.kind], &account.namespace, world.permissions)
+                    .pop()?;
             return Some(format!(
                 "whether {account} exists is not known, because {missing} may not be listed"
             ));
@@ -74,7 +75,7 @@ fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> O
         }
         _ => return None,
     };
-    let missing = unknown::of_object(object, world.gaps);
+    let missing = undetermined::of_object(object, world.permissions);
     let words = missing.iter().cloned().collect::<Vec<_>>().join(" and ");
     let stated = condition.as_str();
     (!missing.is_empty())
@@ -90,7 +91,7 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
             world.whole || found.other.as_ref().is_some_and(declares)
         }
         FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
-            Kind::routes().all(|kind| world.gaps.knows(kind, &server.namespace))
+            Kind::routes().all(|kind| world.permissions.can_list(kind, &server.namespace))
         }),
         // Policies of other namespaces may stand in other folders.
         FindingKind::UnusedOffered => world.whole,
@@ -121,7 +122,7 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
 fn grants_not_listed(server: &ObjectKey, world: &World<'_>) -> Option<String> {
     let mut kinds = vec![Kind::AuthorizationPolicy, Kind::ServerAuthorization];
     kinds.extend(Kind::routes());
-    let missing = unknown::of_kinds(&kinds, &server.namespace, world.gaps);
+    let missing = undetermined::of_kinds(&kinds, &server.namespace, world.permissions);
     (!missing.is_empty()).then(|| missing.join(" and "))
 }
 
@@ -129,7 +130,7 @@ fn grants_not_listed(server: &ObjectKey, world: &World<'_>) -> Option<String> {
 fn policies_not_listed(key: &ObjectKey, kind: FindingKind, world: &World<'_>) -> Option<String> {
     let everywhere = kind == FindingKind::UnusedOffered;
     let scope = if everywhere { Scope::All } else { Scope::Namespace(key.namespace.clone()) };
-    unknown::in_scope(&[Kind::AuthorizationPolicy], &scope, world.gaps).pop()
+    undetermined::in_scope(&[Kind::AuthorizationPolicy], &scope, world.permissions).pop()
 }
 
 /// The workloads that a Server selects from, if they could not be listed.
@@ -139,7 +140,7 @@ fn workloads_not_listed(object: &Object, world: &World<'_>) -> Option<String> {
         WorkloadSelector::Pods(_) => Kind::Pod,
         WorkloadSelector::ExternalWorkloads(_) => Kind::ExternalWorkload,
     };
-    unknown::of_kinds(&[kind], &object.meta.key.namespace, world.gaps).pop()
+    undetermined::of_kinds(&[kind], &object.meta.key.namespace, world.permissions).pop()
 }
 
 /// Whether a finding explains why an object would take part in nothing.

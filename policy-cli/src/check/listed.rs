@@ -1,9 +1,9 @@
 //! Names in the port lists of a Namespace that no workload of it has: they may be mistyped, and the
 //! ports that were meant are then left out.
 
-use super::finding::{Finding, Unknown};
+use super::finding::{Finding, Undetermined};
 use super::world::World;
-use crate::cluster::unknown;
+use crate::cluster::undetermined;
 use policy_crds::annotation::{self, OPAQUE_PORTS, REQUIRE_IDENTITY};
 use policy_crds::{Body, Kind, Object, Resource, nearest};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const WORKLOADS: [Kind; 2] = [Kind::Pod, Kind::ExternalWorkload];
 
-pub(super) fn findings(world: &World<'_>, unknown: &mut Vec<Unknown>) -> Vec<Finding> {
+pub(super) fn findings(world: &World<'_>, undetermined: &mut Vec<Undetermined>) -> Vec<Finding> {
     let objects = world.compiled.objects.iter();
     let namespaces = objects.filter(|o| matches!(o.body, Body::Valid(Resource::Namespace)));
     let mut findings = Vec::new();
@@ -24,12 +24,14 @@ pub(super) fn findings(world: &World<'_>, unknown: &mut Vec<Unknown>) -> Vec<Fin
             continue;
         }
         let key = &namespace.meta.key;
-        if let Some(missing) = unknown::of_kinds(&WORKLOADS, &key.name, world.gaps).first() {
+        if let Some(missing) =
+            undetermined::of_kinds(&WORKLOADS, &key.name, world.permissions).first()
+        {
             let message = format!(
                 "whether its workloads have ports of the names that it lists is not known, because \
                  {missing} may not be listed"
             );
-            unknown.push(Unknown { object: key.clone(), message, decides: true });
+            undetermined.push(Undetermined { object: key.clone(), message, decides: true });
             continue;
         }
         let Some(ports) = port_names(world, &key.name) else { continue };

@@ -1,6 +1,6 @@
 //! What is looked at.
 
-use crate::cluster::gaps::Gaps;
+use crate::cluster::permissions::ListPermissions;
 use policy_crds::Kind;
 use policy_engine::Compiled;
 use policy_engine::source::Severity;
@@ -8,7 +8,7 @@ use policy_engine::source::Severity;
 /// What is looked at.
 pub(super) struct World<'a> {
     pub(super) compiled: &'a Compiled,
-    pub(super) gaps: &'a Gaps,
+    pub(super) permissions: &'a ListPermissions,
     /// Whether this is everything that there is: a cluster, rather than manifests that may be
     /// applied beside others. What is missing then is an error.
     pub(super) whole: bool,

@@ -1,6 +1,6 @@
 //! Everything that policy depends on in a cluster, listed once, and how much of it may be seen.
 
-use super::gaps::{Extent, Gaps};
+use super::permissions::{ListPermissions, ListScope};
 use super::refusal::{explain, is_forbidden, is_gone, is_not_found, words};
 use super::{Cluster, Scope};
 use futures_util::future::{join_all, try_join_all};
@@ -24,7 +24,7 @@ pub(crate) struct Listing {
     /// The same as they are understood.
     pub(crate) objects: Vec<Object>,
     /// What could not be listed.
-    pub(crate) gaps: Gaps,
+    pub(crate) permissions: ListPermissions,
 }
 
 /// Lists every kind that policy depends on: in the whole cluster, because references cross
@@ -32,7 +32,7 @@ pub(crate) struct Listing {
 ///
 /// # Errors
 /// The API server cannot be reached, or refuses everything. What it refuses in part is in
-/// [`Listing::gaps`].
+/// [`Listing::permissions`].
 pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
     let served = Served::discover(cluster).await?;
     let kinds = Kind::watched().map(|kind| {
@@ -40,23 +40,23 @@ pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
         async move {
             let listed = match version {
                 Some(version) => of_kind(cluster, kind, version).await?,
-                None => (Extent::Absent, Vec::new()),
+                None => (ListScope::Absent, Vec::new()),
             };
             anyhow::Ok((kind, version.unwrap_or_default(), listed))
         }
     });
     let mut listing = Listing::default();
     for (kind, version, (extent, values)) in try_join_all(kinds).await? {
-        listing.gaps.note(kind, extent);
+        listing.permissions.record(kind, extent);
         for value in values {
             listing.take_in(kind, version, value);
         }
     }
-    if listing.gaps.knows_nothing() {
+    if listing.permissions.can_list_nothing() {
         anyhow::bail!(
             "{} lets you list nothing that policy depends on. A role that would:\n{}",
             cluster.asked,
-            listing.gaps.role()
+            listing.permissions.cluster_role()
         );
     }
     Ok(listing)
@@ -138,16 +138,16 @@ async fn of_kind(
     cluster: &Cluster,
     kind: Kind,
     version: &'static str,
-) -> anyhow::Result<(Extent, Vec<Value>)> {
+) -> anyhow::Result<(ListScope, Vec<Value>)> {
     let whole = pages(&cluster.client, &path(kind, version, None)).await;
     let refusal: Arc<str> = match whole {
-        Ok(values) => return Ok((Extent::Everywhere, values)),
-        Err(error) if is_not_found(&error) => return Ok((Extent::Absent, Vec::new())),
+        Ok(values) => return Ok((ListScope::Everywhere, values)),
+        Err(error) if is_not_found(&error) => return Ok((ListScope::Absent, Vec::new())),
         Err(error) if is_forbidden(&error) => words(&error).into(),
         Err(error) => return Err(failed(cluster, kind, &error)),
     };
     let Scope::Namespace(namespace) = &cluster.scope else {
-        return Ok((Extent::Nothing { refusal }, Vec::new()));
+        return Ok((ListScope::Denied { refusal }, Vec::new()));
     };
     let within = if kind.is_namespaced() {
         pages(&cluster.client, &path(kind, version, Some(namespace))).await
@@ -155,20 +155,20 @@ async fn of_kind(
         // A role of a namespace may give the Namespace itself.
         one(&cluster.client, &path(kind, version, None), namespace).await.map(|v| vec![v])
     } else {
-        return Ok((Extent::Nothing { refusal }, Vec::new()));
+        return Ok((ListScope::Denied { refusal }, Vec::new()));
     };
     match within {
-        Ok(values) => Ok((Extent::Only { namespace: namespace.clone(), refusal }, values)),
-        Err(error) if is_forbidden(&error) => Ok((Extent::Nothing { refusal }, Vec::new())),
+        Ok(values) => Ok((ListScope::Namespace { namespace: namespace.clone(), refusal }, values)),
+        Err(error) if is_forbidden(&error) => Ok((ListScope::Denied { refusal }, Vec::new())),
         Err(error) if is_not_found(&error) && kind == Kind::Namespace => {
-            Ok((Extent::Only { namespace: namespace.clone(), refusal }, Vec::new()))
+            Ok((ListScope::Namespace { namespace: namespace.clone(), refusal }, Vec::new()))
         }
         Err(error) => Err(failed(cluster, kind, &error)),
     }
 }
 
 fn failed(cluster: &Cluster, kind: Kind, error: &kube::Error) -> anyhow::Error {
-    explain(error, &cluster.asked, &format!("list {}", super::gaps::resource(kind)))
+    explain(error, &cluster.asked, &format!("list {}", super::permissions::resource(kind)))
 }
 
 /// One object.

@@ -4,7 +4,7 @@ use super::block_on;
 use crate::authz::select::{Target, pods};
 use crate::authz::{Report, report};
 use crate::cluster::controller::PodFlags;
-use crate::cluster::unknown;
+use crate::cluster::undetermined;
 use crate::inventory::{Inventory, InventoryFlags};
 use crate::output::{self, Format, Paint};
 use anyhow::bail;
@@ -74,10 +74,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn nothing(inventory: &Inventory, target: &Target) -> String {
-    let Inventory { asked, scope, gaps, .. } = inventory;
+    let Inventory { asked, scope, permissions, .. } = inventory;
     let mut deciding = vec![Kind::Pod, Kind::ExternalWorkload];
     deciding.extend(target.server().map(|_| Kind::Server));
-    let missing = unknown::in_scope(&deciding, scope, gaps);
+    let missing = undetermined::in_scope(&deciding, scope, permissions);
     if !missing.is_empty() {
         let missing = missing.join(" and ");
         return match target.server() {

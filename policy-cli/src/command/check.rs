@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::check::{Findings, check_inventory};
 use crate::cluster::controller::PodFlags;
-use crate::cluster::gaps::Gap;
+use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::{Settings, SettingsFlags};
 use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
 use crate::inventory::Inventory;
@@ -81,8 +81,9 @@ struct Report<'a> {
     notes: usize,
     findings: Vec<Item<'a>>,
     #[serde(rename = "notKnown")]
-    unknown: Vec<NotKnown<'a>>,
-    gaps: &'a [Gap],
+    undetermined: Vec<NotKnown<'a>>,
+    #[serde(rename = "gaps")]
+    list_failures: &'a [ListFailure],
 }
 
 #[derive(Serialize)]
@@ -119,26 +120,26 @@ impl<'a> From<&'a Diagnostic> for Item<'a> {
 /// What was looked at, and what was found.
 struct Checked {
     asked: Asked,
-    gaps: Vec<Gap>,
+    list_failures: Vec<ListFailure>,
     findings: Findings,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let Checked { asked, gaps, findings } = match &arguments.path {
+    let Checked { asked, list_failures, findings } = match &arguments.path {
         Some(path) => {
             let settings = Settings::of_checked(&arguments.settings);
             let inventory = Inventory::of_directory(path, Scope::All, settings);
             Checked {
                 asked: Asked::directory(path, &Scope::All),
-                gaps: Vec::new(),
+                list_failures: Vec::new(),
                 findings: check_inventory(inventory.context("cannot read the manifests")?),
             }
         }
         None => block_on(of_cluster(arguments))?,
     };
-    let unknown = findings.unknown.iter();
+    let undetermined = findings.undetermined.iter();
     // What could not be looked at has not been found sound.
-    let complete = gaps.iter().all(|gap| gap.why != FORBIDDEN);
+    let complete = list_failures.iter().all(|failure| failure.why != FORBIDDEN);
     let report = Report {
         asked: &asked,
         complete,
@@ -147,10 +148,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         warnings: findings.count(Severity::Warning),
         notes: findings.count(Severity::Note),
         findings: findings.diagnostics.iter().map(Item::from).collect(),
-        unknown: unknown
+        undetermined: undetermined
             .map(|u| NotKnown { object: u.object.to_string(), message: &u.message })
             .collect(),
-        gaps: &gaps,
+        list_failures: &list_failures,
     };
     output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
     // Nothing that was checked is nothing that was found sound.
@@ -165,8 +166,8 @@ async fn of_cluster(arguments: &Arguments) -> anyhow::Result<Checked> {
     let settings = Settings::of_cluster(&cluster, &arguments.controller, &arguments.settings).await;
     let inventory = Inventory::of_cluster(cluster, settings).await?;
     inventory.notes();
-    let (asked, gaps) = (inventory.asked.clone(), inventory.told_gaps());
-    Ok(Checked { asked, gaps, findings: check_inventory(inventory) })
+    let (asked, list_failures) = (inventory.asked.clone(), inventory.list_failures());
+    Ok(Checked { asked, list_failures, findings: check_inventory(inventory) })
 }
 
 fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
@@ -174,7 +175,7 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     let on_cluster = report.asked.directory.is_none();
     if on_cluster {
         text.push_str(&paint.dim(&report.asked.to_string()));
-        if let Some(hidden) = hidden(report.gaps) {
+        if let Some(hidden) = hidden(report.list_failures) {
             text.push_str(&paint.notice(&hidden));
         }
         text.push_str("\n\n");
@@ -188,12 +189,12 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
             text.push_str("\n\n");
         }
     }
-    for unknown in &findings.unknown {
+    for undetermined in &findings.undetermined {
         let label = paint.notice("not known");
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{label}: {}: {}", unknown.object, unknown.message);
+        let _ = writeln!(text, "{label}: {}: {}", undetermined.object, undetermined.message);
     }
-    if on_cluster && !(findings.diagnostics.is_empty() && findings.unknown.is_empty()) {
+    if on_cluster && !(findings.diagnostics.is_empty() && findings.undetermined.is_empty()) {
         text.push('\n');
     }
     let count = |number: usize, word: &str| match number {
@@ -204,13 +205,13 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
         0 => String::new(),
         notes => format!(", {}", count(notes, "note")),
     };
-    let unknown = match report.unknown.len() {
+    let undetermined = match report.undetermined.len() {
         0 => String::new(),
-        unknown => format!(", {unknown} not known"),
+        count => format!(", {count} not known"),
     };
     let _ = writeln!(
         text,
-        "{} read: {}, {}{notes}{unknown}",
+        "{} read: {}, {}{notes}{undetermined}",
         count(report.objects, "object"),
         count(report.errors, "error"),
         count(report.warnings, "warning")
@@ -220,12 +221,13 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
 
 /// What may not be listed, as the end of the line that says what was asked: whatever follows is said of
 /// the rest alone.
-fn hidden(gaps: &[Gap]) -> Option<String> {
-    let forbidden = gaps.iter().filter(|gap| gap.why == FORBIDDEN);
-    let (elsewhere, hidden): (Vec<_>, Vec<_>) = forbidden.partition(|gap| gap.is_elsewhere());
-    let kinds = |gaps: &[&Gap]| {
-        let first = gaps.first()?;
-        let more = gaps.len().saturating_sub(1);
+fn hidden(list_failures: &[ListFailure]) -> Option<String> {
+    let forbidden = list_failures.iter().filter(|failure| failure.why == FORBIDDEN);
+    let (elsewhere, hidden): (Vec<_>, Vec<_>) =
+        forbidden.partition(|failure| failure.is_in_other_namespaces());
+    let kinds = |list_failures: &[&ListFailure]| {
+        let first = list_failures.first()?;
+        let more = list_failures.len().saturating_sub(1);
         Some(match more {
             0 => first.resource.clone(),
             1 => format!("{} and 1 more kind", first.resource),

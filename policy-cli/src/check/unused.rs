@@ -1,9 +1,9 @@
 //! Objects that take part in no policy of any port: whatever they matched before, they match
 //! nothing now.
 
-use super::finding::{Finding, Unknown};
+use super::finding::{Finding, Undetermined};
 use super::world::World;
-use crate::cluster::unknown;
+use crate::cluster::undetermined;
 use policy_core::{ObjectRef, Origin, Owner, ServerPolicy, Source, Undeclared};
 use policy_crds::{FieldError, Kind};
 use policy_engine::Compiled;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub(super) fn findings(
     world: &World<'_>,
     said: &[Finding],
-    unknown: &mut Vec<Unknown>,
+    undetermined: &mut Vec<Undetermined>,
 ) -> Vec<Finding> {
     let active = active(world.compiled);
     let mut findings = Vec::new();
@@ -24,18 +24,21 @@ pub(super) fn findings(
         if explained || active.contains(&key.to_ref()) {
             continue;
         }
-        if unknown.iter().any(|unknown| unknown.decides && unknown.object == *key) {
+        if undetermined
+            .iter()
+            .any(|undetermined| undetermined.decides && undetermined.object == *key)
+        {
             continue;
         }
-        let gaps = world.gaps;
-        let mut missing = unknown::of_object(object, gaps);
+        let permissions = world.permissions;
+        let mut missing = undetermined::of_object(object, permissions);
         let deciding = [Kind::Pod, Kind::ExternalWorkload, Kind::Server];
-        missing.extend(unknown::of_kinds(&deciding, &key.namespace, gaps));
+        missing.extend(undetermined::of_kinds(&deciding, &key.namespace, permissions));
         if missing.is_empty() {
             findings.push(Finding::warning(key, field, message));
         } else {
             let missing = missing.into_iter().collect::<Vec<_>>().join(" and ");
-            unknown.push(Unknown {
+            undetermined.push(Undetermined {
                 object: key.clone(),
                 message: format!(
                     "whether it matches anything is not known, because {missing} may not be listed"

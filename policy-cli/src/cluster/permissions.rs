@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 /// How far a kind could be listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum ListScope {
     /// In the whole cluster.
     Everywhere,
     /// The cluster does not have the kind, which is as good as listing none.
     Absent,
     /// In this namespace only: the whole cluster was refused, in these words.
-    Only {
+    Namespace {
         /// Where.
         namespace: Arc<str>,
         /// The API server's words.
         refusal: Arc<str>,
     },
     /// Nowhere that was asked.
-    Nothing {
+    Denied {
         /// The API server's words.
         refusal: Arc<str>,
     },
@@ -29,11 +29,11 @@ pub(crate) enum Extent {
 
 /// How far each kind could be listed. Kinds that it does not name were not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gaps(BTreeMap<Kind, Extent>);
+pub(crate) struct ListPermissions(BTreeMap<Kind, ListScope>);
 
 /// A kind that could not be listed, as output says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Gap {
+pub(crate) struct ListFailure {
     /// `servers.policy.linkerd.io`.
     pub(crate) resource: String,
     /// Where it cannot be listed.
@@ -45,15 +45,15 @@ pub(crate) struct Gap {
     pub(crate) message: Option<String>,
 }
 
-impl Gap {
+impl ListFailure {
     /// Whether it is of other namespaces than the one that is asked about.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        self.r#where.starts_with(ELSEWHERE)
+    pub(crate) fn is_in_other_namespaces(&self) -> bool {
+        self.r#where.starts_with(OTHER_NAMESPACES)
     }
 }
 
 /// How the words about other namespaces than one begin.
-const ELSEWHERE: &str = "namespaces other than";
+const OTHER_NAMESPACES: &str = "namespaces other than";
 
 /// The resource as the API server names it: `servers.policy.linkerd.io`.
 pub(crate) fn resource(kind: Kind) -> String {
@@ -63,56 +63,56 @@ pub(crate) fn resource(kind: Kind) -> String {
     }
 }
 
-impl Gaps {
+impl ListPermissions {
     /// Notes how far a kind could be listed.
-    pub(crate) fn note(&mut self, kind: Kind, extent: Extent) {
-        self.0.insert(kind, extent);
+    pub(crate) fn record(&mut self, kind: Kind, scope: ListScope) {
+        self.0.insert(kind, scope);
     }
 
     /// Whether everything of this kind in this namespace has been listed.
-    pub(crate) fn knows(&self, kind: Kind, namespace: &str) -> bool {
+    pub(crate) fn can_list(&self, kind: Kind, namespace: &str) -> bool {
         match self.0.get(&kind) {
-            None | Some(Extent::Everywhere | Extent::Absent) => true,
-            Some(Extent::Only { namespace: only, .. }) => **only == *namespace,
-            Some(Extent::Nothing { .. }) => false,
+            None | Some(ListScope::Everywhere | ListScope::Absent) => true,
+            Some(ListScope::Namespace { namespace: only, .. }) => **only == *namespace,
+            Some(ListScope::Denied { .. }) => false,
         }
     }
 
     /// Whether everything of this kind has been listed, wherever it is.
-    pub(crate) fn knows_everywhere(&self, kind: Kind) -> bool {
-        matches!(self.0.get(&kind), None | Some(Extent::Everywhere | Extent::Absent))
+    pub(crate) fn can_list_everywhere(&self, kind: Kind) -> bool {
+        matches!(self.0.get(&kind), None | Some(ListScope::Everywhere | ListScope::Absent))
     }
 
     /// Whether nothing at all could be listed.
-    pub(crate) fn knows_nothing(&self) -> bool {
-        !self.0.is_empty() && self.0.values().all(|e| matches!(e, Extent::Nothing { .. }))
+    pub(crate) fn can_list_nothing(&self) -> bool {
+        !self.0.is_empty() && self.0.values().all(|e| matches!(e, ListScope::Denied { .. }))
     }
 
     /// Everything that is missing, kinds that the cluster does not have included.
-    pub(crate) fn told(&self) -> Vec<Gap> {
-        let gap = |(kind, extent): (&Kind, &Extent)| {
-            let (place, why, message) = match extent {
-                Extent::Everywhere => return None,
-                Extent::Absent => ("the cluster".to_owned(), "absent", None),
-                Extent::Only { namespace, refusal } => {
-                    let place = format!("{ELSEWHERE} {namespace}");
+    pub(crate) fn failures(&self) -> Vec<ListFailure> {
+        let failure = |(kind, scope): (&Kind, &ListScope)| {
+            let (place, why, message) = match scope {
+                ListScope::Everywhere => return None,
+                ListScope::Absent => ("the cluster".to_owned(), "absent", None),
+                ListScope::Namespace { namespace, refusal } => {
+                    let place = format!("{OTHER_NAMESPACES} {namespace}");
                     (place, "forbidden", Some(refusal.to_string()))
                 }
-                Extent::Nothing { refusal } => {
+                ListScope::Denied { refusal } => {
                     let place = if kind.is_namespaced() { "any namespace" } else { "the cluster" };
                     (place.to_owned(), "forbidden", Some(refusal.to_string()))
                 }
             };
-            Some(Gap { resource: resource(*kind), r#where: place, why, message })
+            Some(ListFailure { resource: resource(*kind), r#where: place, why, message })
         };
-        self.0.iter().filter_map(gap).collect()
+        self.0.iter().filter_map(failure).collect()
     }
 
     /// What is forbidden, in a few lines for people; empty if nothing is.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let mut by_place: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for gap in self.told().into_iter().filter(|gap| gap.why == "forbidden") {
-            by_place.entry(gap.r#where).or_default().push(gap.resource);
+        for failure in self.failures().into_iter().filter(|failure| failure.why == "forbidden") {
+            by_place.entry(failure.r#where).or_default().push(failure.resource);
         }
         let mut text = String::new();
         for (place, resources) in by_place {
@@ -123,11 +123,12 @@ impl Gaps {
     }
 
     /// The manifest of a role that would give what is missing; empty if nothing is.
-    pub(crate) fn role(&self) -> String {
-        let refused =
-            |extent: &Extent| matches!(extent, Extent::Only { .. } | Extent::Nothing { .. });
+    pub(crate) fn cluster_role(&self) -> String {
+        let refused = |scope: &ListScope| {
+            matches!(scope, ListScope::Namespace { .. } | ListScope::Denied { .. })
+        };
         let missing: BTreeSet<Kind> =
-            self.0.iter().filter(|(_, extent)| refused(extent)).map(|(kind, _)| *kind).collect();
+            self.0.iter().filter(|(_, scope)| refused(scope)).map(|(kind, _)| *kind).collect();
         if missing.is_empty() {
             return String::new();
         }
@@ -153,40 +154,45 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    fn refused(kind: Kind) -> Gaps {
-        let mut gaps = Gaps::default();
-        gaps.note(kind, Extent::Nothing { refusal: "no".into() });
-        gaps
+    fn refused(kind: Kind) -> ListPermissions {
+        let mut permissions = ListPermissions::default();
+        permissions.record(kind, ListScope::Denied { refusal: "no".into() });
+        permissions
     }
 
     #[test]
     fn what_is_forbidden_is_not_known_and_what_is_absent_is() {
-        let gaps = refused(Kind::Server);
-        assert!(!gaps.knows(Kind::Server, "shop") && gaps.knows(Kind::Pod, "shop"));
-        let mut gaps = Gaps::default();
-        gaps.note(Kind::GrpcRoute, Extent::Absent);
-        assert!(gaps.knows(Kind::GrpcRoute, "shop"));
-        let only = Extent::Only { namespace: "shop".into(), refusal: "no".into() };
-        gaps.note(Kind::Server, only);
-        assert!(gaps.knows(Kind::Server, "shop") && !gaps.knows(Kind::Server, "bank"));
+        let permissions = refused(Kind::Server);
+        assert!(
+            !permissions.can_list(Kind::Server, "shop") && permissions.can_list(Kind::Pod, "shop")
+        );
+        let mut permissions = ListPermissions::default();
+        permissions.record(Kind::GrpcRoute, ListScope::Absent);
+        assert!(permissions.can_list(Kind::GrpcRoute, "shop"));
+        let only = ListScope::Namespace { namespace: "shop".into(), refusal: "no".into() };
+        permissions.record(Kind::Server, only);
+        assert!(
+            permissions.can_list(Kind::Server, "shop")
+                && !permissions.can_list(Kind::Server, "bank")
+        );
     }
 
     #[test]
     fn the_role_gives_exactly_what_is_missing() {
-        let mut gaps = refused(Kind::Server);
-        gaps.note(Kind::Pod, Extent::Nothing { refusal: "no".into() });
-        gaps.note(Kind::Node, Extent::Everywhere);
+        let mut permissions = refused(Kind::Server);
+        permissions.record(Kind::Pod, ListScope::Denied { refusal: "no".into() });
+        permissions.record(Kind::Node, ListScope::Everywhere);
         assert_eq!(
-            gaps.role(),
+            permissions.cluster_role(),
             "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n\
              metadata: {name: portcullis-list}\nrules:\n\
              - {apiGroups: [\"\"], resources: [pods], verbs: [list]}\n\
              - {apiGroups: [\"policy.linkerd.io\"], resources: [servers], verbs: [list]}\n"
         );
         assert_eq!(
-            gaps.words(),
+            permissions.summary(),
             "may not be listed in any namespace: servers.policy.linkerd.io, pods\n"
         );
-        assert_eq!(Gaps::default().role(), "");
+        assert_eq!(ListPermissions::default().cluster_role(), "");
     }
 }

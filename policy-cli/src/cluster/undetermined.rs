@@ -1,7 +1,7 @@
 //! What cannot be said because something could not be listed.
 
 use super::Scope;
-use super::gaps::{Gaps, resource};
+use super::permissions::{ListPermissions, resource};
 use policy_crds::spec::{GrantRule, Named, NamedObject};
 use policy_crds::{Body, Field, Kind, Object, Resource};
 use std::collections::BTreeSet;
@@ -9,41 +9,54 @@ use std::sync::Arc;
 
 /// What an object refers to and could not be listed, as `RESOURCE of namespace NAME`; empty if all
 /// of it could.
-pub(crate) fn of_object(object: &Object, gaps: &Gaps) -> BTreeSet<String> {
+pub(crate) fn of_object(object: &Object, permissions: &ListPermissions) -> BTreeSet<String> {
     let own = &object.meta.key.namespace;
-    let missing = references(object)
-        .into_iter()
-        .filter(|(kind, namespace)| !gaps.knows(*kind, namespace.as_ref().unwrap_or(own)));
+    let missing = references(object).into_iter().filter(|(kind, namespace)| {
+        !permissions.can_list(*kind, namespace.as_ref().unwrap_or(own))
+    });
     missing.map(|(kind, namespace)| words(kind, &namespace.unwrap_or(own.clone()))).collect()
 }
 
 /// Those of some kinds that could not be listed in a namespace.
-pub(crate) fn of_kinds(kinds: &[Kind], namespace: &str, gaps: &Gaps) -> Vec<String> {
-    let missing = kinds.iter().filter(|kind| !gaps.knows(**kind, namespace));
+pub(crate) fn of_kinds(
+    kinds: &[Kind],
+    namespace: &str,
+    permissions: &ListPermissions,
+) -> Vec<String> {
+    let missing = kinds.iter().filter(|kind| !permissions.can_list(**kind, namespace));
     missing.map(|kind| words(*kind, namespace)).collect()
 }
 
 /// Those of some kinds that could not be listed where a scope looks.
-pub(crate) fn in_scope(kinds: &[Kind], scope: &Scope, gaps: &Gaps) -> Vec<String> {
+pub(crate) fn in_scope(
+    kinds: &[Kind],
+    scope: &Scope,
+    permissions: &ListPermissions,
+) -> Vec<String> {
     match scope {
-        Scope::Namespace(namespace) => of_kinds(kinds, namespace, gaps),
+        Scope::Namespace(namespace) => of_kinds(kinds, namespace, permissions),
         Scope::All => {
-            let missing = kinds.iter().filter(|kind| !gaps.knows_everywhere(**kind));
+            let missing = kinds.iter().filter(|kind| !permissions.can_list_everywhere(**kind));
             missing.map(|kind| resource(*kind)).collect()
         }
     }
 }
 
 /// What decides about the ports of a namespace and could not be listed.
-pub(crate) fn of_ports(namespace: &Arc<str>, gaps: &Gaps, objects: &[Arc<Object>]) -> Vec<String> {
+pub(crate) fn of_ports(
+    namespace: &Arc<str>,
+    permissions: &ListPermissions,
+    objects: &[Arc<Object>],
+) -> Vec<String> {
     let of_ports: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.spec().of_ports).collect();
-    let mut told = of_kinds(&of_ports, namespace, gaps);
+    let mut missing = of_kinds(&of_ports, namespace, permissions);
     if objects.iter().any(|object| admits_routes(object, namespace)) {
-        let elsewhere = Kind::routes()
-            .filter(|kind| gaps.knows(*kind, namespace) && !gaps.knows_everywhere(*kind));
-        told.extend(elsewhere.map(|kind| format!("{} of other namespaces", resource(kind))));
+        let elsewhere = Kind::routes().filter(|kind| {
+            permissions.can_list(*kind, namespace) && !permissions.can_list_everywhere(*kind)
+        });
+        missing.extend(elsewhere.map(|kind| format!("{} of other namespaces", resource(kind))));
     }
-    told
+    missing
 }
 
 /// Whether an object lets routes of other namespaces refer to this one's Servers.
@@ -94,17 +107,18 @@ fn references(object: &Object) -> Vec<Reference> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::gaps::Extent;
+    use crate::cluster::permissions::ListScope;
     use serde_json::json;
 
     fn object(value: &serde_json::Value) -> Object {
         policy_crds::parse(value).unwrap()
     }
 
-    fn refused(kind: Kind) -> Gaps {
-        let mut gaps = Gaps::default();
-        gaps.note(kind, Extent::Only { namespace: "shop".into(), refusal: "no".into() });
-        gaps
+    fn refused(kind: Kind) -> ListPermissions {
+        let mut permissions = ListPermissions::default();
+        permissions
+            .record(kind, ListScope::Namespace { namespace: "shop".into(), refusal: "no".into() });
+        permissions
     }
 
     #[test]
@@ -120,21 +134,21 @@ mod tests {
                 }]
             }
         }));
-        let told = |kind| of_object(&policy, &refused(kind)).into_iter().collect::<Vec<_>>();
-        assert_eq!(told(Kind::Server), Vec::<String>::new());
+        let missing = |kind| of_object(&policy, &refused(kind)).into_iter().collect::<Vec<_>>();
+        assert_eq!(missing(Kind::Server), Vec::<String>::new());
         assert_eq!(
-            told(Kind::MeshTlsAuthentication),
+            missing(Kind::MeshTlsAuthentication),
             ["meshtlsauthentications.policy.linkerd.io of namespace bank"]
         );
         assert_eq!(
-            told(Kind::ReferenceGrant),
+            missing(Kind::ReferenceGrant),
             ["referencegrants.gateway.networking.k8s.io of namespace bank"]
         );
     }
 
     #[test]
     fn routes_of_other_namespaces_matter_only_where_they_are_admitted() {
-        let gaps = refused(Kind::PolicyHttpRoute);
+        let permissions = refused(Kind::PolicyHttpRoute);
         let grant = Arc::new(object(&json!({
             "apiVersion": "gateway.networking.k8s.io/v1beta1", "kind": "ReferenceGrant",
             "metadata": {"name": "g", "namespace": "shop"},
@@ -144,12 +158,12 @@ mod tests {
             }
         })));
         let shop: Arc<str> = "shop".into();
-        assert_eq!(of_ports(&shop, &gaps, &[]), Vec::<String>::new());
+        assert_eq!(of_ports(&shop, &permissions, &[]), Vec::<String>::new());
         assert_eq!(
-            of_ports(&shop, &gaps, &[grant]),
+            of_ports(&shop, &permissions, &[grant]),
             ["httproutes.policy.linkerd.io of other namespaces"]
         );
-        let nothing = of_ports(&"bank".into(), &gaps, &[]);
+        let nothing = of_ports(&"bank".into(), &permissions, &[]);
         assert_eq!(nothing, ["httproutes.policy.linkerd.io of namespace bank"]);
     }
 }
