@@ -1,30 +1,30 @@
 //! Linting of manifests and of clusters: what is wrong, what refers to nothing, what can never take
 //! effect, and what an empty list means, each with its place in the file or the object's name.
 
+mod context;
 mod empty;
+mod engine_findings;
 mod finding;
-mod lacks;
-mod listed;
-mod objects;
-mod places;
+mod locations;
+mod object_errors;
 mod pods;
+mod port_names;
 mod remarks;
 mod unused;
-mod world;
 
 pub use finding::Undetermined;
 
 use crate::cluster::Scope;
 use crate::cluster::settings::Settings;
 use crate::inventory::Inventory;
+use context::CheckContext;
 use finding::Finding;
-use places::Places;
+use locations::Locations;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::ControllerConfig;
 use policy_engine::source::SourceError;
 use policy_engine::source::{Diagnostic, Severity};
 use std::path::Path;
-use world::World;
 
 /// What was found.
 #[derive(Debug)]
@@ -56,22 +56,23 @@ pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceE
 
 /// Says everything that is to be said about the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
-    let Inventory { compiled, mut diagnostics, values, places, permissions, .. } = inventory;
+    let Inventory { compiled, mut diagnostics, values, locations, permissions, .. } = inventory;
     let scope = &inventory.scope;
     let whole = inventory.cluster.is_some();
     let mesh_known = inventory.settings.mesh_known;
-    let world = World { compiled: &compiled, permissions: &permissions, whole, mesh_known };
-    let mut places = Places::new(places, values);
+    let context =
+        CheckContext { compiled: &compiled, permissions: &permissions, whole, mesh_known };
+    let mut locations = Locations::new(locations, values);
     let mut undetermined = Vec::new();
-    let mut found = findings(&world, &mut places, &mut undetermined);
-    if world.whole {
-        found.extend(objects::findings(&world));
+    let mut found = findings(&context, &mut locations, &mut undetermined);
+    if context.whole {
+        found.extend(object_errors::findings(&context));
     }
     found.retain(|finding| is_shown(scope, &finding.object));
     undetermined.retain(|undetermined| is_shown(scope, &undetermined.object));
-    diagnostics.extend(objects::gathered(found).into_iter().map(|f| places.diagnostic(f)));
-    if !world.whole {
-        let of_pods = pods::diagnostics(&mut places, &diagnostics);
+    diagnostics.extend(object_errors::merged(found).into_iter().map(|f| locations.diagnostic(f)));
+    if !context.whole {
+        let of_pods = pods::diagnostics(&mut locations, &diagnostics);
         diagnostics.extend(of_pods);
     }
     diagnostics.sort_by(|a, b| {
@@ -88,16 +89,16 @@ fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
 }
 
 fn findings(
-    world: &World<'_>,
-    places: &mut Places,
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
     undetermined: &mut Vec<Undetermined>,
 ) -> Vec<Finding> {
-    let compiled = world.compiled;
-    let mut findings = lacks::findings(world, places, undetermined);
-    findings.extend(empty::findings(compiled, places));
-    findings.extend(listed::findings(world, undetermined));
-    if world.whole {
-        let unused = unused::findings(world, &findings, undetermined);
+    let compiled = context.compiled;
+    let mut findings = engine_findings::findings(context, locations, undetermined);
+    findings.extend(empty::findings(compiled, locations));
+    findings.extend(port_names::findings(context, undetermined));
+    if context.whole {
+        let unused = unused::findings(context, &findings, undetermined);
         findings.extend(unused);
     }
     let remarks = remarks::findings(compiled, &findings);

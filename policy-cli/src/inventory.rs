@@ -50,7 +50,7 @@ pub(crate) struct Inventory {
     /// The objects as a cluster gives them; empty for a directory.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
     /// Where objects stand in files; empty for a cluster.
-    pub(crate) places: BTreeMap<ObjectKey, Place>,
+    pub(crate) locations: BTreeMap<ObjectKey, Place>,
     /// The cluster, if it is one.
     pub(crate) cluster: Option<Cluster>,
 }
@@ -94,7 +94,7 @@ impl Inventory {
             permissions: ListPermissions::default(),
             diagnostics: loaded.diagnostics,
             values: BTreeMap::new(),
-            places: loaded.places,
+            locations: loaded.places,
             cluster: None,
         })
     }
@@ -121,7 +121,7 @@ impl Inventory {
             permissions,
             diagnostics: Vec::new(),
             values,
-            places: BTreeMap::new(),
+            locations: BTreeMap::new(),
             cluster: Some(cluster),
         })
     }

@@ -120,7 +120,7 @@ fn named(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey>
 /// The pods that a manifest stands for.
 fn declared(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
     let stands = |key: &ObjectKey| key.kind == kind && *key.name == *name;
-    let pods = inventory.places.iter().filter(|(_, place)| stands(&place.declared));
+    let pods = inventory.locations.iter().filter(|(_, place)| stands(&place.declared));
     pods.map(|(pod, _)| WorkloadKey::pod(&pod.namespace, &pod.name))
         .filter(|key| inventory.scope.contains(&key.namespace))
         .collect()
@@ -185,7 +185,7 @@ fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
             workloads(inventory).map(|key| &*key.name).collect()
         }
         (_, false) => {
-            let declared = inventory.places.values().map(|place| &place.declared);
+            let declared = inventory.locations.values().map(|place| &place.declared);
             declared.filter(|key| key.kind == kind).map(|key| &*key.name).collect()
         }
         (_, true) => Vec::new(),

@@ -1,12 +1,12 @@
 //! What an empty list or selector means, in words.
 
 use super::finding::Finding;
-use super::places::Places;
+use super::locations::Locations;
 use policy_crds::{Body, Kind};
 use policy_engine::Compiled;
 use serde_json::Value;
 
-pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding> {
+pub(super) fn findings(compiled: &Compiled, locations: &mut Locations) -> Vec<Finding> {
     let mut findings = Vec::new();
     for object in &compiled.objects {
         let key = &object.meta.key;
@@ -14,7 +14,7 @@ pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding>
         if !speaks_of_policy(key.kind) || matches!(object.body, Body::Invalid(_)) {
             continue;
         }
-        let Some(spec) = places.value(key).and_then(|value| value.get("spec")) else { continue };
+        let Some(spec) = locations.value(key).and_then(|value| value.get("spec")) else { continue };
         let mut empty = Vec::new();
         visit(spec, "spec", &mut empty);
         findings.extend(empty.into_iter().filter_map(|field| {

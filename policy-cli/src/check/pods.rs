@@ -1,6 +1,6 @@
 //! What the injector would tell the authors of pods and of pod templates.
 
-use super::places::{File, Places};
+use super::locations::{Locations, ManifestFile};
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
 use policy_engine::source::{Diagnostic, Severity};
@@ -12,19 +12,22 @@ use std::sync::Arc;
 type Namespaces = BTreeMap<String, Surroundings>;
 
 /// What would be told of all pods and templates, save of fields of which something is said already.
-pub(super) fn diagnostics(places: &mut Places, said: &[Diagnostic]) -> Vec<Diagnostic> {
-    let namespaces = namespaces(places);
+pub(super) fn diagnostics(locations: &mut Locations, reported: &[Diagnostic]) -> Vec<Diagnostic> {
+    let namespaces = namespaces(locations);
     let mut found = Vec::new();
-    for (name, file) in places.files() {
+    for (name, file) in locations.files() {
         for document in &file.documents {
             let Ok(value) = &document.value else { continue };
             for part in policy_crds::parts(value) {
-                found.extend(of_part(&At { name, file, document, part: &part }, &namespaces));
+                found.extend(of_part(
+                    &PodLocation { name, file, document, part: &part },
+                    &namespaces,
+                ));
             }
         }
     }
     let is_new = |new: &Diagnostic| {
-        !said
+        !reported
             .iter()
             .any(|old| (&old.file, &old.object, &old.field) == (&new.file, &new.object, &new.field))
     };
@@ -33,16 +36,16 @@ pub(super) fn diagnostics(places: &mut Places, said: &[Diagnostic]) -> Vec<Diagn
 }
 
 /// Where an object stands.
-struct At<'a> {
+struct PodLocation<'a> {
     name: &'a Arc<str>,
-    file: &'a File,
+    file: &'a ManifestFile,
     document: &'a Document,
     part: &'a Part<'a>,
 }
 
-fn namespaces(places: &mut Places) -> Namespaces {
+fn namespaces(locations: &mut Locations) -> Namespaces {
     let mut namespaces = Namespaces::new();
-    for (_, file) in places.files() {
+    for (_, file) in locations.files() {
         for document in &file.documents {
             let Ok(value) = &document.value else { continue };
             let parts = policy_crds::parts(value);
@@ -54,7 +57,7 @@ fn namespaces(places: &mut Places) -> Namespaces {
 }
 
 /// What is told of one object: it is a pod, has a template of pods, or is neither.
-fn of_part(at: &At<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
+fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for template in templates(&at.part.value) {
         let Template { pointer, namespace, .. } = &template;
@@ -62,16 +65,21 @@ fn of_part(at: &At<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
         let namespace = if namespace.is_empty() { "default" } else { namespace };
         let around = namespaces.get(namespace).cloned();
         let around = around.unwrap_or_else(|| Surroundings::unknown(namespace));
-        let told = told(pod, &around);
+        let messages = told(pod, &around);
         let place = pointer.trim_start_matches('/').replace('/', ".");
-        let said = |error, severity| diagnostic(at, &place, error, severity);
-        found.extend(told.refused.into_iter().map(|error| said(error, Severity::Error)));
-        found.extend(told.warned.into_iter().map(|error| said(error, Severity::Warning)));
+        let reported = |error, severity| diagnostic(at, &place, error, severity);
+        found.extend(messages.refused.into_iter().map(|error| reported(error, Severity::Error)));
+        found.extend(messages.warned.into_iter().map(|error| reported(error, Severity::Warning)));
     }
     found
 }
 
-fn diagnostic(at: &At<'_>, place: &str, error: FieldError, severity: Severity) -> Diagnostic {
+fn diagnostic(
+    at: &PodLocation<'_>,
+    place: &str,
+    error: FieldError,
+    severity: Severity,
+) -> Diagnostic {
     let FieldError { field, message } = error;
     let field = match (place.is_empty(), field.is_empty()) {
         (true, _) => field,

@@ -5,7 +5,7 @@ use policy_engine::Compiled;
 use policy_webhooks::injector::namespace_remarks;
 
 /// Remarks, save for places of which something has been said already.
-pub(super) fn findings(compiled: &Compiled, said: &[Finding]) -> Vec<Finding> {
+pub(super) fn findings(compiled: &Compiled, reported: &[Finding]) -> Vec<Finding> {
     let all = compiled.objects.iter().flat_map(|object| {
         let about = |error: policy_crds::FieldError| {
             Finding::warning(&object.meta.key, error.field, error.message)
@@ -14,7 +14,8 @@ pub(super) fn findings(compiled: &Compiled, said: &[Finding]) -> Vec<Finding> {
     });
     // Leaving the networks out is the ordinary way to mean the cluster's.
     let unusual = all.filter(|finding| finding.field != "spec.client.networks");
-    let is_new =
-        |new: &Finding| !said.iter().any(|old| old.object == new.object && old.field == new.field);
+    let is_new = |new: &Finding| {
+        !reported.iter().any(|old| old.object == new.object && old.field == new.field)
+    };
     unusual.filter(is_new).collect()
 }

@@ -9,7 +9,7 @@ const SERVER: &str = "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\n\
                       metadata: {name: web, namespace: shop}\n\
                       spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1, accessPolicy: deny}\n---\n";
 
-fn said(text: &str) -> Vec<(Severity, String)> {
+fn reported(text: &str) -> Vec<(Severity, String)> {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("all.yaml"), text).unwrap();
     let findings = check(directory.path(), &ControllerConfig::default()).unwrap();
@@ -25,16 +25,16 @@ fn said(text: &str) -> Vec<(Severity, String)> {
 }
 
 fn warns(text: &str, expected: &str) {
-    let said = said(text);
-    let found = said
+    let reported = reported(text);
+    let found = reported
         .iter()
         .any(|(severity, text)| *severity == Severity::Warning && text.contains(expected));
-    assert!(found, "`{expected}` not in {said:#?}");
+    assert!(found, "`{expected}` not in {reported:#?}");
 }
 
 #[test]
 fn sound_manifests_are_passed_over_in_silence() {
-    assert_eq!(said(&format!("{POD}{SERVER}")), []);
+    assert_eq!(reported(&format!("{POD}{SERVER}")), []);
 }
 
 #[test]
@@ -92,10 +92,11 @@ fn a_match_that_is_never_reached_is_told() {
 #[test]
 fn a_broken_rule_is_an_error_with_its_place() {
     let server = SERVER.replace("HTTP/1", "HTTP/3");
-    let said = said(&format!("{POD}{server}"));
-    let errors: Vec<_> = said.iter().filter(|(severity, _)| *severity == Severity::Error).collect();
-    assert_eq!(errors.len(), 1, "{said:#?}");
-    assert!(errors[0].1.starts_with("9 spec.proxyProtocol: "), "{said:#?}");
+    let reported = reported(&format!("{POD}{server}"));
+    let errors: Vec<_> =
+        reported.iter().filter(|(severity, _)| *severity == Severity::Error).collect();
+    assert_eq!(errors.len(), 1, "{reported:#?}");
+    assert!(errors[0].1.starts_with("9 spec.proxyProtocol: "), "{reported:#?}");
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn a_server_whose_port_another_owns_is_told_the_owner() {
     warns(&text, "spec.port: takes no effect: what it selects is owned by Server shop/web");
     let elsewhere = POD.replace("name: web", "name: zeb").replace("name: http", "name: https");
     let third = SERVER.replace("name: web", "name: zeb").replace("port: http", "port: https");
-    assert_eq!(said(&format!("{POD}{SERVER}{elsewhere}{third}")), []);
+    assert_eq!(reported(&format!("{POD}{SERVER}{elsewhere}{third}")), []);
 }
 
 #[test]

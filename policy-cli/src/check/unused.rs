@@ -1,8 +1,8 @@
 //! Objects that take part in no policy of any port: whatever they matched before, they match
 //! nothing now.
 
+use super::context::CheckContext;
 use super::finding::{Finding, Undetermined};
-use super::world::World;
 use crate::cluster::undetermined;
 use policy_core::{ObjectRef, Origin, Owner, ServerPolicy, Source, Undeclared};
 use policy_crds::{FieldError, Kind};
@@ -11,16 +11,16 @@ use std::collections::BTreeSet;
 
 /// The ones of which nothing has been said yet that would explain it.
 pub(super) fn findings(
-    world: &World<'_>,
-    said: &[Finding],
+    context: &CheckContext<'_>,
+    reported: &[Finding],
     undetermined: &mut Vec<Undetermined>,
 ) -> Vec<Finding> {
-    let active = active(world.compiled);
+    let active = active(context.compiled);
     let mut findings = Vec::new();
-    for object in &world.compiled.objects {
+    for object in &context.compiled.objects {
         let key = &object.meta.key;
         let Some(FieldError { field, message }) = object.idle() else { continue };
-        let explained = said.iter().any(|finding| finding.explains && finding.object == *key);
+        let explained = reported.iter().any(|finding| finding.explains && finding.object == *key);
         if explained || active.contains(&key.to_ref()) {
             continue;
         }
@@ -30,7 +30,7 @@ pub(super) fn findings(
         {
             continue;
         }
-        let permissions = world.permissions;
+        let permissions = context.permissions;
         let mut missing = undetermined::of_object(object, permissions);
         let deciding = [Kind::Pod, Kind::ExternalWorkload, Kind::Server];
         missing.extend(undetermined::of_kinds(&deciding, &key.namespace, permissions));

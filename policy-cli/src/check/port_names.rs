@@ -1,8 +1,8 @@
 //! Names in the port lists of a Namespace that no workload of it has: they may be mistyped, and the
 //! ports that were meant are then left out.
 
+use super::context::CheckContext;
 use super::finding::{Finding, Undetermined};
-use super::world::World;
 use crate::cluster::undetermined;
 use policy_crds::annotation::{self, OPAQUE_PORTS, REQUIRE_IDENTITY};
 use policy_crds::{Body, Kind, Object, Resource, nearest};
@@ -11,8 +11,11 @@ use std::sync::Arc;
 
 const WORKLOADS: [Kind; 2] = [Kind::Pod, Kind::ExternalWorkload];
 
-pub(super) fn findings(world: &World<'_>, undetermined: &mut Vec<Undetermined>) -> Vec<Finding> {
-    let objects = world.compiled.objects.iter();
+pub(super) fn findings(
+    context: &CheckContext<'_>,
+    undetermined: &mut Vec<Undetermined>,
+) -> Vec<Finding> {
+    let objects = context.compiled.objects.iter();
     let namespaces = objects.filter(|o| matches!(o.body, Body::Valid(Resource::Namespace)));
     let mut findings = Vec::new();
     for namespace in namespaces {
@@ -25,7 +28,7 @@ pub(super) fn findings(world: &World<'_>, undetermined: &mut Vec<Undetermined>) 
         }
         let key = &namespace.meta.key;
         if let Some(missing) =
-            undetermined::of_kinds(&WORKLOADS, &key.name, world.permissions).first()
+            undetermined::of_kinds(&WORKLOADS, &key.name, context.permissions).first()
         {
             let message = format!(
                 "whether its workloads have ports of the names that it lists is not known, because \
@@ -34,7 +37,7 @@ pub(super) fn findings(world: &World<'_>, undetermined: &mut Vec<Undetermined>) 
             undetermined.push(Undetermined { object: key.clone(), message, decides: true });
             continue;
         }
-        let Some(ports) = port_names(world, &key.name) else { continue };
+        let Some(ports) = port_names(context, &key.name) else { continue };
         for (list, names) in named {
             let strange = names.into_iter().filter(|name| !ports.contains(*name));
             let message = |name: &str| without_port(name, &ports);
@@ -53,12 +56,12 @@ fn without_port(name: &str, ports: &BTreeSet<Arc<str>>) -> String {
 }
 
 /// The names of the ports of a namespace's workloads; absent: there are no workloads.
-fn port_names(world: &World<'_>, namespace: &str) -> Option<BTreeSet<Arc<str>>> {
+fn port_names(context: &CheckContext<'_>, namespace: &str) -> Option<BTreeSet<Arc<str>>> {
     let inside = |object: &&Arc<Object>| {
         let key = &object.meta.key;
         WORKLOADS.contains(&key.kind) && &*key.namespace == namespace
     };
-    let mut workloads = world.compiled.objects.iter().filter(inside).peekable();
+    let mut workloads = context.compiled.objects.iter().filter(inside).peekable();
     workloads.peek()?;
     let mut names = BTreeSet::new();
     for workload in workloads {

@@ -10,21 +10,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where objects are declared, and the files as far as they were needed.
-pub(super) struct Places {
+pub(super) struct Locations {
     places: BTreeMap<ObjectKey, Place>,
-    files: BTreeMap<Arc<str>, File>,
+    files: BTreeMap<Arc<str>, ManifestFile>,
     values: BTreeMap<ObjectKey, Value>,
 }
 
 /// A file, as far as it could be read.
-pub(super) struct File {
+pub(super) struct ManifestFile {
     /// What is in it.
     pub(super) text: String,
     /// Its documents.
     pub(super) documents: Vec<Document>,
 }
 
-impl Places {
+impl Locations {
     /// Objects stand in files, or are as a cluster gives them.
     pub(super) fn new(
         places: BTreeMap<ObjectKey, Place>,
@@ -66,7 +66,7 @@ impl Places {
     }
 
     /// Every file that declares an object.
-    pub(super) fn files(&mut self) -> impl Iterator<Item = (&Arc<str>, &File)> {
+    pub(super) fn files(&mut self) -> impl Iterator<Item = (&Arc<str>, &ManifestFile)> {
         for place in self.places.values() {
             self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));
         }
@@ -86,9 +86,9 @@ impl Places {
 }
 
 /// It was readable a moment ago; if it is not any more, places are lines without text.
-fn read(file: &str) -> File {
+fn read(file: &str) -> ManifestFile {
     let bytes = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-    File { documents: document::read_bytes(&bytes), text }
+    ManifestFile { documents: document::read_bytes(&bytes), text }
 }

@@ -1,8 +1,8 @@
 //! What is wrong with objects of a cluster by themselves, which the reader of files says of
 //! manifests.
 
+use super::context::CheckContext;
 use super::finding::Finding;
-use super::world::World;
 use policy_crds::{Body, Kind};
 use policy_engine::annotation_errors;
 use policy_engine::source::Severity;
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Rules that are broken, and annotations that cannot be read.
-pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
-    let objects = world.compiled.objects.iter().flat_map(|object| {
+pub(super) fn findings(context: &CheckContext<'_>) -> Vec<Finding> {
+    let objects = context.compiled.objects.iter().flat_map(|object| {
         let errors = match &object.body {
             Body::Valid(_) => annotation_errors(object),
             Body::Invalid(invalid) => invalid.errors.clone(),
@@ -29,7 +29,7 @@ pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
 }
 
 /// The same findings, where what is said of many pods of a namespace is said once.
-pub(super) fn gathered(findings: Vec<Finding>) -> Vec<Finding> {
+pub(super) fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut seen: BTreeMap<(Arc<str>, String, String), usize> = BTreeMap::new();
     let key = |finding: &Finding| {
         (finding.object.namespace.clone(), finding.field.clone(), finding.message.clone())

@@ -6,7 +6,7 @@ use policy_engine::Compiled;
 use policy_engine::source::Severity;
 
 /// What is looked at.
-pub(super) struct World<'a> {
+pub(super) struct CheckContext<'a> {
     pub(super) compiled: &'a Compiled,
     pub(super) permissions: &'a ListPermissions,
     /// Whether this is everything that there is: a cluster, rather than manifests that may be
@@ -16,7 +16,7 @@ pub(super) struct World<'a> {
     pub(super) mesh_known: bool,
 }
 
-impl World<'_> {
+impl CheckContext<'_> {
     /// Whether some object of a kind in a namespace was read.
     pub(super) fn declares(&self, kind: Kind, namespace: &str) -> bool {
         let mut keys = self.compiled.objects.iter().map(|object| &object.meta.key);

@@ -1,9 +1,9 @@
 //! The findings of the engine about what objects lack: references that lead nowhere, Servers that select
 //! nothing, matches that are never reached.
 
+use super::context::CheckContext;
 use super::finding::{Finding, Undetermined};
-use super::places::Places;
-use super::world::World;
+use super::locations::Locations;
 use crate::cluster::{Scope, undetermined};
 use policy_crds::resource::WorkloadSelector;
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
@@ -13,33 +13,33 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub(super) fn findings(
-    world: &World<'_>,
-    places: &mut Places,
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
     undetermined: &mut Vec<Undetermined>,
 ) -> Vec<Finding> {
     let objects: BTreeMap<_, _> =
-        world.compiled.objects.iter().map(|object| (&object.meta.key, &**object)).collect();
-    let mut lacks = Vec::new();
-    for found in world.compiled.findings() {
+        context.compiled.objects.iter().map(|object| (&object.meta.key, &**object)).collect();
+    let mut engine_findings = Vec::new();
+    for found in context.compiled.findings() {
         let Some(object) = objects.get(&found.object) else { continue };
-        match not_known(object, &found, world) {
+        match not_known(object, &found, context) {
             Some(message) => {
                 let decides = explains(found.kind);
                 undetermined.push(Undetermined { object: found.object, message, decides });
             }
-            None if is_told(object, &found, world) => {
-                lacks.push(finding(found, world, places));
+            None if is_reported(object, &found, context) => {
+                engine_findings.push(finding(found, context, locations));
             }
             None => {}
         }
     }
     undetermined.extend(objects.values().filter_map(|object| {
-        let missing = workloads_not_listed(object, world)?;
+        let missing = workloads_not_listed(object, context)?;
         let message = format!("what it selects is not known, because {missing} may not be listed");
         Some(Undetermined { object: object.meta.key.clone(), message, decides: true })
     }));
     undetermined.dedup();
-    lacks
+    engine_findings
 }
 
 /// The message where nobody says what the identities of the mesh end in.
@@ -47,35 +47,39 @@ const MESH_NOT_KNOWN: &str = "whether its identities are of this mesh is not kno
                               says what they end in; --control-plane-namespace does";
 
 /// The reason for which a finding may be none: what could not be listed may be what is missing.
-fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> Option<String> {
+fn not_known(
+    object: &Object,
+    found: &findings::Finding,
+    context: &CheckContext<'_>,
+) -> Option<String> {
     let condition = match (found.kind, &found.other) {
         (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition), _) => condition,
         (FindingKind::ClientMissing | FindingKind::ForeignClientMissing, Some(account)) => {
             let missing =
-                undetermined::of_kinds(&[account.kind], &account.namespace, world.permissions)
+                undetermined::of_kinds(&[account.kind], &account.namespace, context.permissions)
                     .pop()?;
             return Some(format!(
                 "whether {account} exists is not known, because {missing} may not be listed"
             ));
         }
         (FindingKind::Unused | FindingKind::UnusedOffered, _) => {
-            let missing = policies_not_listed(&found.object, found.kind, world)?;
+            let missing = policies_not_listed(&found.object, found.kind, context)?;
             return Some(format!(
                 "whether a policy refers to it is not known, because {missing} may not be listed"
             ));
         }
-        (FindingKind::ForeignIdentity, _) if !world.mesh_known => {
+        (FindingKind::ForeignIdentity, _) if !context.mesh_known => {
             return Some(MESH_NOT_KNOWN.to_owned());
         }
         (FindingKind::GrantsNobody { .. }, _) => {
-            let missing = grants_not_listed(&object.meta.key, world)?;
+            let missing = grants_not_listed(&object.meta.key, context)?;
             return Some(format!(
                 "whether anything is granted on it is not known, because {missing} may not be listed"
             ));
         }
         _ => return None,
     };
-    let missing = undetermined::of_object(object, world.permissions);
+    let missing = undetermined::of_object(object, context.permissions);
     let words = missing.iter().cloned().collect::<Vec<_>>().join(" and ");
     let stated = condition.as_str();
     (!missing.is_empty())
@@ -83,31 +87,31 @@ fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> O
 }
 
 /// True if a finding is told here.
-fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> bool {
+fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContext<'_>) -> bool {
     match found.kind {
         // Manifests that declare some of a namespace's clients are taken to declare all of them.
         FindingKind::ClientMissing | FindingKind::ForeignClientMissing => {
-            let declares = |account: &ObjectKey| world.declares(account.kind, &account.namespace);
-            world.whole || found.other.as_ref().is_some_and(declares)
+            let declares = |account: &ObjectKey| context.declares(account.kind, &account.namespace);
+            context.whole || found.other.as_ref().is_some_and(declares)
         }
         FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
-            Kind::routes().all(|kind| world.permissions.can_list(kind, &server.namespace))
+            Kind::routes().all(|kind| context.permissions.can_list(kind, &server.namespace))
         }),
         // Policies of other namespaces may stand in other folders.
-        FindingKind::UnusedOffered => world.whole,
+        FindingKind::UnusedOffered => context.whole,
         // A Server may well be meant for what another one leaves.
         FindingKind::DisplacedInPart => false,
         // In a manifest its author has written it.
         FindingKind::GrantsNobody { stated } => {
-            (world.whole || !stated) && workloads_not_listed(object, world).is_none()
+            (context.whole || !stated) && workloads_not_listed(object, context).is_none()
         }
         // What is applied beside manifests may declare the number, and what declares nothing at all
         // may listen on it.
-        FindingKind::PortNumber if !world.whole => false,
+        FindingKind::PortNumber if !context.whole => false,
         FindingKind::SelectsNothing
         | FindingKind::PortName
         | FindingKind::PortNumber
-        | FindingKind::Displaced => workloads_not_listed(object, world).is_none(),
+        | FindingKind::Displaced => workloads_not_listed(object, context).is_none(),
         FindingKind::Dangling(_)
         | FindingKind::Ineffective(_)
         | FindingKind::Remark
@@ -119,28 +123,32 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
 }
 
 /// What may grant on a Server, if it could not be listed.
-fn grants_not_listed(server: &ObjectKey, world: &World<'_>) -> Option<String> {
+fn grants_not_listed(server: &ObjectKey, context: &CheckContext<'_>) -> Option<String> {
     let mut kinds = vec![Kind::AuthorizationPolicy, Kind::ServerAuthorization];
     kinds.extend(Kind::routes());
-    let missing = undetermined::of_kinds(&kinds, &server.namespace, world.permissions);
+    let missing = undetermined::of_kinds(&kinds, &server.namespace, context.permissions);
     (!missing.is_empty()).then(|| missing.join(" and "))
 }
 
 /// The policies that may refer to an authentication, if they could not be listed.
-fn policies_not_listed(key: &ObjectKey, kind: FindingKind, world: &World<'_>) -> Option<String> {
+fn policies_not_listed(
+    key: &ObjectKey,
+    kind: FindingKind,
+    context: &CheckContext<'_>,
+) -> Option<String> {
     let everywhere = kind == FindingKind::UnusedOffered;
     let scope = if everywhere { Scope::All } else { Scope::Namespace(key.namespace.clone()) };
-    undetermined::in_scope(&[Kind::AuthorizationPolicy], &scope, world.permissions).pop()
+    undetermined::in_scope(&[Kind::AuthorizationPolicy], &scope, context.permissions).pop()
 }
 
 /// The workloads that a Server selects from, if they could not be listed.
-fn workloads_not_listed(object: &Object, world: &World<'_>) -> Option<String> {
+fn workloads_not_listed(object: &Object, context: &CheckContext<'_>) -> Option<String> {
     let Body::Valid(Resource::Server(server)) = &object.body else { return None };
     let kind = match &server.workloads {
         WorkloadSelector::Pods(_) => Kind::Pod,
         WorkloadSelector::ExternalWorkloads(_) => Kind::ExternalWorkload,
     };
-    undetermined::of_kinds(&[kind], &object.meta.key.namespace, world.permissions).pop()
+    undetermined::of_kinds(&[kind], &object.meta.key.namespace, context.permissions).pop()
 }
 
 /// Whether a finding explains why an object would take part in nothing.
@@ -166,17 +174,25 @@ fn explains(kind: FindingKind) -> bool {
     }
 }
 
-fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
+fn finding(
+    found: findings::Finding,
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
+) -> Finding {
     let explains = explains(found.kind);
-    Finding { explains, ..placed(found, world, places) }
+    Finding { explains, ..placed(found, context, locations) }
 }
 
 /// The finding with its field, as far as the message tells it.
-fn placed(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
+fn placed(
+    found: findings::Finding,
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
+) -> Finding {
     let findings::Finding { object, kind, field, message, other: _ } = found;
     let warning = |field, message| Finding::warning(&object, field, message);
     match kind {
-        FindingKind::SelectsNothing => match matched_before(places.value(&object)) {
+        FindingKind::SelectsNothing => match matched_before(locations.value(&object)) {
             Some(before) => {
                 let message = format!("{message}; it did before: {before}");
                 Finding { severity: Severity::Error, ..warning(field, message) }
@@ -185,24 +201,24 @@ fn placed(found: findings::Finding, world: &World<'_>, places: &mut Places) -> F
         },
         FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
         // An API server writes `deny` where nothing is stated, so that nothing tells what is meant.
-        FindingKind::GrantsNobody { .. } if world.whole => {
+        FindingKind::GrantsNobody { .. } if context.whole => {
             Finding { severity: Severity::Note, ..warning(field, message) }
         }
         FindingKind::GrantsNobody { .. } => {
             let message = format!("{message}; state `accessPolicy: deny` if that is meant");
             warning(field, message)
         }
-        FindingKind::PortName => Finding { severity: world.missing(), ..warning(field, message) },
+        FindingKind::PortName => Finding { severity: context.missing(), ..warning(field, message) },
         FindingKind::Dangling(_) => {
-            let field = named_field(&object, &message, places).unwrap_or(field);
-            Finding { severity: world.missing(), ..warning(field, message) }
+            let field = named_field(&object, &message, locations).unwrap_or(field);
+            Finding { severity: context.missing(), ..warning(field, message) }
         }
         FindingKind::Ineffective(_)
         | FindingKind::Remark
         | FindingKind::PrecedenceDiffers
         | FindingKind::ClientMissing
         | FindingKind::ForeignClientMissing => {
-            warning(named_field(&object, &message, places).unwrap_or(field), message)
+            warning(named_field(&object, &message, locations).unwrap_or(field), message)
         }
         FindingKind::PortNumber
         | FindingKind::Displaced
@@ -215,8 +231,8 @@ fn placed(found: findings::Finding, world: &World<'_>, places: &mut Places) -> F
 }
 
 /// The path of the reference to an object that a message names, as `Kind namespace/name`.
-fn named_field(object: &ObjectKey, message: &str, places: &mut Places) -> Option<String> {
-    let spec = places.value(object)?.get("spec")?;
+fn named_field(object: &ObjectKey, message: &str, locations: &mut Locations) -> Option<String> {
+    let spec = locations.value(object)?.get("spec")?;
     let mut words = message.split([' ', '`', ',', ';', ':']);
     words.find_map(|word| reference(spec, word.split_once('/')?.1, "spec"))
 }
