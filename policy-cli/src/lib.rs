@@ -7,10 +7,10 @@
 
 mod authz;
 pub mod check;
-mod checkup;
 pub mod cli;
 mod cluster;
 mod command;
+mod diagnostics;
 pub mod echo;
 pub mod expect;
 mod health;

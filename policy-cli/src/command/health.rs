@@ -1,10 +1,10 @@
 //! `portcullis health`.
 
 use super::block_on;
-use crate::checkup::answer::{told, unreachable};
-use crate::checkup::report::Report;
 use crate::cluster::controller::ControlPlaneFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::diagnostics::exit::{print_report, report_unreachable};
+use crate::diagnostics::report::DiagnosticsReport;
 use crate::health::{findings, read};
 use crate::output::Format;
 use clap::Args;
@@ -77,13 +77,13 @@ fn lasting(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match block_on(look(arguments)) {
-        Ok(report) => told(&report, arguments.output),
-        Err(error) => Ok(unreachable(&error)),
+        Ok(report) => print_report(&report, arguments.output),
+        Err(error) => Ok(report_unreachable(&error)),
     }
 }
 
 /// Looks until all is well or the time is over, and gives what was seen last.
-async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
+async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
     let Arguments { api, namespace, control_plane, wait, deny_warnings, .. } = arguments;
     let namespaces =
         NamespaceFlags { namespace: namespace.clone(), all_namespaces: namespace.is_none() };
@@ -92,7 +92,7 @@ async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
     loop {
         let report = read(&cluster, control_plane).await.map(|facts| {
             let asked = cluster.asked.clone();
-            Report::new(asked, findings(&facts), *deny_warnings, "healthy")
+            DiagnosticsReport::new(asked, findings(&facts), *deny_warnings, "healthy")
         });
         let well = report.as_ref().is_ok_and(|report| report.healthy);
         let over = deadline.is_none_or(|deadline| Instant::now() >= deadline);

@@ -1,9 +1,9 @@
 //! `portcullis preflight`.
 
 use super::block_on;
-use crate::checkup::answer::{told, unreachable};
-use crate::checkup::report::Report;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::diagnostics::exit::{print_report, report_unreachable};
+use crate::diagnostics::report::DiagnosticsReport;
 use crate::output::Format;
 use crate::preflight::Release;
 use crate::preflight::read::findings;
@@ -58,12 +58,12 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match block_on(look(arguments)) {
-        Ok(report) => told(&report, arguments.output),
-        Err(error) => Ok(unreachable(&error)),
+        Ok(report) => print_report(&report, arguments.output),
+        Err(error) => Ok(report_unreachable(&error)),
     }
 }
 
-async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
+async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
     let namespaces = NamespaceFlags { namespace: None, all_namespaces: true };
     let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
     let cluster = Cluster::connect(&flags).await?;
@@ -71,5 +71,5 @@ async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
     let Arguments { release, controller_namespace, .. } = arguments;
     let release = Release { name: release, namespace: controller_namespace };
     let findings = findings(&cluster, release, &named).await?;
-    Ok(Report::new(cluster.asked, findings, arguments.deny_warnings, "ready to install"))
+    Ok(DiagnosticsReport::new(cluster.asked, findings, arguments.deny_warnings, "ready to install"))
 }

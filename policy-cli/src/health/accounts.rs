@@ -2,22 +2,22 @@
 //! them.
 
 use super::told;
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::read::Read;
-use crate::checkup::rights::{Right, of_rules};
+use crate::diagnostics::access_review::{Permission, from_rules};
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::result::{CheckResult, abbreviated};
 use policy_kube::rbac;
 
 /// What a controller needs that is told this, in the control plane's namespace `home`.
-pub(super) fn of_controller(told: &told::Controller, home: &str) -> Vec<Right> {
+pub(super) fn of_controller(told: &told::Controller, home: &str) -> Vec<Permission> {
     let (cluster, provisioned) = rbac::provisioning_rules();
     let makes = told.secret.is_some();
-    let mut rights = of_rules(&rbac::control_plane_rules(), Some(home));
+    let mut rights = from_rules(&rbac::control_plane_rules(), Some(home));
     if makes {
-        rights.extend(of_rules(&provisioned, Some(home)));
+        rights.extend(from_rules(&provisioned, Some(home)));
     }
     if let Some(namespaces) = &told.watched {
-        let within = namespaces.iter().map(|name| of_rules(&rbac::namespace_rules(), Some(name)));
+        let within = namespaces.iter().map(|name| from_rules(&rbac::namespace_rules(), Some(name)));
         rights.extend(within.flatten());
         return rights;
     }
@@ -31,23 +31,23 @@ pub(super) fn of_controller(told: &told::Controller, home: &str) -> Vec<Right> {
     if told.beside && makes {
         everywhere.extend(rbac::beside_linkerd_rules());
     }
-    rights.extend(of_rules(&everywhere, None));
+    rights.extend(from_rules(&everywhere, None));
     rights
 }
 
 /// What an issuer needs that is told this.
-pub(super) fn of_issuer(told: &told::Issuer, home: &str) -> Vec<Right> {
-    let mut rights = of_rules(&rbac::issuer_control_plane_rules(), Some(home));
+pub(super) fn of_issuer(told: &told::Issuer, home: &str) -> Vec<Permission> {
+    let mut rights = from_rules(&rbac::issuer_control_plane_rules(), Some(home));
     if told.provisions {
-        rights.extend(of_rules(&rbac::issuer_provisioning_rules(), Some(home)));
+        rights.extend(from_rules(&rbac::issuer_provisioning_rules(), Some(home)));
     }
     match &told.namespaces {
-        None => rights.extend(of_rules(&rbac::issuer_cluster_rules(), None)),
+        None => rights.extend(from_rules(&rbac::issuer_cluster_rules(), None)),
         Some(namespaces) => {
-            rights.extend(of_rules(&rbac::token_review_rules(), None));
+            rights.extend(from_rules(&rbac::token_review_rules(), None));
             let within = namespaces.iter().map(String::as_str).chain([home]);
             rights.extend(
-                within.flat_map(|name| of_rules(&rbac::issuer_namespace_rules(), Some(name))),
+                within.flat_map(|name| from_rules(&rbac::issuer_namespace_rules(), Some(name))),
             );
         }
     }
@@ -55,34 +55,40 @@ pub(super) fn of_issuer(told: &told::Issuer, home: &str) -> Vec<Right> {
 }
 
 /// What the accounts lack.
-pub(super) fn accounts(lacking: &[(String, Read<Vec<Right>>)]) -> Vec<Finding> {
+pub(super) fn accounts(
+    missing_permissions: &[(String, FetchResult<Vec<Permission>>)],
+) -> Vec<CheckResult> {
     let check = Check::AccountRights;
-    let of = |(account, lacking): &(String, Read<Vec<Right>>)| match lacking {
-        Err(why) => Finding::unknown(check, why),
-        Ok(lacking) if lacking.is_empty() => {
-            Finding::pass(check, format!("ServiceAccount {account} may do what it takes"))
-        }
-        Ok(lacking) => {
-            let names: Vec<String> = lacking.iter().map(ToString::to_string).collect();
-            Finding::fail(
-                check,
-                format!("ServiceAccount {account} may not {}", some(&names)),
-                "`helm upgrade` renders its roles anew; see who changed or unbound them",
-            )
+    let of = |(account, missing_permissions): &(String, FetchResult<Vec<Permission>>)| {
+        match missing_permissions {
+            Err(why) => CheckResult::unknown(check, why),
+            Ok(missing_permissions) if missing_permissions.is_empty() => {
+                CheckResult::pass(check, format!("ServiceAccount {account} may do what it takes"))
+            }
+            Ok(missing_permissions) => {
+                let names: Vec<String> =
+                    missing_permissions.iter().map(ToString::to_string).collect();
+                CheckResult::fail(
+                    check,
+                    format!("ServiceAccount {account} may not {}", abbreviated(&names)),
+                    "`helm upgrade` renders its roles anew; see who changed or unbound them",
+                )
+            }
         }
     };
-    lacking.iter().map(of).collect()
+    missing_permissions.iter().map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
 
     #[test]
     fn what_is_needed_follows_from_the_flags() {
-        let words = |rights: &[Right]| rights.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let words =
+            |rights: &[Permission]| rights.iter().map(ToString::to_string).collect::<Vec<_>>();
         let all = words(&of_controller(&told::Controller::default(), "mesh"));
         let has = |all: &[String], text: &str| all.iter().any(|right| right == text);
         for right in [
@@ -110,14 +116,16 @@ mod tests {
     #[test]
     fn what_is_lacking_is_named_by_account() {
         let right = of_issuer(&told::Issuer::default(), "mesh").remove(0);
-        let of = |lacking| accounts(&[("mesh/issuer".to_owned(), lacking)]).remove(0);
-        assert_eq!(of(Ok(vec![])).outcome, Outcome::Pass);
+        let of = |missing_permissions| {
+            accounts(&[("mesh/issuer".to_owned(), missing_permissions)]).remove(0)
+        };
+        assert_eq!(of(Ok(vec![])).outcome, CheckOutcome::Pass);
         let lacks = of(Ok(vec![right]));
-        assert_eq!(lacks.outcome, Outcome::Fail);
+        assert_eq!(lacks.outcome, CheckOutcome::Fail);
         assert_eq!(
             lacks.message,
             "ServiceAccount mesh/issuer may not create events.events.k8s.io in namespace mesh"
         );
-        assert_eq!(of(Err(Unread::Failed("no".to_owned()))).outcome, Outcome::Unknown);
+        assert_eq!(of(Err(FetchError::Failed("no".to_owned()))).outcome, CheckOutcome::Unknown);
     }
 }

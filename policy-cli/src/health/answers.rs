@@ -2,10 +2,10 @@
 //! and that nobody keeps (`dryRun=All`).
 
 use super::facts::Tried;
-use crate::checkup::check::Check;
-use crate::checkup::finding::Finding;
-use crate::checkup::read::Unread;
 use crate::cluster::Cluster;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchError;
+use crate::diagnostics::result::CheckResult;
 use http::{Method, header};
 use http_body_util::BodyExt;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhook;
@@ -68,7 +68,7 @@ fn webhook() -> String {
 
 /// What the answer says of the webhook. Other webhooks are asked about the same object, so that only
 /// words with the name of this one say anything of it.
-pub(super) fn answers(tried: &Tried) -> Finding {
+pub(super) fn answers(tried: &Tried) -> CheckResult {
     let check = Check::WebhookAnswers;
     let Tried { namespace, status, message } = tried;
     let name = webhook();
@@ -78,11 +78,13 @@ pub(super) fn answers(tried: &Tried) -> Finding {
         let words = format!(
             "whether {name} answers: the API server gives {status} for another reason: {message}"
         );
-        Finding::unknown(check, &Unread::Failed(words))
+        CheckResult::unknown(check, &FetchError::Failed(words))
     };
     match *status {
-        _ if denied => Finding::pass(check, "the API server asks the webhook and gets its answer"),
-        200..300 => Finding::fail(
+        _ if denied => {
+            CheckResult::pass(check, "the API server asks the webhook and gets its answer")
+        }
+        200..300 => CheckResult::fail(
             check,
             format!(
                 "the API server takes a broken policy in namespace {namespace}: it does not ask"
@@ -92,7 +94,7 @@ pub(super) fn answers(tried: &Tried) -> Finding {
                  label config.linkerd.io/admission-webhooks=disabled"
             ),
         ),
-        _ if silent => Finding::fail(
+        _ if silent => CheckResult::fail(
             check,
             format!("the API server gets no answer of the webhook: {message}"),
             "certificates: the lines above and below; no connection: NetworkPolicies and firewalls \
@@ -103,9 +105,12 @@ pub(super) fn answers(tried: &Tried) -> Finding {
                 "{{apiGroups: [policy.linkerd.io], resources: [{RESOURCE}], verbs: [create]}} in \
                  namespace {namespace} (nothing is created: dryRun)"
             );
-            Finding::unknown(check, &Unread::Forbidden { right, words: message.clone() })
+            CheckResult::unknown(
+                check,
+                &FetchError::Forbidden { permission: right, message: message.clone() },
+            )
         }
-        0 => Finding::unknown(check, &Unread::Failed(message.clone())),
+        0 => CheckResult::unknown(check, &FetchError::Failed(message.clone())),
         _ => other(),
     }
 }
@@ -113,7 +118,7 @@ pub(super) fn answers(tried: &Tried) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
+    use crate::diagnostics::result::CheckOutcome;
 
     #[test]
     fn a_refusal_of_the_webhook_is_the_answer_that_is_hoped_for() {
@@ -123,21 +128,21 @@ mod tests {
         };
         let ours = "\"policy.admission.portcullis.dev\"";
         let refused = format!("admission webhook {ours} denied the request: …");
-        assert_eq!(of(422, &refused).outcome, Outcome::Pass);
-        assert_eq!(of(201, "").outcome, Outcome::Fail);
+        assert_eq!(of(422, &refused).outcome, CheckOutcome::Pass);
+        assert_eq!(of(201, "").outcome, CheckOutcome::Fail);
         let away = format!("Internal error occurred: failed calling webhook {ours}: x509: unknown");
-        assert_eq!(of(500, &away).outcome, Outcome::Fail);
-        let lacking = of(
+        assert_eq!(of(500, &away).outcome, CheckOutcome::Fail);
+        let missing_permissions = of(
             403,
             "networkauthentications.policy.linkerd.io is forbidden: User \"jane\" cannot create \
              resource \"networkauthentications\"",
         );
-        assert_eq!(lacking.outcome, Outcome::Unknown);
-        assert!(lacking.mend.unwrap().contains("verbs: [create]"));
+        assert_eq!(missing_permissions.outcome, CheckOutcome::Unknown);
+        assert!(missing_permissions.hint.unwrap().contains("verbs: [create]"));
         let gone = of(404, "the server could not find the requested resource");
-        assert_eq!((gone.outcome, gone.mend), (Outcome::Unknown, None));
+        assert_eq!((gone.outcome, gone.hint), (CheckOutcome::Unknown, None));
         let away = of(0, "connection refused");
-        assert_eq!((away.outcome, away.mend), (Outcome::Unknown, None));
+        assert_eq!((away.outcome, away.hint), (CheckOutcome::Unknown, None));
     }
 
     #[test]
@@ -150,7 +155,7 @@ mod tests {
         ] {
             let (namespace, message) = ("shop".to_owned(), message.to_owned());
             let said = answers(&Tried { namespace, status, message: message.clone() });
-            assert_eq!((said.outcome, said.mend), (Outcome::Unknown, None), "{message}");
+            assert_eq!((said.outcome, said.hint), (CheckOutcome::Unknown, None), "{message}");
             assert!(said.message.ends_with(&message), "{}", said.message);
         }
     }

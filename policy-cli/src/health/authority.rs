@@ -3,10 +3,10 @@
 
 use super::expiry::{Bundle, lasting};
 use super::facts::Configuration;
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::metadata::{items, text};
-use crate::checkup::read::Read;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::metadata::{items, text};
+use crate::diagnostics::result::{CheckResult, abbreviated};
 use k8s_openapi::ByteString;
 use serde_json::Value;
 use std::time::SystemTime;
@@ -15,8 +15,8 @@ use std::time::SystemTime;
 /// certificate is supplied, and so is who vouches for it.
 pub(super) fn authority(
     configurations: &[Configuration],
-    secret: Option<&Read<Option<Value>>>,
-) -> Vec<Finding> {
+    secret: Option<&FetchResult<Option<Value>>>,
+) -> Vec<CheckResult> {
     let check = Check::WebhookAuthority;
     let webhooks: Vec<(String, Option<Vec<u8>>)> =
         configurations.iter().flat_map(bundles).collect();
@@ -24,9 +24,9 @@ pub(super) fn authority(
     let without: Vec<String> = without.map(|(name, _)| name.clone()).collect();
     let mut findings = Vec::new();
     if !without.is_empty() {
-        findings.push(Finding::fail(
+        findings.push(CheckResult::fail(
             check,
-            format!("no caBundle says whom to trust at {}", some(&without)),
+            format!("no caBundle says whom to trust at {}", abbreviated(&without)),
             "the controller writes it: see its log, and its right to patch the configuration; a \
              supplied certificate takes admission.tls.caBundle",
         ));
@@ -34,13 +34,13 @@ pub(super) fn authority(
     let vouched = match secret {
         None => None,
         Some(Err(why)) => {
-            findings.push(Finding::unknown(check, why));
+            findings.push(CheckResult::unknown(check, why));
             None
         }
         Some(Ok(secret)) => {
             let held = secret.as_ref().and_then(|secret| data(secret, "ca.crt"));
             if held.is_none() {
-                findings.push(Finding::fail(
+                findings.push(CheckResult::fail(
                     check,
                     "the Secret with the webhooks' certificate is missing or empty",
                     "`helm upgrade` makes it anew, and the controller fills it: see its log",
@@ -54,9 +54,9 @@ pub(super) fn authority(
             webhooks.iter().filter(|(_, bundle)| bundle.as_ref().is_some_and(|b| b != vouched));
         let other: Vec<String> = other.map(|(name, _)| name.clone()).collect();
         if !other.is_empty() {
-            findings.push(Finding::fail(
+            findings.push(CheckResult::fail(
                 check,
-                format!("caBundle is not who vouches for the served certificate at {}", some(&other)),
+                format!("caBundle is not who vouches for the served certificate at {}", abbreviated(&other)),
                 "the controller puts it right within seconds: see its log, and whether something else \
                  (Argo CD, Flux) keeps writing caBundle",
             ));
@@ -66,7 +66,7 @@ pub(super) fn authority(
         let whose =
             if vouched.is_some() { "who vouches for the served certificate" } else { "there" };
         let message = format!("caBundle of {} webhooks is {whose}", webhooks.len());
-        findings.push(Finding::pass(check, message));
+        findings.push(CheckResult::pass(check, message));
     }
     findings
 }
@@ -74,17 +74,17 @@ pub(super) fn authority(
 /// How long the served certificate lasts, and who vouches for it.
 pub(super) fn certificate(
     configurations: &[Configuration],
-    secret: Option<&Read<Option<Value>>>,
+    secret: Option<&FetchResult<Option<Value>>>,
     now: SystemTime,
-) -> Vec<Finding> {
+) -> Vec<CheckResult> {
     let check = Check::WebhookCertificate;
     let mut findings = Vec::new();
-    let mend = "the controller renews it: see its log (`the webhook's certificate cannot be kept`)";
+    let hint = "the controller renews it: see its log (`the webhook's certificate cannot be kept`)";
     match secret {
-        Some(Err(why)) => findings.push(Finding::unknown(check, why)),
+        Some(Err(why)) => findings.push(CheckResult::unknown(check, why)),
         Some(Ok(Some(secret))) => {
             if let Some(served) = data(secret, "tls.crt") {
-                let bundle = Bundle { what: "the webhooks' certificate", pem: &served, mend };
+                let bundle = Bundle { what: "the webhooks' certificate", pem: &served, hint };
                 findings.push(lasting(check, &bundle, now));
             }
         }
@@ -92,7 +92,7 @@ pub(super) fn certificate(
     }
     let first = configurations.iter().flat_map(bundles).find_map(|(_, bundle)| bundle);
     if let Some(first) = first {
-        let bundle = Bundle { what: "who vouches for it (caBundle)", pem: &first, mend };
+        let bundle = Bundle { what: "who vouches for it (caBundle)", pem: &first, hint };
         findings.push(lasting(check, &bundle, now));
     }
     findings
@@ -122,8 +122,8 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
     use serde_json::json;
 
     fn configuration(bundle: Value) -> [Configuration; 1] {
@@ -132,35 +132,35 @@ mod tests {
         [Configuration { name: "x".to_owned(), webhooks: Vec::new(), found }]
     }
 
-    fn secret(roots: &str) -> Read<Option<Value>> {
+    fn secret(roots: &str) -> FetchResult<Option<Value>> {
         Ok(Some(json!({"data": {"ca.crt": roots}})))
     }
 
     #[test]
     fn a_bundle_is_compared_byte_for_byte() {
-        let of = |bundle: Value, secret: Option<&Read<Option<Value>>>| {
+        let of = |bundle: Value, secret: Option<&FetchResult<Option<Value>>>| {
             authority(&configuration(bundle), secret).remove(0)
         };
         // `one` and `two` in base64.
         let (one, two) = (secret("b25l"), secret("dHdv"));
-        assert_eq!(of(json!("b25l"), Some(&one)).outcome, Outcome::Pass);
+        assert_eq!(of(json!("b25l"), Some(&one)).outcome, CheckOutcome::Pass);
         let other = of(json!("b25l"), Some(&two));
-        assert_eq!(other.outcome, Outcome::Fail);
+        assert_eq!(other.outcome, CheckOutcome::Fail);
         let expected = "caBundle is not who vouches for the served certificate at a";
         assert_eq!(other.message, expected);
         let none = of(Value::Null, Some(&one));
         assert_eq!(none.message, "no caBundle says whom to trust at a");
-        assert_eq!(of(json!(""), Some(&one)).outcome, Outcome::Fail);
-        assert_eq!(of(json!("b25l"), Some(&Ok(None))).outcome, Outcome::Fail);
-        assert_eq!(of(json!("b25l"), None).outcome, Outcome::Pass);
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(of(json!("b25l"), Some(&unread)).outcome, Outcome::Unknown);
+        assert_eq!(of(json!(""), Some(&one)).outcome, CheckOutcome::Fail);
+        assert_eq!(of(json!("b25l"), Some(&Ok(None))).outcome, CheckOutcome::Fail);
+        assert_eq!(of(json!("b25l"), None).outcome, CheckOutcome::Pass);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(of(json!("b25l"), Some(&unread)).outcome, CheckOutcome::Unknown);
     }
 
     #[test]
     fn what_is_no_certificate_is_told() {
         let now = SystemTime::now();
         let findings = certificate(&configuration(json!("b25l")), None, now);
-        assert_eq!(findings[0].outcome, Outcome::Fail, "{findings:?}");
+        assert_eq!(findings[0].outcome, CheckOutcome::Fail, "{findings:?}");
     }
 }

@@ -1,62 +1,62 @@
 //! Whether the API server is configured to ask the webhooks that ought to be there.
 
 use super::facts::Configuration;
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::metadata::{items, text};
+use crate::diagnostics::check::Check;
+use crate::diagnostics::metadata::{items, text};
+use crate::diagnostics::result::{CheckResult, abbreviated};
 
 /// Looks at each configuration.
-pub(super) fn configured(configurations: &[Configuration]) -> Vec<Finding> {
+pub(super) fn configured(configurations: &[Configuration]) -> Vec<CheckResult> {
     let check = Check::Webhooks;
-    let mut findings: Vec<Finding> = configurations.iter().filter_map(of).collect();
+    let mut findings: Vec<CheckResult> = configurations.iter().filter_map(of).collect();
     if findings.is_empty() {
         let names: Vec<String> = configurations.iter().map(|one| one.name.clone()).collect();
         let message = match configurations.len() {
             0 => "the controller is told to serve no webhooks".to_owned(),
             _ => format!("the API server is told of every webhook ({})", names.join(", ")),
         };
-        findings.push(Finding::pass(check, message));
+        findings.push(CheckResult::pass(check, message));
     }
     findings
 }
 
-fn of(configuration: &Configuration) -> Option<Finding> {
+fn of(configuration: &Configuration) -> Option<CheckResult> {
     let Configuration { name, webhooks, found } = configuration;
     let check = Check::Webhooks;
-    let mend = "`helm upgrade` makes it anew";
+    let hint = "`helm upgrade` makes it anew";
     let found = match found {
         Ok(Some(found)) => found,
-        Ok(None) => return Some(Finding::fail(check, format!("{name} does not exist"), mend)),
-        Err(why) => return Some(Finding::unknown(check, why)),
+        Ok(None) => return Some(CheckResult::fail(check, format!("{name} does not exist"), hint)),
+        Err(why) => return Some(CheckResult::unknown(check, why)),
     };
     let there: Vec<&str> =
         items(found, "/webhooks").map(|webhook| text(webhook, "/name")).collect();
     let missing: Vec<String> =
         webhooks.iter().filter(|name| !there.contains(&name.as_str())).cloned().collect();
     (!missing.is_empty())
-        .then(|| Finding::fail(check, format!("{name} lacks {}", some(&missing)), mend))
+        .then(|| CheckResult::fail(check, format!("{name} lacks {}", abbreviated(&missing)), hint))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::finding::tests::told;
-    use crate::checkup::read::{Read, Unread};
+    use crate::diagnostics::fetch::{FetchError, FetchResult};
+    use crate::diagnostics::result::CheckOutcome;
+    use crate::diagnostics::result::tests::told;
     use serde_json::{Value, json};
 
     #[test]
     fn a_webhook_that_is_not_there_is_named() {
-        let of = |found: Read<Option<Value>>| {
+        let of = |found: FetchResult<Option<Value>>| {
             let webhooks = vec!["a".to_owned(), "b".to_owned()];
             configured(&[Configuration { name: "validating/x".to_owned(), webhooks, found }])
         };
         let both = of(Ok(Some(json!({"webhooks": [{"name": "b"}, {"name": "a"}]}))));
         let expected = "the API server is told of every webhook (validating/x)";
-        assert_eq!(told(&both), [(Outcome::Pass, expected)]);
+        assert_eq!(told(&both), [(CheckOutcome::Pass, expected)]);
         let one = of(Ok(Some(json!({"webhooks": [{"name": "b"}]}))));
-        assert_eq!(told(&one), [(Outcome::Fail, "validating/x lacks a")]);
-        assert_eq!(told(&of(Ok(None))), [(Outcome::Fail, "validating/x does not exist")]);
-        assert_eq!(of(Err(Unread::Failed("no".to_owned())))[0].outcome, Outcome::Unknown);
+        assert_eq!(told(&one), [(CheckOutcome::Fail, "validating/x lacks a")]);
+        assert_eq!(told(&of(Ok(None))), [(CheckOutcome::Fail, "validating/x does not exist")]);
+        assert_eq!(of(Err(FetchError::Failed("no".to_owned())))[0].outcome, CheckOutcome::Unknown);
     }
 }

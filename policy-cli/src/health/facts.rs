@@ -1,11 +1,11 @@
 //! What was read of a cluster.
 
 use super::told;
-use crate::checkup::definitions::Served;
-use crate::checkup::read::Read;
-use crate::checkup::rights::Right;
-use crate::checkup::server::Server;
 use crate::cluster::page::{NoPage, Page};
+use crate::diagnostics::access_review::Permission;
+use crate::diagnostics::definitions::ServedKind;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::server::Server;
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -19,38 +19,38 @@ pub(crate) struct Facts {
     /// The time here.
     pub(super) local: SystemTime,
     /// The kinds that are served.
-    pub(super) kinds: Vec<Served>,
+    pub(super) kinds: Vec<ServedKind>,
     /// The pods of the controller and of the issuer.
-    pub(super) controllers: Read<Vec<Value>>,
-    pub(super) issuers: Read<Vec<Value>>,
+    pub(super) controllers: FetchResult<Vec<Value>>,
+    pub(super) issuers: FetchResult<Vec<Value>>,
     /// The Deployments of the control plane's namespace.
-    pub(super) deployments: Read<Vec<Value>>,
+    pub(super) deployments: FetchResult<Vec<Value>>,
     /// What controller and issuer are told, or why that is not known.
     pub(super) controller: Result<told::Controller, String>,
     pub(super) issuer: Result<told::Issuer, String>,
     /// What each replica says of itself, by pod.
     pub(super) replicas: Vec<(String, Result<Page, NoPage>)>,
     /// The Lease.
-    pub(super) lease: Read<Option<Value>>,
+    pub(super) lease: FetchResult<Option<Value>>,
     /// The rights that service accounts lack, by account.
-    pub(super) accounts: Vec<(String, Read<Vec<Right>>)>,
+    pub(super) accounts: Vec<(String, FetchResult<Vec<Permission>>)>,
     /// The webhook configurations that ought to be there.
     pub(super) webhooks: Vec<Configuration>,
     /// The Secret with the webhooks' certificate; none: the certificate is supplied.
-    pub(super) secret: Option<Read<Option<Value>>>,
+    pub(super) secret: Option<FetchResult<Option<Value>>>,
     /// What the API server made of an object that the webhook refuses, or why it was not asked; none:
     /// no webhook is served.
-    pub(super) refusal: Option<Read<Tried>>,
+    pub(super) refusal: Option<FetchResult<Tried>>,
     /// The ConfigMap of the roots in the control plane's namespace, and everywhere.
-    pub(super) roots: Read<Option<Value>>,
-    pub(super) all_roots: Read<Vec<Value>>,
+    pub(super) roots: FetchResult<Option<Value>>,
+    pub(super) all_roots: FetchResult<Vec<Value>>,
     /// The namespaces that are looked at.
-    pub(super) namespaces: Read<Vec<Value>>,
+    pub(super) namespaces: FetchResult<Vec<Value>>,
     /// Their pods.
-    pub(super) pods: Read<Vec<Value>>,
+    pub(super) pods: FetchResult<Vec<Value>>,
     /// Events about pods that could not be created, and about others that could.
-    pub(super) refused: Read<Vec<Value>>,
-    pub(super) created: Read<Vec<Value>>,
+    pub(super) refused: FetchResult<Vec<Value>>,
+    pub(super) created: FetchResult<Vec<Value>>,
 }
 
 /// A webhook configuration that ought to be there.
@@ -61,7 +61,7 @@ pub(super) struct Configuration {
     /// The webhooks in it.
     pub(super) webhooks: Vec<String>,
     /// What is there.
-    pub(super) found: Read<Option<Value>>,
+    pub(super) found: FetchResult<Option<Value>>,
 }
 
 /// What became of an object that is sent and kept by nobody (`dryRun=All`).

@@ -12,17 +12,17 @@ use super::replica::replicas;
 use super::roots::{in_namespaces, roots};
 use super::sidecars::{missing, not_ready};
 use super::versions::{of_all_sidecars, versions};
-use crate::checkup::check::Check;
-use crate::checkup::clock::clock;
-use crate::checkup::definitions::{definitions, gateway_api};
-use crate::checkup::finding::Finding;
-use crate::checkup::read::Unread;
-use crate::checkup::security::{asks, pod_security};
-use crate::checkup::server;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::clock::clock;
+use crate::diagnostics::definitions::{definitions, gateway_api};
+use crate::diagnostics::fetch::FetchError;
+use crate::diagnostics::result::CheckResult;
+use crate::diagnostics::security::{pod_security, requests_injection};
+use crate::diagnostics::server;
 use serde_json::Value;
 
 /// Every finding.
-pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
+pub(crate) fn findings(facts: &Facts) -> Vec<CheckResult> {
     let mut all = vec![
         server::version(&facts.server.version),
         clock(facts.server.date, facts.local),
@@ -33,11 +33,11 @@ pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
     webhooks(facts, &mut all);
     certificates(facts, &mut all);
     if facts.has_injector() {
-        let asks = |namespace: &Value| asks(namespace, &facts.home);
-        all.extend(pod_security(&facts.namespaces, &[], &facts.home, asks));
+        let requests_injection = |namespace: &Value| requests_injection(namespace, &facts.home);
+        all.extend(pod_security(&facts.namespaces, &[], &facts.home, requests_injection));
         all.extend(refused(&facts.refused, &facts.created, &facts.namespaces, &facts.home));
     } else {
-        all.push(Finding::pass(Check::PodSecurity, "the controller is told to inject nothing"));
+        all.push(CheckResult::pass(Check::PodSecurity, "the controller is told to inject nothing"));
     }
     all.push(missing(&facts.namespaces, &facts.pods, &facts.home));
     all.push(not_ready(&facts.pods));
@@ -45,13 +45,13 @@ pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
     all
 }
 
-fn control_plane(facts: &Facts, all: &mut Vec<Finding>) {
+fn control_plane(facts: &Facts, all: &mut Vec<CheckResult>) {
     let Facts { deployments, controllers, issuers, .. } = facts;
     all.push(ready(Check::Controller, "policy-controller", deployments, controllers));
     if facts.has_issuer() {
         all.push(ready(Check::Issuer, "portcullis-issuer", deployments, issuers));
     } else {
-        all.push(Finding::pass(Check::Issuer, "identities come from another service"));
+        all.push(CheckResult::pass(Check::Issuer, "identities come from another service"));
     }
     all.extend(replicas(&facts.replicas));
     all.push(leader(&facts.lease, controllers, facts.now()));
@@ -65,7 +65,7 @@ fn control_plane(facts: &Facts, all: &mut Vec<Finding>) {
             "what the {what} is told, so that the chart's defaults are assumed: {}",
             words?
         );
-        Some(Finding::unknown(Check::Replicas, &Unread::Failed(words)))
+        Some(CheckResult::unknown(Check::Replicas, &FetchError::Failed(words)))
     }));
 }
 
@@ -74,16 +74,16 @@ fn issuer_error(facts: &Facts) -> Option<&String> {
     facts.issuer.as_ref().err().filter(|_| facts.has_issuer())
 }
 
-fn webhooks(facts: &Facts, all: &mut Vec<Finding>) {
+fn webhooks(facts: &Facts, all: &mut Vec<CheckResult>) {
     all.extend(configured(&facts.webhooks));
     all.extend(authority(&facts.webhooks, facts.secret.as_ref()));
     all.extend(facts.refusal.as_ref().map(|tried| match tried {
         Ok(tried) => answers(tried),
-        Err(why) => Finding::unknown(Check::WebhookAnswers, why),
+        Err(why) => CheckResult::unknown(Check::WebhookAnswers, why),
     }));
 }
 
-fn certificates(facts: &Facts, all: &mut Vec<Finding>) {
+fn certificates(facts: &Facts, all: &mut Vec<CheckResult>) {
     all.extend(certificate(&facts.webhooks, facts.secret.as_ref(), facts.now()));
     all.push(roots(&facts.roots, facts.now()));
     if facts.has_issuer() {

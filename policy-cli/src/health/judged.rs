@@ -1,26 +1,26 @@
 //! In which namespace the webhook is tried: it has to be one about whose policies it is asked.
 
-use crate::checkup::metadata::name;
-use crate::checkup::read::{Read, Unread};
-use crate::checkup::security::{asks, leaves_alone};
+use crate::diagnostics::fetch::{FetchError, FetchResult};
+use crate::diagnostics::metadata::name;
+use crate::diagnostics::security::{is_excluded, requests_injection};
 use serde_json::Value;
 
 /// A namespace about whose policies the API server asks the webhook: one of those that are `watched`,
 /// else one that asks for sidecars, else `default`, else any. `home` is the control plane's.
 pub(super) fn judged(
-    namespaces: &Read<Vec<Value>>,
+    namespaces: &FetchResult<Vec<Value>>,
     watched: Option<&[String]>,
     home: &str,
-) -> Read<String> {
+) -> FetchResult<String> {
     let all = namespaces.as_deref().unwrap_or_default();
     let is_watched = |namespace: &Value| {
         watched.is_none_or(|names| names.iter().any(|watched| watched == name(namespace)))
     };
     let ending = |namespace: &Value| namespace.pointer("/metadata/deletionTimestamp").is_some();
     let fit = |namespace: &&Value| {
-        is_watched(namespace) && !leaves_alone(namespace, home) && !ending(namespace)
+        is_watched(namespace) && !is_excluded(namespace, home) && !ending(namespace)
     };
-    let asking = all.iter().filter(fit).find(|namespace| asks(namespace, home));
+    let asking = all.iter().filter(fit).find(|namespace| requests_injection(namespace, home));
     let default = || all.iter().filter(fit).find(|namespace| name(namespace) == "default");
     let any = || all.iter().find(fit);
     if let Some(found) = asking.or_else(default).or_else(any) {
@@ -39,7 +39,7 @@ pub(super) fn judged(
         Ok(_) => {
             let words = "whether the webhook answers: it is asked about no namespace that is looked \
                          at";
-            Err(Unread::Failed(words.to_owned()))
+            Err(FetchError::Failed(words.to_owned()))
         }
     }
 }
@@ -82,20 +82,20 @@ mod tests {
     #[test]
     fn where_no_namespace_is_left_it_is_not_known() {
         let nowhere = judged(&Ok(vec![]), None, "mesh").unwrap_err();
-        assert!(nowhere.words().contains("no namespace"), "{nowhere:?}");
-        let unread = Unread::Failed("no".to_owned());
+        assert!(nowhere.message().contains("no namespace"), "{nowhere:?}");
+        let unread = FetchError::Failed("no".to_owned());
         assert_eq!(judged(&Err(unread.clone()), None, "mesh"), Err(unread));
     }
 
     #[test]
     fn namespaces_that_are_watched_come_first() {
         let watched = ["mesh", "out", "bank"].map(str::to_owned);
-        let of = |all: Read<Vec<Value>>| judged(&all, Some(&watched), "mesh").ok();
+        let of = |all: FetchResult<Vec<Value>>| judged(&all, Some(&watched), "mesh").ok();
         let is = |name: &str| Some(name.to_owned());
         let shop = namespace("shop", "enabled");
         assert_eq!(of(Ok(vec![shop.clone(), namespace("bank", "disabled")])), is("bank"));
         assert_eq!(of(Ok(vec![shop, disabled("out")])), is("bank"), "it was not read");
-        assert_eq!(of(Err(Unread::Failed("no".to_owned()))), is("out"));
+        assert_eq!(of(Err(FetchError::Failed("no".to_owned()))), is("out"));
         assert_eq!(of(Ok(vec![disabled("out"), disabled("bank")])), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Where a file of a container comes from.
 
-use crate::checkup::metadata::{items, text};
+use crate::diagnostics::metadata::{items, text};
 use serde_json::Value;
 use std::path::Path;
 

@@ -5,15 +5,15 @@ use super::answers;
 use super::facts::{Configuration, Facts, Tried};
 use super::judged::judged;
 use super::told;
-use crate::checkup::metadata::{name, text};
-use crate::checkup::read::{Read, Unread, get, list, select};
-use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::server;
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::Served;
 use crate::cluster::page::{NoPage, Page, page};
 use crate::cluster::roots::ROOTS;
 use crate::cluster::{Cluster, Scope};
+use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
+use crate::diagnostics::fetch::{FetchError, FetchResult, get, list, select};
+use crate::diagnostics::metadata::{name, text};
+use crate::diagnostics::server;
 use futures_util::future::join_all;
 use policy_crds::Kind;
 use policy_kube::names::BESIDE_CONFIGURATION;
@@ -28,7 +28,7 @@ use std::time::SystemTime;
 /// # Errors
 /// The API server cannot be reached. What it refuses is told by the findings.
 pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Facts> {
-    let server = server::ask(cluster).await?;
+    let server = server::fetch(cluster).await?;
     let local = SystemTime::now();
     let served = Served::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
@@ -80,8 +80,8 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
 /// The control plane, and what it is told.
 struct Plane {
     home: String,
-    controllers: Read<Vec<Value>>,
-    issuers: Read<Vec<Value>>,
+    controllers: FetchResult<Vec<Value>>,
+    issuers: FetchResult<Vec<Value>>,
     controller: Result<told::Controller, String>,
     issuer: Result<told::Issuer, String>,
 }
@@ -108,7 +108,7 @@ async fn at_home(
     cluster: &Cluster,
     home: &str,
     told: &told::Controller,
-) -> (Read<Vec<Value>>, Read<Option<Value>>, Option<Read<Option<Value>>>) {
+) -> (FetchResult<Vec<Value>>, FetchResult<Option<Value>>, Option<FetchResult<Option<Value>>>) {
     let client = &cluster.client;
     let deployments = format!("/apis/apps/v1/namespaces/{home}/deployments");
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{home}/leases");
@@ -128,7 +128,7 @@ async fn roots(
     cluster: &Cluster,
     plane: &Plane,
     issue: &told::Issuer,
-) -> (Read<Option<Value>>, Read<Vec<Value>>) {
+) -> (FetchResult<Option<Value>>, FetchResult<Vec<Value>>) {
     let external = plane.controller.as_ref().ok().filter(|told| told.external);
     let [_, theirs] = ROOTS;
     let map = match external {
@@ -141,13 +141,15 @@ async fn roots(
 }
 
 /// The pods of a component of the control plane.
-async fn component(cluster: &Cluster, home: &str, selector: &str) -> Read<Vec<Value>> {
+async fn component(cluster: &Cluster, home: &str, selector: &str) -> FetchResult<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{home}/pods");
-    pods(cluster, home, selector).await.map_err(|error| Unread::of(&error, "list", &path, None))
+    pods(cluster, home, selector)
+        .await
+        .map_err(|error| FetchError::new(&error, "list", &path, None))
 }
 
 /// The namespaces that are looked at.
-async fn namespaces(cluster: &Cluster) -> Read<Vec<Value>> {
+async fn namespaces(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     match &cluster.scope {
         Scope::All => list(&cluster.client, "/api/v1/namespaces").await,
         Scope::Namespace(name) => {
@@ -166,12 +168,12 @@ fn path(cluster: &Cluster, resource: &str) -> String {
 }
 
 /// The pods of these namespaces.
-async fn everywhere(cluster: &Cluster) -> Read<Vec<Value>> {
+async fn everywhere(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     list(&cluster.client, &path(cluster, "pods")).await
 }
 
 /// Objects of these namespaces with some fields.
-async fn within(cluster: &Cluster, resource: &str, fields: &str) -> Read<Vec<Value>> {
+async fn within(cluster: &Cluster, resource: &str, fields: &str) -> FetchResult<Vec<Value>> {
     select(&cluster.client, &path(cluster, resource), fields).await
 }
 
@@ -216,7 +218,7 @@ async fn configurations(
 /// What each replica says of itself.
 async fn replicas(
     cluster: &Cluster,
-    components: [(&Read<Vec<Value>>, u16); 2],
+    components: [(&FetchResult<Vec<Value>>, u16); 2],
 ) -> Vec<(String, Result<Page, NoPage>)> {
     let all = components.into_iter().flat_map(|(pods, port)| {
         let running = pods.iter().flatten().filter(|pod| text(pod, "/status/phase") == "Running");
@@ -234,7 +236,7 @@ async fn accounts(
     cluster: &Cluster,
     plane: &Plane,
     (run, issue): (&told::Controller, &told::Issuer),
-) -> Vec<(String, Read<Vec<Right>>)> {
+) -> Vec<(String, FetchResult<Vec<Permission>>)> {
     let home = plane.home.as_str();
     let mut all = Vec::new();
     for (pods, rights) in
@@ -245,7 +247,9 @@ async fn accounts(
             "" => "default",
             account => account,
         };
-        let lacks = lacking(&cluster.client, Whose::Account(home, account), rights).await;
+        let lacks =
+            missing_permissions(&cluster.client, Subject::ServiceAccount(home, account), rights)
+                .await;
         all.push((format!("{home}/{account}"), lacks));
     }
     all
@@ -254,10 +258,10 @@ async fn accounts(
 /// What the API server makes of an object that the webhook refuses, or why it is not asked.
 async fn refusal(
     cluster: &Cluster,
-    namespaces: &Read<Vec<Value>>,
+    namespaces: &FetchResult<Vec<Value>>,
     told: &told::Controller,
     home: &str,
-) -> Read<Tried> {
+) -> FetchResult<Tried> {
     let watched = told.watched.as_deref();
     let namespace = match judged(namespaces, watched, home) {
         Ok(namespace) => namespace,

@@ -1,10 +1,10 @@
 //! Pods that could not be created in namespaces with injection, as their owners' Events say.
 
-use crate::checkup::check::Check;
-use crate::checkup::finding::Finding;
-use crate::checkup::metadata::text;
-use crate::checkup::read::Read;
-use crate::checkup::security::asks;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::metadata::text;
+use crate::diagnostics::result::CheckResult;
+use crate::diagnostics::security::requests_injection;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -14,55 +14,55 @@ type Owner<'a> = (&'a str, &'a str, &'a str);
 /// Looks at Events `FailedCreate` after which no pod was created for the same owner. `home` is the
 /// control plane's namespace.
 pub(super) fn refused(
-    failed: &Read<Vec<Value>>,
-    created: &Read<Vec<Value>>,
-    namespaces: &Read<Vec<Value>>,
+    failed: &FetchResult<Vec<Value>>,
+    created: &FetchResult<Vec<Value>>,
+    namespaces: &FetchResult<Vec<Value>>,
     home: &str,
-) -> Vec<Finding> {
+) -> Vec<CheckResult> {
     let check = Check::Refused;
     let (failed, created, namespaces) = match (failed, created, namespaces) {
         (Ok(failed), Ok(created), Ok(namespaces)) => (failed, created, namespaces),
         (Err(why), _, _) | (_, Err(why), _) | (_, _, Err(why)) => {
-            return vec![Finding::unknown(check, why)];
+            return vec![CheckResult::unknown(check, why)];
         }
     };
     let is_asking = |event: &Value| {
         let wanted = text(event, "/involvedObject/namespace");
-        namespaces
-            .iter()
-            .any(|namespace| text(namespace, "/metadata/name") == wanted && asks(namespace, home))
+        namespaces.iter().any(|namespace| {
+            text(namespace, "/metadata/name") == wanted && requests_injection(namespace, home)
+        })
     };
     let succeeded = newest(created.iter());
     let failed = newest(failed.iter().filter(|event| is_asking(event)));
     let still = failed.into_iter().filter(|(owner, event)| {
         succeeded.get(owner).is_none_or(|created| time(created) < time(event))
     });
-    let mut findings: Vec<Finding> = still.map(|(owner, event)| of(owner, event)).collect();
+    let mut findings: Vec<CheckResult> = still.map(|(owner, event)| of(owner, event)).collect();
     if findings.is_empty() {
-        findings.push(Finding::pass(check, "no pod was refused where sidecars are asked for"));
+        findings.push(CheckResult::pass(check, "no pod was refused where sidecars are asked for"));
     }
     findings
 }
 
-fn of((namespace, kind, name): Owner<'_>, event: &Value) -> Finding {
+fn of((namespace, kind, name): Owner<'_>, event: &Value) -> CheckResult {
     let words = text(event, "/message");
     let message = format!("{kind} {namespace}/{name} cannot create its pods: {words}");
     let check = Check::Refused;
     if words.contains("violates PodSecurity") {
-        let mend = format!(
+        let hint = format!(
             "injected pods need NET_ADMIN and NET_RAW: `kubectl label namespace {namespace} \
              pod-security.kubernetes.io/enforce=privileged --overwrite`"
         );
-        return Finding::fail(check, message, mend);
+        return CheckResult::fail(check, message, hint);
     }
     if words.contains("portcullis.dev") {
-        return Finding::fail(
+        return CheckResult::fail(
             check,
             message,
             "the injector refused it, or was not there to be asked",
         );
     }
-    Finding::warn(check, message, "the message is the API server's: a quota or another webhook")
+    CheckResult::warn(check, message, "the message is the API server's: a quota or another webhook")
 }
 
 /// The newest Event about each owner.
@@ -89,8 +89,8 @@ fn time(event: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
     use serde_json::json;
 
     fn event(name: &str, at: &str, message: &str) -> Value {
@@ -108,15 +108,18 @@ mod tests {
             all.into_iter().map(|finding| finding.outcome).collect::<Vec<_>>()
         };
         let secured = "pods \"web-\" is forbidden: violates PodSecurity \"baseline:latest\"";
-        assert_eq!(of(vec![], vec![]), [Outcome::Pass]);
-        assert_eq!(of(vec![event("web", "10:00", secured)], vec![]), [Outcome::Fail]);
-        assert_eq!(of(vec![event("web", "10:00", "exceeded quota")], vec![]), [Outcome::Warn]);
+        assert_eq!(of(vec![], vec![]), [CheckOutcome::Pass]);
+        assert_eq!(of(vec![event("web", "10:00", secured)], vec![]), [CheckOutcome::Fail]);
+        assert_eq!(of(vec![event("web", "10:00", "exceeded quota")], vec![]), [CheckOutcome::Warn]);
         let mended = vec![event("web", "10:01", "Created pod: web-1")];
-        assert_eq!(of(vec![event("web", "10:00", secured)], mended.clone()), [Outcome::Pass]);
-        assert_eq!(of(vec![event("web", "10:02", secured)], mended.clone()), [Outcome::Fail]);
-        assert_eq!(of(vec![event("other", "10:00", secured)], mended), [Outcome::Fail]);
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(refused(&unread, &Ok(vec![]), &namespaces, "mesh")[0].outcome, Outcome::Unknown);
+        assert_eq!(of(vec![event("web", "10:00", secured)], mended.clone()), [CheckOutcome::Pass]);
+        assert_eq!(of(vec![event("web", "10:02", secured)], mended.clone()), [CheckOutcome::Fail]);
+        assert_eq!(of(vec![event("other", "10:00", secured)], mended), [CheckOutcome::Fail]);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(
+            refused(&unread, &Ok(vec![]), &namespaces, "mesh")[0].outcome,
+            CheckOutcome::Unknown
+        );
     }
 
     #[test]
@@ -127,11 +130,11 @@ mod tests {
             let namespaces = Ok(vec![json!({"kind": "Namespace", "metadata": metadata})]);
             refused(&failed, &Ok(vec![]), &namespaces, home)[0].outcome
         };
-        let asks = json!({"portcullis.dev/inject": "enabled"});
+        let requests_injection = json!({"portcullis.dev/inject": "enabled"});
         let out = json!({"config.linkerd.io/admission-webhooks": "disabled"});
-        assert_eq!(of(json!({}), json!({}), "mesh"), Outcome::Pass);
-        assert_eq!(of(asks.clone(), out, "mesh"), Outcome::Pass);
-        assert_eq!(of(asks.clone(), json!({}), "shop"), Outcome::Pass);
-        assert_eq!(of(asks, json!({}), "mesh"), Outcome::Fail);
+        assert_eq!(of(json!({}), json!({}), "mesh"), CheckOutcome::Pass);
+        assert_eq!(of(requests_injection.clone(), out, "mesh"), CheckOutcome::Pass);
+        assert_eq!(of(requests_injection.clone(), json!({}), "shop"), CheckOutcome::Pass);
+        assert_eq!(of(requests_injection, json!({}), "mesh"), CheckOutcome::Fail);
     }
 }

@@ -1,9 +1,9 @@
 //! Linkerd in the same cluster, and definitions that are somebody else's.
 
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::metadata::{annotation, items, label, name, text};
-use crate::checkup::read::Read;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::metadata::{annotation, items, label, name, text};
+use crate::diagnostics::result::{CheckResult, abbreviated};
 use serde_json::Value;
 
 /// Linkerd's injector.
@@ -14,31 +14,31 @@ pub(super) const VALIDATOR: &str = "linkerd-policy-validator-webhook-config";
 
 /// Whether Linkerd is here, and whose the definitions of its kinds are.
 pub(super) fn linkerd(
-    webhooks: [&Read<Option<Value>>; 2],
-    definitions: &Read<Vec<Value>>,
-) -> Vec<Finding> {
+    webhooks: [&FetchResult<Option<Value>>; 2],
+    definitions: &FetchResult<Vec<Value>>,
+) -> Vec<CheckResult> {
     let check = Check::Linkerd;
     let mut findings = Vec::new();
     match webhooks {
-        [Err(why), _] | [_, Err(why)] => findings.push(Finding::unknown(check, why)),
+        [Err(why), _] | [_, Err(why)] => findings.push(CheckResult::unknown(check, why)),
         [Ok(injector), Ok(validator)] => findings.extend(webhooks_of(injector, validator)),
     }
     match definitions {
-        Err(why) => findings.push(Finding::unknown(check, why)),
+        Err(why) => findings.push(CheckResult::unknown(check, why)),
         Ok(definitions) => findings.extend(foreign(definitions)),
     }
     if findings.is_empty() {
-        findings.push(Finding::pass(check, "Linkerd is not in the cluster"));
+        findings.push(CheckResult::pass(check, "Linkerd is not in the cluster"));
     }
     findings
 }
 
-fn webhooks_of(injector: &Option<Value>, validator: &Option<Value>) -> Option<Finding> {
+fn webhooks_of(injector: &Option<Value>, validator: &Option<Value>) -> Option<CheckResult> {
     let found = injector.as_ref().or(validator.as_ref())?;
     let home = text(found, "/webhooks/0/clientConfig/service/namespace");
     let both = injector.is_some() && validator.is_some();
     let what = if both { "injector and validator of policies" } else { name(found) };
-    Some(Finding::warn(
+    Some(CheckResult::warn(
         Check::Linkerd,
         format!("Linkerd is in the cluster, in namespace {home} ({what})"),
         "docs/beside-linkerd.md says how this controller decides for its proxies; in a namespace of \
@@ -47,7 +47,7 @@ fn webhooks_of(injector: &Option<Value>, validator: &Option<Value>) -> Option<Fi
 }
 
 /// Definitions of policy.linkerd.io that another chart installed.
-fn foreign(definitions: &[Value]) -> Option<Finding> {
+fn foreign(definitions: &[Value]) -> Option<CheckResult> {
     let theirs: Vec<&Value> =
         definitions.iter().filter(|definition| !is_ours(definition)).collect();
     let first = theirs.first()?;
@@ -66,9 +66,9 @@ fn foreign(definitions: &[Value]) -> Option<Finding> {
         format!("{} ({})", name(definition), names.join(", "))
     };
     let names: Vec<String> = theirs.iter().map(|definition| versions(definition)).collect();
-    Some(Finding::warn(
+    Some(CheckResult::warn(
         Check::Linkerd,
-        format!("{owner} installed definitions that the chart has, too: {}", some(&names)),
+        format!("{owner} installed definitions that the chart has, too: {}", abbreviated(&names)),
         "install with `--set crds.policy=false --set crds.workload=false`, or with \
          `--take-ownership` if nobody else needs them",
     ))
@@ -82,12 +82,12 @@ pub(super) fn is_ours(definition: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::finding::tests::told;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
+    use crate::diagnostics::result::tests::told;
     use serde_json::json;
 
-    fn webhook(name: &str) -> Read<Option<Value>> {
+    fn webhook(name: &str) -> FetchResult<Option<Value>> {
         let service = json!({"service": {"namespace": "linkerd"}});
         let webhooks = json!([{ "clientConfig": service }]);
         Ok(Some(json!({"metadata": {"name": name}, "webhooks": webhooks})))
@@ -97,7 +97,7 @@ mod tests {
     fn linkerd_is_told_by_its_webhooks_and_its_definitions() {
         let (none, nothing) = (Ok(None), Ok(Vec::new()));
         let findings = linkerd([&none, &none], &nothing);
-        assert_eq!(told(&findings), [(Outcome::Pass, "Linkerd is not in the cluster")]);
+        assert_eq!(told(&findings), [(CheckOutcome::Pass, "Linkerd is not in the cluster")]);
 
         let definition = |labels: Value| {
             json!({"metadata": {"name": "servers.policy.linkerd.io", "labels": labels,
@@ -111,22 +111,22 @@ mod tests {
             told(&findings),
             [
                 (
-                    Outcome::Warn,
+                    CheckOutcome::Warn,
                     "Linkerd is in the cluster, in namespace linkerd (injector and validator of \
                      policies)"
                 ),
                 (
-                    Outcome::Warn,
+                    CheckOutcome::Warn,
                     "release linkerd-crds of namespace linkerd installed definitions that the chart \
                      has, too: servers.policy.linkerd.io (v1beta3)"
                 ),
             ]
         );
         let ours = Ok(vec![definition(json!({"app.kubernetes.io/part-of": "portcullis"}))]);
-        assert_eq!(linkerd([&none, &none], &ours)[0].outcome, Outcome::Pass);
-        let unread: Read<Option<Value>> = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(linkerd([&none, &unread], &ours)[0].outcome, Outcome::Unknown);
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(linkerd([&none, &none], &unread)[0].outcome, Outcome::Unknown);
+        assert_eq!(linkerd([&none, &none], &ours)[0].outcome, CheckOutcome::Pass);
+        let unread: FetchResult<Option<Value>> = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(linkerd([&none, &unread], &ours)[0].outcome, CheckOutcome::Unknown);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(linkerd([&none, &none], &unread)[0].outcome, CheckOutcome::Unknown);
     }
 }

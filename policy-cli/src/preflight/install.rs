@@ -1,9 +1,9 @@
 //! Whether whoever asks may install what the chart renders.
 
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::read::Read;
-use crate::checkup::rights::{Right, of_rules};
+use crate::diagnostics::access_review::{Permission, from_rules};
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::result::{CheckResult, abbreviated};
 use policy_kube::rbac;
 
 /// What Helm does to each object over the life of a release.
@@ -50,9 +50,9 @@ rendered! {
 }
 
 /// The rights that Helm takes to install into a namespace.
-pub(super) fn to_create(namespace: &str) -> Vec<Right> {
+pub(super) fn to_create(namespace: &str) -> Vec<Permission> {
     let of = |rendered: &Rendered| {
-        VERBS.map(|verb| Right {
+        VERBS.map(|verb| Permission {
             group: rendered.group.to_owned(),
             resource: rendered.resource.to_owned(),
             verb: verb.to_owned(),
@@ -66,8 +66,8 @@ pub(super) fn to_create(namespace: &str) -> Vec<Right> {
 /// The rights that Helm takes for itself, beside those on what it installs: on the Secrets in which it
 /// keeps its releases, on what `--wait` looks at, and on the namespace, where it is `absent`
 /// (`--create-namespace`).
-pub(super) fn for_helm(namespace: &str, absent: bool) -> Vec<Right> {
-    let of = |(group, resource, verb): (&str, &str, &str), namespace: Option<&str>| Right {
+pub(super) fn for_helm(namespace: &str, absent: bool) -> Vec<Permission> {
+    let of = |(group, resource, verb): (&str, &str, &str), namespace: Option<&str>| Permission {
         group: group.to_owned(),
         resource: resource.to_owned(),
         verb: verb.to_owned(),
@@ -82,15 +82,15 @@ pub(super) fn for_helm(namespace: &str, absent: bool) -> Vec<Right> {
         ("apps", "replicasets", "get"),
         ("apps", "replicasets", "list"),
     ];
-    let mut rights: Vec<Right> =
+    let mut rights: Vec<Permission> =
         within.into_iter().map(|right| of(right, Some(namespace))).collect();
     rights.extend(absent.then(|| of(("", "namespaces", "create"), None)));
     rights
 }
 
 /// The right that lets somebody grant what they may not do themselves.
-pub(super) fn to_escalate(namespace: &str) -> Vec<Right> {
-    let of = |resource: &str, namespace: Option<&str>| Right {
+pub(super) fn to_escalate(namespace: &str) -> Vec<Permission> {
+    let of = |resource: &str, namespace: Option<&str>| Permission {
         group: "rbac.authorization.k8s.io".to_owned(),
         resource: resource.to_owned(),
         verb: "escalate".to_owned(),
@@ -102,7 +102,7 @@ pub(super) fn to_escalate(namespace: &str) -> Vec<Right> {
 
 /// Every right that the chart's roles grant: without the right to escalate, RBAC lets nobody grant
 /// what they may not do.
-pub(super) fn to_grant(namespace: &str) -> Vec<Right> {
+pub(super) fn to_grant(namespace: &str) -> Vec<Permission> {
     let (cluster, home) = rbac::provisioning_rules();
     let everywhere = [
         rbac::cluster_rules(),
@@ -118,25 +118,25 @@ pub(super) fn to_grant(namespace: &str) -> Vec<Right> {
         rbac::issuer_control_plane_rules(),
         rbac::issuer_provisioning_rules(),
     ];
-    let mut rights = of_rules(&everywhere.concat(), None);
-    rights.extend(of_rules(&home.concat(), Some(namespace)));
+    let mut rights = from_rules(&everywhere.concat(), None);
+    rights.extend(from_rules(&home.concat(), Some(namespace)));
     rights
 }
 
 /// What is found, of the rights that are lacking.
-pub(super) fn rights(lacking: &Read<Vec<Right>>) -> Finding {
+pub(super) fn rights(missing_permissions: &FetchResult<Vec<Permission>>) -> CheckResult {
     let check = Check::InstallRights;
-    let lacking = match lacking {
-        Ok(lacking) => lacking,
-        Err(why) => return Finding::unknown(check, why),
+    let missing_permissions = match missing_permissions {
+        Ok(missing_permissions) => missing_permissions,
+        Err(why) => return CheckResult::unknown(check, why),
     };
-    if lacking.is_empty() {
-        return Finding::pass(check, "you may install what the chart renders");
+    if missing_permissions.is_empty() {
+        return CheckResult::pass(check, "you may install what the chart renders");
     }
-    let names: Vec<String> = lacking.iter().map(ToString::to_string).collect();
-    Finding::fail(
+    let names: Vec<String> = missing_permissions.iter().map(ToString::to_string).collect();
+    CheckResult::fail(
         check,
-        format!("you may not do what installing takes: {}", some(&names)),
+        format!("you may not do what installing takes: {}", abbreviated(&names)),
         "install as somebody who is bound to the ClusterRole cluster-admin, or ask for these rights",
     )
 }
@@ -144,8 +144,8 @@ pub(super) fn rights(lacking: &Read<Vec<Right>>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
     use std::collections::BTreeSet;
     use std::path::Path;
 
@@ -192,15 +192,15 @@ mod tests {
 
     #[test]
     fn rights_that_are_lacking_are_named() {
-        assert_eq!(rights(&Ok(Vec::new())).outcome, Outcome::Pass);
-        let lacking = rights(&Ok(to_escalate("mesh")));
-        assert_eq!(lacking.outcome, Outcome::Fail);
+        assert_eq!(rights(&Ok(Vec::new())).outcome, CheckOutcome::Pass);
+        let missing_permissions = rights(&Ok(to_escalate("mesh")));
+        assert_eq!(missing_permissions.outcome, CheckOutcome::Fail);
         assert_eq!(
-            lacking.message,
+            missing_permissions.message,
             "you may not do what installing takes: escalate clusterroles.rbac.authorization.k8s.io, \
              escalate roles.rbac.authorization.k8s.io in namespace mesh"
         );
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(rights(&unread).outcome, Outcome::Unknown);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(rights(&unread).outcome, CheckOutcome::Unknown);
     }
 }

@@ -1,9 +1,9 @@
 //! What an earlier installation left, and whether it is in the way of a new one.
 
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::metadata::{annotation, text};
-use crate::checkup::read::Read;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::metadata::{annotation, text};
+use crate::diagnostics::result::{CheckResult, abbreviated};
 use serde_json::Value;
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(super) struct Left {
     /// Its kind and name, as `kubectl` takes them.
     pub(super) what: String,
     /// What is there.
-    pub(super) found: Read<Option<Value>>,
+    pub(super) found: FetchResult<Option<Value>>,
     /// Whether the Service that a webhook leads to is there; none: it is no webhook.
     pub(super) service: Option<bool>,
 }
@@ -43,14 +43,14 @@ impl<'a> Release<'a> {
 
 /// Looks at what is there already, before `release` is installed. `installed` says whether the
 /// controller's Deployment is in its namespace.
-pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) -> Vec<Finding> {
+pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) -> Vec<CheckResult> {
     let check = Check::Leftovers;
     if let Some(why) = left.iter().find_map(|one| one.found.as_ref().err()) {
-        return vec![Finding::unknown(check, why)];
+        return vec![CheckResult::unknown(check, why)];
     }
     let there: Vec<(&Left, &Value)> =
         left.iter().filter_map(|one| Some((one, one.found.as_ref().ok()?.as_ref()?))).collect();
-    let mut findings: Vec<Finding> =
+    let mut findings: Vec<CheckResult> =
         there.iter().filter_map(|(one, _)| leads_nowhere(one)).collect();
     findings.extend(owned(&there, release));
     if findings.is_empty() {
@@ -64,15 +64,15 @@ pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) ->
                 format!("what an earlier installation left is taken up by {release}")
             }
         };
-        findings.push(Finding::pass(check, message));
+        findings.push(CheckResult::pass(check, message));
     }
     findings
 }
 
 /// A webhook without its Service, for whose answer the API server waits in vain.
-fn leads_nowhere(left: &Left) -> Option<Finding> {
+fn leads_nowhere(left: &Left) -> Option<CheckResult> {
     (left.service == Some(false)).then(|| {
-        Finding::fail(
+        CheckResult::fail(
             Check::Leftovers,
             format!(
                 "{} is left and its Service is gone: the API server refuses what it would ask about",
@@ -84,7 +84,7 @@ fn leads_nowhere(left: &Left) -> Option<Finding> {
 }
 
 /// What Helm would refuse to take over: it compares name and namespace of the release.
-fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<Finding> {
+fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<CheckResult> {
     let foreign: Vec<(&Left, Option<Release<'_>>)> = there
         .iter()
         .filter(|(one, _)| one.service != Some(false))
@@ -93,9 +93,9 @@ fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<Finding> {
         .collect();
     let (_, owner) = foreign.first()?;
     let names: Vec<String> = foreign.iter().map(|(left, _)| left.what.clone()).collect();
-    let names = some(&names);
+    let names = abbreviated(&names);
     Some(match owner {
-        Some(owner) => Finding::fail(
+        Some(owner) => CheckResult::fail(
             Check::Leftovers,
             format!("{owner} has {names}: Helm takes nothing from it for {release}"),
             format!(
@@ -104,7 +104,7 @@ fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<Finding> {
                 owner.name, owner.namespace
             ),
         ),
-        None => Finding::warn(
+        None => CheckResult::warn(
             Check::Leftovers,
             format!("no release of Helm has {names}: Helm does not take over what it did not make"),
             "install with `--take-ownership`",
@@ -124,9 +124,9 @@ pub(super) fn service(configuration: &Value) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::finding::tests::told;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
+    use crate::diagnostics::result::tests::told;
     use serde_json::json;
 
     /// Something of the release `portcullis` of a namespace.
@@ -142,7 +142,7 @@ mod tests {
         Left { what: "clusterrole/portcullis-issuer".to_owned(), found: Ok(Some(object)), service }
     }
 
-    fn outcomes(left: &[Left], installed: bool) -> Vec<(Outcome, String)> {
+    fn outcomes(left: &[Left], installed: bool) -> Vec<(CheckOutcome, String)> {
         let release = Release { name: "portcullis", namespace: "mesh" };
         let findings = leftovers(left, release, installed);
         let told = told(&findings).into_iter();
@@ -153,31 +153,34 @@ mod tests {
     fn what_is_left_is_in_the_way_or_taken_up() {
         let said = |left: &[Left], installed| outcomes(left, installed).remove(0);
         let (outcome, message) = said(&[], false);
-        assert_eq!((outcome, &*message), (Outcome::Pass, "no earlier installation left anything"));
+        assert_eq!(
+            (outcome, &*message),
+            (CheckOutcome::Pass, "no earlier installation left anything")
+        );
         let (outcome, message) = said(&[left(Some("mesh"), None)], false);
-        assert!(outcome == Outcome::Pass && message.contains("is taken up"), "{message}");
+        assert!(outcome == CheckOutcome::Pass && message.contains("is taken up"), "{message}");
         let (outcome, message) = said(&[left(Some("mesh"), None)], true);
-        assert!(outcome == Outcome::Pass && message.contains("`helm upgrade`"), "{message}");
+        assert!(outcome == CheckOutcome::Pass && message.contains("`helm upgrade`"), "{message}");
         let (outcome, message) = said(&[left(Some("other"), None)], false);
-        assert!(outcome == Outcome::Fail && message.contains("namespace other"), "{message}");
+        assert!(outcome == CheckOutcome::Fail && message.contains("namespace other"), "{message}");
         let other = Release { name: "guard", namespace: "mesh" };
         let (outcome, message) = said(&[left_by(Some(other), None)], true);
-        assert_eq!(outcome, Outcome::Fail);
+        assert_eq!(outcome, CheckOutcome::Fail);
         assert_eq!(
             message,
             "release guard of namespace mesh has clusterrole/portcullis-issuer: Helm takes nothing \
              from it for release portcullis of namespace mesh"
         );
-        assert_eq!(said(&[left(None, None)], false).0, Outcome::Warn);
-        let unread = Left { found: Err(Unread::Failed("no".to_owned())), ..left(None, None) };
-        assert_eq!(said(&[unread], false).0, Outcome::Unknown);
+        assert_eq!(said(&[left(None, None)], false).0, CheckOutcome::Warn);
+        let unread = Left { found: Err(FetchError::Failed("no".to_owned())), ..left(None, None) };
+        assert_eq!(said(&[unread], false).0, CheckOutcome::Unknown);
     }
 
     #[test]
     fn a_webhook_that_leads_nowhere_has_to_go() {
         let all = outcomes(&[left(Some("other"), Some(false))], false);
-        let [(Outcome::Fail, message)] = &all[..] else { panic!("{all:?}") };
+        let [(CheckOutcome::Fail, message)] = &all[..] else { panic!("{all:?}") };
         assert!(message.contains("its Service is gone"), "{message}");
-        assert_eq!(outcomes(&[left(Some("mesh"), Some(true))], true)[0].0, Outcome::Pass);
+        assert_eq!(outcomes(&[left(Some("mesh"), Some(true))], true)[0].0, CheckOutcome::Pass);
     }
 }

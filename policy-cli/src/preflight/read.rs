@@ -3,15 +3,15 @@
 use super::beside::{INJECTOR, VALIDATOR, linkerd};
 use super::install::{for_helm, rights, to_create, to_escalate, to_grant};
 use super::leftovers::{Left, Release, leftovers, service};
-use crate::checkup::clock::clock;
-use crate::checkup::definitions::{Served, gateway_api};
-use crate::checkup::finding::Finding;
-use crate::checkup::read::{Read, get, list};
-use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::security::{asks, asks_by_own_name, pod_security};
-use crate::checkup::server;
 use crate::cluster::Cluster;
 use crate::cluster::list::Served as Discovered;
+use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
+use crate::diagnostics::clock::clock;
+use crate::diagnostics::definitions::{ServedKind, gateway_api};
+use crate::diagnostics::fetch::{FetchResult, get, list};
+use crate::diagnostics::result::CheckResult;
+use crate::diagnostics::security::{pod_security, requests_injection, requests_injection_here};
+use crate::diagnostics::server;
 use futures_util::future::join_all;
 use policy_crds::Kind;
 use policy_kube::names::{BESIDE_CONFIGURATION, INJECTOR_CONFIGURATION, WEBHOOK_CONFIGURATION};
@@ -31,14 +31,14 @@ pub(crate) async fn findings(
     cluster: &Cluster,
     release: Release<'_>,
     named: &[String],
-) -> anyhow::Result<Vec<Finding>> {
+) -> anyhow::Result<Vec<CheckResult>> {
     let namespace = release.namespace;
-    let server = server::ask(cluster).await?;
+    let server = server::fetch(cluster).await?;
     let mut findings =
         vec![server::version(&server.version), clock(server.date, SystemTime::now())];
     let served = Discovered::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
-    let kinds: Vec<Served> = kinds.map(|kind| (kind, served.version(kind))).collect();
+    let kinds: Vec<ServedKind> = kinds.map(|kind| (kind, served.version(kind))).collect();
     findings.push(gateway_api(&kinds));
     let client = &cluster.client;
     findings.push(rights(&lacking_rights(cluster, namespace).await));
@@ -54,9 +54,11 @@ pub(crate) async fn findings(
     let installed = get(client, &path, "policy-controller").await;
     let left = left(cluster, definitions).await;
     findings.extend(leftovers(&left, release, matches!(installed, Ok(Some(_)))));
-    let asks: fn(&Value, &str) -> bool =
-        if matches!(injector, Ok(Some(_))) { asks_by_own_name } else { asks };
-    findings.extend(pod_security(&namespaces, named, namespace, |it| asks(it, namespace)));
+    let requests_injection: fn(&Value, &str) -> bool =
+        if matches!(injector, Ok(Some(_))) { requests_injection_here } else { requests_injection };
+    findings.extend(pod_security(&namespaces, named, namespace, |it| {
+        requests_injection(it, namespace)
+    }));
     Ok(findings)
 }
 
@@ -66,8 +68,8 @@ fn webhooks(manner: &str) -> String {
 }
 
 /// The rights that installing takes and that whoever asks does not have.
-async fn lacking_rights(cluster: &Cluster, namespace: &str) -> Read<Vec<Right>> {
-    let asked = |rights| lacking(&cluster.client, Whose::Mine, rights);
+async fn lacking_rights(cluster: &Cluster, namespace: &str) -> FetchResult<Vec<Permission>> {
+    let asked = |rights| missing_permissions(&cluster.client, Subject::Caller, rights);
     let place = get(&cluster.client, "/api/v1/namespaces", namespace).await;
     let needed = [to_create(namespace), for_helm(namespace, matches!(place, Ok(None)))];
     let mut all = asked(needed.concat()).await?;
@@ -78,16 +80,16 @@ async fn lacking_rights(cluster: &Cluster, namespace: &str) -> Read<Vec<Right>> 
 }
 
 /// The definitions that the chart would install and that are there already.
-async fn definitions(cluster: &Cluster) -> Read<Vec<Value>> {
+async fn definitions(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     let ours = Kind::watched().filter(|kind| kind.spec().is_defined_here());
     let names = ours.map(|kind| format!("{}.{}", kind.plural(), kind.group()));
     let asked = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
-    let found: Read<Vec<Option<Value>>> = join_all(asked).await.into_iter().collect();
+    let found: FetchResult<Vec<Option<Value>>> = join_all(asked).await.into_iter().collect();
     Ok(found?.into_iter().flatten().collect())
 }
 
 /// What the chart would make of the whole cluster.
-async fn left(cluster: &Cluster, definitions: Read<Vec<Value>>) -> Vec<Left> {
+async fn left(cluster: &Cluster, definitions: FetchResult<Vec<Value>>) -> Vec<Left> {
     let client = &cluster.client;
     let mut all = Vec::new();
     for name in ["portcullis-policy-controller", "portcullis-issuer", "portcullis-viewer"] {
@@ -116,7 +118,7 @@ async fn left(cluster: &Cluster, definitions: Read<Vec<Value>>) -> Vec<Left> {
     }
     let ours = definitions.unwrap_or_default();
     all.extend(ours.into_iter().filter(super::beside::is_ours).map(|definition| Left {
-        what: format!("crd/{}", crate::checkup::metadata::name(&definition)),
+        what: format!("crd/{}", crate::diagnostics::metadata::name(&definition)),
         found: Ok(Some(definition)),
         service: None,
     }));

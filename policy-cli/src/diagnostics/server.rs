@@ -1,8 +1,8 @@
 //! The API server: its version, and its time.
 
 use super::check::Check;
-use super::finding::Finding;
 use super::metadata::text;
+use super::result::CheckResult;
 use crate::cluster::Cluster;
 use crate::cluster::refusal::explain;
 use http_body_util::BodyExt;
@@ -26,7 +26,7 @@ pub(crate) struct Server {
 ///
 /// # Errors
 /// It cannot be reached, or does not know who asks.
-pub(crate) async fn ask(cluster: &Cluster) -> anyhow::Result<Server> {
+pub(crate) async fn fetch(cluster: &Cluster) -> anyhow::Result<Server> {
     let explained = |error| explain(&error, &cluster.asked, "ask the API server for its version");
     let request = http::Request::get("/version").body(Body::empty())?;
     let response = cluster.client.send(request).await.map_err(explained)?;
@@ -44,23 +44,27 @@ pub(crate) async fn ask(cluster: &Cluster) -> anyhow::Result<Server> {
 }
 
 /// Whether the version is one that is supported.
-pub(crate) fn version(version: &Value) -> Finding {
+pub(crate) fn version(version: &Value) -> CheckResult {
     let check = Check::ApiServer;
-    let told = text(version, "/gitVersion");
+    let version_text = text(version, "/gitVersion");
     let number = |field: &str| {
         let digits = text(version, field).trim_end_matches('+');
         digits.parse::<u32>().ok()
     };
     match (number("/major"), number("/minor")) {
-        (Some(1), Some(minor)) if minor < OLDEST => Finding::fail(
+        (Some(1), Some(minor)) if minor < OLDEST => CheckResult::fail(
             check,
-            format!("the API server is Kubernetes {told}, and 1.{OLDEST} is the oldest supported"),
+            format!(
+                "the API server is Kubernetes {version_text}, and 1.{OLDEST} is the oldest supported"
+            ),
             "upgrade the cluster: webhooks need matchConditions",
         ),
-        (Some(_), Some(_)) => Finding::pass(check, format!("the API server is Kubernetes {told}")),
-        (None, _) | (_, None) => Finding::warn(
+        (Some(_), Some(_)) => {
+            CheckResult::pass(check, format!("the API server is Kubernetes {version_text}"))
+        }
+        (None, _) | (_, None) => CheckResult::warn(
             check,
-            format!("the API server does not say a version that can be read: `{told}`"),
+            format!("the API server does not say a version that can be read: `{version_text}`"),
             format!("see that it is Kubernetes 1.{OLDEST} or newer"),
         ),
     }
@@ -69,20 +73,20 @@ pub(crate) fn version(version: &Value) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
+    use crate::diagnostics::result::CheckOutcome;
     use serde_json::json;
 
     #[test]
     fn the_oldest_version_is_the_charts() {
         let outcome = |major: &str, minor: &str| {
-            let told = json!({"major": major, "minor": minor, "gitVersion": "v"});
-            version(&told).outcome
+            let version_text = json!({"major": major, "minor": minor, "gitVersion": "v"});
+            version(&version_text).outcome
         };
-        assert_eq!(outcome("1", "27"), Outcome::Fail);
-        assert_eq!(outcome("1", "28+"), Outcome::Pass);
-        assert_eq!(outcome("1", "34"), Outcome::Pass);
-        assert_eq!(outcome("2", "0"), Outcome::Pass);
-        assert_eq!(outcome("", ""), Outcome::Warn);
+        assert_eq!(outcome("1", "27"), CheckOutcome::Fail);
+        assert_eq!(outcome("1", "28+"), CheckOutcome::Pass);
+        assert_eq!(outcome("1", "34"), CheckOutcome::Pass);
+        assert_eq!(outcome("2", "0"), CheckOutcome::Pass);
+        assert_eq!(outcome("", ""), CheckOutcome::Warn);
         let chart = include_str!("../../../charts/portcullis/Chart.yaml");
         assert!(chart.contains(&format!("kubeVersion: \">=1.{OLDEST}.0-0\"")));
     }

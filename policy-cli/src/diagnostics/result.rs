@@ -1,12 +1,12 @@
 //! What a check found.
 
 use super::check::Check;
-use super::read::Unread;
+use super::fetch::FetchError;
 
 /// What became of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Outcome {
+pub(crate) enum CheckOutcome {
     /// As it should be.
     Pass,
     /// It works, perhaps not for long or not as meant.
@@ -19,47 +19,47 @@ pub(crate) enum Outcome {
 
 /// One line of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct CheckResult {
     /// What was looked at.
     pub(crate) check: Check,
     /// What became of it.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CheckOutcome,
     /// What was found.
     pub(crate) message: String,
     /// What mends it.
-    pub(crate) mend: Option<String>,
+    pub(crate) hint: Option<String>,
 }
 
-impl Finding {
+impl CheckResult {
     /// All is well.
     pub(crate) fn pass(check: Check, message: impl Into<String>) -> Self {
-        Self { check, outcome: Outcome::Pass, message: message.into(), mend: None }
+        Self { check, outcome: CheckOutcome::Pass, message: message.into(), hint: None }
     }
 
     /// Something to look at.
-    pub(crate) fn warn(check: Check, message: impl Into<String>, mend: impl Into<String>) -> Self {
-        let (message, mend) = (message.into(), Some(mend.into()));
-        Self { check, outcome: Outcome::Warn, message, mend }
+    pub(crate) fn warn(check: Check, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (message, hint) = (message.into(), Some(hint.into()));
+        Self { check, outcome: CheckOutcome::Warn, message, hint }
     }
 
     /// Something that does not work.
-    pub(crate) fn fail(check: Check, message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Fail, ..Self::warn(check, message, mend) }
+    pub(crate) fn fail(check: Check, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { outcome: CheckOutcome::Fail, ..Self::warn(check, message, hint) }
     }
 
     /// Something that could not be looked at.
-    pub(crate) fn unknown(check: Check, why: &Unread) -> Self {
+    pub(crate) fn unknown(check: Check, error: &FetchError) -> Self {
         Self {
             check,
-            outcome: Outcome::Unknown,
-            message: format!("not known: {}", why.words()),
-            mend: why.mend(),
+            outcome: CheckOutcome::Unknown,
+            message: format!("not known: {}", error.message()),
+            hint: error.hint(),
         }
     }
 }
 
 /// Some names of many, in words.
-pub(crate) fn some(names: &[String]) -> String {
+pub(crate) fn abbreviated(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
     match names.len().saturating_sub(SHOWN) {
@@ -73,14 +73,14 @@ pub(crate) mod tests {
     use super::*;
 
     /// The outcomes and messages, to be compared.
-    pub(crate) fn told(findings: &[Finding]) -> Vec<(Outcome, &str)> {
+    pub(crate) fn told(findings: &[CheckResult]) -> Vec<(CheckOutcome, &str)> {
         findings.iter().map(|finding| (finding.outcome, finding.message.as_str())).collect()
     }
 
     #[test]
     fn many_names_are_counted() {
         let names: Vec<String> = (0..7).map(|n| n.to_string()).collect();
-        assert_eq!(some(&names), "0, 1, 2, 3, 4 and 2 more");
-        assert_eq!(some(&names[..2]), "0, 1");
+        assert_eq!(abbreviated(&names), "0, 1, 2, 3, 4 and 2 more");
+        assert_eq!(abbreviated(&names[..2]), "0, 1");
     }
 }

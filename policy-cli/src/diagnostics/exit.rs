@@ -1,6 +1,6 @@
 //! How a command ends that has looked at a cluster.
 
-use super::report::Report;
+use super::report::DiagnosticsReport;
 use crate::output::{self, Format, Paint};
 use std::process::ExitCode;
 
@@ -11,13 +11,13 @@ const UNREACHABLE: u8 = 3;
 ///
 /// # Errors
 /// Standard output does not take it.
-pub(crate) fn told(report: &Report, format: Format) -> anyhow::Result<ExitCode> {
+pub(crate) fn print_report(report: &DiagnosticsReport, format: Format) -> anyhow::Result<ExitCode> {
     output::print(format, report, |report| report.text(Paint::stdout()))?;
     Ok(if report.healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Says why the cluster cannot be asked; 3.
-pub(crate) fn unreachable(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn report_unreachable(error: &anyhow::Error) -> ExitCode {
     eprintln!("{} {error:#}", Paint::stderr().bad("error:"));
     ExitCode::from(UNREACHABLE)
 }

@@ -8,86 +8,91 @@ use kube::core::Request;
 use serde_json::Value;
 
 /// What was read, or why it was not.
-pub(crate) type Read<T> = Result<T, Unread>;
+pub(crate) type FetchResult<T> = Result<T, FetchError>;
 
 /// Why something was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum FetchError {
     /// There is no right to.
     Forbidden {
         /// The right, as a rule of a role.
-        right: String,
+        permission: String,
         /// The API server's words.
-        words: String,
+        message: String,
     },
     /// It failed, in words.
     Failed(String),
 }
 
-impl Unread {
+impl FetchError {
     /// Why, in words.
-    pub(crate) fn words(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         match self {
-            Self::Forbidden { words, .. } | Self::Failed(words) => words,
+            Self::Forbidden { message, .. } | Self::Failed(message) => message,
         }
     }
 
     /// What would let it be read.
-    pub(crate) fn mend(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Forbidden { right, .. } => Some(format!("it takes the right {right}")),
+            Self::Forbidden { permission, .. } => Some(format!("it takes the right {permission}")),
             Self::Failed(_) => None,
         }
     }
 
     /// What an error of the API server means for `verb` on what a path names, or on the one object of
     /// it that has this name.
-    pub(crate) fn of(error: &kube::Error, verb: &str, path: &str, name: Option<&str>) -> Self {
+    pub(crate) fn new(error: &kube::Error, verb: &str, path: &str, name: Option<&str>) -> Self {
         if is_forbidden(error) {
-            return Self::Forbidden { right: right(verb, path, name), words: words(error) };
+            return Self::Forbidden {
+                permission: permission(verb, path, name),
+                message: words(error),
+            };
         }
         Self::Failed(words(error))
     }
 }
 
 /// Every object of a path; none where its kind is not served.
-pub(crate) async fn list(client: &Client, path: &str) -> Read<Vec<Value>> {
+pub(crate) async fn list(client: &Client, path: &str) -> FetchResult<Vec<Value>> {
     match pages(client, path).await {
         Ok(objects) => Ok(objects),
         Err(error) if is_not_found(&error) => Ok(Vec::new()),
-        Err(error) => Err(Unread::of(&error, "list", path, None)),
+        Err(error) => Err(FetchError::new(&error, "list", path, None)),
     }
 }
 
 /// The objects of a path with these fields, such as `metadata.name=roots`.
-pub(crate) async fn select(client: &Client, path: &str, fields: &str) -> Read<Vec<Value>> {
-    let asked = async {
+pub(crate) async fn select(client: &Client, path: &str, fields: &str) -> FetchResult<Vec<Value>> {
+    let response = async {
         let params = ListParams::default().fields(fields);
         let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest)?;
         client.request::<Value>(request).await
     };
-    match asked.await {
+    match response.await {
         Ok(mut list) => match list.get_mut("items").map(Value::take) {
             Some(Value::Array(found)) => Ok(found),
             _ => Ok(Vec::new()),
         },
         // RBAC takes a list by this field as one of the object of that name.
-        Err(error) => Err(Unread::of(&error, "list", path, fields.strip_prefix("metadata.name="))),
+        Err(error) => {
+            Err(FetchError::new(&error, "list", path, fields.strip_prefix("metadata.name=")))
+        }
     }
 }
 
 /// The object of this name below a path; none where there is none.
-pub(crate) async fn get(client: &Client, path: &str, name: &str) -> Read<Option<Value>> {
+pub(crate) async fn get(client: &Client, path: &str, name: &str) -> FetchResult<Option<Value>> {
     match one(client, path, name).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if is_not_found(&error) => Ok(None),
-        Err(error) => Err(Unread::of(&error, "get", path, Some(name))),
+        Err(error) => Err(FetchError::new(&error, "get", path, Some(name))),
     }
 }
 
 /// The rule of a role that lets `verb` be done to what a path names, and to no more than the object
 /// of this name, where it is one: who may read every Secret has every private key.
-fn right(verb: &str, path: &str, name: Option<&str>) -> String {
+fn permission(verb: &str, path: &str, name: Option<&str>) -> String {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _version, rest @ ..] => ("", rest),
@@ -125,14 +130,14 @@ mod tests {
                 "{apiGroups: [\"apps\"], resources: [deployments], verbs: [list]} in namespace shop",
             ),
         ] {
-            assert_eq!(right("list", path, None), expected);
+            assert_eq!(permission("list", path, None), expected);
         }
     }
 
     #[test]
     fn the_right_to_one_object_is_no_right_to_others() {
         assert_eq!(
-            right("get", "/api/v1/namespaces/mesh/secrets", Some("policy-admission-tls")),
+            permission("get", "/api/v1/namespaces/mesh/secrets", Some("policy-admission-tls")),
             "{apiGroups: [\"\"], resources: [secrets], resourceNames: [policy-admission-tls], \
              verbs: [get]} in namespace mesh"
         );

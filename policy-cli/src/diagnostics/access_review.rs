@@ -1,6 +1,6 @@
 //! Rights, asked of the API server one by one.
 
-use super::read::{Read, Unread};
+use super::fetch::{FetchError, FetchResult};
 use crate::cluster::refusal::{is_forbidden, words};
 use futures_util::StreamExt;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use std::fmt;
 
 /// Questions that wait for an answer at a time.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// A right: to do something to a resource, or to one object of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Right {
+pub(crate) struct Permission {
     /// API group.
     pub(crate) group: String,
     /// The resource, with a subresource after a slash.
@@ -27,7 +27,7 @@ pub(crate) struct Right {
 }
 
 /// `list servers.policy.linkerd.io`
-impl fmt::Display for Right {
+impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, resource, verb, name, namespace } = self;
         write!(f, "{verb} {resource}")?;
@@ -46,16 +46,16 @@ impl fmt::Display for Right {
 
 /// Who is asked about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Whose<'a> {
+pub(crate) enum Subject<'a> {
     /// Whoever asks.
-    Mine,
+    Caller,
     /// A service account: its namespace and name.
-    Account(&'a str, &'a str),
+    ServiceAccount(&'a str, &'a str),
 }
 
 /// The single rights of rules, in a namespace or in the whole cluster.
-pub(crate) fn of_rules(rules: &[PolicyRule], namespace: Option<&str>) -> Vec<Right> {
-    let mut rights = Vec::new();
+pub(crate) fn from_rules(rules: &[PolicyRule], namespace: Option<&str>) -> Vec<Permission> {
+    let mut permissions = Vec::new();
     for rule in rules {
         let names: Vec<Option<&String>> = match rule.resource_names.as_deref() {
             None | Some([]) => vec![None],
@@ -64,7 +64,7 @@ pub(crate) fn of_rules(rules: &[PolicyRule], namespace: Option<&str>) -> Vec<Rig
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
                 for verb in &rule.verbs {
-                    rights.extend(names.iter().map(|name| Right {
+                    permissions.extend(names.iter().map(|name| Permission {
                         group: group.clone(),
                         resource: resource.clone(),
                         verb: verb.clone(),
@@ -75,43 +75,47 @@ pub(crate) fn of_rules(rules: &[PolicyRule], namespace: Option<&str>) -> Vec<Rig
             }
         }
     }
-    rights
+    permissions
 }
 
 /// Those of the rights that somebody does not have.
-pub(crate) async fn lacking(
+pub(crate) async fn missing_permissions(
     client: &Client,
-    whose: Whose<'_>,
-    rights: Vec<Right>,
-) -> Read<Vec<Right>> {
-    let asked = rights.into_iter().map(|right| async move {
-        let allowed = allowed(client, whose, &right).await?;
-        Ok::<_, Unread>((!allowed).then_some(right))
+    subject: Subject<'_>,
+    permissions: Vec<Permission>,
+) -> FetchResult<Vec<Permission>> {
+    let reviews = permissions.into_iter().map(|permission| async move {
+        let is_allowed = is_allowed(client, subject, &permission).await?;
+        Ok::<_, FetchError>((!is_allowed).then_some(permission))
     });
-    let mut answers = futures_util::stream::iter(asked).buffered(AT_ONCE);
-    let mut lacking = Vec::new();
+    let mut answers = futures_util::stream::iter(reviews).buffered(CONCURRENCY);
+    let mut missing_permissions = Vec::new();
     while let Some(answer) = answers.next().await {
-        lacking.extend(answer?);
+        missing_permissions.extend(answer?);
     }
-    Ok(lacking)
+    Ok(missing_permissions)
 }
 
-async fn allowed(client: &Client, whose: Whose<'_>, right: &Right) -> Read<bool> {
-    let (resource, subresource) = match right.resource.split_once('/') {
+async fn is_allowed(
+    client: &Client,
+    subject: Subject<'_>,
+    permission: &Permission,
+) -> FetchResult<bool> {
+    let (resource, subresource) = match permission.resource.split_once('/') {
         Some((resource, subresource)) => (resource, subresource),
-        None => (right.resource.as_str(), ""),
+        None => (permission.resource.as_str(), ""),
     };
     let attributes = json!({
-        "group": right.group, "resource": resource, "subresource": subresource,
-        "verb": right.verb, "name": right.name, "namespace": right.namespace,
+        "group": permission.group, "resource": resource, "subresource": subresource,
+        "verb": permission.verb, "name": permission.name, "namespace": permission.namespace,
     });
-    let (kind, plural, spec) = match whose {
-        Whose::Mine => (
+    let (kind, plural, spec) = match subject {
+        Subject::Caller => (
             "SelfSubjectAccessReview",
             "selfsubjectaccessreviews",
             json!({"resourceAttributes": attributes}),
         ),
-        Whose::Account(namespace, name) => (
+        Subject::ServiceAccount(namespace, name) => (
             "SubjectAccessReview",
             "subjectaccessreviews",
             json!({
@@ -126,15 +130,15 @@ async fn allowed(client: &Client, whose: Whose<'_>, right: &Right) -> Read<bool>
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
     let failed = |error: kube::Error| {
         if is_forbidden(&error) {
-            let right = format!(
+            let permission = format!(
                 "{{apiGroups: [authorization.k8s.io], resources: [{plural}], verbs: [create]}} in \
                  the whole cluster"
             );
-            return Unread::Forbidden { right, words: words(&error) };
+            return FetchError::Forbidden { permission: permission, message: words(&error) };
         }
-        Unread::Failed(words(&error))
+        FetchError::Failed(words(&error))
     };
-    let unsent = |error: &dyn fmt::Display| Unread::Failed(error.to_string());
+    let unsent = |error: &dyn fmt::Display| FetchError::Failed(error.to_string());
     let body = serde_json::to_vec(&review).map_err(|error| unsent(&error))?;
     let request = http::Request::post(path)
         .header(http::header::CONTENT_TYPE, "application/json")
@@ -165,7 +169,7 @@ mod tests {
             ..PolicyRule::default()
         };
         let told: Vec<String> =
-            of_rules(&[rule, named], Some("shop")).iter().map(ToString::to_string).collect();
+            from_rules(&[rule, named], Some("shop")).iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
             [

@@ -1,7 +1,7 @@
 //! Findings as they are told: by section for people, as fields for programs.
 
 use super::check::Section;
-use super::finding::{Finding, Outcome};
+use super::result::{CheckOutcome, CheckResult};
 use crate::cluster::Asked;
 use crate::output::Paint;
 use serde::Serialize;
@@ -10,9 +10,10 @@ use std::fmt::Write;
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct DiagnosticsReport {
     /// What was asked.
-    pub(crate) asked: Asked,
+    #[serde(rename = "asked")]
+    pub(crate) source: Asked,
     /// Whether nothing fails, and nothing warns where warnings are denied.
     pub(crate) healthy: bool,
     /// How many are as they should be.
@@ -24,56 +25,57 @@ pub(crate) struct Report {
     /// How many could not be looked at.
     pub(crate) unknown: usize,
     /// Every line.
-    pub(crate) findings: Vec<Line>,
+    pub(crate) findings: Vec<CheckLine>,
     /// The word for what is well.
     #[serde(skip)]
-    well: &'static str,
+    verdict: &'static str,
 }
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Line {
+pub(crate) struct CheckLine {
     /// The heading that it is below.
     pub(crate) section: &'static str,
     /// What was looked at.
     pub(crate) check: &'static str,
     /// What became of it.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CheckOutcome,
     /// What was found.
     pub(crate) message: String,
     /// What mends it.
-    pub(crate) mend: Option<String>,
+    #[serde(rename = "mend")]
+    pub(crate) hint: Option<String>,
     /// Where the documents explain it.
     pub(crate) page: String,
 }
 
-impl Report {
-    /// Puts findings in order. `well` is the word for what is well: healthy, ready to install.
+impl DiagnosticsReport {
+    /// Puts findings in order. `verdict` is the word for what is well: healthy, ready to install.
     pub(crate) fn new(
-        asked: Asked,
-        mut findings: Vec<Finding>,
+        source: Asked,
+        mut findings: Vec<CheckResult>,
         deny_warnings: bool,
-        well: &'static str,
+        verdict: &'static str,
     ) -> Self {
         findings.sort_by_key(|finding| (finding.check.section(), finding.check));
         let count = |outcome| findings.iter().filter(|it| it.outcome == outcome).count();
-        let (warnings, failures) = (count(Outcome::Warn), count(Outcome::Fail));
+        let (warnings, failures) = (count(CheckOutcome::Warn), count(CheckOutcome::Fail));
         Self {
-            asked,
+            source,
             healthy: failures == 0 && !(deny_warnings && warnings > 0),
-            passed: count(Outcome::Pass),
+            passed: count(CheckOutcome::Pass),
             warnings,
             failures,
-            unknown: count(Outcome::Unknown),
-            findings: findings.into_iter().map(Line::of).collect(),
-            well,
+            unknown: count(CheckOutcome::Unknown),
+            findings: findings.into_iter().map(CheckLine::of).collect(),
+            verdict,
         }
     }
 
     /// The lines below their headings, and the sum.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let mut text = format!("{}\n", paint.dim(&self.asked.to_string()));
+        let mut text = format!("{}\n", paint.dim(&self.source.to_string()));
         let mut section = "";
         for line in &self.findings {
             if line.section != section {
@@ -83,18 +85,18 @@ impl Report {
             }
             text.push_str(&line.text(paint));
         }
-        let _ = writeln!(text, "\n{}", self.sum(paint));
+        let _ = writeln!(text, "\n{}", self.summary(paint));
         text
     }
 
-    fn sum(&self, paint: Paint) -> String {
+    fn summary(&self, paint: Paint) -> String {
         let Self { passed, warnings, failures, unknown, .. } = self;
         let word = if self.healthy && *unknown > 0 {
-            paint.notice(&format!("{}, as far as it is known", self.well))
+            paint.notice(&format!("{}, as far as it is known", self.verdict))
         } else if self.healthy {
-            paint.good(self.well)
+            paint.good(self.verdict)
         } else {
-            paint.bad(&format!("not {}", self.well))
+            paint.bad(&format!("not {}", self.verdict))
         };
         let mut counts = vec![format!("{passed} passed")];
         for (count, one, many) in [
@@ -110,28 +112,28 @@ impl Report {
     }
 }
 
-impl Line {
-    fn of(finding: Finding) -> Self {
-        let Finding { check, outcome, message, mend } = finding;
+impl CheckLine {
+    fn of(finding: CheckResult) -> Self {
+        let CheckResult { check, outcome, message, hint } = finding;
         let section: Section = check.section();
         let (section, page) = (section.title(), section.page());
-        Self { section, check: check.name(), outcome, message, mend, page }
+        Self { section, check: check.name(), outcome, message, hint, page }
     }
 
     fn text(&self, paint: Paint) -> String {
         let word = match self.outcome {
-            Outcome::Pass => paint.good("ok  "),
-            Outcome::Warn => paint.notice("warn"),
-            Outcome::Fail => paint.bad("FAIL"),
-            Outcome::Unknown => paint.notice("?   "),
+            CheckOutcome::Pass => paint.good("ok  "),
+            CheckOutcome::Warn => paint.notice("warn"),
+            CheckOutcome::Fail => paint.bad("FAIL"),
+            CheckOutcome::Unknown => paint.notice("?   "),
         };
         let mut text = format!("  {word}  {}\n", self.message);
-        if self.outcome == Outcome::Pass {
+        if self.outcome == CheckOutcome::Pass {
             return text;
         }
-        if let Some(mend) = &self.mend {
+        if let Some(hint) = &self.hint {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "        mend: {mend}");
+            let _ = writeln!(text, "        mend: {hint}");
         }
         let _ =
             writeln!(text, "        {}", paint.dim(&format!("see {}: {}", self.page, self.check)));
@@ -142,20 +144,20 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::check::Check;
-    use crate::checkup::read::Unread;
     use crate::cluster::Scope;
+    use crate::diagnostics::check::Check;
+    use crate::diagnostics::fetch::FetchError;
     use std::path::Path;
 
     #[test]
     fn what_fails_is_told_with_its_mend_below_its_heading() {
-        let asked = Asked::directory(Path::new("x"), &Scope::All);
+        let source = Asked::directory(Path::new("x"), &Scope::All);
         let findings = vec![
-            Finding::fail(Check::Leader, "nobody leads", "look at the Lease"),
-            Finding::pass(Check::ApiServer, "it answers"),
-            Finding::warn(Check::Clock, "a minute", "NTP"),
+            CheckResult::fail(Check::Leader, "nobody leads", "look at the Lease"),
+            CheckResult::pass(Check::ApiServer, "it answers"),
+            CheckResult::warn(Check::Clock, "a minute", "NTP"),
         ];
-        let report = Report::new(asked.clone(), findings.clone(), false, "healthy");
+        let report = DiagnosticsReport::new(source.clone(), findings.clone(), false, "healthy");
         assert_eq!(
             report.text(Paint::plain()),
             "manifests of x, all namespaces\n\nCluster\n  ok    it answers\n  warn  a minute\n        \
@@ -163,11 +165,16 @@ mod tests {
              leads\n        mend: look at the Lease\n        see docs/health.md#control-plane: leader\n\n\
              not healthy: 1 passed, 1 failure, 1 warning\n"
         );
-        let warned = Report::new(asked.clone(), findings[1..].to_vec(), false, "healthy");
+        let warned =
+            DiagnosticsReport::new(source.clone(), findings[1..].to_vec(), false, "healthy");
         assert!(warned.healthy && warned.text(Paint::plain()).contains("\nhealthy: 1 passed, 1 w"));
-        assert!(!Report::new(asked.clone(), findings[1..].to_vec(), true, "healthy").healthy);
-        let unknown = vec![Finding::unknown(Check::Leader, &Unread::Failed("no".to_owned()))];
-        let text = Report::new(asked, unknown, false, "healthy").text(Paint::plain());
+        assert!(
+            !DiagnosticsReport::new(source.clone(), findings[1..].to_vec(), true, "healthy")
+                .healthy
+        );
+        let unknown =
+            vec![CheckResult::unknown(Check::Leader, &FetchError::Failed("no".to_owned()))];
+        let text = DiagnosticsReport::new(source, unknown, false, "healthy").text(Paint::plain());
         assert!(text.contains("\nhealthy, as far as it is known: 0 passed, 1 not known"), "{text}");
     }
 }

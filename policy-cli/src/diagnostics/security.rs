@@ -1,9 +1,9 @@
 //! Whether Pod Security lets the pods of a namespace have what redirects to their sidecar.
 
 use super::check::Check;
-use super::finding::Finding;
+use super::fetch::FetchResult;
 use super::metadata::{label, name};
-use super::read::Read;
+use super::result::CheckResult;
 use policy_webhooks::injector::{INJECT_LABEL, Surroundings, is_left_alone};
 use serde_json::Value;
 
@@ -11,29 +11,30 @@ use serde_json::Value;
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 /// The levels that forbid NET_ADMIN and NET_RAW.
-const NARROW: [&str; 2] = ["baseline", "restricted"];
+const RESTRICTING_LEVELS: [&str; 2] = ["baseline", "restricted"];
 
-/// Looks at the namespaces that ask for sidecars of this injector, as `asks` says, and at those that are
-/// `named`. `home` is the control plane's namespace.
+/// Looks at the namespaces that ask for sidecars of this injector, as `requests_injection` says, and at those that are
+/// `named`. `control_plane` is the control plane's namespace.
 pub(crate) fn pod_security(
-    namespaces: &Read<Vec<Value>>,
+    namespaces: &FetchResult<Vec<Value>>,
     named: &[String],
-    home: &str,
-    asks: impl Fn(&Value) -> bool,
-) -> Vec<Finding> {
+    control_plane: &str,
+    requests_injection: impl Fn(&Value) -> bool,
+) -> Vec<CheckResult> {
     let check = Check::PodSecurity;
     let namespaces = match namespaces {
         Ok(namespaces) => namespaces,
-        Err(why) => return vec![Finding::unknown(check, why)],
+        Err(why) => return vec![CheckResult::unknown(check, why)],
     };
     let is_named = |namespace: &Value| named.iter().any(|n| n == name(namespace));
-    let (alone, meant): (Vec<&Value>, Vec<&Value>) = namespaces
+    let (excluded, selected): (Vec<&Value>, Vec<&Value>) = namespaces
         .iter()
-        .filter(|namespace| asks(namespace) || is_named(namespace))
-        .partition(|namespace| leaves_alone(namespace, home));
-    let mut findings: Vec<Finding> = meant.iter().filter_map(|it| refuses(it)).collect();
-    findings.extend(alone.into_iter().filter(|it| is_named(it)).map(|namespace| {
-        Finding::warn(
+        .filter(|namespace| requests_injection(namespace) || is_named(namespace))
+        .partition(|namespace| is_excluded(namespace, control_plane));
+    let mut findings: Vec<CheckResult> =
+        selected.iter().filter_map(|it| denied_by_level(it)).collect();
+    findings.extend(excluded.into_iter().filter(|it| is_named(it)).map(|namespace| {
+        CheckResult::warn(
             check,
             format!("namespace {} gets no sidecars: the injector leaves it alone", name(namespace)),
             "choose a namespace that is neither kube-system nor the control plane's, or take the \
@@ -42,46 +43,46 @@ pub(crate) fn pod_security(
     }));
     let is_there = |wanted: &&String| namespaces.iter().any(|n| name(n) == wanted.as_str());
     findings.extend(named.iter().filter(|wanted| !is_there(wanted)).map(|wanted| {
-        Finding::warn(
+        CheckResult::warn(
             check,
             format!("namespace {wanted} does not exist"),
             format!("`kubectl create namespace {wanted}`"),
         )
     }));
     if findings.is_empty() {
-        let message = match meant.as_slice() {
+        let message = match selected.as_slice() {
             [] => "no namespace asks for sidecars".to_owned(),
             [one] => format!("namespace {} lets its pods have sidecars", name(one)),
             many => format!("{} namespaces let their pods have sidecars", many.len()),
         };
-        findings.push(Finding::pass(check, message));
+        findings.push(CheckResult::pass(check, message));
     }
     findings
 }
 
-/// Whether the injector leaves the pods of a namespace alone. `home` is the control plane's.
-pub(crate) fn leaves_alone(namespace: &Value, home: &str) -> bool {
-    Surroundings::of(namespace).is_none_or(|around| is_left_alone(&around, home))
+/// Whether the injector leaves the pods of a namespace alone. `control_plane` is the control plane's.
+pub(crate) fn is_excluded(namespace: &Value, control_plane: &str) -> bool {
+    Surroundings::of(namespace).is_none_or(|around| is_left_alone(&around, control_plane))
 }
 
-/// Whether a namespace asks for sidecars and may get them. `home` is the control plane's.
-pub(crate) fn asks(namespace: &Value, home: &str) -> bool {
-    let asks = Surroundings::of(namespace).is_some_and(|around| around.asks());
-    asks && !leaves_alone(namespace, home)
+/// Whether a namespace asks for sidecars and may get them. `control_plane` is the control plane's.
+pub(crate) fn requests_injection(namespace: &Value, control_plane: &str) -> bool {
+    let requests_injection = Surroundings::of(namespace).is_some_and(|around| around.asks());
+    requests_injection && !is_excluded(namespace, control_plane)
 }
 
 /// Whether a namespace asks so by this project's annotation or label: where Linkerd's injector is, too,
 /// Linkerd's annotation asks for Linkerd's proxy.
-pub(crate) fn asks_by_own_name(namespace: &Value, home: &str) -> bool {
+pub(crate) fn requests_injection_here(namespace: &Value, control_plane: &str) -> bool {
     let Some(mut around) = Surroundings::of(namespace) else { return false };
     around.annotations.retain(|name, _| name == INJECT_LABEL);
-    around.asks() && !leaves_alone(namespace, home)
+    around.asks() && !is_excluded(namespace, control_plane)
 }
 
-fn refuses(namespace: &Value) -> Option<Finding> {
-    let level = label(namespace, ENFORCE).filter(|level| NARROW.contains(level))?;
+fn denied_by_level(namespace: &Value) -> Option<CheckResult> {
+    let level = label(namespace, ENFORCE).filter(|level| RESTRICTING_LEVELS.contains(level))?;
     let namespace = name(namespace);
-    Some(Finding::fail(
+    Some(CheckResult::fail(
         Check::PodSecurity,
         format!(
             "namespace {namespace} enforces Pod Security `{level}`, which refuses every injected \
@@ -94,9 +95,9 @@ fn refuses(namespace: &Value) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::finding::tests::told;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
+    use crate::diagnostics::result::tests::told;
     use serde_json::json;
 
     fn namespace(name: &str, inject: &str, level: &str) -> Value {
@@ -104,9 +105,9 @@ mod tests {
             "annotations": {"portcullis.dev/inject": inject}, "labels": {ENFORCE: level}}})
     }
 
-    fn looked_at(all: &Read<Vec<Value>>, named: &[&str]) -> Vec<Finding> {
+    fn check(all: &FetchResult<Vec<Value>>, named: &[&str]) -> Vec<CheckResult> {
         let named: Vec<String> = named.iter().map(ToString::to_string).collect();
-        pod_security(all, &named, "mesh", |namespace| asks(namespace, "mesh"))
+        pod_security(all, &named, "mesh", |namespace| requests_injection(namespace, "mesh"))
     }
 
     #[test]
@@ -116,18 +117,18 @@ mod tests {
             namespace("bank", "enabled", "privileged"),
             namespace("silent", "disabled", "baseline"),
         ]);
-        let findings = looked_at(&all, &[]);
-        let [(Outcome::Fail, message)] = told(&findings)[..] else { panic!("{findings:?}") };
+        let findings = check(&all, &[]);
+        let [(CheckOutcome::Fail, message)] = told(&findings)[..] else { panic!("{findings:?}") };
         assert!(message.starts_with("namespace shop enforces Pod Security `restricted`"));
-        let findings = looked_at(&all, &["silent", "gone"]);
+        let findings = check(&all, &["silent", "gone"]);
         let outcomes: Vec<_> = told(&findings).into_iter().map(|(outcome, _)| outcome).collect();
-        assert_eq!(outcomes, [Outcome::Fail, Outcome::Fail, Outcome::Warn]);
+        assert_eq!(outcomes, [CheckOutcome::Fail, CheckOutcome::Fail, CheckOutcome::Warn]);
         let none = Ok(vec![namespace("bank", "enabled", "privileged")]);
-        let findings = looked_at(&none, &[]);
-        let expected = [(Outcome::Pass, "namespace bank lets its pods have sidecars")];
+        let findings = check(&none, &[]);
+        let expected = [(CheckOutcome::Pass, "namespace bank lets its pods have sidecars")];
         assert_eq!(told(&findings), expected);
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(looked_at(&unread, &[])[0].outcome, Outcome::Unknown);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(check(&unread, &[])[0].outcome, CheckOutcome::Unknown);
     }
 
     #[test]
@@ -136,11 +137,11 @@ mod tests {
         out["metadata"]["labels"]["config.linkerd.io/admission-webhooks"] = json!("disabled");
         let system = namespace("kube-system", "enabled", "restricted");
         let all = Ok(vec![out, system, namespace("mesh", "enabled", "restricted")]);
-        let expected = [(Outcome::Pass, "no namespace asks for sidecars")];
-        assert_eq!(told(&looked_at(&all, &[])), expected);
-        let named = looked_at(&all, &["out"]);
+        let expected = [(CheckOutcome::Pass, "no namespace asks for sidecars")];
+        assert_eq!(told(&check(&all, &[])), expected);
+        let named = check(&all, &["out"]);
         let expected = "namespace out gets no sidecars: the injector leaves it alone";
-        assert_eq!(told(&named), [(Outcome::Warn, expected)]);
+        assert_eq!(told(&named), [(CheckOutcome::Warn, expected)]);
     }
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
         let of = |annotations: Value, labels: Value| {
             let metadata = json!({"name": "shop", "annotations": annotations, "labels": labels});
             let namespace = json!({"kind": "Namespace", "metadata": metadata});
-            (asks(&namespace, "mesh"), asks_by_own_name(&namespace, "mesh"))
+            (requests_injection(&namespace, "mesh"), requests_injection_here(&namespace, "mesh"))
         };
         let (theirs, ours) =
             (json!({"linkerd.io/inject": "enabled"}), json!({"portcullis.dev/inject": "enabled"}));
