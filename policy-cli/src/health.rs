@@ -8,23 +8,23 @@
 //! Only `read` and what it calls ask the cluster. Everything else is a function of what was read.
 
 mod accounts;
-mod answers;
-mod authority;
-mod configured;
+mod ca_bundle;
+mod checks;
+mod component_settings;
 mod expiry;
-mod facts;
-mod findings;
-mod judged;
+mod failed_create;
 mod leader;
-mod mounted;
+mod probe_namespace;
 mod read;
 mod ready;
-mod refused;
 mod replica;
 mod roots;
 mod sidecars;
-mod told;
+mod snapshot;
 mod versions;
+mod volumes;
+mod webhook_configurations;
+mod webhook_probe;
 
-pub(crate) use findings::findings;
+pub(crate) use checks::run_checks;
 pub(crate) use read::read;

@@ -4,9 +4,9 @@
 //! cluster ─read─▶ facts ─▶ install, beside, leftovers, checkup::* ─▶ findings
 //! ```
 
-mod beside;
-mod install;
+mod install_permissions;
 mod leftovers;
+mod linkerd;
 pub(crate) mod read;
 
 pub(crate) use leftovers::Release;

@@ -5,7 +5,7 @@ use crate::cluster::controller::ControlPlaneFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::diagnostics::exit::{print_report, report_unreachable};
 use crate::diagnostics::report::DiagnosticsReport;
-use crate::health::{findings, read};
+use crate::health::{read, run_checks};
 use crate::output::Format;
 use clap::Args;
 use policy_controller::args::ClusterArgs;
@@ -90,9 +90,9 @@ async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
     let cluster = Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?;
     let deadline = Instant::now().checked_add(wait.unwrap_or_default());
     loop {
-        let report = read(&cluster, control_plane).await.map(|facts| {
+        let report = read(&cluster, control_plane).await.map(|snapshot| {
             let asked = cluster.asked.clone();
-            DiagnosticsReport::new(asked, findings(&facts), *deny_warnings, "healthy")
+            DiagnosticsReport::new(asked, run_checks(&snapshot), *deny_warnings, "healthy")
         });
         let well = report.as_ref().is_ok_and(|report| report.healthy);
         let over = deadline.is_none_or(|deadline| Instant::now() >= deadline);

@@ -77,7 +77,7 @@ fn names(kinds: &[&ServedKind]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::diagnostics::result::CheckOutcome;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
 
     fn served(without: &[Kind]) -> Vec<ServedKind> {
         let all = Kind::watched().filter(|kind| !kind.group().is_empty());
@@ -89,7 +89,7 @@ mod tests {
     fn kinds_that_are_missing_are_named_by_what_depends_on_them() {
         let outcomes = |without: &[Kind]| {
             let findings = definitions(&served(without));
-            told(&findings).into_iter().map(|(outcome, _)| outcome).collect::<Vec<_>>()
+            summaries(&findings).into_iter().map(|(outcome, _)| outcome).collect::<Vec<_>>()
         };
         assert_eq!(outcomes(&[]), [CheckOutcome::Pass]);
         assert_eq!(outcomes(&[Kind::Server]), [CheckOutcome::Fail]);

@@ -73,7 +73,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// The outcomes and messages, to be compared.
-    pub(crate) fn told(findings: &[CheckResult]) -> Vec<(CheckOutcome, &str)> {
+    pub(crate) fn summaries(findings: &[CheckResult]) -> Vec<(CheckOutcome, &str)> {
         findings.iter().map(|finding| (finding.outcome, finding.message.as_str())).collect()
     }
 

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::diagnostics::fetch::FetchError;
     use crate::diagnostics::result::CheckOutcome;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
     use serde_json::json;
 
     fn namespace(name: &str, inject: &str, level: &str) -> Value {
@@ -118,15 +118,18 @@ mod tests {
             namespace("silent", "disabled", "baseline"),
         ]);
         let findings = check(&all, &[]);
-        let [(CheckOutcome::Fail, message)] = told(&findings)[..] else { panic!("{findings:?}") };
+        let [(CheckOutcome::Fail, message)] = summaries(&findings)[..] else {
+            panic!("{findings:?}")
+        };
         assert!(message.starts_with("namespace shop enforces Pod Security `restricted`"));
         let findings = check(&all, &["silent", "gone"]);
-        let outcomes: Vec<_> = told(&findings).into_iter().map(|(outcome, _)| outcome).collect();
+        let outcomes: Vec<_> =
+            summaries(&findings).into_iter().map(|(outcome, _)| outcome).collect();
         assert_eq!(outcomes, [CheckOutcome::Fail, CheckOutcome::Fail, CheckOutcome::Warn]);
         let none = Ok(vec![namespace("bank", "enabled", "privileged")]);
         let findings = check(&none, &[]);
         let expected = [(CheckOutcome::Pass, "namespace bank lets its pods have sidecars")];
-        assert_eq!(told(&findings), expected);
+        assert_eq!(summaries(&findings), expected);
         let unread = Err(FetchError::Failed("no".to_owned()));
         assert_eq!(check(&unread, &[])[0].outcome, CheckOutcome::Unknown);
     }
@@ -138,10 +141,10 @@ mod tests {
         let system = namespace("kube-system", "enabled", "restricted");
         let all = Ok(vec![out, system, namespace("mesh", "enabled", "restricted")]);
         let expected = [(CheckOutcome::Pass, "no namespace asks for sidecars")];
-        assert_eq!(told(&check(&all, &[])), expected);
+        assert_eq!(summaries(&check(&all, &[])), expected);
         let named = check(&all, &["out"]);
         let expected = "namespace out gets no sidecars: the injector leaves it alone";
-        assert_eq!(told(&named), [(CheckOutcome::Warn, expected)]);
+        assert_eq!(summaries(&named), [(CheckOutcome::Warn, expected)]);
     }
 
     #[test]

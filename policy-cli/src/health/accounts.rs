@@ -1,7 +1,7 @@
 //! Whether the service accounts of the control plane may do what it takes, as the chart's roles let
 //! them.
 
-use super::told;
+use super::component_settings::{ControllerSettings, IssuerSettings};
 use crate::diagnostics::access_review::{Permission, from_rules};
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
@@ -9,14 +9,14 @@ use crate::diagnostics::result::{CheckResult, abbreviated};
 use policy_kube::rbac;
 
 /// What a controller needs that is told this, in the control plane's namespace `home`.
-pub(super) fn of_controller(told: &told::Controller, home: &str) -> Vec<Permission> {
+pub(super) fn of_controller(settings: &ControllerSettings, home: &str) -> Vec<Permission> {
     let (cluster, provisioned) = rbac::provisioning_rules();
-    let makes = told.secret.is_some();
+    let makes = settings.secret.is_some();
     let mut rights = from_rules(&rbac::control_plane_rules(), Some(home));
     if makes {
         rights.extend(from_rules(&provisioned, Some(home)));
     }
-    if let Some(namespaces) = &told.watched {
+    if let Some(namespaces) = &settings.watched {
         let within = namespaces.iter().map(|name| from_rules(&rbac::namespace_rules(), Some(name)));
         rights.extend(within.flatten());
         return rights;
@@ -25,10 +25,10 @@ pub(super) fn of_controller(told: &told::Controller, home: &str) -> Vec<Permissi
     if makes {
         everywhere.extend(cluster);
     }
-    if told.injector.is_some() {
+    if settings.injector.is_some() {
         everywhere.extend(rbac::injector_rules(makes));
     }
-    if told.beside && makes {
+    if settings.beside && makes {
         everywhere.extend(rbac::beside_linkerd_rules());
     }
     rights.extend(from_rules(&everywhere, None));
@@ -36,12 +36,12 @@ pub(super) fn of_controller(told: &told::Controller, home: &str) -> Vec<Permissi
 }
 
 /// What an issuer needs that is told this.
-pub(super) fn of_issuer(told: &told::Issuer, home: &str) -> Vec<Permission> {
+pub(super) fn of_issuer(settings: &IssuerSettings, home: &str) -> Vec<Permission> {
     let mut rights = from_rules(&rbac::issuer_control_plane_rules(), Some(home));
-    if told.provisions {
+    if settings.provisions {
         rights.extend(from_rules(&rbac::issuer_provisioning_rules(), Some(home)));
     }
-    match &told.namespaces {
+    match &settings.namespaces {
         None => rights.extend(from_rules(&rbac::issuer_cluster_rules(), None)),
         Some(namespaces) => {
             rights.extend(from_rules(&rbac::token_review_rules(), None));
@@ -89,7 +89,7 @@ mod tests {
     fn what_is_needed_follows_from_the_flags() {
         let words =
             |rights: &[Permission]| rights.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let all = words(&of_controller(&told::Controller::default(), "mesh"));
+        let all = words(&of_controller(&ControllerSettings::default(), "mesh"));
         let has = |all: &[String], text: &str| all.iter().any(|right| right == text);
         for right in [
             "list servers.policy.linkerd.io",
@@ -99,31 +99,31 @@ mod tests {
         ] {
             assert!(has(&all, right), "{right}: {all:#?}");
         }
-        let some = told::Controller {
+        let some = ControllerSettings {
             watched: Some(vec!["shop".to_owned()]),
             injector: None,
             secret: None,
-            ..told::Controller::default()
+            ..ControllerSettings::default()
         };
         let some = words(&of_controller(&some, "mesh"));
         assert!(has(&some, "list servers.policy.linkerd.io in namespace shop"));
         assert!(!has(&some, "list servers.policy.linkerd.io") && !has(&some, "patch namespaces"));
-        let issuer = words(&of_issuer(&told::Issuer::default(), "mesh"));
+        let issuer = words(&of_issuer(&IssuerSettings::default(), "mesh"));
         assert!(has(&issuer, "update secrets portcullis-identity-issuer in namespace mesh"));
         assert!(has(&issuer, "create tokenreviews.authentication.k8s.io"));
     }
 
     #[test]
     fn what_is_lacking_is_named_by_account() {
-        let right = of_issuer(&told::Issuer::default(), "mesh").remove(0);
+        let right = of_issuer(&IssuerSettings::default(), "mesh").remove(0);
         let of = |missing_permissions| {
             accounts(&[("mesh/issuer".to_owned(), missing_permissions)]).remove(0)
         };
         assert_eq!(of(Ok(vec![])).outcome, CheckOutcome::Pass);
-        let lacks = of(Ok(vec![right]));
-        assert_eq!(lacks.outcome, CheckOutcome::Fail);
+        let missing = of(Ok(vec![right]));
+        assert_eq!(missing.outcome, CheckOutcome::Fail);
         assert_eq!(
-            lacks.message,
+            missing.message,
             "ServiceAccount mesh/issuer may not create events.events.k8s.io in namespace mesh"
         );
         assert_eq!(of(Err(FetchError::Failed("no".to_owned()))).outcome, CheckOutcome::Unknown);

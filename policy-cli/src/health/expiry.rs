@@ -18,7 +18,7 @@ pub(super) struct Bundle<'a> {
 }
 
 /// Whether a bundle is good now and for a while.
-pub(super) fn lasting(check: Check, bundle: &Bundle<'_>, now: SystemTime) -> CheckResult {
+pub(super) fn check_validity(check: Check, bundle: &Bundle<'_>, now: SystemTime) -> CheckResult {
     let Bundle { what, pem, hint } = bundle;
     let read = match certificates(pem) {
         Ok(read) => read,
@@ -68,7 +68,7 @@ mod tests {
     fn at(pem: &str, hours: u64) -> CheckOutcome {
         let start = SystemTime::from("2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap());
         let bundle = Bundle { what: "it", pem: pem.as_bytes(), hint: "do" };
-        lasting(Check::Roots, &bundle, start + Duration::from_secs(hours * 3600)).outcome
+        check_validity(Check::Roots, &bundle, start + Duration::from_secs(hours * 3600)).outcome
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Reads what findings are made from.
 
 use super::accounts::{of_controller, of_issuer};
-use super::answers;
-use super::facts::{Configuration, Facts, Tried};
-use super::judged::judged;
-use super::told;
+use super::component_settings::{self, ControllerSettings, IssuerSettings};
+use super::probe_namespace::probe_namespace;
+use super::snapshot::{ProbeResponse, Snapshot, WebhookConfiguration};
+use super::webhook_probe;
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::Served;
 use crate::cluster::page::{NoPage, Page, page};
@@ -27,32 +27,33 @@ use std::time::SystemTime;
 ///
 /// # Errors
 /// The API server cannot be reached. What it refuses is told by the findings.
-pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Facts> {
+pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Snapshot> {
     let server = server::fetch(cluster).await?;
     let local = SystemTime::now();
     let served = Served::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
     let kinds = kinds.map(|kind| (kind, served.version(kind))).collect();
-    let plane = Plane::read(cluster, flags).await;
-    let (run, issue) = plane.told();
-    let home = &plane.home;
+    let control_plane = ControlPlane::read(cluster, flags).await;
+    let (run, issue) = control_plane.settings();
+    let home = &control_plane.home;
     let (deployments, lease, secret) = at_home(cluster, home, &run).await;
-    let (roots, all_roots) = roots(cluster, &plane, &issue).await;
+    let (roots, all_roots) = roots(cluster, &control_plane, &issue).await;
     let webhooks = configurations(cluster, &run, home).await;
     let (namespaces, pods) = tokio::join!(namespaces(cluster), everywhere(cluster));
     let (refused, created) = tokio::join!(
         within(cluster, "events", "reason=FailedCreate"),
         within(cluster, "events", "reason=SuccessfulCreate"),
     );
-    let components = [(&plane.controllers, run.admin), (&plane.issuers, issue.admin)];
+    let components =
+        [(&control_plane.controllers, run.admin), (&control_plane.issuers, issue.admin)];
     let replicas = replicas(cluster, components).await;
-    let accounts = accounts(cluster, &plane, (&run, &issue)).await;
+    let accounts = accounts(cluster, &control_plane, (&run, &issue)).await;
     let refusal = match &run.webhook {
         Some(_) => Some(refusal(cluster, &namespaces, &run, home).await),
         None => None,
     };
-    let Plane { home, controllers, issuers, controller, issuer } = plane;
-    Ok(Facts {
+    let ControlPlane { home, controllers, issuers, controller, issuer } = control_plane;
+    Ok(Snapshot {
         home,
         server,
         local,
@@ -78,26 +79,27 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
 }
 
 /// The control plane, and what it is told.
-struct Plane {
+struct ControlPlane {
     home: String,
     controllers: FetchResult<Vec<Value>>,
     issuers: FetchResult<Vec<Value>>,
-    controller: Result<told::Controller, String>,
-    issuer: Result<told::Issuer, String>,
+    controller: Result<ControllerSettings, String>,
+    issuer: Result<IssuerSettings, String>,
 }
 
-impl Plane {
+impl ControlPlane {
     async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> Self {
         let home = flags.pod.controller_namespace.to_string();
         let controllers = component(cluster, &home, &flags.pod.controller_selector).await;
         let issuers = component(cluster, &home, &flags.issuer_selector).await;
-        let controller = told::controller(&home, controllers.as_deref().unwrap_or_default());
-        let issuer = told::issuer(issuers.as_deref().unwrap_or_default());
+        let controller =
+            component_settings::controller(&home, controllers.as_deref().unwrap_or_default());
+        let issuer = component_settings::issuer(issuers.as_deref().unwrap_or_default());
         Self { home, controllers, issuers, controller, issuer }
     }
 
     /// What both are told, or the chart's defaults where that is not known.
-    fn told(&self) -> (told::Controller, told::Issuer) {
+    fn settings(&self) -> (ControllerSettings, IssuerSettings) {
         let (controller, issuer) = (self.controller.clone(), self.issuer.clone());
         (controller.unwrap_or_default(), issuer.unwrap_or_default())
     }
@@ -107,15 +109,15 @@ impl Plane {
 async fn at_home(
     cluster: &Cluster,
     home: &str,
-    told: &told::Controller,
+    settings: &ControllerSettings,
 ) -> (FetchResult<Vec<Value>>, FetchResult<Option<Value>>, Option<FetchResult<Option<Value>>>) {
     let client = &cluster.client;
     let deployments = format!("/apis/apps/v1/namespaces/{home}/deployments");
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{home}/leases");
     let secrets = format!("/api/v1/namespaces/{home}/secrets");
     let (deployments, lease) =
-        tokio::join!(list(client, &deployments), get(client, &leases, &told.lease));
-    let secret = match &told.secret {
+        tokio::join!(list(client, &deployments), get(client, &leases, &settings.lease));
+    let secret = match &settings.secret {
         Some(secret) => Some(get(client, &secrets, secret).await),
         None => None,
     };
@@ -126,16 +128,16 @@ async fn at_home(
 /// are where the controller has them from.
 async fn roots(
     cluster: &Cluster,
-    plane: &Plane,
-    issue: &told::Issuer,
+    control_plane: &ControlPlane,
+    issue: &IssuerSettings,
 ) -> (FetchResult<Option<Value>>, FetchResult<Vec<Value>>) {
-    let external = plane.controller.as_ref().ok().filter(|told| told.external);
+    let external = control_plane.controller.as_ref().ok().filter(|settings| settings.external);
     let [_, theirs] = ROOTS;
     let map = match external {
-        Some(told) => told.roots.as_deref().unwrap_or(theirs),
+        Some(settings) => settings.roots.as_deref().unwrap_or(theirs),
         None => &issue.roots,
     };
-    let maps = format!("/api/v1/namespaces/{}/configmaps", plane.home);
+    let maps = format!("/api/v1/namespaces/{}/configmaps", control_plane.home);
     let named = format!("metadata.name={map}");
     tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
 }
@@ -180,9 +182,9 @@ async fn within(cluster: &Cluster, resource: &str, fields: &str) -> FetchResult<
 /// The webhook configurations that a controller that is told this has.
 async fn configurations(
     cluster: &Cluster,
-    told: &told::Controller,
+    settings: &ControllerSettings,
     home: &str,
-) -> Vec<Configuration> {
+) -> Vec<WebhookConfiguration> {
     let installation = |name: &str| Installation {
         name: name.to_owned(),
         namespace: home.to_owned(),
@@ -190,17 +192,17 @@ async fn configurations(
         ca_bundle: None,
     };
     let mut wanted: Vec<(&str, String, Vec<String>)> = Vec::new();
-    if let Some(name) = &told.webhook {
+    if let Some(name) = &settings.webhook {
         let webhooks = configuration(&installation(name)).webhooks.unwrap_or_default();
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
         wanted.push(("validating", name.clone(), webhooks));
     }
-    if let Some(name) = &told.injector {
+    if let Some(name) = &settings.injector {
         let webhooks = injector_configuration(&installation(name)).webhooks.unwrap_or_default();
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
         wanted.push(("mutating", name.clone(), webhooks));
     }
-    if told.beside {
+    if settings.beside {
         let name = BESIDE_CONFIGURATION;
         let webhooks = beside::configuration(&installation(name)).webhooks.unwrap_or_default();
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
@@ -210,7 +212,7 @@ async fn configurations(
         let path = format!("/apis/admissionregistration.k8s.io/v1/{manner}webhookconfigurations");
         let found = get(&cluster.client, &path, &name).await;
         let name = format!("{manner}webhookconfiguration/{name}");
-        Configuration { name, webhooks, found }
+        WebhookConfiguration { name, webhooks, found }
     });
     join_all(found).await
 }
@@ -224,33 +226,34 @@ async fn replicas(
         let running = pods.iter().flatten().filter(|pod| text(pod, "/status/phase") == "Running");
         running.map(move |pod| (pod, port))
     });
-    let asked = all.map(|(pod, port)| async move {
+    let pages = all.map(|(pod, port)| async move {
         let place = (text(pod, "/metadata/namespace"), name(pod));
         (name(pod).to_owned(), page(cluster, place, port, "/ready?verbose").await)
     });
-    join_all(asked).await
+    join_all(pages).await
 }
 
 /// The rights that the accounts of the control plane lack.
 async fn accounts(
     cluster: &Cluster,
-    plane: &Plane,
-    (run, issue): (&told::Controller, &told::Issuer),
+    control_plane: &ControlPlane,
+    (run, issue): (&ControllerSettings, &IssuerSettings),
 ) -> Vec<(String, FetchResult<Vec<Permission>>)> {
-    let home = plane.home.as_str();
+    let home = control_plane.home.as_str();
     let mut all = Vec::new();
-    for (pods, rights) in
-        [(&plane.controllers, of_controller(run, home)), (&plane.issuers, of_issuer(issue, home))]
-    {
+    for (pods, rights) in [
+        (&control_plane.controllers, of_controller(run, home)),
+        (&control_plane.issuers, of_issuer(issue, home)),
+    ] {
         let Some(pod) = pods.iter().flatten().next() else { continue };
         let account = match text(pod, "/spec/serviceAccountName") {
             "" => "default",
             account => account,
         };
-        let lacks =
+        let missing =
             missing_permissions(&cluster.client, Subject::ServiceAccount(home, account), rights)
                 .await;
-        all.push((format!("{home}/{account}"), lacks));
+        all.push((format!("{home}/{account}"), missing));
     }
     all
 }
@@ -259,19 +262,19 @@ async fn accounts(
 async fn refusal(
     cluster: &Cluster,
     namespaces: &FetchResult<Vec<Value>>,
-    told: &told::Controller,
+    settings: &ControllerSettings,
     home: &str,
-) -> FetchResult<Tried> {
-    let watched = told.watched.as_deref();
-    let namespace = match judged(namespaces, watched, home) {
+) -> FetchResult<ProbeResponse> {
+    let watched = settings.watched.as_deref();
+    let namespace = match probe_namespace(namespaces, watched, home) {
         Ok(namespace) => namespace,
         Err(why) if watched.is_some() => return Err(why),
         Err(why) => {
             // One namespace is looked at, or none may be listed.
             let other = get(&cluster.client, "/api/v1/namespaces", "default").await;
             let other = other.map(|other| other.into_iter().collect());
-            judged(&other, None, home).map_err(|_| why)?
+            probe_namespace(&other, None, home).map_err(|_| why)?
         }
     };
-    Ok(answers::ask(cluster, &namespace).await)
+    Ok(webhook_probe::send(cluster, &namespace).await)
 }

@@ -70,7 +70,7 @@ fn replica(pod: &str, page: &Result<Page, NoPage>) -> Vec<CheckResult> {
 mod tests {
     use super::*;
     use crate::diagnostics::result::CheckOutcome;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
 
     fn pages(status: u16, text: &str) -> Vec<(String, Result<Page, NoPage>)> {
         vec![("c-0".to_owned(), Ok(Page { status, text: text.to_owned() }))]
@@ -80,10 +80,10 @@ mod tests {
     fn a_replica_says_what_it_misses() {
         let findings = replicas(&pages(200, "ready\n"));
         let expected = "1 replicas answer, follow the cluster and miss nothing";
-        assert_eq!(told(&findings), [(CheckOutcome::Pass, expected)]);
+        assert_eq!(summaries(&findings), [(CheckOutcome::Pass, expected)]);
         let findings = replicas(&pages(500, "not ready: pods are not listed\nremark: x is late\n"));
         assert_eq!(
-            told(&findings),
+            summaries(&findings),
             [
                 (
                     CheckOutcome::Fail,
@@ -93,7 +93,7 @@ mod tests {
             ]
         );
         let findings = replicas(&pages(200, "ready\nwithout: status\n"));
-        assert_eq!(told(&findings), [(CheckOutcome::Warn, "pod c-0 does without: status")]);
+        assert_eq!(summaries(&findings), [(CheckOutcome::Warn, "pod c-0 does without: status")]);
         assert_eq!(replicas(&[]), []);
     }
 

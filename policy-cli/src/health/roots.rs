@@ -1,6 +1,6 @@
 //! The roots of the mesh: how long they last, and whether every namespace that needs them has them.
 
-use super::expiry::{Bundle, lasting};
+use super::expiry::{Bundle, check_validity};
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::metadata::{name, namespace, text};
@@ -26,18 +26,18 @@ pub(super) fn roots(home: &FetchResult<Option<Value>>, now: SystemTime) -> Check
         ),
         Ok(Some(map)) => {
             let what = "the last root of the mesh to end";
-            lasting(check, &Bundle { what, pem: text(map, BUNDLE).as_bytes(), hint }, now)
+            check_validity(check, &Bundle { what, pem: text(map, BUNDLE).as_bytes(), hint }, now)
         }
     }
 }
 
 /// Whether namespaces that ask for sidecars have the roots of the control plane's namespace, which is
-/// `plane`.
+/// `control_plane`.
 pub(super) fn in_namespaces(
     home: &FetchResult<Option<Value>>,
     all: &FetchResult<Vec<Value>>,
     namespaces: &FetchResult<Vec<Value>>,
-    plane: &str,
+    control_plane: &str,
 ) -> Vec<CheckResult> {
     let check = Check::RootsInNamespaces;
     let (all, namespaces) = match (all, namespaces) {
@@ -46,7 +46,7 @@ pub(super) fn in_namespaces(
     };
     let Ok(Some(home)) = home else { return Vec::new() };
     let asking: Vec<&str> =
-        namespaces.iter().filter(|n| requests_injection(n, plane)).map(name).collect();
+        namespaces.iter().filter(|n| requests_injection(n, control_plane)).map(name).collect();
     let of = |wanted: &str| all.iter().find(|map| namespace(map) == wanted);
     let mut missing = Vec::new();
     let mut other = Vec::new();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::diagnostics::fetch::FetchError;
     use crate::diagnostics::result::CheckOutcome;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
     use serde_json::json;
 
     fn map(namespace: &str, bundle: &str) -> Value {
@@ -100,10 +100,10 @@ mod tests {
         let of = |maps: Vec<Value>| in_namespaces(&home, &Ok(maps), &namespaces, "mesh");
         let both = of(vec![map("shop", "one"), map("bank", "one")]);
         let expected = "2 namespaces that ask for sidecars have the roots";
-        assert_eq!(told(&both), [(CheckOutcome::Pass, expected)]);
+        assert_eq!(summaries(&both), [(CheckOutcome::Pass, expected)]);
         let wrong = of(vec![map("shop", "two")]);
         assert_eq!(
-            told(&wrong),
+            summaries(&wrong),
             [
                 (CheckOutcome::Fail, "the roots of the mesh are missing in bank"),
                 (CheckOutcome::Warn, "the roots of the mesh are other ones in shop"),

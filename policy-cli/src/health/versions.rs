@@ -95,7 +95,7 @@ pub(super) fn of_all_sidecars(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
     use crate::version::installed::tests::injected;
     use serde_json::json;
 
@@ -132,9 +132,9 @@ mod tests {
         let both = of_all_sidecars(&Ok(vec![known, unknown.clone()]), &controllers);
         let pass = (CheckOutcome::Pass, "1 sidecars are of the controller's version, 0.2.0");
         let not_known = (CheckOutcome::Unknown, "not known: the version of 1 sidecars: shop/api");
-        assert_eq!(told(&both), [not_known, pass]);
+        assert_eq!(summaries(&both), [not_known, pass]);
         let alone = of_all_sidecars(&Ok(vec![unknown]), &controllers);
-        assert_eq!(told(&alone), [not_known]);
+        assert_eq!(summaries(&alone), [not_known]);
         let unread = Err(FetchError::Failed("no".to_owned()));
         assert_eq!(of_all_sidecars(&unread, &controllers)[0].outcome, CheckOutcome::Unknown);
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fmt;
 
 /// An object of the whole cluster that the chart would make.
-pub(super) struct Left {
+pub(super) struct Leftover {
     /// Its kind and name, as `kubectl` takes them.
     pub(super) what: String,
     /// What is there.
@@ -43,15 +43,19 @@ impl<'a> Release<'a> {
 
 /// Looks at what is there already, before `release` is installed. `installed` says whether the
 /// controller's Deployment is in its namespace.
-pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) -> Vec<CheckResult> {
+pub(super) fn leftovers(
+    left: &[Leftover],
+    release: Release<'_>,
+    installed: bool,
+) -> Vec<CheckResult> {
     let check = Check::Leftovers;
     if let Some(why) = left.iter().find_map(|one| one.found.as_ref().err()) {
         return vec![CheckResult::unknown(check, why)];
     }
-    let there: Vec<(&Left, &Value)> =
+    let there: Vec<(&Leftover, &Value)> =
         left.iter().filter_map(|one| Some((one, one.found.as_ref().ok()?.as_ref()?))).collect();
     let mut findings: Vec<CheckResult> =
-        there.iter().filter_map(|(one, _)| leads_nowhere(one)).collect();
+        there.iter().filter_map(|(one, _)| dangling_webhook(one)).collect();
     findings.extend(owned(&there, release));
     if findings.is_empty() {
         let message = match (there.is_empty(), installed) {
@@ -70,7 +74,7 @@ pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) ->
 }
 
 /// A webhook without its Service, for whose answer the API server waits in vain.
-fn leads_nowhere(left: &Left) -> Option<CheckResult> {
+fn dangling_webhook(left: &Leftover) -> Option<CheckResult> {
     (left.service == Some(false)).then(|| {
         CheckResult::fail(
             Check::Leftovers,
@@ -84,8 +88,8 @@ fn leads_nowhere(left: &Left) -> Option<CheckResult> {
 }
 
 /// What Helm would refuse to take over: it compares name and namespace of the release.
-fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<CheckResult> {
-    let foreign: Vec<(&Left, Option<Release<'_>>)> = there
+fn owned(there: &[(&Leftover, &Value)], release: Release<'_>) -> Option<CheckResult> {
+    let foreign: Vec<(&Leftover, Option<Release<'_>>)> = there
         .iter()
         .filter(|(one, _)| one.service != Some(false))
         .map(|(one, object)| (*one, Release::of(object)))
@@ -126,32 +130,36 @@ mod tests {
     use super::*;
     use crate::diagnostics::fetch::FetchError;
     use crate::diagnostics::result::CheckOutcome;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
     use serde_json::json;
 
     /// Something of the release `portcullis` of a namespace.
-    fn left(owner: Option<&str>, service: Option<bool>) -> Left {
+    fn left(owner: Option<&str>, service: Option<bool>) -> Leftover {
         left_by(owner.map(|namespace| Release { name: "portcullis", namespace }), service)
     }
 
-    fn left_by(owner: Option<Release<'_>>, service: Option<bool>) -> Left {
+    fn left_by(owner: Option<Release<'_>>, service: Option<bool>) -> Leftover {
         let annotations = owner.map(|Release { name, namespace }| {
             json!({"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace})
         });
         let object = json!({"metadata": {"annotations": annotations}});
-        Left { what: "clusterrole/portcullis-issuer".to_owned(), found: Ok(Some(object)), service }
+        Leftover {
+            what: "clusterrole/portcullis-issuer".to_owned(),
+            found: Ok(Some(object)),
+            service,
+        }
     }
 
-    fn outcomes(left: &[Left], installed: bool) -> Vec<(CheckOutcome, String)> {
+    fn outcomes(left: &[Leftover], installed: bool) -> Vec<(CheckOutcome, String)> {
         let release = Release { name: "portcullis", namespace: "mesh" };
         let findings = leftovers(left, release, installed);
-        let told = told(&findings).into_iter();
+        let told = summaries(&findings).into_iter();
         told.map(|(outcome, message)| (outcome, message.to_owned())).collect()
     }
 
     #[test]
     fn what_is_left_is_in_the_way_or_taken_up() {
-        let said = |left: &[Left], installed| outcomes(left, installed).remove(0);
+        let said = |left: &[Leftover], installed| outcomes(left, installed).remove(0);
         let (outcome, message) = said(&[], false);
         assert_eq!(
             (outcome, &*message),
@@ -172,7 +180,8 @@ mod tests {
              from it for release portcullis of namespace mesh"
         );
         assert_eq!(said(&[left(None, None)], false).0, CheckOutcome::Warn);
-        let unread = Left { found: Err(FetchError::Failed("no".to_owned())), ..left(None, None) };
+        let unread =
+            Leftover { found: Err(FetchError::Failed("no".to_owned())), ..left(None, None) };
         assert_eq!(said(&[unread], false).0, CheckOutcome::Unknown);
     }
 

@@ -1,8 +1,10 @@
 //! What is read of a cluster before an installation, and everything that follows from it.
 
-use super::beside::{INJECTOR, VALIDATOR, linkerd};
-use super::install::{for_helm, rights, to_create, to_escalate, to_grant};
-use super::leftovers::{Left, Release, leftovers, service};
+use super::install_permissions::{
+    create_permissions, escalate_permissions, granted_permissions, helm_permissions, rights,
+};
+use super::leftovers::{Leftover, Release, leftovers, service};
+use super::linkerd::{INJECTOR, VALIDATOR, linkerd};
 use crate::cluster::Cluster;
 use crate::cluster::list::Served as Discovered;
 use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
@@ -41,7 +43,7 @@ pub(crate) async fn findings(
     let kinds: Vec<ServedKind> = kinds.map(|kind| (kind, served.version(kind))).collect();
     findings.push(gateway_api(&kinds));
     let client = &cluster.client;
-    findings.push(rights(&lacking_rights(cluster, namespace).await));
+    findings.push(rights(&missing_install_permissions(cluster, namespace).await));
     let (mutating, validating) = (webhooks("mutating"), webhooks("validating"));
     let (injector, validator, definitions, namespaces) = tokio::join!(
         get(client, &mutating, INJECTOR),
@@ -68,13 +70,17 @@ fn webhooks(manner: &str) -> String {
 }
 
 /// The rights that installing takes and that whoever asks does not have.
-async fn lacking_rights(cluster: &Cluster, namespace: &str) -> FetchResult<Vec<Permission>> {
+async fn missing_install_permissions(
+    cluster: &Cluster,
+    namespace: &str,
+) -> FetchResult<Vec<Permission>> {
     let asked = |rights| missing_permissions(&cluster.client, Subject::Caller, rights);
     let place = get(&cluster.client, "/api/v1/namespaces", namespace).await;
-    let needed = [to_create(namespace), for_helm(namespace, matches!(place, Ok(None)))];
+    let needed =
+        [create_permissions(namespace), helm_permissions(namespace, matches!(place, Ok(None)))];
     let mut all = asked(needed.concat()).await?;
-    if !asked(to_escalate(namespace)).await?.is_empty() {
-        all.extend(asked(to_grant(namespace)).await?);
+    if !asked(escalate_permissions(namespace)).await?.is_empty() {
+        all.extend(asked(granted_permissions(namespace)).await?);
     }
     Ok(all)
 }
@@ -89,7 +95,7 @@ async fn definitions(cluster: &Cluster) -> FetchResult<Vec<Value>> {
 }
 
 /// What the chart would make of the whole cluster.
-async fn left(cluster: &Cluster, definitions: FetchResult<Vec<Value>>) -> Vec<Left> {
+async fn left(cluster: &Cluster, definitions: FetchResult<Vec<Value>>) -> Vec<Leftover> {
     let client = &cluster.client;
     let mut all = Vec::new();
     for name in ["portcullis-policy-controller", "portcullis-issuer", "portcullis-viewer"] {
@@ -97,7 +103,7 @@ async fn left(cluster: &Cluster, definitions: FetchResult<Vec<Value>>) -> Vec<Le
             [("clusterrole", "clusterroles"), ("clusterrolebinding", "clusterrolebindings")]
         {
             let found = get(client, &format!("{RBAC}/{plural}"), name).await;
-            all.push(Left { what: format!("{kind}/{name}"), found, service: None });
+            all.push(Leftover { what: format!("{kind}/{name}"), found, service: None });
         }
     }
     for (manner, name) in [
@@ -114,10 +120,10 @@ async fn left(cluster: &Cluster, definitions: FetchResult<Vec<Value>>) -> Vec<Le
                 get(client, &path, &name).await.ok().map(|found| found.is_some())
             }
         };
-        all.push(Left { what: format!("{manner}webhookconfiguration/{name}"), found, service });
+        all.push(Leftover { what: format!("{manner}webhookconfiguration/{name}"), found, service });
     }
     let ours = definitions.unwrap_or_default();
-    all.extend(ours.into_iter().filter(super::beside::is_ours).map(|definition| Left {
+    all.extend(ours.into_iter().filter(super::linkerd::is_ours).map(|definition| Leftover {
         what: format!("crd/{}", crate::diagnostics::metadata::name(&definition)),
         found: Ok(Some(definition)),
         service: None,

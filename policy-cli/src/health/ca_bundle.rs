@@ -1,8 +1,8 @@
 //! Whether the API server trusts who vouches for the webhooks' certificate: `caBundle` of every
 //! webhook, byte for byte.
 
-use super::expiry::{Bundle, lasting};
-use super::facts::Configuration;
+use super::expiry::{Bundle, check_validity};
+use super::snapshot::WebhookConfiguration;
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::metadata::{items, text};
@@ -13,8 +13,8 @@ use std::time::SystemTime;
 
 /// Compares every `caBundle` with the Secret that the served certificate is kept in; none: the
 /// certificate is supplied, and so is who vouches for it.
-pub(super) fn authority(
-    configurations: &[Configuration],
+pub(super) fn ca_bundle(
+    configurations: &[WebhookConfiguration],
     secret: Option<&FetchResult<Option<Value>>>,
 ) -> Vec<CheckResult> {
     let check = Check::WebhookAuthority;
@@ -73,7 +73,7 @@ pub(super) fn authority(
 
 /// How long the served certificate lasts, and who vouches for it.
 pub(super) fn certificate(
-    configurations: &[Configuration],
+    configurations: &[WebhookConfiguration],
     secret: Option<&FetchResult<Option<Value>>>,
     now: SystemTime,
 ) -> Vec<CheckResult> {
@@ -85,7 +85,7 @@ pub(super) fn certificate(
         Some(Ok(Some(secret))) => {
             if let Some(served) = data(secret, "tls.crt") {
                 let bundle = Bundle { what: "the webhooks' certificate", pem: &served, hint };
-                findings.push(lasting(check, &bundle, now));
+                findings.push(check_validity(check, &bundle, now));
             }
         }
         Some(Ok(None)) | None => {}
@@ -93,13 +93,13 @@ pub(super) fn certificate(
     let first = configurations.iter().flat_map(bundles).find_map(|(_, bundle)| bundle);
     if let Some(first) = first {
         let bundle = Bundle { what: "who vouches for it (caBundle)", pem: &first, hint };
-        findings.push(lasting(check, &bundle, now));
+        findings.push(check_validity(check, &bundle, now));
     }
     findings
 }
 
 /// The webhooks of a configuration that was read, each with its `caBundle`.
-fn bundles(configuration: &Configuration) -> Vec<(String, Option<Vec<u8>>)> {
+fn bundles(configuration: &WebhookConfiguration) -> Vec<(String, Option<Vec<u8>>)> {
     let Ok(Some(found)) = &configuration.found else { return Vec::new() };
     let webhooks = items(found, "/webhooks").map(|webhook| {
         let bundle = webhook.pointer("/clientConfig/caBundle").and_then(bytes);
@@ -126,10 +126,10 @@ mod tests {
     use crate::diagnostics::result::CheckOutcome;
     use serde_json::json;
 
-    fn configuration(bundle: Value) -> [Configuration; 1] {
+    fn configuration(bundle: Value) -> [WebhookConfiguration; 1] {
         let webhooks = json!([{"name": "a", "clientConfig": {"caBundle": bundle}}]);
         let found = Ok(Some(json!({ "webhooks": webhooks })));
-        [Configuration { name: "x".to_owned(), webhooks: Vec::new(), found }]
+        [WebhookConfiguration { name: "x".to_owned(), webhooks: Vec::new(), found }]
     }
 
     fn secret(roots: &str) -> FetchResult<Option<Value>> {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_bundle_is_compared_byte_for_byte() {
         let of = |bundle: Value, secret: Option<&FetchResult<Option<Value>>>| {
-            authority(&configuration(bundle), secret).remove(0)
+            ca_bundle(&configuration(bundle), secret).remove(0)
         };
         // `one` and `two` in base64.
         let (one, two) = (secret("b25l"), secret("dHdv"));

@@ -10,7 +10,7 @@ use policy_kube::rbac;
 const VERBS: [&str; 4] = ["create", "delete", "get", "patch"];
 
 /// A kind that the chart renders with its default values.
-struct Rendered {
+struct ChartResource {
     group: &'static str,
     #[cfg(test)]
     kind: &'static str,
@@ -19,9 +19,9 @@ struct Rendered {
 }
 
 /// Declares what is rendered: of the whole cluster, and of the control plane's namespace.
-macro_rules! rendered {
+macro_rules! chart_resources {
     ($($group:literal $kind:literal $resource:literal $namespaced:literal,)*) => {
-        const RENDERED: &[Rendered] = &[$(Rendered {
+        const CHART_RESOURCES: &[ChartResource] = &[$(ChartResource {
             group: $group,
             #[cfg(test)]
             kind: $kind,
@@ -31,7 +31,7 @@ macro_rules! rendered {
     };
 }
 
-rendered! {
+chart_resources! {
     "" "Secret" "secrets" true,
     "" "Service" "services" true,
     "" "ServiceAccount" "serviceaccounts" true,
@@ -50,23 +50,23 @@ rendered! {
 }
 
 /// The rights that Helm takes to install into a namespace.
-pub(super) fn to_create(namespace: &str) -> Vec<Permission> {
-    let of = |rendered: &Rendered| {
+pub(super) fn create_permissions(namespace: &str) -> Vec<Permission> {
+    let of = |chart_resources: &ChartResource| {
         VERBS.map(|verb| Permission {
-            group: rendered.group.to_owned(),
-            resource: rendered.resource.to_owned(),
+            group: chart_resources.group.to_owned(),
+            resource: chart_resources.resource.to_owned(),
             verb: verb.to_owned(),
             name: None,
-            namespace: rendered.namespaced.then(|| namespace.to_owned()),
+            namespace: chart_resources.namespaced.then(|| namespace.to_owned()),
         })
     };
-    RENDERED.iter().flat_map(of).collect()
+    CHART_RESOURCES.iter().flat_map(of).collect()
 }
 
 /// The rights that Helm takes for itself, beside those on what it installs: on the Secrets in which it
 /// keeps its releases, on what `--wait` looks at, and on the namespace, where it is `absent`
 /// (`--create-namespace`).
-pub(super) fn for_helm(namespace: &str, absent: bool) -> Vec<Permission> {
+pub(super) fn helm_permissions(namespace: &str, absent: bool) -> Vec<Permission> {
     let of = |(group, resource, verb): (&str, &str, &str), namespace: Option<&str>| Permission {
         group: group.to_owned(),
         resource: resource.to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn for_helm(namespace: &str, absent: bool) -> Vec<Permission> {
 }
 
 /// The right that lets somebody grant what they may not do themselves.
-pub(super) fn to_escalate(namespace: &str) -> Vec<Permission> {
+pub(super) fn escalate_permissions(namespace: &str) -> Vec<Permission> {
     let of = |resource: &str, namespace: Option<&str>| Permission {
         group: "rbac.authorization.k8s.io".to_owned(),
         resource: resource.to_owned(),
@@ -102,7 +102,7 @@ pub(super) fn to_escalate(namespace: &str) -> Vec<Permission> {
 
 /// Every right that the chart's roles grant: without the right to escalate, RBAC lets nobody grant
 /// what they may not do.
-pub(super) fn to_grant(namespace: &str) -> Vec<Permission> {
+pub(super) fn granted_permissions(namespace: &str) -> Vec<Permission> {
     let (cluster, home) = rbac::provisioning_rules();
     let everywhere = [
         rbac::cluster_rules(),
@@ -161,19 +161,19 @@ mod tests {
             let group = version.rsplit_once('/').map_or("", |(group, _)| group);
             Some((group.to_owned(), value.get("kind")?.as_str()?.to_owned()))
         });
-        let rendered: BTreeSet<_> = kinds.collect();
-        let known = RENDERED
+        let chart_resources: BTreeSet<_> = kinds.collect();
+        let known = CHART_RESOURCES
             .iter()
             .map(|of| (of.group.to_owned(), of.kind.to_owned()))
             .collect::<BTreeSet<_>>();
-        assert_eq!(rendered, known);
+        assert_eq!(chart_resources, known);
     }
 
     #[test]
     fn what_helm_does_for_itself_is_asked_about() {
         let of = |absent| {
-            let mut all = to_create("mesh");
-            all.extend(for_helm("mesh", absent));
+            let mut all = create_permissions("mesh");
+            all.extend(helm_permissions("mesh", absent));
             all.iter().map(ToString::to_string).collect::<BTreeSet<_>>()
         };
         let there = of(false);
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn rights_that_are_lacking_are_named() {
         assert_eq!(rights(&Ok(Vec::new())).outcome, CheckOutcome::Pass);
-        let missing_permissions = rights(&Ok(to_escalate("mesh")));
+        let missing_permissions = rights(&Ok(escalate_permissions("mesh")));
         assert_eq!(missing_permissions.outcome, CheckOutcome::Fail);
         assert_eq!(
             missing_permissions.message,

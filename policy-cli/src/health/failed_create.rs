@@ -13,7 +13,7 @@ type Owner<'a> = (&'a str, &'a str, &'a str);
 
 /// Looks at Events `FailedCreate` after which no pod was created for the same owner. `home` is the
 /// control plane's namespace.
-pub(super) fn refused(
+pub(super) fn failed_create(
     failed: &FetchResult<Vec<Value>>,
     created: &FetchResult<Vec<Value>>,
     namespaces: &FetchResult<Vec<Value>>,
@@ -82,8 +82,8 @@ fn newest<'a>(events: impl Iterator<Item = &'a Value>) -> BTreeMap<Owner<'a>, &'
 fn time(event: &Value) -> &str {
     let places =
         ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
-    let told = places.into_iter().map(|place| text(event, place)).find(|told| !told.is_empty());
-    told.unwrap_or_default()
+    let times = places.into_iter().map(|place| text(event, place)).find(|times| !times.is_empty());
+    times.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
             "annotations": {"portcullis.dev/inject": "enabled"}}});
         let namespaces = Ok(vec![namespace]);
         let of = |failed: Vec<Value>, created: Vec<Value>| {
-            let all = refused(&Ok(failed), &Ok(created), &namespaces, "mesh");
+            let all = failed_create(&Ok(failed), &Ok(created), &namespaces, "mesh");
             all.into_iter().map(|finding| finding.outcome).collect::<Vec<_>>()
         };
         let secured = "pods \"web-\" is forbidden: violates PodSecurity \"baseline:latest\"";
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(of(vec![event("other", "10:00", secured)], mended), [CheckOutcome::Fail]);
         let unread = Err(FetchError::Failed("no".to_owned()));
         assert_eq!(
-            refused(&unread, &Ok(vec![]), &namespaces, "mesh")[0].outcome,
+            failed_create(&unread, &Ok(vec![]), &namespaces, "mesh")[0].outcome,
             CheckOutcome::Unknown
         );
     }
@@ -128,7 +128,7 @@ mod tests {
         let of = |annotations: Value, labels: Value, home: &str| {
             let metadata = json!({"name": "shop", "annotations": annotations, "labels": labels});
             let namespaces = Ok(vec![json!({"kind": "Namespace", "metadata": metadata})]);
-            refused(&failed, &Ok(vec![]), &namespaces, home)[0].outcome
+            failed_create(&failed, &Ok(vec![]), &namespaces, home)[0].outcome
         };
         let requests_injection = json!({"portcullis.dev/inject": "enabled"});
         let out = json!({"config.linkerd.io/admission-webhooks": "disabled"});

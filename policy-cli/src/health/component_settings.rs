@@ -1,8 +1,8 @@
 //! How the control plane is told to be, by the flags of its pods.
 
-use super::mounted::config_map;
+use super::volumes::config_map;
 use crate::cluster::controller::Found;
-use crate::cluster::settings::{told, told_issuer};
+use crate::cluster::settings::{told as controller_settings, told_issuer as issuer_args};
 use policy_controller::args::{IssuerArgs, OwnCertificate, Settings, SourceSettings};
 use policy_kube::lease::LEASE_NAME;
 use policy_kube::names::{
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// What the controller is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Controller {
+pub(super) struct ControllerSettings {
     /// The namespaces that it watches; none: all.
     pub(super) watched: Option<Vec<String>>,
     /// Its ValidatingWebhookConfiguration; none: the webhook is not served.
@@ -38,7 +38,7 @@ pub(super) struct Controller {
 }
 
 /// What a controller of the chart is told by default.
-impl Default for Controller {
+impl Default for ControllerSettings {
     fn default() -> Self {
         Self {
             watched: None,
@@ -56,7 +56,7 @@ impl Default for Controller {
 
 /// What the issuer is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Issuer {
+pub(super) struct IssuerSettings {
     /// The namespaces that it gives the roots to; none: those with injection.
     pub(super) namespaces: Option<Vec<String>>,
     /// Whether it makes its authority itself.
@@ -68,14 +68,14 @@ pub(super) struct Issuer {
 }
 
 /// What an issuer of the chart is told by default.
-impl Default for Issuer {
+impl Default for IssuerSettings {
     fn default() -> Self {
         Self { namespaces: None, provisions: true, roots: TRUST_ROOTS.to_owned(), admin: 9990 }
     }
 }
 
 /// Reads the flags of the first pod of the controller; in words why they are not known.
-pub(super) fn controller(namespace: &str, pods: &[Value]) -> Result<Controller, String> {
+pub(super) fn controller(namespace: &str, pods: &[Value]) -> Result<ControllerSettings, String> {
     let pod = pods.first().ok_or("no pod of it was found")?;
     let found = Found {
         namespace: namespace.into(),
@@ -83,19 +83,23 @@ pub(super) fn controller(namespace: &str, pods: &[Value]) -> Result<Controller, 
         service_account: String::new(),
         pod: pod.clone(),
     };
-    let settings = told(&found).map_err(|error| format!("{error:#}"))?;
+    let settings = controller_settings(&found).map_err(|error| format!("{error:#}"))?;
     let roots = roots_file(&settings).and_then(|file| config_map(pod, file));
-    Ok(Controller { roots, ..of_settings(settings, namespace) })
+    Ok(ControllerSettings { roots, ..of_settings(settings, namespace) })
 }
 
-fn of_settings(settings: Settings, home: &str) -> Controller {
+fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
     let admin = settings.admin.port();
     let external = is_external(&settings, home);
     let SourceSettings::Cluster(cluster) = settings.source else {
         // Manifests: nothing of a cluster is served or written.
-        let nothing =
-            Controller { webhook: None, injector: None, secret: None, ..Controller::default() };
-        return Controller { admin, ..nothing };
+        let nothing = ControllerSettings {
+            webhook: None,
+            injector: None,
+            secret: None,
+            ..ControllerSettings::default()
+        };
+        return ControllerSettings { admin, ..nothing };
     };
     let provisioning =
         cluster.admission.as_ref().and_then(|admission| match &admission.certificate {
@@ -106,7 +110,7 @@ fn of_settings(settings: Settings, home: &str) -> Controller {
         let named = provisioning.map(|provisioning| provisioning.configuration.clone());
         named.unwrap_or_else(|| WEBHOOK_CONFIGURATION.to_owned())
     });
-    Controller {
+    ControllerSettings {
         watched: match &cluster.watches.scope {
             Scope::Namespaces(names) => Some(names.iter().map(ToString::to_string).collect()),
             Scope::Cluster => None,
@@ -139,10 +143,10 @@ fn roots_file(settings: &Settings) -> Option<&Path> {
 }
 
 /// Reads the flags of the first pod of the issuer; in words why they are not known.
-pub(super) fn issuer(pods: &[Value]) -> Result<Issuer, String> {
+pub(super) fn issuer(pods: &[Value]) -> Result<IssuerSettings, String> {
     let pod = pods.first().ok_or("no pod of it was found")?;
-    let arguments: IssuerArgs = told_issuer(pod).map_err(|error| format!("{error:#}"))?;
-    Ok(Issuer {
+    let arguments: IssuerArgs = issuer_args(pod).map_err(|error| format!("{error:#}"))?;
+    Ok(IssuerSettings {
         namespaces: arguments.roots_namespaces.map(|names| names.into_iter().collect()),
         provisions: arguments.issuer_cert.is_none(),
         roots: arguments.roots_configmap,
@@ -164,15 +168,15 @@ mod tests {
     fn what_the_chart_tells_by_default_is_the_default() {
         let flags =
             ["run", "--control-plane-namespace=mesh", "--admin-addr=0.0.0.0:8080", "--injector"];
-        assert_eq!(controller("mesh", &[pod(&flags)]), Ok(Controller::default()));
+        assert_eq!(controller("mesh", &[pod(&flags)]), Ok(ControllerSettings::default()));
         let flags = ["issuer", "--control-plane-namespace=mesh"];
-        assert_eq!(issuer(&[pod(&flags)]), Ok(Issuer::default()));
+        assert_eq!(issuer(&[pod(&flags)]), Ok(IssuerSettings::default()));
         assert!(issuer(&[pod(&["run"])]).is_err() && controller("mesh", &[]).is_err());
     }
 
     #[test]
     fn another_service_is_known_by_its_address_and_its_roots_by_their_volume() {
-        let told = |issuer: &str| {
+        let is_external = |issuer: &str| {
             let address = format!("--identity-addr={issuer}:8080");
             let flags = [
                 "run",
@@ -185,17 +189,17 @@ mod tests {
             pod["spec"]["containers"][0]["volumeMounts"] =
                 json!([{"name": "r", "mountPath": "/roots"}]);
             pod["spec"]["volumes"] = json!([{"name": "r", "configMap": {"name": "company-roots"}}]);
-            let told = controller("mesh", &[pod]).unwrap();
-            assert_eq!(told.roots.as_deref(), Some("company-roots"), "{issuer}");
-            told.external
+            let settings = controller("mesh", &[pod]).unwrap();
+            assert_eq!(settings.roots.as_deref(), Some("company-roots"), "{issuer}");
+            settings.external
         };
-        assert!(!told("portcullis-issuer.mesh.svc.cluster.local"));
+        assert!(!is_external("portcullis-issuer.mesh.svc.cluster.local"));
         for issuer in [
             "portcullis-issuer.other.svc.cluster.local",
             "portcullis-issuer.mesh2.svc.cluster.local",
             "linkerd-identity-headless.mesh.svc.cluster.local",
         ] {
-            assert!(told(issuer), "{issuer}");
+            assert!(is_external(issuer), "{issuer}");
         }
     }
 
@@ -208,13 +212,13 @@ mod tests {
             "--server-tls-key=/b",
             "--admin-addr=0.0.0.0:7",
         ];
-        let told = controller("mesh", &[pod(&flags)]).unwrap();
-        assert_eq!(told.watched, Some(vec!["shop".to_owned()]));
-        assert_eq!((told.secret, told.injector, told.admin), (None, None, 7));
-        assert_eq!(told.webhook.as_deref(), Some(WEBHOOK_CONFIGURATION));
+        let settings = controller("mesh", &[pod(&flags)]).unwrap();
+        assert_eq!(settings.watched, Some(vec!["shop".to_owned()]));
+        assert_eq!((settings.secret, settings.injector, settings.admin), (None, None, 7));
+        assert_eq!(settings.webhook.as_deref(), Some(WEBHOOK_CONFIGURATION));
         let flags = ["issuer", "--roots-namespaces=a, b", "--roots-configmap=r"];
-        let told = issuer(&[pod(&flags)]).unwrap();
-        assert_eq!(told.namespaces, Some(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(told.roots, "r");
+        let settings = issuer(&[pod(&flags)]).unwrap();
+        assert_eq!(settings.namespaces, Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(settings.roots, "r");
     }
 }

@@ -1,6 +1,6 @@
 //! What was read of a cluster.
 
-use super::told;
+use super::component_settings::{ControllerSettings, IssuerSettings};
 use crate::cluster::page::{NoPage, Page};
 use crate::diagnostics::access_review::Permission;
 use crate::diagnostics::definitions::ServedKind;
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 /// Everything that findings are made from.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct Snapshot {
     /// The namespace of the control plane.
     pub(super) home: String,
     /// The API server.
@@ -26,8 +26,8 @@ pub(crate) struct Facts {
     /// The Deployments of the control plane's namespace.
     pub(super) deployments: FetchResult<Vec<Value>>,
     /// What controller and issuer are told, or why that is not known.
-    pub(super) controller: Result<told::Controller, String>,
-    pub(super) issuer: Result<told::Issuer, String>,
+    pub(super) controller: Result<ControllerSettings, String>,
+    pub(super) issuer: Result<IssuerSettings, String>,
     /// What each replica says of itself, by pod.
     pub(super) replicas: Vec<(String, Result<Page, NoPage>)>,
     /// The Lease.
@@ -35,12 +35,12 @@ pub(crate) struct Facts {
     /// The rights that service accounts lack, by account.
     pub(super) accounts: Vec<(String, FetchResult<Vec<Permission>>)>,
     /// The webhook configurations that ought to be there.
-    pub(super) webhooks: Vec<Configuration>,
+    pub(super) webhooks: Vec<WebhookConfiguration>,
     /// The Secret with the webhooks' certificate; none: the certificate is supplied.
     pub(super) secret: Option<FetchResult<Option<Value>>>,
     /// What the API server made of an object that the webhook refuses, or why it was not asked; none:
     /// no webhook is served.
-    pub(super) refusal: Option<FetchResult<Tried>>,
+    pub(super) refusal: Option<FetchResult<ProbeResponse>>,
     /// The ConfigMap of the roots in the control plane's namespace, and everywhere.
     pub(super) roots: FetchResult<Option<Value>>,
     pub(super) all_roots: FetchResult<Vec<Value>>,
@@ -55,7 +55,7 @@ pub(crate) struct Facts {
 
 /// A webhook configuration that ought to be there.
 #[derive(Clone, Debug)]
-pub(super) struct Configuration {
+pub(super) struct WebhookConfiguration {
     /// As `kubectl` names it.
     pub(super) name: String,
     /// The webhooks in it.
@@ -66,7 +66,7 @@ pub(super) struct Configuration {
 
 /// What became of an object that is sent and kept by nobody (`dryRun=All`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tried {
+pub(super) struct ProbeResponse {
     /// Where.
     pub(super) namespace: String,
     /// HTTP status, 0 where nothing was answered.
@@ -75,15 +75,15 @@ pub(super) struct Tried {
     pub(super) message: String,
 }
 
-impl Facts {
+impl Snapshot {
     /// Whether an issuer of this project ought to run.
     pub(super) fn has_issuer(&self) -> bool {
-        !self.controller.as_ref().is_ok_and(|told| told.external)
+        !self.controller.as_ref().is_ok_and(|settings| settings.external)
     }
 
     /// Whether an injector of this project ought to be asked about pods.
     pub(super) fn has_injector(&self) -> bool {
-        !self.controller.as_ref().is_ok_and(|told| told.injector.is_none())
+        !self.controller.as_ref().is_ok_and(|settings| settings.injector.is_none())
     }
 
     /// The time by the API server's clock, which is what its Leases and Events go by.

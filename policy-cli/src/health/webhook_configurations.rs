@@ -1,12 +1,12 @@
 //! Whether the API server is configured to ask the webhooks that ought to be there.
 
-use super::facts::Configuration;
+use super::snapshot::WebhookConfiguration;
 use crate::diagnostics::check::Check;
 use crate::diagnostics::metadata::{items, text};
 use crate::diagnostics::result::{CheckResult, abbreviated};
 
 /// Looks at each configuration.
-pub(super) fn configured(configurations: &[Configuration]) -> Vec<CheckResult> {
+pub(super) fn webhook_configurations(configurations: &[WebhookConfiguration]) -> Vec<CheckResult> {
     let check = Check::Webhooks;
     let mut findings: Vec<CheckResult> = configurations.iter().filter_map(of).collect();
     if findings.is_empty() {
@@ -20,8 +20,8 @@ pub(super) fn configured(configurations: &[Configuration]) -> Vec<CheckResult> {
     findings
 }
 
-fn of(configuration: &Configuration) -> Option<CheckResult> {
-    let Configuration { name, webhooks, found } = configuration;
+fn of(configuration: &WebhookConfiguration) -> Option<CheckResult> {
+    let WebhookConfiguration { name, webhooks, found } = configuration;
     let check = Check::Webhooks;
     let hint = "`helm upgrade` makes it anew";
     let found = match found {
@@ -42,21 +42,25 @@ mod tests {
     use super::*;
     use crate::diagnostics::fetch::{FetchError, FetchResult};
     use crate::diagnostics::result::CheckOutcome;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
     use serde_json::{Value, json};
 
     #[test]
     fn a_webhook_that_is_not_there_is_named() {
         let of = |found: FetchResult<Option<Value>>| {
             let webhooks = vec!["a".to_owned(), "b".to_owned()];
-            configured(&[Configuration { name: "validating/x".to_owned(), webhooks, found }])
+            webhook_configurations(&[WebhookConfiguration {
+                name: "validating/x".to_owned(),
+                webhooks,
+                found,
+            }])
         };
         let both = of(Ok(Some(json!({"webhooks": [{"name": "b"}, {"name": "a"}]}))));
         let expected = "the API server is told of every webhook (validating/x)";
-        assert_eq!(told(&both), [(CheckOutcome::Pass, expected)]);
+        assert_eq!(summaries(&both), [(CheckOutcome::Pass, expected)]);
         let one = of(Ok(Some(json!({"webhooks": [{"name": "b"}]}))));
-        assert_eq!(told(&one), [(CheckOutcome::Fail, "validating/x lacks a")]);
-        assert_eq!(told(&of(Ok(None))), [(CheckOutcome::Fail, "validating/x does not exist")]);
+        assert_eq!(summaries(&one), [(CheckOutcome::Fail, "validating/x lacks a")]);
+        assert_eq!(summaries(&of(Ok(None))), [(CheckOutcome::Fail, "validating/x does not exist")]);
         assert_eq!(of(Err(FetchError::Failed("no".to_owned())))[0].outcome, CheckOutcome::Unknown);
     }
 }

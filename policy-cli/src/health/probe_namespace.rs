@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A namespace about whose policies the API server asks the webhook: one of those that are `watched`,
 /// else one that asks for sidecars, else `default`, else any. `home` is the control plane's.
-pub(super) fn judged(
+pub(super) fn probe_namespace(
     namespaces: &FetchResult<Vec<Value>>,
     watched: Option<&[String]>,
     home: &str,
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_webhook_is_tried_where_it_is_asked() {
-        let of = |all: Vec<Value>| judged(&Ok(all), None, "mesh").ok();
+        let of = |all: Vec<Value>| probe_namespace(&Ok(all), None, "mesh").ok();
         let is = |name: &str| Some(name.to_owned());
         let (shop, plain) = (namespace("shop", "enabled"), namespace("plain", "disabled"));
         let default = namespace("default", "disabled");
@@ -81,16 +81,16 @@ mod tests {
 
     #[test]
     fn where_no_namespace_is_left_it_is_not_known() {
-        let nowhere = judged(&Ok(vec![]), None, "mesh").unwrap_err();
+        let nowhere = probe_namespace(&Ok(vec![]), None, "mesh").unwrap_err();
         assert!(nowhere.message().contains("no namespace"), "{nowhere:?}");
         let unread = FetchError::Failed("no".to_owned());
-        assert_eq!(judged(&Err(unread.clone()), None, "mesh"), Err(unread));
+        assert_eq!(probe_namespace(&Err(unread.clone()), None, "mesh"), Err(unread));
     }
 
     #[test]
     fn namespaces_that_are_watched_come_first() {
         let watched = ["mesh", "out", "bank"].map(str::to_owned);
-        let of = |all: FetchResult<Vec<Value>>| judged(&all, Some(&watched), "mesh").ok();
+        let of = |all: FetchResult<Vec<Value>>| probe_namespace(&all, Some(&watched), "mesh").ok();
         let is = |name: &str| Some(name.to_owned());
         let shop = namespace("shop", "enabled");
         assert_eq!(of(Ok(vec![shop.clone(), namespace("bank", "disabled")])), is("bank"));

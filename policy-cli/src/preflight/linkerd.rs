@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::diagnostics::fetch::FetchError;
     use crate::diagnostics::result::CheckOutcome;
-    use crate::diagnostics::result::tests::told;
+    use crate::diagnostics::result::tests::summaries;
     use serde_json::json;
 
     fn webhook(name: &str) -> FetchResult<Option<Value>> {
@@ -97,7 +97,7 @@ mod tests {
     fn linkerd_is_told_by_its_webhooks_and_its_definitions() {
         let (none, nothing) = (Ok(None), Ok(Vec::new()));
         let findings = linkerd([&none, &none], &nothing);
-        assert_eq!(told(&findings), [(CheckOutcome::Pass, "Linkerd is not in the cluster")]);
+        assert_eq!(summaries(&findings), [(CheckOutcome::Pass, "Linkerd is not in the cluster")]);
 
         let definition = |labels: Value| {
             json!({"metadata": {"name": "servers.policy.linkerd.io", "labels": labels,
@@ -108,7 +108,7 @@ mod tests {
         let theirs = Ok(vec![definition(json!({}))]);
         let findings = linkerd([&webhook(INJECTOR), &webhook(VALIDATOR)], &theirs);
         assert_eq!(
-            told(&findings),
+            summaries(&findings),
             [
                 (
                     CheckOutcome::Warn,

@@ -1,7 +1,7 @@
 //! Whether the API server gets an answer of the webhook: by an object that only the webhook refuses,
 //! and that nobody keeps (`dryRun=All`).
 
-use super::facts::Tried;
+use super::snapshot::ProbeResponse;
 use crate::cluster::Cluster;
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchError;
@@ -17,33 +17,34 @@ use serde_json::{Value, json};
 const RESOURCE: &str = "networkauthentications";
 
 /// Sends an object that only the webhook refuses: an exception that is outside of its network.
-pub(super) async fn ask(cluster: &Cluster, namespace: &str) -> Tried {
+pub(super) async fn send(cluster: &Cluster, namespace: &str) -> ProbeResponse {
     let object = json!({
         "apiVersion": "policy.linkerd.io/v1alpha1", "kind": "NetworkAuthentication",
         "metadata": {"name": "portcullis-health-asks", "namespace": namespace},
         "spec": {"networks": [{"cidr": "10.0.0.0/8", "except": ["192.0.2.0/24"]}]},
     });
-    let tried = |status, message| Tried { namespace: namespace.to_owned(), status, message };
-    match send(cluster, namespace, &object).await {
-        Ok((status, message)) => tried(status, message),
-        Err(words) => tried(0, words),
+    let response =
+        |status, message| ProbeResponse { namespace: namespace.to_owned(), status, message };
+    match post(cluster, namespace, &object).await {
+        Ok((status, message)) => response(status, message),
+        Err(message) => response(0, message),
     }
 }
 
-async fn send(cluster: &Cluster, namespace: &str, object: &Value) -> Result<(u16, String), String> {
-    let words = |error: &dyn std::error::Error| crate::cluster::chain(error);
+async fn post(cluster: &Cluster, namespace: &str, object: &Value) -> Result<(u16, String), String> {
+    let message = |error: &dyn std::error::Error| crate::cluster::chain(error);
     let path =
         format!("/apis/policy.linkerd.io/v1alpha1/namespaces/{namespace}/{RESOURCE}?dryRun=All");
-    let body = serde_json::to_vec(object).map_err(|error| words(&error))?;
+    let body = serde_json::to_vec(object).map_err(|error| message(&error))?;
     let request = http::Request::builder()
         .method(Method::POST)
         .uri(path)
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(body))
-        .map_err(|error| words(&error))?;
-    let response = cluster.client.send(request).await.map_err(|error| words(&error))?;
+        .map_err(|error| message(&error))?;
+    let response = cluster.client.send(request).await.map_err(|error| message(&error))?;
     let status = response.status().as_u16();
-    let body = response.into_body().collect().await.map_err(|error| words(&error))?.to_bytes();
+    let body = response.into_body().collect().await.map_err(|error| message(&error))?.to_bytes();
     let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
     let message = answer.get("message").and_then(Value::as_str).unwrap_or_default();
     Ok((status, message.to_owned()))
@@ -57,28 +58,28 @@ fn webhook() -> String {
         target: Target::Url(String::new()),
         ca_bundle: None,
     };
-    let judges = |webhook: &ValidatingWebhook| {
+    let matches_resource = |webhook: &ValidatingWebhook| {
         let rules = webhook.rules.iter().flatten();
         let mut resources = rules.flat_map(|rule| rule.resources.iter().flatten());
         resources.any(|resource| resource == RESOURCE)
     };
     let mut all = configuration(&installation).webhooks.into_iter().flatten();
-    all.find(judges).map(|webhook| webhook.name).unwrap_or_default()
+    all.find(matches_resource).map(|webhook| webhook.name).unwrap_or_default()
 }
 
 /// What the answer says of the webhook. Other webhooks are asked about the same object, so that only
 /// words with the name of this one say anything of it.
-pub(super) fn answers(tried: &Tried) -> CheckResult {
+pub(super) fn evaluate(response: &ProbeResponse) -> CheckResult {
     let check = Check::WebhookAnswers;
-    let Tried { namespace, status, message } = tried;
+    let ProbeResponse { namespace, status, message } = response;
     let name = webhook();
     let denied = message.contains(&format!("admission webhook \"{name}\" denied the request"));
     let silent = message.contains(&format!("failed calling webhook \"{name}\""));
     let other = || {
-        let words = format!(
+        let message = format!(
             "whether {name} answers: the API server gives {status} for another reason: {message}"
         );
-        CheckResult::unknown(check, &FetchError::Failed(words))
+        CheckResult::unknown(check, &FetchError::Failed(message))
     };
     match *status {
         _ if denied => {
@@ -124,7 +125,7 @@ mod tests {
     fn a_refusal_of_the_webhook_is_the_answer_that_is_hoped_for() {
         let of = |status, message: &str| {
             let (namespace, message) = ("shop".to_owned(), message.to_owned());
-            answers(&Tried { namespace, status, message })
+            evaluate(&ProbeResponse { namespace, status, message })
         };
         let ours = "\"policy.admission.portcullis.dev\"";
         let refused = format!("admission webhook {ours} denied the request: …");
@@ -154,7 +155,7 @@ mod tests {
             (500, "Internal error occurred: failed calling webhook \"mutate.kyverno.svc\": EOF"),
         ] {
             let (namespace, message) = ("shop".to_owned(), message.to_owned());
-            let said = answers(&Tried { namespace, status, message: message.clone() });
+            let said = evaluate(&ProbeResponse { namespace, status, message: message.clone() });
             assert_eq!((said.outcome, said.hint), (CheckOutcome::Unknown, None), "{message}");
             assert!(said.message.ends_with(&message), "{}", said.message);
         }
