@@ -58,7 +58,7 @@ pub(crate) fn report(
         .collect();
     workloads.sort_by(|a, b| (&a.namespace, &a.names).cmp(&(&b.namespace, &b.names)));
     Report {
-        asked: inventory.asked.clone(),
+        source: inventory.source.clone(),
         settings: inventory.settings.clone(),
         list_failures: inventory.list_failures(),
         workloads,

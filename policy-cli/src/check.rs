@@ -50,7 +50,7 @@ impl Findings {
 /// # Errors
 /// If `path` itself cannot be read.
 pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceError> {
-    let settings = Settings::given(config.clone());
+    let settings = Settings::from_config(config.clone());
     Ok(check_inventory(Inventory::of_directory(path, Scope::All, settings)?))
 }
 

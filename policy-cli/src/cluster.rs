@@ -1,13 +1,13 @@
 //! Commands on a cluster: which one is asked, what is listed there, how its controller is reached,
 //! and what is said where the API server refuses.
 
+pub(crate) mod api_error;
 pub(crate) mod connect;
 pub(crate) mod controller;
-pub(crate) mod forward;
 pub(crate) mod list;
-pub(crate) mod page;
 pub(crate) mod permissions;
-pub(crate) mod refusal;
+pub(crate) mod pod_http;
+pub(crate) mod port_forward;
 pub(crate) mod roots;
 pub(crate) mod settings;
 pub(crate) mod token;
@@ -90,7 +90,7 @@ impl NamespaceFlags {
 /// What a command asked, as its output says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Asked {
+pub(crate) struct QuerySource {
     /// The directory or file, where manifests were read.
     pub(crate) directory: Option<String>,
     /// The address of a controller on this machine.
@@ -103,7 +103,7 @@ pub(crate) struct Asked {
     pub(crate) namespace: Option<String>,
 }
 
-impl Asked {
+impl QuerySource {
     /// A controller on this machine.
     pub(crate) fn controller(address: &str, scope: &Scope) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl Asked {
 }
 
 /// `context kind at https://127.0.0.1:6443, namespace shop`
-impl fmt::Display for Asked {
+impl fmt::Display for QuerySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = self.server.as_deref().unwrap_or_default();
         match (&self.directory, &self.controller, &self.context) {
@@ -150,7 +150,7 @@ pub(crate) struct Cluster {
     /// The connection.
     pub(crate) client: kube::Client,
     /// What is asked, in words.
-    pub(crate) asked: Asked,
+    pub(crate) source: QuerySource,
     /// The namespaces that are shown.
     pub(crate) scope: Scope,
 }
@@ -173,7 +173,7 @@ impl Cluster {
                 Scope::Namespace(name)
             }
         };
-        let asked = Asked {
+        let source = QuerySource {
             directory: None,
             controller: None,
             context: context(&flags.api),
@@ -182,7 +182,7 @@ impl Cluster {
         };
         let client =
             kube::Client::try_from(config).context("cannot make a client of the cluster")?;
-        Ok(Self { client, asked, scope })
+        Ok(Self { client, source, scope })
     }
 }
 
@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn what_was_asked_is_said_in_one_line() {
         let scope = Scope::Namespace("shop".into());
-        let directory = Asked::directory(Path::new("deploy"), &scope);
+        let directory = QuerySource::directory(Path::new("deploy"), &scope);
         assert_eq!(directory.to_string(), "manifests of deploy, namespace shop");
-        let cluster = Asked {
+        let cluster = QuerySource {
             directory: None,
             controller: None,
             context: Some("kind".to_owned()),

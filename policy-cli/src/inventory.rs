@@ -4,7 +4,7 @@ use crate::cluster::controller::PodFlags;
 use crate::cluster::list::{self, Listing};
 use crate::cluster::permissions::{ListFailure, ListPermissions};
 use crate::cluster::settings::{Settings, SettingsFlags};
-use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
+use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
 use crate::output::Paint;
 use anyhow::Context;
 use clap::Args;
@@ -36,7 +36,7 @@ pub(crate) struct InventoryFlags {
 /// The objects, and what they mean.
 pub(crate) struct Inventory {
     /// What was asked.
-    pub(crate) asked: Asked,
+    pub(crate) source: QuerySource,
     /// The namespaces that are shown.
     pub(crate) scope: Scope,
     /// What the objects are compiled with.
@@ -87,7 +87,7 @@ impl Inventory {
         let loaded = load(path, settings.config.limits)?;
         let objects = loaded.objects.iter().map(|object| Object::clone(object)).collect();
         Ok(Self {
-            asked: Asked::directory(path, &scope),
+            source: QuerySource::directory(path, &scope),
             scope,
             compiled: compile_objects(objects, &settings.config),
             settings,
@@ -114,7 +114,7 @@ impl Inventory {
         }
         objects.retain(|object| settings.sees(&object.meta.key));
         Ok(Self {
-            asked: cluster.asked.clone(),
+            source: cluster.source.clone(),
             scope: cluster.scope.clone(),
             compiled: compile_objects(objects, &settings.config),
             settings,

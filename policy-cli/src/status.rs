@@ -9,7 +9,7 @@ mod text;
 pub(crate) use condition::{Condition, Source};
 
 use crate::cluster::permissions::ListFailure;
-use crate::cluster::{Asked, Scope, undetermined};
+use crate::cluster::{QuerySource, Scope, undetermined};
 use crate::inventory::Inventory;
 use names::{Name, Names};
 use policy_crds::{Kind, ObjectKey};
@@ -23,7 +23,8 @@ use std::io::Write;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     /// What was asked.
-    pub(crate) asked: Asked,
+    #[serde(rename = "asked")]
+    pub(crate) source: QuerySource,
     /// The controller that answered; none: conditions are worked out here, and those that objects
     /// carry are told beside them.
     pub(crate) controller: Option<String>,
@@ -100,7 +101,7 @@ impl Report {
 
 /// What a controller says.
 pub(crate) fn of_controller(
-    asked: Asked,
+    source: QuerySource,
     to: String,
     response: messages::ObjectsResponse,
     names: &Names,
@@ -109,7 +110,7 @@ pub(crate) fn of_controller(
     let wanted = |object: &Object| names.fit(&object.group, &object.kind, &object.name);
     let objects: Vec<Object> = objects.filter(wanted).collect();
     Report {
-        asked,
+        source,
         controller: Some(to),
         no_controller: None,
         missing: response.missing,
@@ -134,7 +135,7 @@ pub(crate) fn of_inventory(
         shown.map(|(key, conditions)| worked_out(inventory, key, conditions)).collect();
     let Inventory { scope, permissions, .. } = inventory;
     Report {
-        asked: inventory.asked.clone(),
+        source: inventory.source.clone(),
         controller: None,
         no_controller,
         missing: Vec::new(),

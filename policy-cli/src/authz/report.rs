@@ -1,6 +1,6 @@
 //! What is told of who may reach which workloads.
 
-use crate::cluster::Asked;
+use crate::cluster::QuerySource;
 use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::Settings;
 use policy_engine::standing::Standing;
@@ -12,7 +12,8 @@ use std::num::NonZeroU16;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     /// What was asked.
-    pub(crate) asked: Asked,
+    #[serde(rename = "asked")]
+    pub(crate) source: QuerySource,
     /// What policies were compiled with.
     pub(crate) settings: Settings,
     /// What could not be listed.

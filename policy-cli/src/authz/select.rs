@@ -1,7 +1,7 @@
 //! Which workloads are asked about: one, those of a Deployment or the like, those behind a Server,
 //! or all.
 
-use crate::cluster::refusal::explain;
+use crate::cluster::api_error::explain;
 use crate::cluster::{Cluster, Scope, list, undetermined};
 use crate::inventory::Inventory;
 use anyhow::bail;
@@ -161,7 +161,7 @@ async fn between(
     };
     let found = list::pages(&cluster.client, &path)
         .await
-        .map_err(|error| explain(&error, &cluster.asked, &format!("list {}", kind.plural())))?;
+        .map_err(|error| explain(&error, &cluster.source, &format!("list {}", kind.plural())))?;
     let owned = found.iter().filter(|value| is_owned(value, owners));
     let name = |value: &Value| {
         Some((kind.as_str(), value.get("metadata")?.get("name")?.as_str()?.to_owned()))
@@ -179,7 +179,7 @@ fn is_owned(value: &Value, owners: &[(&'static str, String)]) -> bool {
 
 /// What is said where nothing has the name: the nearest one that there is.
 fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
-    let asked = &inventory.asked;
+    let source = &inventory.source;
     let known: Vec<&str> = match (kind, inventory.cluster.is_some()) {
         (Kind::Pod | Kind::ExternalWorkload, _) => {
             workloads(inventory).map(|key| &*key.name).collect()
@@ -198,13 +198,13 @@ fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
     if let Some(hidden) = hidden.first() {
         let what = if is_workload { "there is a" } else { "there are pods of" };
         format!(
-            "whether {what} {kind_name} {name} in {asked} is not known, because {hidden} may not be \
+            "whether {what} {kind_name} {name} in {source} is not known, because {hidden} may not be \
              listed"
         )
     } else if is_workload {
-        format!("there is no {kind_name} {name} in {asked}{near}")
+        format!("there is no {kind_name} {name} in {source}{near}")
     } else {
-        format!("no pod of {kind_name} {name} was found in {asked}{near}")
+        format!("no pod of {kind_name} {name} was found in {source}{near}")
     }
 }
 

@@ -10,7 +10,7 @@ const NAMES: usize = 3;
 impl Report {
     /// The tables, with a heading for each group of workloads.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let mut text = format!("{}\n", paint.dim(&self.asked.to_string()));
+        let mut text = format!("{}\n", paint.dim(&self.source.to_string()));
         for workloads in &self.workloads {
             let heading = format!("{} {}", workloads.kind, names(workloads));
             // Writing to a String cannot fail.

@@ -2,11 +2,11 @@
 //! port-forward to a pod, in TLS to the controller's identity and with a token of a viewer.
 
 use super::Cluster;
-use super::controller::{Found, PodFlags, find};
-use super::forward;
-use super::refusal::{explain, is_forbidden, is_not_found, words};
+use super::api_error::{explain, is_forbidden, is_not_found, message};
+use super::controller::{ControllerPod, PodFlags, find};
+use super::port_forward;
 use super::roots::roots;
-use super::settings::told;
+use super::settings::controller_settings;
 use super::token;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -65,22 +65,22 @@ pub(crate) struct ControllerFlags {
 }
 
 /// A channel that shows a token, if there is one.
-pub(crate) type Authorized = InterceptedService<Channel, Bearer>;
+pub(crate) type AuthorizedChannel = InterceptedService<Channel, BearerToken>;
 
 /// A connection to a controller.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ControllerConnection {
     /// The channel.
-    pub(crate) channel: Authorized,
+    pub(crate) channel: AuthorizedChannel,
     /// Which controller it is, in words.
     pub(crate) to: String,
 }
 
 /// Adds a token to every call.
 #[derive(Clone, Debug)]
-pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
+pub(crate) struct BearerToken(Option<MetadataValue<Ascii>>);
 
-impl Interceptor for Bearer {
+impl Interceptor for BearerToken {
     fn call(
         &mut self,
         mut request: tonic::Request<()>,
@@ -96,7 +96,7 @@ impl Interceptor for Bearer {
 ///
 /// # Errors
 /// It is not an address of this machine, or nobody answers there.
-pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<Connection> {
+pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<ControllerConnection> {
     let found = tokio::net::lookup_host(address).await;
     let mut found = found
         .with_context(|| format!("--controller: `{address}` is not ADDRESS:PORT"))?
@@ -116,7 +116,7 @@ pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<Connection>
         .await
         .with_context(|| format!("cannot connect to the controller at `{address}`"))?;
     let to = format!("controller at {address}");
-    Ok(Connection { channel: InterceptedService::new(channel, Bearer(None)), to })
+    Ok(ControllerConnection { channel: InterceptedService::new(channel, BearerToken(None)), to })
 }
 
 /// Connects to the controller of a cluster.
@@ -127,24 +127,25 @@ pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<Connection>
 pub(crate) async fn in_cluster(
     cluster: &Cluster,
     flags: &ControllerFlags,
-) -> anyhow::Result<Connection> {
+) -> anyhow::Result<ControllerConnection> {
     let found = find(cluster, &flags.pod).await?;
-    let settings = told(&found).ok();
-    let identity = identity(flags, &found, settings.as_ref().map(|told| &told.controller));
-    let port = flags
-        .controller_port
-        .map_or_else(|| settings.map_or(8090, |told| told.serve.listen.port()), NonZeroU16::get);
+    let settings = controller_settings(&found).ok();
+    let identity = identity(flags, &found, settings.as_ref().map(|settings| &settings.controller));
+    let port = flags.controller_port.map_or_else(
+        || settings.map_or(8090, |settings| settings.serve.listen.port()),
+        NonZeroU16::get,
+    );
     let roots =
         roots(cluster, &flags.pod.controller_namespace, flags.trust_roots.as_deref()).await?;
     let token = bearer(cluster, flags).await?;
-    let tls = client(roots, &identity)?;
+    let tls = tls_config(roots, &identity)?;
     let name = server_name(&identity, &found)?;
     let (pods, pod) = (Api::<Pod>::namespaced(cluster.client.clone(), &found.namespace), found);
     let to = format!("controller {}/{}", pod.namespace, pod.name);
     let connector = tower::service_fn(move |_| {
         let (pods, pod, tls, name) = (pods.clone(), pod.name.clone(), tls.clone(), name.clone());
         async move {
-            let attempt = forward::tls(&pods, &pod, port, tls, name);
+            let attempt = port_forward::tls(&pods, &pod, port, tls, name);
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody answers in 10 s");
             tokio::time::timeout(PATIENCE, attempt).await.map_err(late)?.map(TokioIo::new)
         }
@@ -155,13 +156,16 @@ pub(crate) async fn in_cluster(
         .map_err(|error| {
             anyhow!("cannot connect to {to}, port {port}: {}", super::chain(&error))
         })?;
-    Ok(Connection { channel: InterceptedService::new(channel, Bearer(Some(token))), to })
+    Ok(ControllerConnection {
+        channel: InterceptedService::new(channel, BearerToken(Some(token))),
+        to,
+    })
 }
 
 /// The identity that the controller has to prove.
 fn identity(
     flags: &ControllerFlags,
-    found: &Found,
+    found: &ControllerPod,
     config: Option<&policy_engine::ControllerConfig>,
 ) -> Identity {
     let own = flags.controller_identity.as_deref();
@@ -177,7 +181,7 @@ fn identity(
 }
 
 /// The name for SNI, which plays no part in what is verified.
-fn server_name(identity: &Identity, found: &Found) -> anyhow::Result<ServerName<'static>> {
+fn server_name(identity: &Identity, found: &ControllerPod) -> anyhow::Result<ServerName<'static>> {
     let name = match identity {
         Identity::Dns(name) => name.to_string(),
         Identity::Spiffe(_) => format!("{}.{}", found.service_account, found.namespace),
@@ -186,7 +190,7 @@ fn server_name(identity: &Identity, found: &Found) -> anyhow::Result<ServerName<
         .with_context(|| format!("--controller-identity: `{name}` is not a name"))
 }
 
-fn client(
+fn tls_config(
     roots: Vec<CertificateDer<'static>>,
     identity: &Identity,
 ) -> anyhow::Result<Arc<ClientConfig>> {
@@ -202,7 +206,7 @@ async fn bearer(
 ) -> anyhow::Result<MetadataValue<Ascii>> {
     let namespace = &flags.pod.controller_namespace;
     let viewer = &flags.viewer;
-    let answer = token::of(cluster, (namespace, viewer), AUDIENCE, TOKEN_SECONDS).await;
+    let answer = token::request(cluster, (namespace, viewer), AUDIENCE, TOKEN_SECONDS).await;
     let token = match answer {
         Ok(token) => token,
         Err(error) if is_not_found(&error) => bail!(
@@ -213,9 +217,9 @@ async fn bearer(
             "no token of ServiceAccount {namespace}/{viewer} is given: {}. It needs in namespace \
              {namespace}: {{apiGroups: [\"\"], resources: [serviceaccounts/token], resourceNames: \
              [{viewer}], verbs: [create]}}",
-            words(&error)
+            message(&error)
         ),
-        Err(error) => return Err(explain(&error, &cluster.asked, "take a token")),
+        Err(error) => return Err(explain(&error, &cluster.source, "take a token")),
     };
     let mut value: MetadataValue<Ascii> =
         format!("Bearer {token}").parse().context("the API server's token is no header value")?;

@@ -1,7 +1,7 @@
 //! The controller in a cluster: which pod it is.
 
 use super::Cluster;
-use super::refusal::{explain, is_forbidden, words};
+use super::api_error::{explain, is_forbidden, message};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use kube::api::ListParams;
@@ -40,7 +40,7 @@ pub(crate) struct ControlPlaneFlags {
 
 /// A pod of the controller.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ControllerPod {
     /// Its namespace.
     pub(crate) namespace: Arc<str>,
     /// Its name.
@@ -55,15 +55,15 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// There is none, or pods may not be listed there; says where it was looked and what changes that.
-pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<Found> {
+pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<ControllerPod> {
     let PodFlags { controller_namespace: namespace, controller_selector: selector } = flags;
     let mut pods = match pods(cluster, namespace, selector).await {
         Ok(pods) => pods,
         Err(error) if is_forbidden(&error) => bail!(
             "the controller cannot be looked for: {} (--controller-namespace says where else)",
-            words(&error)
+            message(&error)
         ),
-        Err(error) => return Err(explain(&error, &cluster.asked, "look for the controller")),
+        Err(error) => return Err(explain(&error, &cluster.source, "look for the controller")),
     };
     pods.sort_by_key(|pod| (!is_ready(pod), text(pod, &["metadata", "name"])));
     let pod = pods.into_iter().next().ok_or_else(|| {
@@ -72,7 +72,7 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
              --controller-namespace and --controller-selector say where else"
         )
     })?;
-    Ok(Found {
+    Ok(ControllerPod {
         namespace: namespace.clone(),
         name: text(&pod, &["metadata", "name"]),
         service_account: match text(&pod, &["spec", "serviceAccountName"]) {

@@ -1,7 +1,7 @@
 //! Everything that policy depends on in a cluster, listed once, and how much of it may be seen.
 
+use super::api_error::{explain, is_forbidden, is_gone, is_not_found, message};
 use super::permissions::{ListPermissions, ListScope};
-use super::refusal::{explain, is_forbidden, is_gone, is_not_found, words};
 use super::{Cluster, Scope};
 use futures_util::future::{join_all, try_join_all};
 use kube::Client;
@@ -34,12 +34,12 @@ pub(crate) struct Listing {
 /// The API server cannot be reached, or refuses everything. What it refuses in part is in
 /// [`Listing::permissions`].
 pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
-    let served = Served::discover(cluster).await?;
+    let served = ApiResources::discover(cluster).await?;
     let kinds = Kind::watched().map(|kind| {
         let version = served.version(kind);
         async move {
             let listed = match version {
-                Some(version) => of_kind(cluster, kind, version).await?,
+                Some(version) => list_kind(cluster, kind, version).await?,
                 None => (ListScope::Absent, Vec::new()),
             };
             anyhow::Ok((kind, version.unwrap_or_default(), listed))
@@ -49,13 +49,13 @@ pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
     for (kind, version, (extent, values)) in try_join_all(kinds).await? {
         listing.permissions.record(kind, extent);
         for value in values {
-            listing.take_in(kind, version, value);
+            listing.insert(kind, version, value);
         }
     }
     if listing.permissions.can_list_nothing() {
         anyhow::bail!(
             "{} lets you list nothing that policy depends on. A role that would:\n{}",
-            cluster.asked,
+            cluster.source,
             listing.permissions.cluster_role()
         );
     }
@@ -64,7 +64,7 @@ pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
 
 impl Listing {
     /// Takes in one object of a list, understood as the controller does.
-    fn take_in(&mut self, kind: Kind, version: &'static str, value: Value) {
+    fn insert(&mut self, kind: Kind, version: &'static str, value: Value) {
         if let Some(object) = object_of(kind, version, value.clone()) {
             self.values.insert(object.meta.key.clone(), value);
             self.objects.push(object);
@@ -73,12 +73,12 @@ impl Listing {
 }
 
 /// Which versions of which resources the API server serves.
-pub(crate) struct Served {
+pub(crate) struct ApiResources {
     /// Plurals by `group/version`; none: that may not be asked.
     resources: BTreeMap<String, Option<BTreeSet<String>>>,
 }
 
-impl Served {
+impl ApiResources {
     /// Asks the API server, which everybody who has logged in may.
     ///
     /// # Errors
@@ -88,19 +88,19 @@ impl Served {
             .filter(|kind| !kind.group().is_empty())
             .flat_map(|kind| kind.versions().iter().map(move |v| format!("{}/{v}", kind.group())))
             .collect();
-        let asked = wanted.into_iter().map(|version| async move {
+        let requests = wanted.into_iter().map(|version| async move {
             let answer = cluster.client.list_api_group_resources(&version).await;
             (version, answer)
         });
         let mut resources = BTreeMap::new();
-        for (version, answer) in join_all(asked).await {
+        for (version, answer) in join_all(requests).await {
             let plurals = match answer {
                 Ok(list) => Some(list.resources.into_iter().map(|r| r.name).collect()),
                 Err(error) if is_not_found(&error) => Some(BTreeSet::new()),
                 Err(error) if is_forbidden(&error) => None,
                 Err(error) => {
                     let doing = format!("ask what is served of {version}");
-                    return Err(explain(&error, &cluster.asked, &doing));
+                    return Err(explain(&error, &cluster.source, &doing));
                 }
             };
             resources.insert(version, plurals);
@@ -134,7 +134,7 @@ fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
     }
 }
 
-async fn of_kind(
+async fn list_kind(
     cluster: &Cluster,
     kind: Kind,
     version: &'static str,
@@ -143,7 +143,7 @@ async fn of_kind(
     let refusal: Arc<str> = match whole {
         Ok(values) => return Ok((ListScope::Everywhere, values)),
         Err(error) if is_not_found(&error) => return Ok((ListScope::Absent, Vec::new())),
-        Err(error) if is_forbidden(&error) => words(&error).into(),
+        Err(error) if is_forbidden(&error) => message(&error).into(),
         Err(error) => return Err(failed(cluster, kind, &error)),
     };
     let Scope::Namespace(namespace) = &cluster.scope else {
@@ -168,7 +168,7 @@ async fn of_kind(
 }
 
 fn failed(cluster: &Cluster, kind: Kind, error: &kube::Error) -> anyhow::Error {
-    explain(error, &cluster.asked, &format!("list {}", super::permissions::resource(kind)))
+    explain(error, &cluster.source, &format!("list {}", super::permissions::resource(kind)))
 }
 
 /// One object.
@@ -215,9 +215,9 @@ mod tests {
         let mut listing = Listing::default();
         let pod = json!({"metadata": {"name": "web", "namespace": "shop"},
                          "spec": {"containers": []}});
-        listing.take_in(Kind::Pod, "v1", pod);
+        listing.insert(Kind::Pod, "v1", pod);
         let labels = json!({"name": "A b", "namespace": "shop"});
-        listing.take_in(Kind::Server, "v1beta3", json!({ "metadata": labels }));
+        listing.insert(Kind::Server, "v1beta3", json!({ "metadata": labels }));
         let bodies: Vec<&Body> = listing.objects.iter().map(|object| &object.body).collect();
         let [Body::Valid(_), Body::Invalid(server)] = bodies[..] else { panic!("{bodies:?}") };
         assert_eq!(server.claims, Claims::Server { workloads: None, port: None });
@@ -231,7 +231,7 @@ mod tests {
                 let plurals = versions.contains(version).then(|| "servers".to_owned());
                 (format!("policy.linkerd.io/{version}"), Some(plurals.into_iter().collect()))
             });
-            Served { resources: all.collect() }.version(Kind::Server)
+            ApiResources { resources: all.collect() }.version(Kind::Server)
         };
         assert_eq!(served(&["v1beta1", "v1beta3"]), Some("v1beta3"));
         assert_eq!(served(&["v1alpha1"]), Some("v1alpha1"));

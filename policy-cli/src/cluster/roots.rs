@@ -1,8 +1,8 @@
 //! The roots of the mesh, as the control plane publishes them.
 
 use super::Cluster;
+use super::api_error::{explain, is_forbidden, is_not_found, message};
 use super::list::one;
-use super::refusal::{explain, is_forbidden, is_not_found, words};
 use anyhow::{Context, anyhow, bail};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -27,7 +27,7 @@ pub(crate) async fn roots(
     file: Option<&Path>,
 ) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     if let Some(path) = file {
-        return given(path);
+        return read_roots(path);
     }
     let path = format!("/api/v1/namespaces/{namespace}/configmaps");
     let mut refused = Vec::new();
@@ -35,10 +35,10 @@ pub(crate) async fn roots(
         match one(&cluster.client, &path, name).await {
             Ok(found) => return bundle(&found, namespace, name),
             Err(error) if is_forbidden(&error) || is_not_found(&error) => {
-                refused.push(words(&error));
+                refused.push(message(&error));
             }
             Err(error) => {
-                return Err(explain(&error, &cluster.asked, "read the roots of the mesh"));
+                return Err(explain(&error, &cluster.source, "read the roots of the mesh"));
             }
         }
     }
@@ -66,7 +66,7 @@ fn bundle(
 ///
 /// # Errors
 /// It cannot be read, or has none.
-pub(crate) fn given(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+pub(crate) fn read_roots(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("--trust-roots: `{}`", path.display()))?;
     certificates(&text).with_context(|| format!("--trust-roots: `{}`", path.display()))

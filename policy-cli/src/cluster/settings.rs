@@ -1,6 +1,6 @@
 //! What the controller is told by its flags, which policies depend on as much as on objects.
 
-use super::controller::{Found, PodFlags, find};
+use super::controller::{ControllerPod, PodFlags, find};
 use super::{Cluster, chain};
 use anyhow::anyhow;
 use clap::{Args, Parser};
@@ -73,7 +73,7 @@ impl Settings {
 
     /// Those of a directory that is checked: identities are those of an installation by the chart, so
     /// that one of Linkerd's, which nobody has there, is found.
-    pub(crate) fn of_checked(flags: &SettingsFlags) -> Self {
+    pub(crate) fn for_check(flags: &SettingsFlags) -> Self {
         let mut settings = Self::of_directory(flags);
         if flags.control_plane_namespace.is_none() {
             settings.config.control_plane_namespace = CONTROL_PLANE.into();
@@ -83,7 +83,7 @@ impl Settings {
     }
 
     /// These.
-    pub(crate) fn given(config: ControllerConfig) -> Self {
+    pub(crate) fn from_config(config: ControllerConfig) -> Self {
         Self::new(config, DEFAULTS.to_owned(), true, &SettingsFlags::default())
     }
 
@@ -94,7 +94,7 @@ impl Settings {
         flags: &SettingsFlags,
     ) -> Self {
         let found = find(cluster, pod).await;
-        match found.and_then(|found| Ok((told(&found)?, found))) {
+        match found.and_then(|found| Ok((controller_settings(&found)?, found))) {
             Ok((settings, found)) => {
                 let from = format!("pod {}/{}", found.namespace, found.name);
                 let watched = watched(&settings);
@@ -156,23 +156,23 @@ fn defaults() -> ControllerConfig {
 ///
 /// # Errors
 /// No container of it is told to run a controller, or its flags cannot be read.
-pub(crate) fn told(found: &Found) -> anyhow::Result<args::Settings> {
-    of_pod_with("run", &found.pod, parse)
+pub(crate) fn controller_settings(found: &ControllerPod) -> anyhow::Result<args::Settings> {
+    parse_pod_args("run", &found.pod, parse)
 }
 
 /// What the issuer of a pod is told.
 ///
 /// # Errors
 /// No container of it is told to run an issuer, or its flags cannot be read.
-pub(crate) fn told_issuer(pod: &Value) -> anyhow::Result<IssuerArgs> {
-    of_pod_with("issuer", pod, |arguments| match parsed(arguments)? {
+pub(crate) fn issuer_args(pod: &Value) -> anyhow::Result<IssuerArgs> {
+    parse_pod_args("issuer", pod, |arguments| match parsed(arguments)? {
         Command::Issuer(issuer) => Ok(*issuer),
         Command::Run(_) => Err(anyhow!("this is the controller, not the issuer")),
     })
 }
 
 /// What `read` makes of the arguments of the container that is told `subcommand`.
-fn of_pod_with<T>(
+fn parse_pod_args<T>(
     subcommand: &str,
     pod: &Value,
     read: impl Fn(&[String]) -> anyhow::Result<T>,
@@ -215,7 +215,7 @@ fn arguments(container: &Value, pod: &Value) -> Vec<String> {
         .filter_map(|variable| {
             let name = variable.get("name")?.as_str()?;
             let stated = variable.get("value").and_then(Value::as_str).map(str::to_owned);
-            Some((format!("$({name})"), stated.or_else(|| of_pod(variable, pod))?))
+            Some((format!("$({name})"), stated.or_else(|| downward_api_value(variable, pod))?))
         })
         .collect();
     // The first word of a command is the program.
@@ -226,7 +226,7 @@ fn arguments(container: &Value, pod: &Value) -> Vec<String> {
 }
 
 /// What the downward API gives a variable: a field of the pod, lists with commas.
-fn of_pod(variable: &Value, pod: &Value) -> Option<String> {
+fn downward_api_value(variable: &Value, pod: &Value) -> Option<String> {
     let path = variable.get("valueFrom")?.get("fieldRef")?.get("fieldPath")?.as_str()?;
     match path.split('.').try_fold(pod, |value, field| value.get(field))? {
         Value::String(text) => Some(text.clone()),
@@ -262,8 +262,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn found(container: &Value) -> Found {
-        Found {
+    fn found(container: &Value) -> ControllerPod {
+        ControllerPod {
             namespace: "linkerd".into(),
             name: "policy-controller-0".to_owned(),
             service_account: "policy-controller".to_owned(),
@@ -283,7 +283,7 @@ mod tests {
             "args": ["run", "--manifests=/m", "--default-policy=deny",
                      "--identity-domain=$(DOMAIN)"],
         });
-        let config = told(&found(&container)).unwrap().controller;
+        let config = controller_settings(&found(&container)).unwrap().controller;
         assert_eq!(config.default_policy, DefaultPolicy::Deny);
         assert_eq!(&*config.identity_domain, "example.org");
     }
@@ -304,9 +304,10 @@ mod tests {
                          "--host-ips=$(HOSTS)", format!("--identity-domain={domain}")],
             })
         };
-        let config = told(&found(&container("example.org"))).unwrap().controller;
+        let config = controller_settings(&found(&container("example.org"))).unwrap().controller;
         assert_eq!(&*config.control_plane_namespace, "linkerd");
-        let error = format!("{:#}", told(&found(&container("$(DOMAIN)"))).unwrap_err());
+        let error =
+            format!("{:#}", controller_settings(&found(&container("$(DOMAIN)"))).unwrap_err());
         assert_eq!(
             error,
             "the flags of pod linkerd/policy-controller-0 cannot be read here: what \
@@ -317,19 +318,20 @@ mod tests {
     #[test]
     fn a_controller_of_some_namespaces_is_known_to_be_one() {
         let container = json!({"name": "c", "args": ["run", "--watch-namespace=shop,bank"]});
-        let settings = told(&found(&container)).unwrap();
+        let settings = controller_settings(&found(&container)).unwrap();
         let names = ["bank", "shop"].map(str::to_owned).to_vec();
         assert_eq!(watched(&settings), Some(names));
         let container = json!({"name": "c", "args": ["run"]});
-        assert_eq!(watched(&told(&found(&container)).unwrap()), None);
+        assert_eq!(watched(&controller_settings(&found(&container)).unwrap()), None);
     }
 
     #[test]
     fn flags_that_cannot_be_read_are_told() {
         let container = json!({"name": "c", "args": ["run", "--default-policy=denny"]});
-        let error = format!("{:#}", told(&found(&container)).unwrap_err());
+        let error = format!("{:#}", controller_settings(&found(&container)).unwrap_err());
         assert!(error.contains("denny") || error.contains("--manifests"), "{error}");
-        let error = format!("{:#}", told(&found(&json!({"name": "c"}))).unwrap_err());
+        let error =
+            format!("{:#}", controller_settings(&found(&json!({"name": "c"}))).unwrap_err());
         assert_eq!(error, "pod linkerd/policy-controller-0 has no container that is told `run`");
     }
 }

@@ -9,14 +9,14 @@ use kube::Api;
 ///
 /// # Errors
 /// The API server's: there is no such account, or its tokens may not be asked for.
-pub(crate) async fn of(
+pub(crate) async fn request(
     cluster: &Cluster,
     (namespace, name): (&str, &str),
     audience: &str,
     seconds: i64,
 ) -> Result<String, kube::Error> {
     let accounts = Api::<ServiceAccount>::namespaced(cluster.client.clone(), namespace);
-    let request = TokenRequest {
+    let body = TokenRequest {
         spec: TokenRequestSpec {
             audiences: vec![audience.to_owned()],
             expiration_seconds: Some(seconds),
@@ -24,6 +24,6 @@ pub(crate) async fn of(
         },
         ..TokenRequest::default()
     };
-    let answer = accounts.create_token_request(name, &Default::default(), &request).await?;
+    let answer = accounts.create_token_request(name, &Default::default(), &body).await?;
     Ok(answer.status.map(|status| status.token).unwrap_or_default())
 }

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn nothing(inventory: &Inventory, target: &Target) -> String {
-    let Inventory { asked, scope, permissions, .. } = inventory;
+    let Inventory { source, scope, permissions, .. } = inventory;
     let mut deciding = vec![Kind::Pod, Kind::ExternalWorkload];
     deciding.extend(target.server().map(|_| Kind::Server));
     let missing = undetermined::in_scope(&deciding, scope, permissions);
@@ -82,20 +82,20 @@ fn nothing(inventory: &Inventory, target: &Target) -> String {
         let missing = missing.join(" and ");
         return match target.server() {
             Some(name) => format!(
-                "whether a Server {name} owns a port of any workload in {asked} is not known, \
+                "whether a Server {name} owns a port of any workload in {source} is not known, \
                  because {missing} may not be listed"
             ),
             None => format!(
-                "whether there is any workload in {asked} is not known, because {missing} may not \
+                "whether there is any workload in {source} is not known, because {missing} may not \
                  be listed"
             ),
         };
     }
     match target.server() {
         Some(name) => format!(
-            "no port of any workload is owned by a Server {name} in {asked}; `portcullis check` \
+            "no port of any workload is owned by a Server {name} in {source}; `portcullis check` \
              says why"
         ),
-        None => format!("there is no workload in {asked}"),
+        None => format!("there is no workload in {source}"),
     }
 }

@@ -5,7 +5,7 @@ use crate::check::{Findings, check_inventory};
 use crate::cluster::controller::PodFlags;
 use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::{Settings, SettingsFlags};
-use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
+use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
 use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
@@ -73,7 +73,8 @@ const FORBIDDEN: &str = "forbidden";
 /// What `-o json` prints.
 #[derive(Serialize)]
 struct Report<'a> {
-    asked: &'a Asked,
+    #[serde(rename = "asked")]
+    source: &'a QuerySource,
     complete: bool,
     objects: usize,
     errors: usize,
@@ -119,18 +120,18 @@ impl<'a> From<&'a Diagnostic> for Item<'a> {
 
 /// What was looked at, and what was found.
 struct Checked {
-    asked: Asked,
+    source: QuerySource,
     list_failures: Vec<ListFailure>,
     findings: Findings,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let Checked { asked, list_failures, findings } = match &arguments.path {
+    let Checked { source, list_failures, findings } = match &arguments.path {
         Some(path) => {
-            let settings = Settings::of_checked(&arguments.settings);
+            let settings = Settings::for_check(&arguments.settings);
             let inventory = Inventory::of_directory(path, Scope::All, settings);
             Checked {
-                asked: Asked::directory(path, &Scope::All),
+                source: QuerySource::directory(path, &Scope::All),
                 list_failures: Vec::new(),
                 findings: check_inventory(inventory.context("cannot read the manifests")?),
             }
@@ -141,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // What could not be looked at has not been found sound.
     let complete = list_failures.iter().all(|failure| failure.why != FORBIDDEN);
     let report = Report {
-        asked: &asked,
+        source: &source,
         complete,
         objects: findings.objects,
         errors: findings.count(Severity::Error),
@@ -166,15 +167,15 @@ async fn of_cluster(arguments: &Arguments) -> anyhow::Result<Checked> {
     let settings = Settings::of_cluster(&cluster, &arguments.controller, &arguments.settings).await;
     let inventory = Inventory::of_cluster(cluster, settings).await?;
     inventory.notes();
-    let (asked, list_failures) = (inventory.asked.clone(), inventory.list_failures());
-    Ok(Checked { asked, list_failures, findings: check_inventory(inventory) })
+    let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
+    Ok(Checked { source, list_failures, findings: check_inventory(inventory) })
 }
 
 fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     let mut text = String::new();
-    let on_cluster = report.asked.directory.is_none();
+    let on_cluster = report.source.directory.is_none();
     if on_cluster {
-        text.push_str(&paint.dim(&report.asked.to_string()));
+        text.push_str(&paint.dim(&report.source.to_string()));
         if let Some(hidden) = hidden(report.list_failures) {
             text.push_str(&paint.notice(&hidden));
         }

@@ -91,8 +91,8 @@ async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
     let deadline = Instant::now().checked_add(wait.unwrap_or_default());
     loop {
         let report = read(&cluster, control_plane).await.map(|snapshot| {
-            let asked = cluster.asked.clone();
-            DiagnosticsReport::new(asked, run_checks(&snapshot), *deny_warnings, "healthy")
+            let source = cluster.source.clone();
+            DiagnosticsReport::new(source, run_checks(&snapshot), *deny_warnings, "healthy")
         });
         let well = report.as_ref().is_ok_and(|report| report.healthy);
         let over = deadline.is_none_or(|deadline| Instant::now() >= deadline);

@@ -2,8 +2,8 @@
 
 use super::block_on;
 use crate::cluster::controller::{ControlPlaneFlags, find};
-use crate::cluster::roots::{given, roots};
-use crate::cluster::settings::told;
+use crate::cluster::roots::{read_roots, roots};
+use crate::cluster::settings::controller_settings;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::identity::account::Account;
 use crate::identity::bridge::{Bridge, Expected, IssuerPods, Way};
@@ -199,7 +199,7 @@ impl<'a> Asked<'a> {
             Some(cluster) => find(cluster, &control_plane.pod).await.ok(),
             None => None,
         };
-        let settings = found.and_then(|found| told(&found).ok());
+        let settings = found.and_then(|found| controller_settings(&found).ok());
         let mut config = settings.map_or_else(
             || ControllerConfig {
                 control_plane_namespace: home.clone(),
@@ -222,7 +222,7 @@ impl<'a> Asked<'a> {
     async fn roots(&self) -> anyhow::Result<Vec<CertificateDer<'static>>> {
         let Arguments { control_plane, trust_roots, .. } = self.arguments;
         match trust_roots {
-            Some(path) => given(path),
+            Some(path) => read_roots(path),
             None => roots(self.cluster()?, &control_plane.pod.controller_namespace, None).await,
         }
     }
@@ -233,7 +233,7 @@ impl<'a> Asked<'a> {
             None => {
                 let (cluster, audience) =
                     (self.cluster()?.clone(), self.arguments.audience.clone());
-                Token::ask(cluster, account, audience).await
+                Token::request(cluster, account, audience).await
             }
         }
     }

@@ -71,5 +71,10 @@ async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
     let Arguments { release, controller_namespace, .. } = arguments;
     let release = Release { name: release, namespace: controller_namespace };
     let findings = findings(&cluster, release, &named).await?;
-    Ok(DiagnosticsReport::new(cluster.asked, findings, arguments.deny_warnings, "ready to install"))
+    Ok(DiagnosticsReport::new(
+        cluster.source,
+        findings,
+        arguments.deny_warnings,
+        "ready to install",
+    ))
 }

@@ -1,9 +1,9 @@
 //! `portcullis status`.
 
 use super::block_on;
-use crate::cluster::connect::{Connection, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::connect::{ControllerConnection, ControllerFlags, in_cluster, on_this_machine};
 use crate::cluster::settings::Settings;
-use crate::cluster::{Asked, Cluster, Scope};
+use crate::cluster::{Cluster, QuerySource, Scope};
 use crate::inventory::{Inventory, InventoryFlags};
 use crate::output::{self, Format, Paint};
 use crate::status::names::{Name, Names};
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let report = read(arguments, &names).await?;
         output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
         if !report.absent.is_empty() {
-            bail!("not found in {}: {}", report.asked, report.absent.join(", "));
+            bail!("not found in {}: {}", report.source, report.absent.join(", "));
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -79,18 +79,18 @@ async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
     let Arguments { inventory: flags, controller, .. } = arguments;
     if let Some(address) = &controller.controller {
         let scope = flags.cluster.namespaces.of_directory();
-        let asked = Asked::controller(address, &scope);
+        let source = QuerySource::controller(address, &scope);
         let connection = on_this_machine(address).await?;
-        return ask(connection, &scope, asked, names).await;
+        return ask(connection, &scope, source, names).await;
     }
     if flags.filename.is_some() {
         let inventory = Inventory::read(flags, &controller.pod).await?;
         return Ok(of_inventory(&inventory, None, names));
     }
     let cluster = Cluster::connect(&flags.cluster).await?;
-    let (scope, asked) = (cluster.scope.clone(), cluster.asked.clone());
+    let (scope, source) = (cluster.scope.clone(), cluster.source.clone());
     let answer = match in_cluster(&cluster, controller).await {
-        Ok(connection) => ask(connection, &scope, asked, names).await,
+        Ok(connection) => ask(connection, &scope, source, names).await,
         Err(error) => Err(error),
     };
     let report = match answer {
@@ -111,17 +111,17 @@ async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
 }
 
 async fn ask(
-    connection: Connection,
+    connection: ControllerConnection,
     scope: &Scope,
-    asked: Asked,
+    source: QuerySource,
     names: &Names,
 ) -> anyhow::Result<Report> {
-    let Connection { channel, to } = connection;
+    let ControllerConnection { channel, to } = connection;
     let mut client = PolicyReportClient::new(channel).max_decoding_message_size(ANSWER_BYTES);
     let namespace = scope.namespace().map(ToString::to_string).unwrap_or_default();
     let answer = client.objects(ObjectsRequest { namespace }).await;
     let response = answer
         .map_err(|status| anyhow::anyhow!("{}: {}", status.code(), status.message()))
         .with_context(|| format!("{to} does not say"))?;
-    Ok(of_controller(asked, to, response.into_inner(), names))
+    Ok(of_controller(source, to, response.into_inner(), names))
 }

@@ -1,7 +1,7 @@
 //! `portcullis watch`.
 
 use super::block_on;
-use crate::cluster::connect::{Authorized, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::connect::{AuthorizedChannel, ControllerFlags, in_cluster, on_this_machine};
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::expect::WorkloadPort;
 use crate::output::{self, Format, Paint};
@@ -161,13 +161,13 @@ impl<'a> Asking<'a> {
     }
 
     /// Connects, and says to whom.
-    async fn connect(&self) -> anyhow::Result<Authorized> {
+    async fn connect(&self) -> anyhow::Result<AuthorizedChannel> {
         let flags = &self.arguments.controller;
         let connection = match (&self.cluster, &flags.controller) {
             (Some(cluster), _) => {
                 let connection = in_cluster(cluster, flags).await?;
                 let note = Paint::stderr().notice("note:");
-                eprintln!("{note} asking {} of {}", connection.to, cluster.asked);
+                eprintln!("{note} asking {} of {}", connection.to, cluster.source);
                 connection
             }
             (None, address) => on_this_machine(address.as_deref().unwrap_or_default()).await?,

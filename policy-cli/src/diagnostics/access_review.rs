@@ -1,7 +1,7 @@
 //! Rights, asked of the API server one by one.
 
 use super::fetch::{FetchError, FetchResult};
-use crate::cluster::refusal::{is_forbidden, words};
+use crate::cluster::api_error::{is_forbidden, message};
 use futures_util::StreamExt;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
@@ -134,9 +134,9 @@ async fn is_allowed(
                 "{{apiGroups: [authorization.k8s.io], resources: [{plural}], verbs: [create]}} in \
                  the whole cluster"
             );
-            return FetchError::Forbidden { permission: permission, message: words(&error) };
+            return FetchError::Forbidden { permission: permission, message: message(&error) };
         }
-        FetchError::Failed(words(&error))
+        FetchError::Failed(message(&error))
     };
     let unsent = |error: &dyn fmt::Display| FetchError::Failed(error.to_string());
     let body = serde_json::to_vec(&review).map_err(|error| unsent(&error))?;

@@ -1,7 +1,7 @@
 //! Reading a cluster: what was found, or why it was not, with the right that is missing.
 
+use crate::cluster::api_error::{is_forbidden, is_not_found, message};
 use crate::cluster::list::{one, pages};
-use crate::cluster::refusal::{is_forbidden, is_not_found, words};
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
@@ -46,10 +46,10 @@ impl FetchError {
         if is_forbidden(error) {
             return Self::Forbidden {
                 permission: permission(verb, path, name),
-                message: words(error),
+                message: message(error),
             };
         }
-        Self::Failed(words(error))
+        Self::Failed(message(error))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::check::Section;
 use super::result::{CheckOutcome, CheckResult};
-use crate::cluster::Asked;
+use crate::cluster::QuerySource;
 use crate::output::Paint;
 use serde::Serialize;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 pub(crate) struct DiagnosticsReport {
     /// What was asked.
     #[serde(rename = "asked")]
-    pub(crate) source: Asked,
+    pub(crate) source: QuerySource,
     /// Whether nothing fails, and nothing warns where warnings are denied.
     pub(crate) healthy: bool,
     /// How many are as they should be.
@@ -53,7 +53,7 @@ pub(crate) struct CheckLine {
 impl DiagnosticsReport {
     /// Puts findings in order. `verdict` is the word for what is well: healthy, ready to install.
     pub(crate) fn new(
-        source: Asked,
+        source: QuerySource,
         mut findings: Vec<CheckResult>,
         deny_warnings: bool,
         verdict: &'static str,
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_told_with_its_mend_below_its_heading() {
-        let source = Asked::directory(Path::new("x"), &Scope::All);
+        let source = QuerySource::directory(Path::new("x"), &Scope::All);
         let findings = vec![
             CheckResult::fail(Check::Leader, "nobody leads", "look at the Lease"),
             CheckResult::pass(Check::ApiServer, "it answers"),

@@ -4,7 +4,7 @@ use super::check::Check;
 use super::metadata::text;
 use super::result::CheckResult;
 use crate::cluster::Cluster;
-use crate::cluster::refusal::explain;
+use crate::cluster::api_error::explain;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 /// # Errors
 /// It cannot be reached, or does not know who asks.
 pub(crate) async fn fetch(cluster: &Cluster) -> anyhow::Result<Server> {
-    let explained = |error| explain(&error, &cluster.asked, "ask the API server for its version");
+    let explained = |error| explain(&error, &cluster.source, "ask the API server for its version");
     let request = http::Request::get("/version").body(Body::empty())?;
     let response = cluster.client.send(request).await.map_err(explained)?;
     let date = response.headers().get(http::header::DATE);

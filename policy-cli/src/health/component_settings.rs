@@ -1,8 +1,8 @@
 //! How the control plane is told to be, by the flags of its pods.
 
 use super::volumes::config_map;
-use crate::cluster::controller::Found;
-use crate::cluster::settings::{told as controller_settings, told_issuer as issuer_args};
+use crate::cluster::controller::ControllerPod;
+use crate::cluster::settings::{controller_settings, issuer_args};
 use policy_controller::args::{IssuerArgs, OwnCertificate, Settings, SourceSettings};
 use policy_kube::lease::LEASE_NAME;
 use policy_kube::names::{
@@ -77,7 +77,7 @@ impl Default for IssuerSettings {
 /// Reads the flags of the first pod of the controller; in words why they are not known.
 pub(super) fn controller(namespace: &str, pods: &[Value]) -> Result<ControllerSettings, String> {
     let pod = pods.first().ok_or("no pod of it was found")?;
-    let found = Found {
+    let found = ControllerPod {
         namespace: namespace.into(),
         name: String::new(),
         service_account: String::new(),

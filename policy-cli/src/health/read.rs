@@ -6,8 +6,8 @@ use super::probe_namespace::probe_namespace;
 use super::snapshot::{ProbeResponse, Snapshot, WebhookConfiguration};
 use super::webhook_probe;
 use crate::cluster::controller::{ControlPlaneFlags, pods};
-use crate::cluster::list::Served;
-use crate::cluster::page::{NoPage, Page, page};
+use crate::cluster::list::ApiResources;
+use crate::cluster::pod_http::{PodRequestError, PodResponse, get as pod_get};
 use crate::cluster::roots::ROOTS;
 use crate::cluster::{Cluster, Scope};
 use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
@@ -30,7 +30,7 @@ use std::time::SystemTime;
 pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Snapshot> {
     let server = server::fetch(cluster).await?;
     let local = SystemTime::now();
-    let served = Served::discover(cluster).await?;
+    let served = ApiResources::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
     let kinds = kinds.map(|kind| (kind, served.version(kind))).collect();
     let control_plane = ControlPlane::read(cluster, flags).await;
@@ -221,14 +221,14 @@ async fn configurations(
 async fn replicas(
     cluster: &Cluster,
     components: [(&FetchResult<Vec<Value>>, u16); 2],
-) -> Vec<(String, Result<Page, NoPage>)> {
+) -> Vec<(String, Result<PodResponse, PodRequestError>)> {
     let all = components.into_iter().flat_map(|(pods, port)| {
         let running = pods.iter().flatten().filter(|pod| text(pod, "/status/phase") == "Running");
         running.map(move |pod| (pod, port))
     });
     let pages = all.map(|(pod, port)| async move {
         let place = (text(pod, "/metadata/namespace"), name(pod));
-        (name(pod).to_owned(), page(cluster, place, port, "/ready?verbose").await)
+        (name(pod).to_owned(), pod_get(cluster, place, port, "/ready?verbose").await)
     });
     join_all(pages).await
 }

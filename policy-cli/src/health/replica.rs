@@ -1,13 +1,15 @@
 //! What each replica says of itself at `/ready?verbose`: what is missing, what it does without, and
 //! which watches are late.
 
-use crate::cluster::page::{NoPage, Page};
+use crate::cluster::pod_http::{PodRequestError, PodResponse};
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchError;
 use crate::diagnostics::result::CheckResult;
 
 /// What the replicas say, by pod.
-pub(super) fn replicas(pages: &[(String, Result<Page, NoPage>)]) -> Vec<CheckResult> {
+pub(super) fn replicas(
+    pages: &[(String, Result<PodResponse, PodRequestError>)],
+) -> Vec<CheckResult> {
     let check = Check::Replicas;
     let mut findings: Vec<CheckResult> =
         pages.iter().flat_map(|(pod, page)| replica(pod, page)).collect();
@@ -19,15 +21,15 @@ pub(super) fn replicas(pages: &[(String, Result<Page, NoPage>)]) -> Vec<CheckRes
     findings
 }
 
-fn replica(pod: &str, page: &Result<Page, NoPage>) -> Vec<CheckResult> {
+fn replica(pod: &str, page: &Result<PodResponse, PodRequestError>) -> Vec<CheckResult> {
     let check = Check::Replicas;
     let page = match page {
         Ok(page) => page,
-        Err(NoPage { words, forbidden: false }) => {
+        Err(PodRequestError { words, forbidden: false }) => {
             let why = format!("what pod {pod} says of itself: {words}");
             return vec![CheckResult::unknown(check, &FetchError::Failed(why))];
         }
-        Err(NoPage { words, forbidden: true }) => {
+        Err(PodRequestError { words, forbidden: true }) => {
             let why = format!("what pod {pod} says of itself: {words}");
             let right =
                 "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
@@ -72,8 +74,8 @@ mod tests {
     use crate::diagnostics::result::CheckOutcome;
     use crate::diagnostics::result::tests::summaries;
 
-    fn pages(status: u16, text: &str) -> Vec<(String, Result<Page, NoPage>)> {
-        vec![("c-0".to_owned(), Ok(Page { status, text: text.to_owned() }))]
+    fn pages(status: u16, text: &str) -> Vec<(String, Result<PodResponse, PodRequestError>)> {
+        vec![("c-0".to_owned(), Ok(PodResponse { status, text: text.to_owned() }))]
     }
 
     #[test]
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn only_who_is_refused_is_told_of_a_right() {
         let of = |forbidden| {
-            let silent = Err(NoPage { words: "no".to_owned(), forbidden });
+            let silent = Err(PodRequestError { words: "no".to_owned(), forbidden });
             replicas(&[("c-0".to_owned(), silent)]).remove(0)
         };
         let (refused, failed) = (of(true), of(false));

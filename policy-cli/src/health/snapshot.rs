@@ -1,7 +1,7 @@
 //! What was read of a cluster.
 
 use super::component_settings::{ControllerSettings, IssuerSettings};
-use crate::cluster::page::{NoPage, Page};
+use crate::cluster::pod_http::{PodRequestError, PodResponse};
 use crate::diagnostics::access_review::Permission;
 use crate::diagnostics::definitions::ServedKind;
 use crate::diagnostics::fetch::FetchResult;
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
     pub(super) controller: Result<ControllerSettings, String>,
     pub(super) issuer: Result<IssuerSettings, String>,
     /// What each replica says of itself, by pod.
-    pub(super) replicas: Vec<(String, Result<Page, NoPage>)>,
+    pub(super) replicas: Vec<(String, Result<PodResponse, PodRequestError>)>,
     /// The Lease.
     pub(super) lease: FetchResult<Option<Value>>,
     /// The rights that service accounts lack, by account.

@@ -4,10 +4,10 @@
 //! port-forward has none, so that this gives it one. Who answers is verified here: the client speaks
 //! plaintext with loopback, and what leaves this process is TLS to the issuer's identity.
 
+use crate::cluster::api_error::explain;
 use crate::cluster::controller::{is_ready, pods};
-use crate::cluster::refusal::explain;
-use crate::cluster::settings::told_issuer;
-use crate::cluster::{Cluster, forward};
+use crate::cluster::settings::issuer_args;
+use crate::cluster::{Cluster, port_forward};
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -53,7 +53,7 @@ impl IssuerPods {
         let Self { cluster, namespace, selector } = self;
         let all = pods(cluster, namespace, selector).await;
         let mut all =
-            all.map_err(|error| explain(&error, &cluster.asked, "look for the issuer"))?;
+            all.map_err(|error| explain(&error, &cluster.source, "look for the issuer"))?;
         all.sort_by_key(|pod| !is_ready(pod));
         let pod = all.first().ok_or_else(|| {
             anyhow!(
@@ -62,7 +62,7 @@ impl IssuerPods {
                  address"
             )
         })?;
-        let port = told_issuer(pod).map_or(ISSUER_PORT, |told| told.grpc_addr.port());
+        let port = issuer_args(pod).map_or(ISSUER_PORT, |args| args.grpc_addr.port());
         let name = pod.pointer("/metadata/name").and_then(Value::as_str);
         Ok((name.context("the issuer's pod has no name")?.to_owned(), port))
     }
@@ -157,7 +157,7 @@ impl Carry {
             Way::Forward(pods) => {
                 let found = pods.one().await;
                 let (pod, port) = found.map_err(|error| io::Error::other(format!("{error:#}")))?;
-                let mut far = forward::tls(&pods.api(), &pod, port, tls, server).await?;
+                let mut far = port_forward::tls(&pods.api(), &pod, port, tls, server).await?;
                 let _ = copy_bidirectional(&mut near, &mut far).await;
             }
         }

@@ -2,7 +2,7 @@
 //! gives and that is renewed here.
 
 use super::account::Account;
-use crate::cluster::refusal::{explain, is_forbidden, is_not_found, words};
+use crate::cluster::api_error::{explain, is_forbidden, is_not_found, message};
 use crate::cluster::{Cluster, token};
 use anyhow::{Context, bail};
 use std::io::Write;
@@ -22,7 +22,7 @@ pub(crate) enum Token {
     /// In a file of somebody else's.
     File(PathBuf),
     /// In a file of ours, from the API server.
-    Asked {
+    Requested {
         /// The API server.
         cluster: Box<Cluster>,
         /// Whose token it is.
@@ -39,13 +39,13 @@ impl Token {
     ///
     /// # Errors
     /// It gives none; says which right is missing.
-    pub(crate) async fn ask(
+    pub(crate) async fn request(
         cluster: Cluster,
         account: Account,
         audience: String,
     ) -> anyhow::Result<Self> {
         let file = NamedTempFile::new().context("no file for the token can be made")?;
-        let mut token = Self::Asked { cluster: Box::new(cluster), account, audience, file };
+        let mut token = Self::Requested { cluster: Box::new(cluster), account, audience, file };
         token.renew().await?;
         Ok(token)
     }
@@ -54,7 +54,7 @@ impl Token {
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::File(path) => path,
-            Self::Asked { file, .. } => file.path(),
+            Self::Requested { file, .. } => file.path(),
         }
     }
 
@@ -63,9 +63,9 @@ impl Token {
     /// # Errors
     /// As [`Self::ask`].
     pub(crate) async fn renew(&mut self) -> anyhow::Result<()> {
-        let Self::Asked { cluster, account, audience, file } = self else { return Ok(()) };
+        let Self::Requested { cluster, account, audience, file } = self else { return Ok(()) };
         let Account { namespace, name } = &*account;
-        let text = match token::of(cluster, (namespace, name), audience, LIFE).await {
+        let text = match token::request(cluster, (namespace, name), audience, LIFE).await {
             Ok(text) => text,
             Err(error) if is_not_found(&error) => {
                 bail!("there is no ServiceAccount {namespace}/{name}; -n names another namespace")
@@ -74,9 +74,9 @@ impl Token {
                 "no token of ServiceAccount {namespace}/{name} is given: {}. It needs in namespace \
                  {namespace}: {{apiGroups: [\"\"], resources: [serviceaccounts/token], \
                  resourceNames: [{name}], verbs: [create]}}; --token FILE takes one that you have",
-                words(&error)
+                message(&error)
             ),
-            Err(error) => return Err(explain(&error, &cluster.asked, "take a token")),
+            Err(error) => return Err(explain(&error, &cluster.source, "take a token")),
         };
         // In one step, because the client of the issuer may read it meanwhile.
         let folder = file.path().parent().unwrap_or_else(|| Path::new("."));

@@ -6,7 +6,7 @@ use super::install_permissions::{
 use super::leftovers::{Leftover, Release, leftovers, service};
 use super::linkerd::{INJECTOR, VALIDATOR, linkerd};
 use crate::cluster::Cluster;
-use crate::cluster::list::Served as Discovered;
+use crate::cluster::list::ApiResources;
 use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
 use crate::diagnostics::clock::clock;
 use crate::diagnostics::definitions::{ServedKind, gateway_api};
@@ -38,7 +38,7 @@ pub(crate) async fn findings(
     let server = server::fetch(cluster).await?;
     let mut findings =
         vec![server::version(&server.version), clock(server.date, SystemTime::now())];
-    let served = Discovered::discover(cluster).await?;
+    let served = ApiResources::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
     let kinds: Vec<ServedKind> = kinds.map(|kind| (kind, served.version(kind))).collect();
     findings.push(gateway_api(&kinds));

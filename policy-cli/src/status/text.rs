@@ -7,7 +7,7 @@ use std::fmt::Write;
 impl Report {
     /// The table.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let mut text = format!("{}{}\n", paint.dim(&self.asked.to_string()), self.by(paint));
+        let mut text = format!("{}{}\n", paint.dim(&self.source.to_string()), self.by(paint));
         for missing in &self.missing {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}", paint.notice(&format!("the controller says: {missing}")));

@@ -1,9 +1,9 @@
 //! What a cluster says of its versions.
 
 use super::report::{Report, controllers, of_component, of_sidecars};
+use crate::cluster::api_error::{explain, is_forbidden, message};
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::pages;
-use crate::cluster::refusal::{explain, is_forbidden, words};
 use crate::cluster::{Cluster, Scope};
 use serde_json::Value;
 
@@ -38,8 +38,8 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
         of_component("issuer", &issuer, version),
         of_sidecars(&all, version),
     ];
-    let asked = Some(cluster.asked.clone());
-    Ok(Report { asked, running: running.concat(), not_known, ..Report::of_client() })
+    let source = Some(cluster.source.clone());
+    Ok(Report { source, running: running.concat(), not_known, ..Report::of_client() })
 }
 
 /// The pods, or a note why they are not known.
@@ -52,9 +52,9 @@ fn listed(
     match found {
         Ok(pods) => Ok(pods),
         Err(error) if is_forbidden(&error) => {
-            not_known.push(format!("{what}: {}", words(&error)));
+            not_known.push(format!("{what}: {}", message(&error)));
             Ok(Vec::new())
         }
-        Err(error) => Err(explain(&error, &cluster.asked, "list pods")),
+        Err(error) => Err(explain(&error, &cluster.source, "list pods")),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::installed::{of_control_plane, of_sidecar};
 use super::skew::Skew;
-use crate::cluster::Asked;
+use crate::cluster::QuerySource;
 use crate::output::{self, Paint};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +17,8 @@ pub(crate) const CLIENT: &str = env!("CARGO_PKG_VERSION");
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     /// What was asked; none: no cluster was.
-    pub(crate) asked: Option<Asked>,
+    #[serde(rename = "asked")]
+    pub(crate) source: Option<QuerySource>,
     /// The version of this program.
     pub(crate) client: String,
     /// What runs, by component and version.
@@ -48,13 +49,13 @@ const SOME: usize = 3;
 impl Report {
     /// What is told where no cluster is asked.
     pub(crate) fn of_client() -> Self {
-        Self { asked: None, client: CLIENT.to_owned(), running: Vec::new(), not_known: Vec::new() }
+        Self { source: None, client: CLIENT.to_owned(), running: Vec::new(), not_known: Vec::new() }
     }
 
     /// The table.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let mut text = match &self.asked {
-            Some(asked) => format!("{}\n\n", paint.dim(&asked.to_string())),
+        let mut text = match &self.source {
+            Some(source) => format!("{}\n\n", paint.dim(&source.to_string())),
             None => String::new(),
         };
         let client = ["client".to_owned(), CLIENT.to_owned(), String::new(), String::new()];

@@ -120,10 +120,10 @@ proptest! {
             let told = by_route(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
             prop_assert!(told.iter().all(|row| access.contains(row)));
             // Of what the rule asks for, some is told as reached.
-            let asked: Vec<String> = rule.matches.iter().map(request).collect();
+            let requests: Vec<String> = rule.matches.iter().map(request).collect();
             let all = ["requests".to_owned()];
-            let asked = if asked.is_empty() { &all[..] } else { &asked };
-            let reached = |row: &&Access| asked.iter().any(|one| row.what.contains(one));
+            let requests = if requests.is_empty() { &all[..] } else { &requests };
+            let reached = |row: &&Access| requests.iter().any(|one| row.what.contains(one));
             prop_assert!(told.iter().any(|row| reached(&row)));
             same(credited(&told, &connection), &evaluator, decision);
         } else if matches!(reason, None | Some(Denied::Unauthorized)) {

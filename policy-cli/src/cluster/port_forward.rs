@@ -1,6 +1,6 @@
 //! A connection to a port of a pod, through a port-forward of the API server.
 
-use super::refusal::{is_forbidden, words};
+use super::api_error::{is_forbidden, message};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use rustls::ClientConfig;
@@ -49,26 +49,26 @@ pub(crate) async fn tls(
         connected = &mut handshake => match connected {
             Ok(connected) => Ok(connected),
             Err(error) => {
-                let told = tokio::time::timeout(WORDS, failure).await;
-                let told = told.ok().flatten().map(|told| format!(" ({})", told.trim()));
-                Err(io::Error::other(format!("TLS: {error}{}", told.unwrap_or_default())))
+                let kubelet_error = tokio::time::timeout(WORDS, failure).await;
+                let kubelet_error = kubelet_error.ok().flatten().map(|kubelet_error| format!(" ({})", kubelet_error.trim()));
+                Err(io::Error::other(format!("TLS: {error}{}", kubelet_error.unwrap_or_default())))
             }
         },
-        Some(told) = &mut failure => {
-            Err(io::Error::other(format!("port-forward: {}", told.trim())))
+        Some(kubelet_error) = &mut failure => {
+            Err(io::Error::other(format!("port-forward: {}", kubelet_error.trim())))
         }
     }
 }
 
 async fn open(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<(DuplexStream, Failure)> {
     let refused = |error: kube::Error| {
-        let words = words(&error);
+        let message = message(&error);
         if is_forbidden(&error) {
             let right = "it needs the rights to create and get pods/portforward there";
-            let words = format!("port-forward: {words}; {right}");
-            return io::Error::new(io::ErrorKind::PermissionDenied, words);
+            let message = format!("port-forward: {message}; {right}");
+            return io::Error::new(io::ErrorKind::PermissionDenied, message);
         }
-        io::Error::other(format!("port-forward: {words}"))
+        io::Error::other(format!("port-forward: {message}"))
     };
     let mut forwarder = pods.portforward(pod, &[port]).await.map_err(refused)?;
     let broken = || io::Error::other("port-forward: the API server gave no stream");

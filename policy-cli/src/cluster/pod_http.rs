@@ -1,7 +1,7 @@
 //! A page of a pod's HTTP port: through a port-forward, which arrives at the pod's loopback, or else
 //! through the API server's proxy, which comes from the API server's address.
 
-use super::forward;
+use super::port_forward;
 use super::{Cluster, chain};
 use bytes::Bytes;
 use http::{Request, header};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a pod answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct PodResponse {
     /// HTTP status.
     pub(crate) status: u16,
     /// The body.
@@ -26,7 +26,7 @@ pub(crate) struct Page {
 
 /// Why neither way led to a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NoPage {
+pub(crate) struct PodRequestError {
     /// What became of both.
     pub(crate) words: String,
     /// Whether the first, a port-forward, was refused for want of a right.
@@ -37,32 +37,32 @@ pub(crate) struct NoPage {
 ///
 /// # Errors
 /// Neither way leads there.
-pub(crate) async fn page(
+pub(crate) async fn get(
     cluster: &Cluster,
     (namespace, name): (&str, &str),
     port: u16,
     path: &str,
-) -> Result<Page, NoPage> {
+) -> Result<PodResponse, PodRequestError> {
     let forwarded =
         tokio::time::timeout(PATIENCE, forwarded(cluster, (namespace, name), port, path));
     let refused = match forwarded.await {
-        Ok(Ok(page)) => return Ok(page),
+        Ok(Ok(response)) => return Ok(response),
         Ok(Err(refused)) => refused,
-        Err(_) => NoPage::failed("port-forward: nobody answers in 10 s"),
+        Err(_) => PodRequestError::failed("port-forward: nobody answers in 10 s"),
     };
-    let also = |proxy: &str| NoPage {
+    let also = |proxy: &str| PodRequestError {
         words: format!("{}; proxy: {proxy}", refused.words),
         forbidden: refused.forbidden,
     };
     let proxied = tokio::time::timeout(PATIENCE, proxied(cluster, (namespace, name), port, path));
     match proxied.await {
-        Ok(Ok(page)) => Ok(page),
+        Ok(Ok(response)) => Ok(response),
         Ok(Err(words)) => Err(also(&words)),
         Err(_) => Err(also("nobody answers in 10 s")),
     }
 }
 
-impl NoPage {
+impl PodRequestError {
     fn failed(words: impl Into<String>) -> Self {
         Self { words: words.into(), forbidden: false }
     }
@@ -73,34 +73,37 @@ async fn forwarded(
     (namespace, name): (&str, &str),
     port: u16,
     path: &str,
-) -> Result<Page, NoPage> {
-    let words = |error: &dyn std::error::Error| NoPage::failed(chain(error));
+) -> Result<PodResponse, PodRequestError> {
+    let message = |error: &dyn std::error::Error| PodRequestError::failed(chain(error));
     let pods = Api::<Pod>::namespaced(cluster.client.clone(), namespace);
-    let stream = forward::plain(&pods, name, port).await.map_err(|error| NoPage {
+    let stream = port_forward::plain(&pods, name, port).await.map_err(|error| PodRequestError {
         forbidden: error.kind() == io::ErrorKind::PermissionDenied,
-        ..words(&error)
+        ..message(&error)
     })?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
             .await
-            .map_err(|error| words(&error))?;
+            .map_err(|error| message(&error))?;
     let request = Request::get(path)
         .header(header::HOST, "localhost")
         .body(Empty::new())
-        .map_err(|error| words(&error))?;
-    let asked = async {
+        .map_err(|error| message(&error))?;
+    let exchange = async {
         let response = sender.send_request(request).await?;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await?.to_bytes();
-        Ok::<_, hyper::Error>(Page { status, text: String::from_utf8_lossy(&body).into_owned() })
+        Ok::<_, hyper::Error>(PodResponse {
+            status,
+            text: String::from_utf8_lossy(&body).into_owned(),
+        })
     };
-    tokio::pin!(asked, connection);
+    tokio::pin!(exchange, connection);
     tokio::select! {
         biased;
-        page = &mut asked => page.map_err(|error| words(&error)),
+        response = &mut exchange => response.map_err(|error| message(&error)),
         ended = &mut connection => match ended {
-            Ok(()) => asked.await.map_err(|error| words(&error)),
-            Err(error) => Err(words(&error)),
+            Ok(()) => exchange.await.map_err(|error| message(&error)),
+            Err(error) => Err(message(&error)),
         },
     }
 }
@@ -110,7 +113,7 @@ async fn proxied(
     (namespace, name): (&str, &str),
     port: u16,
     path: &str,
-) -> Result<Page, String> {
+) -> Result<PodResponse, String> {
     let uri = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy{path}");
     let request = Request::get(uri).body(kube::client::Body::empty());
     let request = request.map_err(|error| error.to_string())?;
@@ -126,5 +129,5 @@ async fn proxied(
         let message = status.as_ref().and_then(|status| status.get("message")?.as_str());
         return Err(message.unwrap_or(&text).to_owned());
     }
-    Ok(Page { status, text })
+    Ok(PodResponse { status, text })
 }

@@ -1,6 +1,6 @@
 //! What an error of the API server means, and what can be done about it.
 
-use super::{Asked, chain};
+use super::{QuerySource, chain};
 use anyhow::anyhow;
 
 /// Whether the API server refused for want of a right.
@@ -23,7 +23,7 @@ fn code(error: &kube::Error) -> Option<u16> {
 }
 
 /// The API server's words, or what became of the connection.
-pub(crate) fn words(error: &kube::Error) -> String {
+pub(crate) fn message(error: &kube::Error) -> String {
     let kube::Error::Api(status) = error else { return chain(error) };
     if status.message.is_empty() {
         format!("HTTP status {}", status.code)
@@ -33,18 +33,18 @@ pub(crate) fn words(error: &kube::Error) -> String {
 }
 
 /// The error as people can act on it; `doing` follows "cannot".
-pub(crate) fn explain(error: &kube::Error, asked: &Asked, doing: &str) -> anyhow::Error {
-    let words = words(error);
-    let server = asked.server.as_deref().unwrap_or("the API server");
+pub(crate) fn explain(error: &kube::Error, source: &QuerySource, doing: &str) -> anyhow::Error {
+    let message = message(error);
+    let server = source.server.as_deref().unwrap_or("the API server");
     match code(error) {
         Some(401) => anyhow!(
-            "cannot {doing}: {server} does not accept the credentials of {asked} ({words}); \
+            "cannot {doing}: {server} does not accept the credentials of {source} ({message}); \
              they may have expired: log in again, or give another --context"
         ),
-        Some(403) => anyhow!("cannot {doing}: {words}"),
-        Some(_) => anyhow!("cannot {doing}: {server} answers: {words}"),
+        Some(403) => anyhow!("cannot {doing}: {message}"),
+        Some(_) => anyhow!("cannot {doing}: {server} answers: {message}"),
         None => anyhow!(
-            "cannot {doing}: {server} cannot be reached ({words}); is it the cluster you mean? \
+            "cannot {doing}: {server} cannot be reached ({message}); is it the cluster you mean? \
              --context and --kubeconfig choose another"
         ),
     }
@@ -63,14 +63,15 @@ mod tests {
 
     #[test]
     fn every_refusal_says_what_to_do() {
-        let asked = Asked {
+        let source = QuerySource {
             context: Some("kind".to_owned()),
             server: Some("https://api".to_owned()),
-            ..Asked::directory(Path::new("."), &Scope::All)
+            ..QuerySource::directory(Path::new("."), &Scope::All)
         };
-        let asked = Asked { directory: None, ..asked };
-        let said =
-            |code, message: &str| explain(&refused(code, message), &asked, "list pods").to_string();
+        let source = QuerySource { directory: None, ..source };
+        let said = |code, message: &str| {
+            explain(&refused(code, message), &source, "list pods").to_string()
+        };
         assert_eq!(
             said(401, "Unauthorized"),
             "cannot list pods: https://api does not accept the credentials of context kind at \
