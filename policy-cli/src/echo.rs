@@ -12,5 +12,5 @@ pub mod http;
 mod serve;
 pub mod sniff;
 
-pub use connection::{Counters, Options};
-pub use serve::{Running, serve, server_config, start};
+pub use connection::{Counters, EchoOptions};
+pub use serve::{EchoServer, serve, server_config, start};

@@ -16,18 +16,23 @@
 //! Two runners read the same file: [`run_evaluator`] asks the evaluator, [`run_pipeline`] a
 //! real client that talks through controller, gRPC and sidecar.
 
+mod client_endpoint;
 mod cluster;
 mod error;
 mod evaluator;
 mod expectation;
 mod pipeline;
 mod report;
-mod world;
 
-pub use crate::verdict::{Found, Verdict};
-pub use cluster::{Cluster, Exempted, Grants, Network, Routed, Undeclared};
+pub use crate::verdict::{DecisionSummary, Verdict};
+pub use cluster::{
+    ClusterSettings, KubeletExemptionMode, Network, ProbeRoutesMode, ReferenceGrantsMode,
+    UndeclaredPortsMode,
+};
 pub use error::ExpectError;
 pub use evaluator::{run_evaluator, run_evaluator_on};
-pub use expectation::{Client, ClientTls, Expectation, Expectations, Lines, Version, WorkloadPort};
+pub use expectation::{
+    Client, ClientTls, Expectation, Expectations, HeaderValues, Version, WorkloadPort,
+};
 pub use pipeline::{run_pipeline, run_pipeline_direct};
 pub use report::{Case, Report};

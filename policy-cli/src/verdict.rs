@@ -29,7 +29,7 @@ impl Verdict {
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct DecisionSummary {
     /// The verdict.
     pub decision: Verdict,
     /// The stable reason of a denial.
@@ -40,7 +40,7 @@ pub struct Found {
     pub authorization: Option<String>,
 }
 
-impl Found {
+impl DecisionSummary {
     /// A denial that no route or grant had a part in.
     pub(crate) fn denied(reason: policy_core::Denied) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for DecisionSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.decision.as_str())?;
         let named = [

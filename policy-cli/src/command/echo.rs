@@ -1,7 +1,7 @@
 //! `portcullis echo`.
 
 use super::block_on;
-use crate::echo::{Counters, Options, serve, server_config};
+use crate::echo::{Counters, EchoOptions, serve, server_config};
 use crate::output;
 use crate::signals::Signals;
 use anyhow::Context;
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (None | Some(_), None | Some(_)) => None,
     };
     let plaintext_too = arguments.plaintext_too;
-    let options = Options { name: arguments.name.map(Into::into), tls, plaintext_too };
+    let options = EchoOptions { name: arguments.name.map(Into::into), tls, plaintext_too };
     block_on(async move {
         let mut signals = Signals::new()?;
         let (stop, counters) = (CancellationToken::new(), Arc::new(Counters::default()));

@@ -3,8 +3,11 @@
 use super::block_on;
 use crate::identity::files::Files;
 use crate::output::{self, Format, Paint};
-use crate::request::answer::grpc_name;
-use crate::request::{Answer, Credentials, Failed, Outcome, Protocol, Question, Target, Tls, send};
+use crate::request::client_response::grpc_name;
+use crate::request::{
+    ClientRequest, ClientResponse, Credentials, Outcome, Protocol, RequestError, RequestUrl, Tls,
+    send,
+};
 use anyhow::{Context, bail};
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -113,7 +116,7 @@ pub(crate) struct Arguments {
 
 /// What `-o json` prints when there was no answer.
 #[derive(Serialize)]
-struct NoAnswer {
+struct NoResponse {
     error: String,
 }
 
@@ -126,35 +129,37 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let question = match question(arguments).await {
-            Ok(question) => question,
+        let client_request = match client_request(arguments).await {
+            Ok(client_request) => client_request,
             Err(error) => {
                 eprintln!("{} {error:#}", Paint::stderr().bad("error:"));
                 return Ok(ExitCode::from(2));
             }
         };
-        match send(&question).await {
-            Ok(answer) => {
-                output::print(arguments.output, &answer, |answer| table(answer, Paint::stdout()))?;
-                Ok(ExitCode::from(answer.outcome.exit_code()))
+        match send(&client_request).await {
+            Ok(response) => {
+                output::print(arguments.output, &response, |response| {
+                    table(response, Paint::stdout())
+                })?;
+                Ok(ExitCode::from(response.outcome.exit_code()))
             }
-            Err(error) => no_answer(arguments.output, &error),
+            Err(error) => no_response(arguments.output, &error),
         }
     })
 }
 
-fn no_answer(format: Format, error: &Failed) -> anyhow::Result<ExitCode> {
+fn no_response(format: Format, error: &RequestError) -> anyhow::Result<ExitCode> {
     match format {
         Format::Table => bail!("{error}"),
         Format::Json | Format::Yaml => {
-            output::print(format, &NoAnswer { error: error.to_string() }, |_| String::new())?;
+            output::print(format, &NoResponse { error: error.to_string() }, |_| String::new())?;
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
-async fn question(arguments: &Arguments) -> anyhow::Result<Question> {
-    let target = arguments.url.parse::<Target>()?;
+async fn client_request(arguments: &Arguments) -> anyhow::Result<ClientRequest> {
+    let target = arguments.url.parse::<RequestUrl>()?;
     let address = match arguments.connect {
         Some(address) => address,
         None => {
@@ -164,29 +169,29 @@ async fn question(arguments: &Arguments) -> anyhow::Result<Question> {
     };
     let timeout = Duration::try_from_secs_f64(arguments.timeout)
         .with_context(|| format!("--timeout: `{}` is not a time", arguments.timeout))?;
-    let mut question = match target.protocol {
-        Protocol::Tcp => Question::tcp(address),
-        Protocol::Grpc => Question::grpc(address, &target.path),
-        Protocol::Http1 | Protocol::Http2 => Question::get(address, &target.path),
+    let mut client_request = match target.protocol {
+        Protocol::Tcp => ClientRequest::tcp(address),
+        Protocol::Grpc => ClientRequest::grpc(address, &target.path),
+        Protocol::Http1 | Protocol::Http2 => ClientRequest::get(address, &target.path),
     };
-    question.protocol = target.protocol;
-    question.host.clone_from(&target.authority);
-    question.from = arguments.from;
-    question.timeout = timeout;
-    question.tls = tls(arguments, &target)?;
-    question.direct = arguments.direct.and_then(|_| NonZeroU16::new(target.port));
-    question.headers = HeaderMap::new();
+    client_request.protocol = target.protocol;
+    client_request.host.clone_from(&target.authority);
+    client_request.from = arguments.from;
+    client_request.timeout = timeout;
+    client_request.tls = tls(arguments, &target)?;
+    client_request.direct = arguments.direct.and_then(|_| NonZeroU16::new(target.port));
+    client_request.headers = HeaderMap::new();
     for (name, value) in &arguments.headers {
-        question.headers.append(name, value.clone());
+        client_request.headers.append(name, value.clone());
     }
     if let Some(data) = &arguments.data {
-        question.body = data.clone().into();
-        question.method = Method::POST;
+        client_request.body = data.clone().into();
+        client_request.method = Method::POST;
     }
     if let Some(method) = &arguments.method {
-        question.method = method.clone();
+        client_request.method = method.clone();
     }
-    Ok(question)
+    Ok(client_request)
 }
 
 async fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
@@ -196,7 +201,7 @@ async fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     addresses.next().with_context(|| format!("`{host}` has no address"))
 }
 
-fn tls(arguments: &Arguments, target: &Target) -> anyhow::Result<Option<Tls>> {
+fn tls(arguments: &Arguments, target: &RequestUrl) -> anyhow::Result<Option<Tls>> {
     let Some(credentials) = credentials(arguments)? else {
         if target.tls {
             bail!("TLS needs --roots, the certificates to trust, or --identity");
@@ -223,34 +228,34 @@ fn credentials(arguments: &Arguments) -> anyhow::Result<Option<Credentials>> {
     Ok(Some(Credentials::read(roots, client)?))
 }
 
-fn table(answer: &Answer, paint: Paint) -> String {
+fn table(response: &ClientResponse, paint: Paint) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = match (answer.grpc_status, answer.status) {
+    let _ = match (response.grpc_status, response.status) {
         (Some(status), _) => writeln!(text, "grpc-status {status} {}", grpc_name(status)),
-        (None, Some(status)) => writeln!(text, "{} {status}", answer.protocol),
+        (None, Some(status)) => writeln!(text, "{} {status}", response.protocol),
         (None, None) => Ok(()),
     };
     let line = text.trim_end();
-    text = match answer.outcome {
+    text = match response.outcome {
         Outcome::Ok => paint.good(line),
         Outcome::Refused | Outcome::Failed => paint.bad(line),
     };
     if !text.is_empty() {
         text.push('\n');
     }
-    if let Some(message) = answer.grpc_message.as_deref().filter(|message| !message.is_empty()) {
+    if let Some(message) = response.grpc_message.as_deref().filter(|message| !message.is_empty()) {
         let _ = writeln!(text, "grpc-message {message}");
     }
-    for (name, value) in answer.headers.iter().chain(&answer.trailers) {
+    for (name, value) in response.headers.iter().chain(&response.trailers) {
         let _ = writeln!(text, "{}", paint.dim(&format!("{name}: {value}")));
     }
-    if !answer.body.is_empty() && answer.grpc_status.is_none() {
-        if answer.status.is_some() {
+    if !response.body.is_empty() && response.grpc_status.is_none() {
+        if response.status.is_some() {
             text.push('\n');
         }
-        text.push_str(&answer.body);
-        if !answer.body.ends_with('\n') {
+        text.push_str(&response.body);
+        if !response.body.ends_with('\n') {
             text.push('\n');
         }
     }

@@ -14,7 +14,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// How the application behaves. The default has no name and speaks plaintext.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct EchoOptions {
     /// Name that answers carry, for example `emojivoto/web-0:8080`.
     pub name: Option<Arc<str>>,
     /// Terminates TLS with this configuration.
@@ -44,8 +44,8 @@ impl Counters {
 
 /// What answers need to know about the connection that a request came on.
 #[derive(Clone)]
-pub(super) struct Connection {
-    pub(super) options: Options,
+pub(super) struct ConnectionContext {
+    pub(super) options: EchoOptions,
     pub(super) counters: Arc<Counters>,
     pub(super) stop: CancellationToken,
     pub(super) client: SocketAddr,

@@ -1,6 +1,6 @@
 //! Answers to gRPC calls: `grpc.health.v1.Health`, and every other method by its own messages.
 
-use super::connection::{Body, Connection};
+use super::connection::{Body, ConnectionContext};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, BodyStream, StreamBody};
@@ -22,7 +22,7 @@ pub(super) fn is_call(request: &Request<Incoming>) -> bool {
 
 /// Answers a call. The metadata of the call comes back in headers that begin with `echo-`, and
 /// `echo-path` carries the method called. `grpc-status-wanted` sets the status.
-pub(super) fn answer(connection: &Connection, request: Request<Incoming>) -> Response<Body> {
+pub(super) fn answer(connection: &ConnectionContext, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let trailers = stream::once(std::future::ready(Ok(Frame::trailers(trailers(&head.headers)))));

@@ -1,8 +1,8 @@
 //! Accepts connections and answers what arrives on them.
 
-use super::connection::{Connection, Counters, Options, echo_bytes};
+use super::connection::{ConnectionContext, Counters, EchoOptions, echo_bytes};
 use super::http;
-use super::sniff::{self, Prefixed, Sniffed};
+use super::sniff::{self, DetectedProtocol, Prefixed};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
@@ -20,13 +20,13 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A running application; dropping it stops it and closes its connections.
 #[derive(Debug)]
-pub struct Running {
+pub struct EchoServer {
     address: SocketAddr,
     counters: Arc<Counters>,
     _stop: DropGuard,
 }
 
-impl Running {
+impl EchoServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -40,13 +40,13 @@ impl Running {
 
 /// Starts the application on `address` (port 0: a free one) in the current runtime. Fails if the
 /// address cannot be bound.
-pub async fn start(address: SocketAddr, options: Options) -> io::Result<Running> {
+pub async fn start(address: SocketAddr, options: EchoOptions) -> io::Result<EchoServer> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let counters = Arc::new(Counters::default());
     let stop = CancellationToken::new();
     tokio::spawn(serve(listener, options, Arc::clone(&counters), stop.clone()));
-    Ok(Running { address, counters, _stop: stop.drop_guard() })
+    Ok(EchoServer { address, counters, _stop: stop.drop_guard() })
 }
 
 /// A TLS configuration for [`Options::tls`]: this certificate, HTTP/2 and HTTP/1.1 by ALPN, clients
@@ -70,7 +70,7 @@ pub fn server_config(
 /// Accepts until `stop`; open connections are closed then.
 pub async fn serve(
     listener: TcpListener,
-    options: Options,
+    options: EchoOptions,
     counters: Arc<Counters>,
     stop: CancellationToken,
 ) {
@@ -84,7 +84,7 @@ pub async fn serve(
         match accepted {
             Ok((stream, client)) => {
                 counters.connections.fetch_add(1, Ordering::Relaxed);
-                let connection = Connection {
+                let connection = ConnectionContext {
                     options: options.clone(),
                     counters: Arc::clone(&counters),
                     stop: stop.clone(),
@@ -107,7 +107,7 @@ pub async fn serve(
     }
 }
 
-impl Connection {
+impl ConnectionContext {
     async fn handle(self, stream: TcpStream) -> io::Result<()> {
         // Answers are small and latency is what tests wait for.
         stream.set_nodelay(true)?;
@@ -132,11 +132,11 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sniffed, bytes) = sniff::read(&mut stream).await?;
+        let (protocol, bytes) = sniff::read(&mut stream).await?;
         let stream = Prefixed::new(bytes, stream);
-        match sniffed {
-            Sniffed::Raw => echo_bytes(stream).await,
-            Sniffed::Http1 => {
+        match protocol {
+            DetectedProtocol::Raw => echo_bytes(stream).await,
+            DetectedProtocol::Http1 => {
                 let service = hyper::service::service_fn(move |r| http::answer(self.clone(), r));
                 hyper::server::conn::http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -146,7 +146,7 @@ impl Connection {
                     .await
                     .map_err(io::Error::other)
             }
-            Sniffed::Http2 => {
+            DetectedProtocol::Http2 => {
                 let service = hyper::service::service_fn(move |r| http::answer(self.clone(), r));
                 hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())

@@ -23,7 +23,7 @@ pub enum ExpectError {
     },
     /// A request that cannot be asked.
     #[error("`{name}`: {message}")]
-    Unaskable {
+    InvalidRequest {
         /// Its name.
         name: String,
         /// What is wrong with it.
@@ -31,5 +31,5 @@ pub enum ExpectError {
     },
     /// The settings or manifests do not make a world to ask in.
     #[error("{0}")]
-    World(String),
+    Setup(String),
 }

@@ -1,11 +1,11 @@
 //! Runs expectations against the evaluator alone: manifests are compiled, nothing is served.
 
+use super::client_endpoint::ClientResolver;
 use super::error::ExpectError;
 use super::expectation::{ClientTls, Expectation, Expectations, Version};
 use super::report::Report;
-use super::world::World;
 use crate::local_mesh::apply_defaults;
-use crate::verdict::Found;
+use crate::verdict::DecisionSummary;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use policy_core::{
     Connection, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub fn run_evaluator(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
-    let loaded = load(directory, config.limits).map_err(|e| ExpectError::World(e.to_string()))?;
+    let loaded = load(directory, config.limits).map_err(|e| ExpectError::Setup(e.to_string()))?;
     let objects =
         loaded.objects.iter().map(|object| apply_defaults(Object::clone(object))).collect();
     run_evaluator_on(&compile_objects(objects, &config), &config, &expectations)
@@ -39,39 +39,39 @@ pub fn run_evaluator_on(
     config: &ControllerConfig,
     expectations: &Expectations,
 ) -> Result<Report, ExpectError> {
-    let world = World { config };
+    let resolver = ClientResolver { config };
     let mut report = Report::default();
     for expectation in &expectations.requests {
-        report.add(expectation, ask(&world, compiled, expectation)?);
+        report.add(expectation, ask(&resolver, compiled, expectation)?);
     }
     Ok(report)
 }
 
 fn ask(
-    world: &World<'_>,
+    resolver: &ClientResolver<'_>,
     compiled: &Compiled,
     expectation: &Expectation,
-) -> Result<Found, ExpectError> {
-    let unaskable =
-        |message: String| ExpectError::Unaskable { name: expectation.name.clone(), message };
+) -> Result<DecisionSummary, ExpectError> {
+    let invalid =
+        |message: String| ExpectError::InvalidRequest { name: expectation.name.clone(), message };
     let to = &expectation.to;
     let key = WorkloadKey::pod(&to.namespace, &to.name);
     let workload = compiled
         .workloads
         .get(&key)
-        .ok_or_else(|| unaskable(format!("to: there is no pod `{key}`")))?;
+        .ok_or_else(|| invalid(format!("to: there is no pod `{key}`")))?;
     let policy = compiled
         .port(&key, to.port)
-        .ok_or_else(|| unaskable(format!("to: there is no pod `{key}`")))?;
-    let place = world.place(expectation, &workload.state.facts)?;
+        .ok_or_else(|| invalid(format!("to: there is no pod `{key}`")))?;
+    let endpoint = resolver.resolve(expectation, &workload.state.facts)?;
     let evaluator =
-        Evaluator::build(Arc::clone(&policy)).map_err(|error| unaskable(error.to_string()))?;
+        Evaluator::build(Arc::clone(&policy)).map_err(|error| invalid(error.to_string()))?;
     let connection = Connection {
-        client: fold_mapped(place.address),
-        tls: tls(&policy, expectation.tls(), place.identity.as_ref()),
+        client: fold_mapped(endpoint.address),
+        tls: tls(&policy, expectation.tls(), endpoint.identity.as_ref()),
         facts: &workload.state.facts,
     };
-    let request = request(expectation).map_err(unaskable)?;
+    let request = request(expectation).map_err(invalid)?;
     Ok(decide(&evaluator, &connection, request.as_ref()))
 }
 
@@ -140,17 +140,21 @@ pub(super) fn headers(expectation: &Expectation) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-fn decide(evaluator: &Evaluator, connection: &Connection<'_>, request: Option<&Request>) -> Found {
+fn decide(
+    evaluator: &Evaluator,
+    connection: &Connection<'_>,
+    request: Option<&Request>,
+) -> DecisionSummary {
     let policy = evaluator.policy();
     let Some(request) = request.filter(|_| speaks_http(policy, connection)) else {
-        return Found::of(evaluator, &evaluator.decide_connection(connection));
+        return DecisionSummary::of(evaluator, &evaluator.decide_connection(connection));
     };
     if let Some(reason) = policy.deny {
-        return Found::denied(reason);
+        return DecisionSummary::denied(reason);
     }
     let meshed = matches!(connection.tls, Tls::Terminated(_));
     if !version_fits(policy.protocol, request.version, meshed) {
-        return Found::denied(Denied::ProtocolMismatch);
+        return DecisionSummary::denied(Denied::ProtocolMismatch);
     }
     match target(policy.paths, request) {
         Ok(target) => {
@@ -163,9 +167,9 @@ fn decide(evaluator: &Evaluator, connection: &Connection<'_>, request: Option<&R
             };
             // The evaluator knows no time, so that rate limits are never reached here.
             let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
-            Found::of(evaluator, &decision)
+            DecisionSummary::of(evaluator, &decision)
         }
-        Err(fault) => Found::denied(Denied::Target(fault)),
+        Err(fault) => DecisionSummary::denied(Denied::Target(fault)),
     }
 }
 

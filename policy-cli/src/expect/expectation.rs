@@ -1,6 +1,6 @@
 //! The file of expectations: what is asked, and what is to become of it.
 
-use super::cluster::Cluster;
+use super::cluster::ClusterSettings;
 use super::error::ExpectError;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Deserializer};
@@ -16,7 +16,7 @@ use std::str::FromStr;
 pub struct Expectations {
     /// Settings of the controller; what is absent has its default.
     #[serde(default)]
-    pub cluster: Cluster,
+    pub cluster: ClusterSettings,
     /// The requests. An empty list is an error: it would promise nothing.
     pub requests: Vec<Expectation>,
 }
@@ -42,7 +42,7 @@ pub struct Expectation {
     pub host: Option<String>,
     /// Headers; several lines of one name as a list.
     #[serde(default)]
-    pub headers: BTreeMap<String, Lines>,
+    pub headers: BTreeMap<String, HeaderValues>,
     /// HTTP version of an `http` request.
     #[serde(default)]
     pub version: Version,
@@ -59,14 +59,14 @@ pub struct Expectation {
 /// One header line or several.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Lines {
+pub enum HeaderValues {
     /// One.
     One(String),
     /// Several, in order.
     Several(Vec<String>),
 }
 
-impl Lines {
+impl HeaderValues {
     /// The lines.
     pub fn as_slice(&self) -> &[String] {
         match self {
@@ -168,8 +168,8 @@ impl Expectations {
                 ExpectError::Malformed { path: path.to_owned(), message }
             }
             ExpectError::Unreadable { .. }
-            | ExpectError::Unaskable { .. }
-            | ExpectError::World(_) => error,
+            | ExpectError::InvalidRequest { .. }
+            | ExpectError::Setup(_) => error,
         })
     }
 
@@ -186,7 +186,7 @@ impl Expectations {
         }
         for request in &expectations.requests {
             let check = request.check();
-            check.map_err(|message| ExpectError::Unaskable {
+            check.map_err(|message| ExpectError::InvalidRequest {
                 name: request.name.clone(),
                 message: message.to_owned(),
             })?;

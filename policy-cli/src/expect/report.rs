@@ -1,11 +1,11 @@
 //! What was found, compared with what was expected.
 
 use super::expectation::Expectation;
-use crate::verdict::Found;
+use crate::verdict::DecisionSummary;
 use serde::Serialize;
 use std::fmt;
 
-impl Found {
+impl DecisionSummary {
     /// How it differs from what was expected; empty if it does not.
     pub(crate) fn differs(&self, expected: &Expectation) -> Vec<String> {
         let mut differences = Vec::new();
@@ -34,7 +34,7 @@ pub struct Case {
     /// Its name.
     pub name: String,
     /// What was found.
-    pub found: Found,
+    pub found: DecisionSummary,
     /// How that differs from what was expected; empty: it does not.
     pub differences: Vec<String>,
 }
@@ -52,13 +52,18 @@ impl Report {
         self.cases.iter().all(|case| case.differences.is_empty())
     }
 
-    pub(crate) fn add(&mut self, expected: &Expectation, found: Found) {
+    pub(crate) fn add(&mut self, expected: &Expectation, found: DecisionSummary) {
         let differences = found.differs(expected);
         self.cases.push(Case { name: expected.name.clone(), found, differences });
     }
 
     /// Adds a request whose decision was right, but not what came of it.
-    pub(crate) fn add_with(&mut self, expected: &Expectation, found: Found, further: Vec<String>) {
+    pub(crate) fn add_with(
+        &mut self,
+        expected: &Expectation,
+        found: DecisionSummary,
+        further: Vec<String>,
+    ) {
         let mut differences = found.differs(expected);
         differences.extend(further);
         self.cases.push(Case { name: expected.name.clone(), found, differences });

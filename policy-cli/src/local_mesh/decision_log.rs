@@ -1,6 +1,6 @@
 //! Decisions as the world's sidecars make them.
 
-use crate::verdict::{Found, Verdict};
+use crate::verdict::{DecisionSummary, Verdict};
 use policy_enforce::record::{Record, Recorder, Verdict as RecordedVerdict};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -28,7 +28,7 @@ pub(crate) struct DecisionRecord {
     /// Method, target and status; none for a connection.
     pub(crate) request: Option<(String, String, u16)>,
     /// What was decided.
-    pub(crate) found: Found,
+    pub(crate) found: DecisionSummary,
 }
 
 /// Takes decisions from sidecars and hands them on.
@@ -72,13 +72,13 @@ impl Recorder for DecisionSink {
     }
 }
 
-fn found(record: &Record<'_>) -> Found {
+fn found(record: &Record<'_>) -> DecisionSummary {
     let (decision, reason) = match record.verdict {
         RecordedVerdict::Allowed if record.audited => (Verdict::Audit, None),
         RecordedVerdict::Allowed => (Verdict::Allow, None),
         RecordedVerdict::Denied(reason) => (Verdict::Deny, Some(reason.as_str().to_owned())),
     };
-    Found {
+    DecisionSummary {
         decision,
         reason,
         route: record.route.map(ToString::to_string),

@@ -2,7 +2,7 @@
 
 use super::addresses::AddressMap;
 use super::authority::{Authority, IssueError};
-use crate::echo::{self, Options, Running};
+use crate::echo::{self, EchoOptions, EchoServer};
 use policy_core::Identity;
 use policy_enforce::record::Recorder;
 use policy_enforce::{PolicyStore, StoreConfig, Telemetry};
@@ -53,7 +53,7 @@ pub(crate) struct RunningPod {
     /// The name to ask for in TLS.
     pub(crate) server_name: String,
     sidecar: Sidecar,
-    _applications: Vec<Running>,
+    _applications: Vec<EchoServer>,
     _discovery: DropGuard,
 }
 
@@ -145,7 +145,7 @@ impl PodLauncher {
         let mut applications = Vec::new();
         let tls = self.application_tls(state)?;
         for port in ports {
-            let options = Options {
+            let options = EchoOptions {
                 name: Some(format!("{workload}:{port}").into()),
                 tls: Some(Arc::clone(&tls)),
                 plaintext_too: true,

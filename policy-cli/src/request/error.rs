@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
+pub enum RequestError {
     /// The source address is not one of this machine's.
     #[error("cannot send from `{from}`: {error}")]
     From {
@@ -46,7 +46,7 @@ pub enum Failed {
     },
     /// The question cannot be written as asked.
     #[error("cannot send the request: {0}")]
-    Unsendable(String),
+    Invalid(String),
     /// Not complete within the bound.
     #[error("no complete answer from `{address}` within {} ms", .bound.as_millis())]
     Timeout {

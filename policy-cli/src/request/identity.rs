@@ -10,11 +10,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Credentials {
     roots: Arc<RootCertStore>,
-    client: Option<Arc<Client>>,
+    client: Option<Arc<ClientIdentity>>,
 }
 
 #[derive(Debug)]
-struct Client {
+struct ClientIdentity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
@@ -60,7 +60,7 @@ impl Credentials {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Self {
-        Self { roots, client: Some(Arc::new(Client { chain, key })) }
+        Self { roots, client: Some(Arc::new(ClientIdentity { chain, key })) }
     }
 
     /// Reads PEM files; `client` are certificate chain and key.

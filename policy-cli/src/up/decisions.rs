@@ -139,7 +139,7 @@ fn visible(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expect::Found;
+    use crate::expect::DecisionSummary;
     use std::time::{Duration, SystemTime};
 
     fn entry(identity: Option<&str>) -> DecisionRecord {
@@ -150,7 +150,7 @@ mod tests {
             workload: "shop/web-0".to_owned(),
             port: 8080.try_into().unwrap(),
             request: Some(("GET".to_owned(), "/a\u{1b}[31m".to_owned(), 403)),
-            found: Found {
+            found: DecisionSummary {
                 decision: Verdict::Deny,
                 reason: Some("unauthorized".to_owned()),
                 route: Some("HTTPRoute shop/api".to_owned()),

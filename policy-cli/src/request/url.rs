@@ -32,7 +32,7 @@ impl fmt::Display for Protocol {
 
 /// A URL, taken apart but not normalised: what is sent is what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RequestUrl {
     /// `http`, `https`, `h2`, `grpc`, `tcp`.
     pub protocol: Protocol,
     /// Whether the scheme asks for TLS.
@@ -49,7 +49,7 @@ pub struct Target {
 
 /// Why a URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TargetError {
+pub enum UrlError {
     /// No or another scheme.
     #[error("`{0}` does not begin with http://, https://, h2://, grpc://, grpcs:// or tcp://")]
     Scheme(String),
@@ -61,11 +61,11 @@ pub enum TargetError {
     Method(String),
 }
 
-impl FromStr for Target {
-    type Err = TargetError;
+impl FromStr for RequestUrl {
+    type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let scheme = || TargetError::Scheme(text.to_owned());
+        let scheme = || UrlError::Scheme(text.to_owned());
         let (name, rest) = text.split_once("://").ok_or_else(scheme)?;
         let (protocol, tls, default_port) = match name {
             "http" => (Protocol::Http1, false, Some(80)),
@@ -78,7 +78,7 @@ impl FromStr for Target {
         };
         let split = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(split);
-        let wrong = || TargetError::Authority(text.to_owned());
+        let wrong = || UrlError::Authority(text.to_owned());
         let parsed = authority.parse::<http::uri::Authority>().map_err(|_| wrong())?;
         let after_host = authority.strip_prefix(parsed.host()).ok_or_else(wrong)?;
         let port = match (after_host.strip_prefix(':'), default_port) {
@@ -88,7 +88,7 @@ impl FromStr for Target {
         };
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         if protocol == Protocol::Grpc && path.split('/').filter(|s| !s.is_empty()).count() != 2 {
-            return Err(TargetError::Method(text.to_owned()));
+            return Err(UrlError::Method(text.to_owned()));
         }
         let host = parsed.host().trim_matches(['[', ']']).to_owned();
         Ok(Self { protocol, tls, host, port, authority: authority.to_owned(), path })
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_url_is_taken_apart_as_written() {
-        let target: Target = "http://[::1]:8080/a/../b?c=%2F".parse().unwrap();
+        let target: RequestUrl = "http://[::1]:8080/a/../b?c=%2F".parse().unwrap();
         assert_eq!(target.host, "::1");
         assert_eq!(target.port, 8080);
         assert_eq!(target.authority, "[::1]:8080");
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn https_has_a_port_and_a_path_of_its_own() {
-        let target: Target = "https://web.example".parse().unwrap();
+        let target: RequestUrl = "https://web.example".parse().unwrap();
         assert_eq!((target.port, target.path.as_str(), target.tls), (443, "/", true));
     }
 
@@ -126,7 +126,7 @@ mod tests {
             ("http://user@web/", "no host and port"),
             ("grpc://web:1/only-a-service", "names no method"),
         ] {
-            let error = text.parse::<Target>().unwrap_err().to_string();
+            let error = text.parse::<RequestUrl>().unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

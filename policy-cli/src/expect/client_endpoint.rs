@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 /// The client's half of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ClientEndpoint {
     /// Its address.
     pub(crate) address: IpAddr,
     /// The identity it proves.
@@ -17,35 +17,37 @@ pub(crate) struct Place {
 }
 
 /// Finds clients.
-pub(crate) struct World<'a> {
+pub(crate) struct ClientResolver<'a> {
     pub(crate) config: &'a ControllerConfig,
 }
 
-impl World<'_> {
+impl ClientResolver<'_> {
     /// Where a client is and who it is, seen from a workload with these facts.
     ///
     /// # Errors
     /// A ServiceAccount that is not `namespace/name`, an empty list of cluster networks.
-    pub(crate) fn place(
+    pub(crate) fn resolve(
         &self,
         expectation: &Expectation,
         facts: &Facts,
-    ) -> Result<Place, ExpectError> {
+    ) -> Result<ClientEndpoint, ExpectError> {
         let client = &expectation.from;
-        let unaskable =
-            |message: String| ExpectError::Unaskable { name: expectation.name.clone(), message };
+        let invalid = |message: String| ExpectError::InvalidRequest {
+            name: expectation.name.clone(),
+            message,
+        };
         let address = match client.address {
             Some(address) => address,
             None if client.node => match facts.node_local.first() {
                 Some(network) => network.addr(),
-                None => return Err(unaskable("the pod's node has no known address".to_owned())),
+                None => return Err(invalid("the pod's node has no known address".to_owned())),
             },
             None => cluster_address(&self.config.cluster_networks).ok_or_else(|| {
-                unaskable("the cluster has no networks; give an address".to_owned())
+                invalid("the cluster has no networks; give an address".to_owned())
             })?,
         };
-        let identity = self.identity(client).map_err(unaskable)?;
-        Ok(Place { address, identity })
+        let identity = self.identity(client).map_err(invalid)?;
+        Ok(ClientEndpoint { address, identity })
     }
 
     fn identity(&self, client: &Client) -> Result<Option<Identity>, String> {

@@ -1,7 +1,7 @@
 //! What is asked.
 
 use super::identity::Credentials;
-use super::target::Protocol;
+use super::url::Protocol;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rustls_pki_types::ServerName;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// One question.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ClientRequest {
     /// Where to connect.
     pub address: SocketAddr,
     /// Source address of the connection; absent: the system chooses.
@@ -46,7 +46,7 @@ pub struct Tls {
     pub server_name: ServerName<'static>,
 }
 
-impl Question {
+impl ClientRequest {
     /// A plaintext `GET /` over HTTP/1.1 with a bound of ten seconds.
     pub fn get(address: SocketAddr, path: &str) -> Self {
         Self {

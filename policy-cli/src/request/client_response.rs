@@ -1,13 +1,13 @@
 //! What a server answered.
 
-use crate::request::target::Protocol;
+use crate::request::url::Protocol;
 use serde::Serialize;
 use std::net::SocketAddr;
 
 /// An answer, in the form that `-o json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct ClientResponse {
     /// What was spoken.
     pub protocol: Protocol,
     /// What it comes to.
@@ -76,7 +76,7 @@ impl Outcome {
     }
 }
 
-impl Answer {
+impl ClientResponse {
     /// The first header of this name, compared without case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
