@@ -6,7 +6,9 @@ mod report;
 pub(crate) mod select;
 mod text;
 
-pub(crate) use report::{Access, Need, Port, Report, Sidecar, Withhold, Workloads};
+pub(crate) use report::{
+    Access, AuthzReport, ClientRequirement, Port, Sidecar, UnresolvedGrantEntry, WorkloadGroup,
+};
 
 use crate::cluster::undetermined;
 use crate::inventory::Inventory;
@@ -19,23 +21,23 @@ use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
 use policy_engine::CompiledWorkload;
 use policy_engine::standing::Standing;
 use policy_engine::view::{PolicyView, protocol_name};
-use select::Target;
+use select::WorkloadTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The ports of the proxy itself: inbound, control and admin.
-const OF_THE_PROXY: [u16; 3] = [4143, 4190, 4191];
+const PROXY_PORTS: [u16; 3] = [4143, 4190, 4191];
 
 /// Who may reach the workloads that are asked about, on the ports of the proxy itself only where
 /// `all_ports` are asked for.
 pub(crate) fn report(
     inventory: &Inventory,
-    target: &Target,
-    pods: &select::Pods,
+    target: &WorkloadTarget,
+    pods: &select::WorkloadSelection,
     all_ports: bool,
-) -> Report {
+) -> AuthzReport {
     let standings = standings(inventory);
     let mut groups: BTreeMap<Group, (&CompiledWorkload, Vec<String>)> = BTreeMap::new();
     for (key, workload) in &inventory.compiled.workloads {
@@ -49,15 +51,15 @@ pub(crate) fn report(
     }
     let hidden = match all_ports {
         true => BTreeSet::new(),
-        false => OF_THE_PROXY.into_iter().filter_map(NonZeroU16::new).collect(),
+        false => PROXY_PORTS.into_iter().filter_map(NonZeroU16::new).collect(),
     };
-    let teller = Teller { inventory, target, hidden };
-    let mut workloads: Vec<Workloads> = groups
+    let builder = ReportBuilder { inventory, target, hidden };
+    let mut workloads: Vec<WorkloadGroup> = groups
         .into_iter()
-        .filter_map(|(group, (workload, names))| teller.workloads(&group, workload, names))
+        .filter_map(|(group, (workload, names))| builder.workloads(&group, workload, names))
         .collect();
     workloads.sort_by(|a, b| (&a.namespace, &a.names).cmp(&(&b.namespace, &b.names)));
-    Report {
+    AuthzReport {
         source: inventory.source.clone(),
         settings: inventory.settings.clone(),
         list_failures: inventory.list_failures(),
@@ -116,21 +118,21 @@ impl Group {
     }
 }
 
-struct Teller<'a> {
+struct ReportBuilder<'a> {
     inventory: &'a Inventory,
-    target: &'a Target,
+    target: &'a WorkloadTarget,
     /// The ports of the proxy itself, where they are left out.
     hidden: BTreeSet<NonZeroU16>,
 }
 
-impl Teller<'_> {
+impl ReportBuilder<'_> {
     /// What holds for a group; none if nothing of it is asked about.
     fn workloads(
         &self,
         group: &Group,
         workload: &CompiledWorkload,
         names: Vec<String>,
-    ) -> Option<Workloads> {
+    ) -> Option<WorkloadGroup> {
         let CompiledWorkload { policy, annotated, state } = workload;
         let server = self.target.server();
         let owned = |policy: &ServerPolicy| match (server, &policy.owner) {
@@ -157,7 +159,7 @@ impl Teller<'_> {
             return None;
         }
         let Inventory { permissions, compiled, .. } = self.inventory;
-        Some(Workloads {
+        Some(WorkloadGroup {
             not_known: undetermined::of_ports(&group.namespace, permissions, &compiled.objects),
             namespace: group.namespace.to_string(),
             kind: match group.kind {
@@ -182,18 +184,19 @@ impl Teller<'_> {
         &self,
         named: impl Iterator<Item = &'a (RangeInclusive<u16>, Arc<ServerPolicy>)>,
     ) -> Vec<Port> {
-        let mut told: Vec<(&Arc<ServerPolicy>, Vec<String>)> = Vec::new();
+        let mut by_policy: Vec<(&Arc<ServerPolicy>, Vec<String>)> = Vec::new();
         for (range, policy) in named {
             let range = match (range.start(), range.end()) {
                 (first, last) if first == last => first.to_string(),
                 (first, last) => format!("{first}-{last}"),
             };
-            match told.iter_mut().find(|(known, _)| Arc::ptr_eq(known, policy)) {
+            match by_policy.iter_mut().find(|(known, _)| Arc::ptr_eq(known, policy)) {
                 Some((_, ranges)) => ranges.push(range),
-                None => told.push((policy, vec![range])),
+                None => by_policy.push((policy, vec![range])),
             }
         }
-        told.into_iter()
+        by_policy
+            .into_iter()
             .map(|(policy, ranges)| Port { ranges, ..self.port(None, policy) })
             .collect()
     }
@@ -222,7 +225,7 @@ impl Teller<'_> {
         }
     }
 
-    fn withheld(&self, route: Option<String>, withheld: &Withheld) -> Withhold {
+    fn withheld(&self, route: Option<String>, withheld: &Withheld) -> UnresolvedGrantEntry {
         let object = key(&withheld.source).and_then(|key| self.inventory.object(&key));
         let missing = object
             .map(|object| undetermined::of_object(object, &self.inventory.permissions))
@@ -233,7 +236,7 @@ impl Teller<'_> {
             let missing: Vec<String> = missing.into_iter().collect();
             format!("not known, because {} may not be listed", missing.join(" and "))
         };
-        Withhold {
+        UnresolvedGrantEntry {
             route,
             by: withheld.source.to_string(),
             not_known: reason != *withheld.reason,

@@ -8,7 +8,7 @@
 //! ```
 
 pub(crate) mod account;
-pub(crate) mod bridge;
 pub(crate) mod files;
-pub(crate) mod kept;
+pub(crate) mod issuer_proxy;
 pub(crate) mod token;
+pub(crate) mod writer;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One text and where it comes from.
-pub(crate) struct Source {
+pub(crate) struct ManifestInput {
     /// The file; `-` is standard input.
     pub(crate) name: String,
     /// What is in it.
@@ -17,7 +17,7 @@ pub(crate) struct Source {
 
 /// What came of manifests.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Injected {
+pub(crate) struct InjectResult {
     /// The documents, as YAML.
     pub(crate) yaml: String,
     /// What is worth knowing: what was injected, what was not and why.
@@ -30,8 +30,8 @@ pub(crate) struct Injected {
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Injects every pod and pod template of the sources. What namespaces among them say counts.
-pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
-    let mut injected = Injected::default();
+pub(crate) fn manifests(sources: &[ManifestInput], settings: &Settings) -> InjectResult {
+    let mut injected = InjectResult::default();
     let mut documents: Vec<Value> = Vec::new();
     for source in sources {
         for document in document::read_bytes(&source.bytes) {
@@ -47,7 +47,7 @@ pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
     for mut document in documents {
         let found = templates(&document);
         for template in found {
-            one(&mut document, &template, &namespaces, settings, &mut injected);
+            inject_template(&mut document, &template, &namespaces, settings, &mut injected);
         }
         texts.push(policy_crds::render::yaml(&document));
     }
@@ -55,12 +55,12 @@ pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
     injected
 }
 
-fn one(
+fn inject_template(
     document: &mut Value,
     template: &Template,
     namespaces: &BTreeMap<String, Surroundings>,
     settings: &Settings,
-    injected: &mut Injected,
+    injected: &mut InjectResult,
 ) {
     let Some(pod) = document.pointer_mut(&template.pointer) else { return };
     let Template { kind, namespace, name, .. } = template;
@@ -115,8 +115,8 @@ mod tests {
         Settings { defaults: Defaults::default(), places, trust, bypass, native }
     }
 
-    fn of(text: &str) -> Injected {
-        let source = Source { name: "-".to_owned(), bytes: text.as_bytes().to_vec() };
+    fn of(text: &str) -> InjectResult {
+        let source = ManifestInput { name: "-".to_owned(), bytes: text.as_bytes().to_vec() };
         manifests(&[source], &settings(true))
     }
 
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn what_is_no_workload_passes_unchanged_and_silently() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
-        assert_eq!(of(text), Injected { yaml: text.to_owned(), ..Injected::default() });
+        assert_eq!(of(text), InjectResult { yaml: text.to_owned(), ..InjectResult::default() });
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
         let job = format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {{template: {{{SPEC}}}}}\n"
         );
-        let source = Source { name: "-".to_owned(), bytes: job.into_bytes() };
+        let source = ManifestInput { name: "-".to_owned(), bytes: job.into_bytes() };
         let notes = manifests(&[source], &settings(false)).notes;
         assert_eq!(notes[1], format!("Job a: {JOB_WARNING}"));
     }

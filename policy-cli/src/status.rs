@@ -1,27 +1,27 @@
 //! What every policy object is told about itself, and on how many proxies it is in force.
 
 mod condition;
-pub(crate) mod kept;
-pub(crate) mod names;
+pub(crate) mod object_conditions;
+pub(crate) mod resource_args;
 pub(crate) mod sidecars;
 mod text;
 
-pub(crate) use condition::{Condition, Source};
+pub(crate) use condition::{Condition, ConditionSource};
 
 use crate::cluster::permissions::ListFailure;
 use crate::cluster::{QuerySource, Scope, undetermined};
 use crate::inventory::Inventory;
-use names::{Name, Names};
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::ObjectCondition;
 use policy_proto::messages;
+use resource_args::{ResourceArg, ResourceArgs};
 use serde::Serialize;
 use std::io::Write;
 
 /// What is told, and by whom.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct StatusReport {
     /// What was asked.
     #[serde(rename = "asked")]
     pub(crate) source: QuerySource,
@@ -38,7 +38,7 @@ pub(crate) struct Report {
     /// The objects.
     pub(crate) objects: Vec<Object>,
     /// Pods that ought to have a sidecar and have none.
-    pub(crate) without_sidecar: Vec<sidecars::Without>,
+    pub(crate) without_sidecar: Vec<sidecars::UninjectedPod>,
     /// The objects that were named and are not there, or may not be looked for.
     #[serde(skip)]
     pub(crate) absent: Vec<String>,
@@ -88,9 +88,9 @@ pub(crate) struct Programmed {
     pub(crate) message: Option<String>,
 }
 
-impl Report {
+impl StatusReport {
     /// With the pods that lack a sidecar; what is not known of them is told on standard error.
-    pub(crate) fn with_sidecars(self, found: sidecars::Sidecars) -> Self {
+    pub(crate) fn with_sidecars(self, found: sidecars::MissingSidecars) -> Self {
         if let Some(unknown) = found.unknown {
             // Nobody is left to tell if standard error is closed.
             let _ = writeln!(std::io::stderr(), "note: {unknown}");
@@ -104,12 +104,12 @@ pub(crate) fn of_controller(
     source: QuerySource,
     to: String,
     response: messages::ObjectsResponse,
-    names: &Names,
-) -> Report {
+    names: &ResourceArgs,
+) -> StatusReport {
     let objects = response.objects.into_iter().map(Object::from);
     let wanted = |object: &Object| names.fit(&object.group, &object.kind, &object.name);
     let objects: Vec<Object> = objects.filter(wanted).collect();
-    Report {
+    StatusReport {
         source,
         controller: Some(to),
         no_controller: None,
@@ -125,16 +125,16 @@ pub(crate) fn of_controller(
 pub(crate) fn of_inventory(
     inventory: &Inventory,
     no_controller: Option<String>,
-    names: &Names,
-) -> Report {
-    let told = inventory.compiled.conditions.iter();
-    let shown = told.filter(|(key, _)| {
+    names: &ResourceArgs,
+) -> StatusReport {
+    let conditions = inventory.compiled.conditions.iter();
+    let shown = conditions.filter(|(key, _)| {
         is_shown(&inventory.scope, key) && names.fit(key.kind.group(), key.kind.as_str(), &key.name)
     });
     let objects: Vec<Object> =
-        shown.map(|(key, conditions)| worked_out(inventory, key, conditions)).collect();
+        shown.map(|(key, conditions)| computed_object(inventory, key, conditions)).collect();
     let Inventory { scope, permissions, .. } = inventory;
-    Report {
+    StatusReport {
         source: inventory.source.clone(),
         controller: None,
         no_controller,
@@ -150,11 +150,15 @@ pub(crate) fn of_inventory(
 
 /// The objects that were named and are not among these; with what may not be listed, in which they
 /// may be.
-fn absent(objects: &[Object], names: &Names, hidden: impl Fn(&Name) -> Vec<String>) -> Vec<String> {
-    let is_there = |name: &&Name| {
+fn absent(
+    objects: &[Object],
+    names: &ResourceArgs,
+    hidden: impl Fn(&ResourceArg) -> Vec<String>,
+) -> Vec<String> {
+    let is_there = |name: &&ResourceArg| {
         objects.iter().any(|object| name.fits(&object.group, &object.kind, &object.name))
     };
-    let told = |name: &Name| match hidden(name).as_slice() {
+    let describe = |name: &ResourceArg| match hidden(name).as_slice() {
         [] => name.text.clone(),
         hidden => format!(
             "{} (which is not known, because {} may not be listed)",
@@ -162,14 +166,18 @@ fn absent(objects: &[Object], names: &Names, hidden: impl Fn(&Name) -> Vec<Strin
             hidden.join(" and ")
         ),
     };
-    names.0.iter().filter(|name| name.is_one() && !is_there(name)).map(told).collect()
+    names.0.iter().filter(|name| name.is_one() && !is_there(name)).map(describe).collect()
 }
 
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
     scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
 }
 
-fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondition]) -> Object {
+fn computed_object(
+    inventory: &Inventory,
+    key: &ObjectKey,
+    conditions: &[ObjectCondition],
+) -> Object {
     let object = inventory.object(key);
     let not_known: Vec<String> = object
         .map(|object| undetermined::of_object(object, &inventory.permissions).into_iter().collect())
@@ -178,7 +186,7 @@ fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondit
     let mut all: Vec<Condition> =
         conditions.iter().map(|condition| computed(condition, &not_known)).collect();
     if let Some(value) = inventory.values.get(key) {
-        all.extend(kept::conditions(value, generation));
+        all.extend(object_conditions::conditions(value, generation));
     }
     Object {
         group: key.kind.group().to_owned(),
@@ -212,7 +220,7 @@ fn computed(condition: &ObjectCondition, not_known: &[String]) -> Condition {
         message,
         parent: condition.parent.as_ref().map(ToString::to_string),
         section: condition.section.as_ref().map(ToString::to_string),
-        source: Source::Computed,
+        source: ConditionSource::Computed,
         writer: None,
         outdated: false,
     }

@@ -1,6 +1,6 @@
 //! The rows of a port: one for each thing that may be done and each grant of it.
 
-use super::report::{Access, Need};
+use super::report::{Access, ClientRequirement};
 use policy_core::{
     Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
     Unmatched,
@@ -32,7 +32,7 @@ fn exempt(policy: &ServerPolicy) -> Vec<Access> {
             Some(wanted) => request(wanted),
             None => "connections".to_owned(),
         };
-        let about = Access { what: vec![what], exempt: true, ..nobody() };
+        let about = Access { what: vec![what], exempt: true, ..no_access() };
         Some(access_by(&exemption.authorization, &about))
     };
     policy.exemptions.iter().filter_map(row).collect()
@@ -45,7 +45,7 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     let connections = if *protocol == Protocol::Tls { "TLS connections" } else { "connections" };
     let connections = policy.admits_bytes().then(|| connections.to_owned());
     let mut decided = |what: Vec<String>, hosts: Vec<String>| {
-        access.extend(by_all(authorizations.iter(), &Access { what, hosts, ..nobody() }));
+        access.extend(by_all(authorizations.iter(), &Access { what, hosts, ..no_access() }));
     };
     if !protocol.is_http() {
         decided(connections.into_iter().collect(), Vec::new());
@@ -94,19 +94,19 @@ fn by_route(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<
         route: Some(route.origin.to_string()),
         hosts: route.hosts.iter().map(host).collect(),
         what,
-        ..nobody()
+        ..no_access()
     };
-    let mut told = Vec::new();
+    let mut rows_by_route = Vec::new();
     if matches!(route.origin, Origin::Deny(_)) {
-        told.extend((!what.is_empty()).then(|| about(what)));
+        rows_by_route.extend((!what.is_empty()).then(|| about(what)));
     } else if !what.is_empty() {
         let server = route.inherits_server.then(|| policy.authorizations.iter());
         let grants = route.authorizations.iter().chain(server.into_iter().flatten());
-        told.extend(by_all(grants, &about(what)));
+        rows_by_route.extend(by_all(grants, &about(what)));
     }
     // Nobody gets anywhere by what an earlier match takes all requests of.
-    told.extend((!unreached.is_empty()).then(|| about(unreached)));
-    told
+    rows_by_route.extend((!unreached.is_empty()).then(|| about(unreached)));
+    rows_by_route
 }
 
 /// What a route matches, in words, and what of it is never reached.
@@ -133,7 +133,7 @@ fn by_all<'a>(grants: impl Iterator<Item = &'a Arc<Authorization>>, about: &Acce
     if rows.is_empty() { vec![about.clone()] } else { rows }
 }
 
-fn nobody() -> Access {
+fn no_access() -> Access {
     Access {
         route: None,
         hosts: Vec::new(),
@@ -172,17 +172,25 @@ fn names_nobody(condition: &Condition) -> bool {
     }
 }
 
-fn need(condition: &Condition) -> Need {
+fn need(condition: &Condition) -> ClientRequirement {
     let from = condition.source.to_string();
     match &condition.test {
-        Test::Network(networks) => {
-            Need { networks: networks.iter().map(network).collect(), from, ..Need::default() }
+        Test::Network(networks) => ClientRequirement {
+            networks: networks.iter().map(network).collect(),
+            from,
+            ..ClientRequirement::default()
+        },
+        Test::Identity(identities) => ClientRequirement {
+            identities: identities.iter().map(identity).collect(),
+            from,
+            ..ClientRequirement::default()
+        },
+        Test::MeshTls => {
+            ClientRequirement { tls: Some("mesh"), from, ..ClientRequirement::default() }
         }
-        Test::Identity(identities) => {
-            Need { identities: identities.iter().map(identity).collect(), from, ..Need::default() }
+        Test::TlsPassthrough => {
+            ClientRequirement { tls: Some("passthrough"), from, ..ClientRequirement::default() }
         }
-        Test::MeshTls => Need { tls: Some("mesh"), from, ..Need::default() },
-        Test::TlsPassthrough => Need { tls: Some("passthrough"), from, ..Need::default() },
     }
 }
 

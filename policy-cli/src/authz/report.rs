@@ -10,7 +10,7 @@ use std::num::NonZeroU16;
 /// Who may reach which workloads.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct AuthzReport {
     /// What was asked.
     #[serde(rename = "asked")]
     pub(crate) source: QuerySource,
@@ -20,13 +20,13 @@ pub(crate) struct Report {
     #[serde(rename = "gaps")]
     pub(crate) list_failures: Vec<ListFailure>,
     /// The workloads; those for which the same holds are told once.
-    pub(crate) workloads: Vec<Workloads>,
+    pub(crate) workloads: Vec<WorkloadGroup>,
 }
 
 /// Workloads for which the same holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Workloads {
+pub(crate) struct WorkloadGroup {
     /// Namespace.
     pub(crate) namespace: String,
     /// `Pod` or `ExternalWorkload`.
@@ -99,7 +99,7 @@ pub(crate) struct Port {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) limits: Vec<String>,
     /// What would grant and does not.
-    pub(crate) withheld: Vec<Withhold>,
+    pub(crate) withheld: Vec<UnresolvedGrantEntry>,
 }
 
 /// Something that may be done, and by whom.
@@ -113,7 +113,7 @@ pub(crate) struct Access {
     /// Which requests, in words; `connections` for what is not HTTP, `requests` for all.
     pub(crate) what: Vec<String>,
     /// What a client must fulfil, all of it; empty: nothing.
-    pub(crate) requires: Vec<Need>,
+    pub(crate) requires: Vec<ClientRequirement>,
     /// Whether anybody may.
     pub(crate) granted: bool,
     /// The object that grants it; none if nothing does.
@@ -127,7 +127,7 @@ pub(crate) struct Access {
 /// What a client must fulfil: one of the things in the one list that is not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Need {
+pub(crate) struct ClientRequirement {
     /// One of these identities: a name, `*.suffix`, or `*` for any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) identities: Vec<String>,
@@ -144,7 +144,7 @@ pub(crate) struct Need {
 /// A grant that came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Withhold {
+pub(crate) struct UnresolvedGrantEntry {
     /// The route it would have been for; none: the port.
     pub(crate) route: Option<String>,
     /// The object that would have granted.

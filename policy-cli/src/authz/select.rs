@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// What is asked about, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum WorkloadTarget {
     /// Every workload.
     All,
     /// A Pod, an ExternalWorkload, or whatever pods are made by.
@@ -36,7 +36,7 @@ const KINDS: [Kind; 9] = [
     Kind::CronJob,
 ];
 
-impl FromStr for Target {
+impl FromStr for WorkloadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -58,7 +58,7 @@ impl FromStr for Target {
     }
 }
 
-impl Target {
+impl WorkloadTarget {
     /// The name of the Server, if it is one.
     pub(crate) fn server(&self) -> Option<&Arc<str>> {
         match self {
@@ -70,14 +70,14 @@ impl Target {
 
 /// The workloads that are asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pods {
+pub(crate) enum WorkloadSelection {
     /// All of them.
     All,
     /// These.
     These(BTreeSet<WorkloadKey>),
 }
 
-impl Pods {
+impl WorkloadSelection {
     /// Whether a workload is asked about.
     pub(crate) fn contains(&self, key: &WorkloadKey) -> bool {
         match self {
@@ -91,9 +91,12 @@ impl Pods {
 ///
 /// # Errors
 /// There is none, or a cluster does not say which pods a Deployment has.
-pub(crate) async fn pods(inventory: &Inventory, target: &Target) -> anyhow::Result<Pods> {
-    let Target::Workload(kind, name) = target else {
-        return Ok(Pods::All);
+pub(crate) async fn pods(
+    inventory: &Inventory,
+    target: &WorkloadTarget,
+) -> anyhow::Result<WorkloadSelection> {
+    let WorkloadTarget::Workload(kind, name) = target else {
+        return Ok(WorkloadSelection::All);
     };
     let found: BTreeSet<WorkloadKey> = match (kind, &inventory.cluster) {
         (Kind::Pod | Kind::ExternalWorkload, _) => named(inventory, *kind, name),
@@ -103,7 +106,7 @@ pub(crate) async fn pods(inventory: &Inventory, target: &Target) -> anyhow::Resu
     if found.is_empty() {
         bail!("{}", missing(inventory, *kind, name));
     }
-    Ok(Pods::These(found))
+    Ok(WorkloadSelection::These(found))
 }
 
 fn workloads(inventory: &Inventory) -> impl Iterator<Item = &WorkloadKey> {
@@ -215,18 +218,21 @@ mod tests {
 
     #[test]
     fn targets_are_named_as_people_name_them() {
-        let deployment = Target::Workload(Kind::Deployment, "web".into());
+        let deployment = WorkloadTarget::Workload(Kind::Deployment, "web".into());
         for text in ["deploy/web", "deployment/web", "Deployments/web"] {
             assert_eq!(text.parse(), Ok(deployment.clone()), "{text}");
         }
-        assert_eq!("server/web".parse(), Ok(Target::Server("web".into())));
+        assert_eq!("server/web".parse(), Ok(WorkloadTarget::Server("web".into())));
         assert_eq!(
-            "web".parse::<Target>(),
+            "web".parse::<WorkloadTarget>(),
             Err("`web` is not KIND/NAME, for example deploy/web".to_owned())
         );
-        let error = "svc/web".parse::<Target>().unwrap_err();
+        let error = "svc/web".parse::<WorkloadTarget>().unwrap_err();
         assert!(error.starts_with("`svc` is not one of pod, externalworkload, server"), "{error}");
-        assert!("pod/".parse::<Target>().is_err() && "pod/a/b".parse::<Target>().is_err());
+        assert!(
+            "pod/".parse::<WorkloadTarget>().is_err()
+                && "pod/a/b".parse::<WorkloadTarget>().is_err()
+        );
     }
 
     #[test]

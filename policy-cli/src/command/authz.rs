@@ -1,8 +1,8 @@
 //! `portcullis authz`.
 
 use super::block_on;
-use crate::authz::select::{Target, pods};
-use crate::authz::{Report, report};
+use crate::authz::select::{WorkloadTarget, pods};
+use crate::authz::{AuthzReport, report};
 use crate::cluster::controller::PodFlags;
 use crate::cluster::undetermined;
 use crate::inventory::{Inventory, InventoryFlags};
@@ -37,11 +37,11 @@ Examples:
   portcullis authz -f examples/emojivoto deploy/web  # manifests, without a cluster
   portcullis authz -o json -A | jq -r '.workloads[].ports[].access[] | select(.granted) | .by'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct AuthzArgs {
     /// The workload: pod/NAME, deploy/NAME (also statefulset, daemonset, replicaset, job, cronjob),
     /// externalworkload/NAME, or server/NAME; by default every workload
     #[arg(value_name = "KIND/NAME")]
-    workload: Option<Target>,
+    workload: Option<WorkloadTarget>,
 
     /// Tell of the proxy's own ports too (4143, 4190 and 4191)
     #[arg(long)]
@@ -58,22 +58,22 @@ pub(crate) struct Arguments {
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let inventory = Inventory::read(&arguments.inventory, &arguments.controller).await?;
+        let inventory = Inventory::read(&args.inventory, &args.controller).await?;
         inventory.notes();
-        let target = arguments.workload.clone().unwrap_or(Target::All);
+        let target = args.workload.clone().unwrap_or(WorkloadTarget::All);
         let pods = pods(&inventory, &target).await?;
-        let report = report(&inventory, &target, &pods, arguments.all_ports);
+        let report = report(&inventory, &target, &pods, args.all_ports);
         if report.workloads.is_empty() {
             bail!("{}", nothing(&inventory, &target));
         }
-        output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
+        output::print(args.output, &report, |report: &AuthzReport| report.text(Paint::stdout()))?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-fn nothing(inventory: &Inventory, target: &Target) -> String {
+fn nothing(inventory: &Inventory, target: &WorkloadTarget) -> String {
     let Inventory { source, scope, permissions, .. } = inventory;
     let mut deciding = vec![Kind::Pod, Kind::ExternalWorkload];
     deciding.extend(target.server().map(|_| Kind::Server));

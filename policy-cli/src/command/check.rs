@@ -43,7 +43,7 @@ Examples:
   portcullis check --context production -A        # every namespace of another cluster
   portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArgs {
     /// Directory of manifests (YAML or JSON, any layout), or one file; without it a cluster is
     /// checked
     #[arg(conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
@@ -72,7 +72,7 @@ const FORBIDDEN: &str = "forbidden";
 
 /// What `-o json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
+struct CheckReport<'a> {
     #[serde(rename = "asked")]
     source: &'a QuerySource,
     complete: bool,
@@ -80,15 +80,15 @@ struct Report<'a> {
     errors: usize,
     warnings: usize,
     notes: usize,
-    findings: Vec<Item<'a>>,
+    findings: Vec<FindingItem<'a>>,
     #[serde(rename = "notKnown")]
-    undetermined: Vec<NotKnown<'a>>,
+    undetermined: Vec<UndeterminedItem<'a>>,
     #[serde(rename = "gaps")]
     list_failures: &'a [ListFailure],
 }
 
 #[derive(Serialize)]
-struct Item<'a> {
+struct FindingItem<'a> {
     severity: &'static str,
     file: Option<&'a str>,
     line: Option<usize>,
@@ -99,12 +99,12 @@ struct Item<'a> {
 }
 
 #[derive(Serialize)]
-struct NotKnown<'a> {
+struct UndeterminedItem<'a> {
     object: String,
     message: &'a str,
 }
 
-impl<'a> From<&'a Diagnostic> for Item<'a> {
+impl<'a> From<&'a Diagnostic> for FindingItem<'a> {
     fn from(diagnostic: &'a Diagnostic) -> Self {
         Self {
             severity: diagnostic.severity.as_str(),
@@ -119,59 +119,59 @@ impl<'a> From<&'a Diagnostic> for Item<'a> {
 }
 
 /// What was looked at, and what was found.
-struct Checked {
+struct CheckRun {
     source: QuerySource,
     list_failures: Vec<ListFailure>,
     findings: Findings,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let Checked { source, list_failures, findings } = match &arguments.path {
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let CheckRun { source, list_failures, findings } = match &args.path {
         Some(path) => {
-            let settings = Settings::for_check(&arguments.settings);
+            let settings = Settings::for_check(&args.settings);
             let inventory = Inventory::of_directory(path, Scope::All, settings);
-            Checked {
+            CheckRun {
                 source: QuerySource::directory(path, &Scope::All),
                 list_failures: Vec::new(),
                 findings: check_inventory(inventory.context("cannot read the manifests")?),
             }
         }
-        None => block_on(of_cluster(arguments))?,
+        None => block_on(check_cluster(args))?,
     };
     let undetermined = findings.undetermined.iter();
     // What could not be looked at has not been found sound.
     let complete = list_failures.iter().all(|failure| failure.why != FORBIDDEN);
-    let report = Report {
+    let report = CheckReport {
         source: &source,
         complete,
         objects: findings.objects,
         errors: findings.count(Severity::Error),
         warnings: findings.count(Severity::Warning),
         notes: findings.count(Severity::Note),
-        findings: findings.diagnostics.iter().map(Item::from).collect(),
+        findings: findings.diagnostics.iter().map(FindingItem::from).collect(),
         undetermined: undetermined
-            .map(|u| NotKnown { object: u.object.to_string(), message: &u.message })
+            .map(|u| UndeterminedItem { object: u.object.to_string(), message: &u.message })
             .collect(),
         list_failures: &list_failures,
     };
-    output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
+    output::print(args.output, &report, |report| text(report, &findings, Paint::stdout()))?;
     // Nothing that was checked is nothing that was found sound.
     let denied = report.objects == 0
         || report.errors > 0
-        || (arguments.deny_warnings && (report.warnings > 0 || !complete));
+        || (args.deny_warnings && (report.warnings > 0 || !complete));
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn of_cluster(arguments: &Arguments) -> anyhow::Result<Checked> {
-    let cluster = Cluster::connect(&arguments.cluster).await?;
-    let settings = Settings::of_cluster(&cluster, &arguments.controller, &arguments.settings).await;
+async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
+    let cluster = Cluster::connect(&args.cluster).await?;
+    let settings = Settings::of_cluster(&cluster, &args.controller, &args.settings).await;
     let inventory = Inventory::of_cluster(cluster, settings).await?;
     inventory.notes();
     let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
-    Ok(Checked { source, list_failures, findings: check_inventory(inventory) })
+    Ok(CheckRun { source, list_failures, findings: check_inventory(inventory) })
 }
 
-fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
+fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
     let mut text = String::new();
     let on_cluster = report.source.directory.is_none();
     if on_cluster {
@@ -183,7 +183,7 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     }
     for diagnostic in &findings.diagnostics {
         if diagnostic.file.is_empty() {
-            text.push_str(&placeless(diagnostic, paint));
+            text.push_str(&without_location(diagnostic, paint));
             text.push('\n');
         } else {
             text.push_str(&diagnostic.render(paint.is_on()));
@@ -246,7 +246,7 @@ fn hidden(list_failures: &[ListFailure]) -> Option<String> {
 }
 
 /// A finding that stands in no file: `error: Server shop/web: spec.port: …`.
-fn placeless(diagnostic: &Diagnostic, paint: Paint) -> String {
+fn without_location(diagnostic: &Diagnostic, paint: Paint) -> String {
     let severity = match diagnostic.severity {
         Severity::Error => paint.bad("error"),
         Severity::Warning => paint.notice("warning"),

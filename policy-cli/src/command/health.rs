@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long to wait before looking again.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Say whether an installation works, and what mends it where it does not
 ///
@@ -37,9 +37,9 @@ Examples:
   portcullis health -n shop --deny-warnings
   portcullis health -o json | jq '.findings[] | select(.outcome != \"pass\")'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct HealthArgs {
     /// Look again until all is well, for at most so long: a whole number with s, m or h
-    #[arg(long, value_name = "TIME", value_parser = lasting)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     wait: Option<Duration>,
 
     /// Warnings are failures
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
 }
 
 /// Reads a time such as `60s`.
-fn lasting(text: &str) -> Result<Duration, String> {
+fn parse_duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a whole number with s, m or h, such as 60s".to_owned();
     let unit = text.chars().last().ok_or_else(expected)?;
     let seconds: u64 = match unit {
@@ -75,16 +75,16 @@ fn lasting(text: &str) -> Result<Duration, String> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(expected)
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    match block_on(look(arguments)) {
-        Ok(report) => print_report(&report, arguments.output),
+pub(crate) fn run(args: &HealthArgs) -> anyhow::Result<ExitCode> {
+    match block_on(run_diagnostics(args)) {
+        Ok(report) => print_report(&report, args.output),
         Err(error) => Ok(report_unreachable(&error)),
     }
 }
 
 /// Looks until all is well or the time is over, and gives what was seen last.
-async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
-    let Arguments { api, namespace, control_plane, wait, deny_warnings, .. } = arguments;
+async fn run_diagnostics(args: &HealthArgs) -> anyhow::Result<DiagnosticsReport> {
+    let HealthArgs { api, namespace, control_plane, wait, deny_warnings, .. } = args;
     let namespaces =
         NamespaceFlags { namespace: namespace.clone(), all_namespaces: namespace.is_none() };
     let cluster = Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?;
@@ -99,7 +99,7 @@ async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
         if well || over {
             return report;
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn a_time_has_a_unit() {
-        assert_eq!(lasting("60s"), Ok(Duration::from_secs(60)));
-        assert_eq!(lasting("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
         for wrong in ["", "60", "s", "1d", "-1s", "99999999999999999999h"] {
-            assert!(lasting(wrong).is_err(), "{wrong}");
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `portcullis inject`.
 
-use crate::inject::{Source, manifests};
+use crate::inject::{ManifestInput, manifests};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -28,7 +28,7 @@ Examples:
   kubectl get deploy web -o yaml | portcullis inject - | kubectl apply -f -
   portcullis inject --set proxy-log-level=debug --set proxy-cpu-limit=1 deploy.yaml"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct InjectArgs {
     /// Manifests; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 
     /// What kind of container the sidecar is
     #[arg(long, value_enum, default_value_t)]
-    sidecar: Kind,
+    sidecar: SidecarKind,
 
     /// Namespace of the control plane
     #[arg(long, value_name = "NAMESPACE", default_value = "portcullis")]
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
 
 /// What kind of container the sidecar is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum SidecarKind {
     /// An init container that goes on, for Kubernetes 1.29 and newer
     #[default]
     Native,
@@ -70,19 +70,19 @@ enum Kind {
     Container,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
     let mut defaults = Defaults::default();
-    arguments.set.iter().cloned().for_each(|preset| defaults.set(preset));
-    let Arguments { control_plane_namespace, identity_domain, cluster_domain, .. } = arguments;
+    args.set.iter().cloned().for_each(|preset| defaults.set(preset));
+    let InjectArgs { control_plane_namespace, identity_domain, cluster_domain, .. } = args;
     let settings = Settings {
         defaults,
         places: Places::new(control_plane_namespace, identity_domain, cluster_domain),
-        trust: trust(arguments.roots.as_deref())?,
+        trust: trust(args.roots.as_deref())?,
         bypass: Bypass::Warn,
-        native: arguments.sidecar == Kind::Native,
+        native: args.sidecar == SidecarKind::Native,
     };
-    let sources: Vec<Source> =
-        arguments.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
+    let sources: Vec<ManifestInput> =
+        args.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
     let injected = manifests(&sources, &settings);
     let (paint, mut err) = (Paint::stderr(), std::io::stderr());
     for note in &injected.notes {
@@ -103,12 +103,12 @@ fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
     followed(&text).map_err(|error| anyhow::anyhow!("--roots: `{place}`: {error}"))
 }
 
-fn read(file: &str) -> anyhow::Result<Source> {
+fn read(file: &str) -> anyhow::Result<ManifestInput> {
     let mut bytes = Vec::new();
     if file == "-" {
         std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
     } else {
         bytes = std::fs::read(file).with_context(|| format!("cannot read `{file}`"))?;
     }
-    Ok(Source { name: file.to_owned(), bytes })
+    Ok(ManifestInput { name: file.to_owned(), bytes })
 }

@@ -31,7 +31,7 @@ Examples:
   portcullis preflight --release guard --controller-namespace mesh --context production
   portcullis preflight -o json | jq '.findings[] | select(.outcome == \"fail\") | .mend'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct PreflightArgs {
     /// Namespaces that are to have sidecars, beside those that ask for them already
     #[arg(value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespaces: Vec<Arc<str>>,
@@ -56,25 +56,20 @@ pub(crate) struct Arguments {
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    match block_on(look(arguments)) {
-        Ok(report) => print_report(&report, arguments.output),
+pub(crate) fn run(args: &PreflightArgs) -> anyhow::Result<ExitCode> {
+    match block_on(run_diagnostics(args)) {
+        Ok(report) => print_report(&report, args.output),
         Err(error) => Ok(report_unreachable(&error)),
     }
 }
 
-async fn look(arguments: &Arguments) -> anyhow::Result<DiagnosticsReport> {
+async fn run_diagnostics(args: &PreflightArgs) -> anyhow::Result<DiagnosticsReport> {
     let namespaces = NamespaceFlags { namespace: None, all_namespaces: true };
-    let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
+    let flags = ClusterFlags { api: args.api.clone(), namespaces };
     let cluster = Cluster::connect(&flags).await?;
-    let named: Vec<String> = arguments.namespaces.iter().map(ToString::to_string).collect();
-    let Arguments { release, controller_namespace, .. } = arguments;
+    let named: Vec<String> = args.namespaces.iter().map(ToString::to_string).collect();
+    let PreflightArgs { release, controller_namespace, .. } = args;
     let release = Release { name: release, namespace: controller_namespace };
     let findings = findings(&cluster, release, &named).await?;
-    Ok(DiagnosticsReport::new(
-        cluster.source,
-        findings,
-        arguments.deny_warnings,
-        "ready to install",
-    ))
+    Ok(DiagnosticsReport::new(cluster.source, findings, args.deny_warnings, "ready to install"))
 }

@@ -1,7 +1,7 @@
 //! `portcullis request`.
 
 use super::block_on;
-use crate::identity::files::Files;
+use crate::identity::files::IdentityFiles;
 use crate::output::{self, Format, Paint};
 use crate::request::client_response::grpc_name;
 use crate::request::{
@@ -50,7 +50,7 @@ Examples:
     http://10.244.0.7:8080/api/list
   portcullis request -o json http://127.0.0.1:8080/ | jq .status"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct RequestArgs {
     /// What to ask: SCHEME://HOST:PORT/PATH, sent exactly as written
     url: String,
 
@@ -127,9 +127,9 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value))
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &RequestArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let client_request = match client_request(arguments).await {
+        let client_request = match client_request(args).await {
             Ok(client_request) => client_request,
             Err(error) => {
                 eprintln!("{} {error:#}", Paint::stderr().bad("error:"));
@@ -138,12 +138,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         };
         match send(&client_request).await {
             Ok(response) => {
-                output::print(arguments.output, &response, |response| {
-                    table(response, Paint::stdout())
-                })?;
+                output::print(args.output, &response, |response| table(response, Paint::stdout()))?;
                 Ok(ExitCode::from(response.outcome.exit_code()))
             }
-            Err(error) => no_response(arguments.output, &error),
+            Err(error) => no_response(args.output, &error),
         }
     })
 }
@@ -158,17 +156,17 @@ fn no_response(format: Format, error: &RequestError) -> anyhow::Result<ExitCode>
     }
 }
 
-async fn client_request(arguments: &Arguments) -> anyhow::Result<ClientRequest> {
-    let target = arguments.url.parse::<RequestUrl>()?;
-    let address = match arguments.connect {
+async fn client_request(args: &RequestArgs) -> anyhow::Result<ClientRequest> {
+    let target = args.url.parse::<RequestUrl>()?;
+    let address = match args.connect {
         Some(address) => address,
         None => {
-            let port = arguments.direct.map_or(target.port, NonZeroU16::get);
+            let port = args.direct.map_or(target.port, NonZeroU16::get);
             resolve(&target.host, port).await?
         }
     };
-    let timeout = Duration::try_from_secs_f64(arguments.timeout)
-        .with_context(|| format!("--timeout: `{}` is not a time", arguments.timeout))?;
+    let timeout = Duration::try_from_secs_f64(args.timeout)
+        .with_context(|| format!("--timeout: `{}` is not a time", args.timeout))?;
     let mut client_request = match target.protocol {
         Protocol::Tcp => ClientRequest::tcp(address),
         Protocol::Grpc => ClientRequest::grpc(address, &target.path),
@@ -176,19 +174,19 @@ async fn client_request(arguments: &Arguments) -> anyhow::Result<ClientRequest> 
     };
     client_request.protocol = target.protocol;
     client_request.host.clone_from(&target.authority);
-    client_request.from = arguments.from;
+    client_request.from = args.from;
     client_request.timeout = timeout;
-    client_request.tls = tls(arguments, &target)?;
-    client_request.direct = arguments.direct.and_then(|_| NonZeroU16::new(target.port));
+    client_request.tls = tls(args, &target)?;
+    client_request.direct = args.direct.and_then(|_| NonZeroU16::new(target.port));
     client_request.headers = HeaderMap::new();
-    for (name, value) in &arguments.headers {
+    for (name, value) in &args.headers {
         client_request.headers.append(name, value.clone());
     }
-    if let Some(data) = &arguments.data {
+    if let Some(data) = &args.data {
         client_request.body = data.clone().into();
         client_request.method = Method::POST;
     }
-    if let Some(method) = &arguments.method {
+    if let Some(method) = &args.method {
         client_request.method = method.clone();
     }
     Ok(client_request)
@@ -201,27 +199,27 @@ async fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     addresses.next().with_context(|| format!("`{host}` has no address"))
 }
 
-fn tls(arguments: &Arguments, target: &RequestUrl) -> anyhow::Result<Option<Tls>> {
-    let Some(credentials) = credentials(arguments)? else {
+fn tls(args: &RequestArgs, target: &RequestUrl) -> anyhow::Result<Option<Tls>> {
+    let Some(credentials) = credentials(args)? else {
         if target.tls {
             bail!("TLS needs --roots, the certificates to trust, or --identity");
         }
         return Ok(None);
     };
-    let name = arguments.server_name.as_deref().unwrap_or(&target.host);
+    let name = args.server_name.as_deref().unwrap_or(&target.host);
     let server_name = ServerName::try_from(name.to_owned())
         .with_context(|| format!("--server-name: `{name}` is not a name"))?;
     Ok(Some(Tls { credentials, server_name }))
 }
 
 /// Who asks and whom it trusts, as far as the flags say.
-fn credentials(arguments: &Arguments) -> anyhow::Result<Option<Credentials>> {
-    if let Some(folder) = &arguments.identity {
-        let Files { certificate, key, roots } = Files::of(folder);
+fn credentials(args: &RequestArgs) -> anyhow::Result<Option<Credentials>> {
+    if let Some(folder) = &args.identity {
+        let IdentityFiles { certificate, key, roots } = IdentityFiles::of(folder);
         return Ok(Some(Credentials::read(&roots, Some((&certificate, &key)))?));
     }
-    let Some(roots) = &arguments.roots else { return Ok(None) };
-    let client = match (&arguments.cert, &arguments.key) {
+    let Some(roots) = &args.roots else { return Ok(None) };
+    let client = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
         (None | Some(_), None | Some(_)) => None,
     };

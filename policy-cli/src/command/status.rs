@@ -6,8 +6,8 @@ use crate::cluster::settings::Settings;
 use crate::cluster::{Cluster, QuerySource, Scope};
 use crate::inventory::{Inventory, InventoryFlags};
 use crate::output::{self, Format, Paint};
-use crate::status::names::{Name, Names};
-use crate::status::{Report, of_controller, of_inventory, sidecars};
+use crate::status::resource_args::{ResourceArg, ResourceArgs};
+use crate::status::{StatusReport, of_controller, of_inventory, sidecars};
 use anyhow::{Context, bail};
 use clap::Args;
 use policy_proto::messages::ObjectsRequest;
@@ -44,10 +44,10 @@ Examples:
   portcullis status -f deploy/                   # manifests, without a cluster
   portcullis status -A -o json | jq '.objects[] | select(.programmed.inForce < .programmed.concerned)'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct StatusArgs {
     /// Objects to tell of, for example server/web, or a kind; by default all
     #[arg(value_name = "KIND[/NAME]")]
-    names: Vec<Name>,
+    names: Vec<ResourceArg>,
 
     #[command(flatten)]
     inventory: InventoryFlags,
@@ -60,14 +60,14 @@ pub(crate) struct Arguments {
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    if arguments.controller.controller.is_some() && arguments.inventory.filename.is_some() {
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    if args.controller.controller.is_some() && args.inventory.filename.is_some() {
         bail!("--controller asks a controller, --filename looks at manifests: give one of them");
     }
     block_on(async {
-        let names = Names(arguments.names.clone());
-        let report = read(arguments, &names).await?;
-        output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
+        let names = ResourceArgs(args.names.clone());
+        let report = read(args, &names).await?;
+        output::print(args.output, &report, |report: &StatusReport| report.text(Paint::stdout()))?;
         if !report.absent.is_empty() {
             bail!("not found in {}: {}", report.source, report.absent.join(", "));
         }
@@ -75,13 +75,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
-    let Arguments { inventory: flags, controller, .. } = arguments;
+async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusReport> {
+    let StatusArgs { inventory: flags, controller, .. } = args;
     if let Some(address) = &controller.controller {
         let scope = flags.cluster.namespaces.of_directory();
         let source = QuerySource::controller(address, &scope);
         let connection = on_this_machine(address).await?;
-        return ask(connection, &scope, source, names).await;
+        return fetch(connection, &scope, source, names).await;
     }
     if flags.filename.is_some() {
         let inventory = Inventory::read(flags, &controller.pod).await?;
@@ -90,7 +90,7 @@ async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
     let cluster = Cluster::connect(&flags.cluster).await?;
     let (scope, source) = (cluster.scope.clone(), cluster.source.clone());
     let answer = match in_cluster(&cluster, controller).await {
-        Ok(connection) => ask(connection, &scope, source, names).await,
+        Ok(connection) => fetch(connection, &scope, source, names).await,
         Err(error) => Err(error),
     };
     let report = match answer {
@@ -110,12 +110,12 @@ async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
     Ok(report.with_sidecars(found))
 }
 
-async fn ask(
+async fn fetch(
     connection: ControllerConnection,
     scope: &Scope,
     source: QuerySource,
-    names: &Names,
-) -> anyhow::Result<Report> {
+    names: &ResourceArgs,
+) -> anyhow::Result<StatusReport> {
     let ControllerConnection { channel, to } = connection;
     let mut client = PolicyReportClient::new(channel).max_decoding_message_size(ANSWER_BYTES);
     let namespace = scope.namespace().map(ToString::to_string).unwrap_or_default();

@@ -4,7 +4,7 @@ use super::block_on;
 use crate::local_mesh::addresses::SUBNET;
 use crate::local_mesh::subnet;
 use crate::output::{Format, Paint};
-use crate::up::{self, Options};
+use crate::up::{self, UpOptions};
 use anyhow::{Context, bail};
 use clap::Args;
 use ipnet::{IpNet, Ipv4Net};
@@ -36,7 +36,7 @@ Examples:
   portcullis up -o json examples/emojivoto | jq -c 'select(.decision == \"deny\")'
   portcullis up --subnet 127.99.0.0/16 examples/per-route     # addresses of your choice"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct UpArgs {
     /// Directory of manifests (YAML or JSON, any layout), or one file
     directory: PathBuf,
 
@@ -67,35 +67,34 @@ fn policy(name: &str) -> Result<DefaultPolicy, String> {
     DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     let loopback = Ipv4Net::new(Ipv4Addr::new(127, 0, 0, 0), 8)?;
-    if let Some(subnet) = arguments.subnet
+    if let Some(subnet) = args.subnet
         && (!loopback.contains(&subnet) || subnet.prefix_len() > 16)
     {
         bail!("--subnet: `{subnet}` is no part of 127.0.0.0/8 with 65536 addresses");
     }
-    if !arguments.grpc_addr.ip().is_loopback() {
-        bail!("--grpc-addr: `{}` is not on loopback", arguments.grpc_addr);
+    if !args.grpc_addr.ip().is_loopback() {
+        bail!("--grpc-addr: `{}` is not on loopback", args.grpc_addr);
     }
-    let mut config =
-        ControllerConfig { default_policy: arguments.default_policy, ..Default::default() };
-    if !arguments.cluster_networks.is_empty() {
-        config.cluster_networks = arguments.cluster_networks;
+    let mut config = ControllerConfig { default_policy: args.default_policy, ..Default::default() };
+    if !args.cluster_networks.is_empty() {
+        config.cluster_networks = args.cluster_networks;
     }
-    let lock = match arguments.subnet {
+    let lock = match args.subnet {
         Some(wanted) => subnet::lock(wanted.trunc()),
         None => subnet::lock_any(),
     };
-    if arguments.subnet.is_none() && lock.subnet != SUBNET {
+    if args.subnet.is_none() && lock.subnet != SUBNET {
         let label = Paint::stderr().notice("note:");
         eprintln!("{label} another `up` uses {SUBNET}; this one uses {}", lock.subnet);
     }
-    let options = Options {
-        directory: arguments.directory,
+    let options = UpOptions {
+        directory: args.directory,
         config: config.validated().context("settings")?,
-        listen: arguments.grpc_addr,
+        listen: args.grpc_addr,
         subnet: lock.subnet,
-        format: arguments.output,
+        format: args.output,
     };
     block_on(up::run(options))
 }

@@ -5,7 +5,7 @@ use crate::cluster::controller::ControlPlaneFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::output::{self, Format, Paint};
 use crate::version::read::read;
-use crate::version::report::Report;
+use crate::version::report::VersionReport;
 use clap::Args;
 use policy_controller::args::ClusterArgs;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ Examples:
   portcullis version -n shop --context production
   portcullis version -o json | jq '.running[] | select(.skew == \"older\") | .some'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct VersionArgs {
     /// Say the version of this program alone, and ask no cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "namespace"])]
     client: bool,
@@ -48,14 +48,14 @@ pub(crate) struct Arguments {
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let report = if arguments.client { Report::of_client() } else { block_on(ask(arguments))? };
-    output::print(arguments.output, &report, |report| report.text(Paint::stdout()))?;
+pub(crate) fn run(args: &VersionArgs) -> anyhow::Result<ExitCode> {
+    let report = if args.client { VersionReport::of_client() } else { block_on(fetch(args))? };
+    output::print(args.output, &report, |report| report.text(Paint::stdout()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn ask(arguments: &Arguments) -> anyhow::Result<Report> {
-    let Arguments { api, namespace, control_plane, .. } = arguments;
+async fn fetch(args: &VersionArgs) -> anyhow::Result<VersionReport> {
+    let VersionArgs { api, namespace, control_plane, .. } = args;
     let namespaces =
         NamespaceFlags { namespace: namespace.clone(), all_namespaces: namespace.is_none() };
     let cluster = Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?;

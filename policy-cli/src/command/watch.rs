@@ -53,10 +53,10 @@ Examples:
   portcullis watch --controller 127.0.0.1:8090 --once -o yaml emojivoto/web-0:8080
   portcullis watch --controller 127.0.0.1:8090 -o json emojivoto/web-0:8080 | jq .revision"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct WatchArgs {
     /// The port of a pod
     #[arg(value_name = "[NAMESPACE/]POD:PORT")]
-    target: Target,
+    target: PodPort,
 
     #[command(flatten)]
     api: ClusterArgs,
@@ -79,17 +79,17 @@ pub(crate) struct Arguments {
 
 /// One policy, as `-o json` prints it.
 #[derive(Serialize)]
-struct Seen<'a> {
+struct PolicyEvent<'a> {
     at: String,
     target: String,
     revision: String,
     policy: &'a PolicyView,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         tokio::select! {
-            ended = watch(arguments) => ended,
+            stream_end = watch(args) => stream_end,
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted.context("cannot wait for Ctrl-C")?;
                 Ok(ExitCode::SUCCESS)
@@ -100,13 +100,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// A port of a pod, perhaps without its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
+struct PodPort {
     namespace: Option<String>,
     name: String,
     port: NonZeroU16,
 }
 
-impl FromStr for Target {
+impl FromStr for PodPort {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -125,30 +125,28 @@ impl FromStr for Target {
 }
 
 /// Who is asked, and for what.
-struct Asking<'a> {
-    arguments: &'a Arguments,
+struct WatchSession<'a> {
+    args: &'a WatchArgs,
     cluster: Option<Cluster>,
     target: WorkloadPort,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> WatchSession<'a> {
     /// Finds out which controller and which namespace are meant.
-    async fn new(arguments: &'a Arguments) -> anyhow::Result<Self> {
-        let Target { namespace, name, port } = arguments.target.clone();
-        let flag = arguments.namespace.as_ref().map(ToString::to_string);
+    async fn new(args: &'a WatchArgs) -> anyhow::Result<Self> {
+        let PodPort { namespace, name, port } = args.target.clone();
+        let flag = args.namespace.as_ref().map(ToString::to_string);
         if let (Some(in_target), Some(in_flag)) = (&namespace, &flag)
             && in_target != in_flag
         {
             bail!("--namespace is `{in_flag}`, but the port is one of namespace `{in_target}`");
         }
-        let cluster = match arguments.controller.controller {
+        let cluster = match args.controller.controller {
             Some(_) => None,
             None => {
-                let namespaces = NamespaceFlags {
-                    namespace: arguments.namespace.clone(),
-                    all_namespaces: false,
-                };
-                let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
+                let namespaces =
+                    NamespaceFlags { namespace: args.namespace.clone(), all_namespaces: false };
+                let flags = ClusterFlags { api: args.api.clone(), namespaces };
                 Some(Cluster::connect(&flags).await?)
             }
         };
@@ -157,12 +155,12 @@ impl<'a> Asking<'a> {
         let namespace = namespace.context(
             "the port names no namespace: write NAMESPACE/POD:PORT, or give --namespace",
         )?;
-        Ok(Self { arguments, cluster, target: WorkloadPort { namespace, name, port } })
+        Ok(Self { args, cluster, target: WorkloadPort { namespace, name, port } })
     }
 
     /// Connects, and says to whom.
     async fn connect(&self) -> anyhow::Result<AuthorizedChannel> {
-        let flags = &self.arguments.controller;
+        let flags = &self.args.controller;
         let connection = match (&self.cluster, &flags.controller) {
             (Some(cluster), _) => {
                 let connection = in_cluster(cluster, flags).await?;
@@ -176,13 +174,13 @@ impl<'a> Asking<'a> {
     }
 }
 
-async fn watch(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let asking = Asking::new(arguments).await?;
+async fn watch(args: &WatchArgs) -> anyhow::Result<ExitCode> {
+    let session = WatchSession::new(args).await?;
     let mut shown = None;
     loop {
-        match stream(&asking, &mut shown).await {
-            Ok(Ended::Enough) => return Ok(ExitCode::SUCCESS),
-            Ok(Ended::ByServer(why)) => {
+        match stream(&session, &mut shown).await {
+            Ok(StreamEnd::Done) => return Ok(ExitCode::SUCCESS),
+            Ok(StreamEnd::ByServer(why)) => {
                 eprintln!(
                     "{} the stream ended: {why}; asking again",
                     Paint::stderr().notice("note:")
@@ -194,41 +192,44 @@ async fn watch(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-enum Ended {
-    Enough,
+enum StreamEnd {
+    Done,
     ByServer(String),
 }
 
-async fn stream(asking: &Asking<'_>, shown: &mut Option<PolicyView>) -> anyhow::Result<Ended> {
-    let channel = match asking.connect().await {
+async fn stream(
+    session: &WatchSession<'_>,
+    shown: &mut Option<PolicyView>,
+) -> anyhow::Result<StreamEnd> {
+    let channel = match session.connect().await {
         Ok(channel) => channel,
         // It answered before, and may again: it is being replaced, for example.
-        Err(error) if shown.is_some() => return Ok(Ended::ByServer(format!("{error:#}"))),
+        Err(error) if shown.is_some() => return Ok(StreamEnd::ByServer(format!("{error:#}"))),
         Err(error) => return Err(error),
     };
     let mut client = PolicyDiscoveryClient::new(channel).max_decoding_message_size(UPDATE_BYTES);
     let (requests, outbound) = mpsc::channel(8);
-    for kind in opening(&asking.target) {
+    for kind in initial_requests(&session.target) {
         requests.send(WatchRequest { kind: Some(kind) }).await?;
     }
     let mut updates = match client.watch(ReceiverStream::new(outbound)).await {
         Ok(response) => response.into_inner(),
-        Err(status) => return ended(asking, &status, shown.is_some()),
+        Err(status) => return stream_end(session, &status, shown.is_some()),
     };
     let mut state = PortState::new();
     loop {
         let update = match updates.message().await {
             Ok(Some(response)) => response.kind,
-            Ok(None) => return Ok(Ended::ByServer("the controller closed it".to_owned())),
-            Err(status) => return ended(asking, &status, shown.is_some()),
+            Ok(None) => return Ok(StreamEnd::ByServer("the controller closed it".to_owned())),
+            Err(status) => return stream_end(session, &status, shown.is_some()),
         };
         match update {
-            Some(watch_response::Kind::Workload(workload)) => undeclared(asking, &workload),
+            Some(watch_response::Kind::Workload(workload)) => undeclared(session, &workload),
             Some(watch_response::Kind::Port(update)) => {
-                if let Some(port) = apply(asking, &mut state, &update, shown)? {
+                if let Some(port) = apply(session, &mut state, &update, shown)? {
                     requests.send(WatchRequest { kind: Some(Kind::Resync(port)) }).await?;
-                } else if asking.arguments.once && state.policy().is_some() {
-                    return Ok(Ended::Enough);
+                } else if session.args.once && state.policy().is_some() {
+                    return Ok(StreamEnd::Done);
                 }
             }
             None => bail!("the controller sent a message of a kind that is not known here"),
@@ -236,7 +237,7 @@ async fn stream(asking: &Asking<'_>, shown: &mut Option<PolicyView>) -> anyhow::
     }
 }
 
-fn opening(target: &WorkloadPort) -> [Kind; 2] {
+fn initial_requests(target: &WorkloadPort) -> [Kind; 2] {
     let workload = format_workload(&WorkloadKey::pod(&target.namespace, &target.name));
     let features: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
     [
@@ -254,9 +255,13 @@ fn opening(target: &WorkloadPort) -> [Kind; 2] {
 /// What a status means: those that asking again cannot change end the command. A token that was
 /// accepted before has expired, and the next one may be accepted again; a controller that answered
 /// before may do so again.
-fn ended(asking: &Asking<'_>, status: &tonic::Status, accepted: bool) -> anyhow::Result<Ended> {
+fn stream_end(
+    session: &WatchSession<'_>,
+    status: &tonic::Status,
+    accepted: bool,
+) -> anyhow::Result<StreamEnd> {
     let message = status.message();
-    let WorkloadPort { namespace, name, .. } = &asking.target;
+    let WorkloadPort { namespace, name, .. } = &session.target;
     match status.code() {
         Code::NotFound => bail!("`{namespace}/{name}`: {message}"),
         Code::Unauthenticated if !accepted => {
@@ -281,12 +286,12 @@ fn ended(asking: &Asking<'_>, status: &tonic::Status, accepted: bool) -> anyhow:
         | Code::Internal
         | Code::Unavailable
         | Code::DataLoss
-        | Code::Unauthenticated => Ok(Ended::ByServer(format!("{}: {message}", status.code()))),
+        | Code::Unauthenticated => Ok(StreamEnd::ByServer(format!("{}: {message}", status.code()))),
     }
 }
 
-fn undeclared(asking: &Asking<'_>, workload: &Workload) {
-    let port = u32::from(asking.target.port.get());
+fn undeclared(session: &WatchSession<'_>, workload: &Workload) {
+    let port = u32::from(session.target.port.get());
     if !workload.declared_ports.contains(&port) {
         let note = Paint::stderr().notice("note:");
         eprintln!("{note} {} declares no port {port}", workload.name);
@@ -296,12 +301,12 @@ fn undeclared(asking: &Asking<'_>, workload: &Workload) {
 /// Applies an update and prints the policy if it differs from the last one shown. Returns what to
 /// ask for if the update builds on something else.
 fn apply(
-    asking: &Asking<'_>,
+    session: &WatchSession<'_>,
     state: &mut PortState,
     update: &PortUpdate,
     shown: &mut Option<PolicyView>,
 ) -> anyhow::Result<Option<Resync>> {
-    if update.port != u32::from(asking.target.port.get()) {
+    if update.port != u32::from(session.target.port.get()) {
         return Ok(None);
     }
     let policy = match state.apply(update) {
@@ -314,16 +319,16 @@ fn apply(
         return Ok(None);
     }
     let content = state.revision().map(|revision| revision.content).unwrap_or_default();
-    let seen = Seen {
+    let event = PolicyEvent {
         at: jiff::Timestamp::now().to_string(),
-        target: asking.target.to_string(),
+        target: session.target.to_string(),
         revision: format!("{content:016x}"),
         policy: &view,
     };
-    output::print_next(asking.arguments.output, &seen, |seen| {
+    output::print_next(session.args.output, &event, |event| {
         let paint = Paint::stdout();
-        let head = format!("{}  {}  revision {}", seen.at, seen.target, seen.revision);
-        format!("{}\n{}\n", paint.bold(&head), seen.policy.text())
+        let head = format!("{}  {}  revision {}", event.at, event.target, event.revision);
+        format!("{}\n{}\n", paint.bold(&head), event.policy.text())
     })?;
     *shown = Some(view);
     Ok(None)
@@ -335,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_port_may_leave_its_namespace_to_the_context() {
-        let target = |namespace: Option<&str>| Target {
+        let target = |namespace: Option<&str>| PodPort {
             namespace: namespace.map(str::to_owned),
             name: "web-0".to_owned(),
             port: NonZeroU16::new(80).unwrap(),
@@ -343,7 +348,7 @@ mod tests {
         assert_eq!("web-0:80".parse(), Ok(target(None)));
         assert_eq!("shop/web-0:80".parse(), Ok(target(Some("shop"))));
         for wrong in ["web-0", "/web-0:80", "a/b/c:80", ":80", "web-0:0", "web-0:http"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+            assert!(wrong.parse::<PodPort>().is_err(), "{wrong}");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::metadata::{items, text};
 use crate::diagnostics::result::{CheckResult, abbreviated};
 use crate::status::sidecars::without;
-use crate::version::installed::of_sidecar;
+use crate::version::pod_version::of_sidecar;
 use crate::version::report::name;
 use policy_webhooks::injector::SIDECAR;
 use serde_json::Value;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::diagnostics::fetch::FetchError;
     use crate::diagnostics::result::CheckOutcome;
-    use crate::version::installed::tests::injected;
+    use crate::version::pod_version::tests::injected;
     use serde_json::json;
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::{FetchError, FetchResult};
 use crate::diagnostics::result::{CheckOutcome, CheckResult, abbreviated};
-use crate::version::report::{CLIENT, controllers, of_component, of_sidecars, shown};
+use crate::version::report::{CLIENT, controller_version, of_component, of_sidecars, shown};
 use crate::version::skew::Skew;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub(super) fn of_all_sidecars(
         (Ok(pods), Ok(controller_pods)) => (pods, controller_pods),
         (Err(why), _) | (_, Err(why)) => return vec![CheckResult::unknown(check, why)],
     };
-    let controller = controllers(controller_pods);
+    let controller = controller_version(controller_pods);
     let running = of_sidecars(pods, controller.as_deref());
     let mut findings = Vec::new();
     for one in &running {
@@ -96,7 +96,7 @@ pub(super) fn of_all_sidecars(
 mod tests {
     use super::*;
     use crate::diagnostics::result::tests::summaries;
-    use crate::version::installed::tests::injected;
+    use crate::version::pod_version::tests::injected;
     use serde_json::json;
 
     fn pod(version: &str) -> Value {

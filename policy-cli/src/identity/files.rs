@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Where the parts of an identity are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Files {
+pub(crate) struct IdentityFiles {
     /// The certificate and what leads from it to a root, PEM.
     pub(crate) certificate: PathBuf,
     /// The private key, PEM; for its owner alone.
@@ -21,7 +21,7 @@ pub(crate) struct Files {
     pub(crate) roots: PathBuf,
 }
 
-impl Files {
+impl IdentityFiles {
     /// The files of a folder, under the names that Secrets of TLS have.
     pub(crate) fn of(folder: &Path) -> Self {
         let file = |name: &str| folder.join(name);
@@ -78,8 +78,8 @@ mod tests {
         let made = KeyAndRequest::generate("web.example").unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("a/b");
-        Files::folder(&folder).unwrap();
-        let files = Files::of(&folder);
+        IdentityFiles::folder(&folder).unwrap();
+        let files = IdentityFiles::of(&folder);
         let root = CertificateDer::from(vec![1, 2, 3]);
         for _ in 0..2 {
             files

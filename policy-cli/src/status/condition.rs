@@ -20,7 +20,7 @@ pub(crate) struct Condition {
     /// The section of the parent.
     pub(crate) section: Option<String>,
     /// Who says so.
-    pub(crate) source: Source,
+    pub(crate) source: ConditionSource,
     /// The controller that wrote it, where the object carries it for several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) writer: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Condition {
 /// Who says a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Source {
+pub(crate) enum ConditionSource {
     /// A controller.
     Controller,
     /// The object's own status.
@@ -53,7 +53,7 @@ impl From<messages::ObjectCondition> for Condition {
             message,
             parent: some(parent),
             section: some(section),
-            source: Source::Controller,
+            source: ConditionSource::Controller,
             writer: None,
             outdated: false,
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A pod that ought to have a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Without {
+pub(crate) struct UninjectedPod {
     /// Namespace.
     pub(crate) namespace: String,
     /// Name.
@@ -20,15 +20,15 @@ pub(crate) struct Without {
 
 /// Which pods lack a sidecar, as far as that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sidecars {
+pub(crate) struct MissingSidecars {
     /// The pods, in order.
-    pub(crate) without: Vec<Without>,
+    pub(crate) without: Vec<UninjectedPod>,
     /// Why it is not known of others.
     pub(crate) unknown: Option<String>,
 }
 
 /// Looks at the pods of the namespaces that are asked about. `control_plane` carries none.
-pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Sidecars {
+pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> MissingSidecars {
     let (namespaces, pods) = match &cluster.scope {
         Scope::All => (
             pages(&cluster.client, "/api/v1/namespaces").await,
@@ -42,32 +42,36 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Sideca
     };
     match (namespaces, pods) {
         (Ok(namespaces), Ok(pods)) => {
-            Sidecars { without: without(&namespaces, &pods, control_plane), unknown: None }
+            MissingSidecars { without: without(&namespaces, &pods, control_plane), unknown: None }
         }
         (Err(error), _) | (_, Err(error)) => {
             let words = format!(
                 "which pods lack a sidecar is not known: namespaces and pods cannot be read: {error}"
             );
-            Sidecars { without: Vec::new(), unknown: Some(words) }
+            MissingSidecars { without: Vec::new(), unknown: Some(words) }
         }
     }
 }
 
 /// The pods that ought to have a sidecar and have none. `control_plane` carries none.
-pub(crate) fn without(namespaces: &[Value], pods: &[Value], control_plane: &str) -> Vec<Without> {
+pub(crate) fn without(
+    namespaces: &[Value],
+    pods: &[Value],
+    control_plane: &str,
+) -> Vec<UninjectedPod> {
     let around: BTreeMap<String, Surroundings> = namespaces
         .iter()
         .filter_map(Surroundings::of)
         .map(|around| (around.namespace.clone(), around))
         .collect();
-    let mut found: Vec<Without> = pods
+    let mut found: Vec<UninjectedPod> = pods
         .iter()
         .filter_map(|pod| {
             let text = |field: &str| pod.get("metadata")?.get(field)?.as_str();
             let (namespace, name) = (text("namespace")?, text("name")?);
             let why = lack(&PodFacts::of(pod), around.get(namespace)?, control_plane)?;
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            Some(Without { namespace, name, why: why.to_string() })
+            Some(UninjectedPod { namespace, name, why: why.to_string() })
         })
         .collect();
     found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));

@@ -1,10 +1,10 @@
 //! Statuses as a table for people, with what is wrong below it.
 
-use super::{Condition, Object, Programmed, Report, Source};
+use super::{Condition, ConditionSource, Object, Programmed, StatusReport};
 use crate::output::{self, Paint};
 use std::fmt::Write;
 
-impl Report {
+impl StatusReport {
     /// The table.
     pub(crate) fn text(&self, paint: Paint) -> String {
         let mut text = format!("{}{}\n", paint.dim(&self.source.to_string()), self.by(paint));
@@ -60,8 +60,11 @@ fn row(object: &Object) -> [String; 4] {
 
 /// The conditions of a type as one word: what is wrong for one parent is wrong.
 fn joined(object: &Object, kind: &str) -> String {
-    let told = object.conditions.iter().filter(|c| c.r#type == kind && c.source != Source::Object);
-    let statuses: Vec<&str> = told.map(|condition| condition.status.as_str()).collect();
+    let conditions = object
+        .conditions
+        .iter()
+        .filter(|c| c.r#type == kind && c.source != ConditionSource::Object);
+    let statuses: Vec<&str> = conditions.map(|condition| condition.status.as_str()).collect();
     let word = ["False", "Unknown", "True"].into_iter().find(|word| statuses.contains(word));
     word.unwrap_or("-").to_owned()
 }
@@ -73,8 +76,8 @@ fn programmed(object: &Object) -> String {
             _ => format!("{in_force} of {concerned}"),
         };
     }
-    let carried = object.conditions.iter().filter(|c| c.r#type == "Programmed");
-    let statuses: Vec<&str> = carried.map(|condition| condition.status.as_str()).collect();
+    let source_words = object.conditions.iter().filter(|c| c.r#type == "Programmed");
+    let statuses: Vec<&str> = source_words.map(|condition| condition.status.as_str()).collect();
     let word = ["False", "Unknown", "True"].into_iter().find(|word| statuses.contains(word));
     word.map_or("-".to_owned(), |word| word.to_owned())
 }
@@ -87,7 +90,7 @@ fn details(object: &Object, paint: Paint) -> String {
         let _ = writeln!(text, "  {line}");
     }
     for condition in &object.conditions {
-        if is_worth_telling(object, condition) {
+        if is_notable(object, condition) {
             let _ = writeln!(text, "  {}", line(condition, paint));
         }
     }
@@ -113,13 +116,13 @@ fn counted(programmed: &Programmed, paint: Paint) -> Option<String> {
 
 /// Whether a condition says more than that all is well. One that an object carries is told where
 /// it is about something that is not worked out here, or differs from what is.
-fn is_worth_telling(object: &Object, condition: &Condition) -> bool {
+fn is_notable(object: &Object, condition: &Condition) -> bool {
     let unwell = condition.status != "True" || !condition.message.is_empty();
-    if condition.source != Source::Object {
+    if condition.source != ConditionSource::Object {
         return unwell;
     }
     let same = object.conditions.iter().find(|other| {
-        other.source != Source::Object
+        other.source != ConditionSource::Object
             && other.r#type == condition.r#type
             && other.parent == condition.parent
     });
@@ -136,12 +139,12 @@ fn line(condition: &Condition, paint: Paint) -> String {
         _ => paint.notice(&stated),
     };
     let parent = parent.as_ref().map(|parent| format!(" for {parent}")).unwrap_or_default();
-    let carried = match (source, writer) {
-        (Source::Object, Some(writer)) => format!(", written by {writer}"),
-        (Source::Object, None) => ", carried by the object".to_owned(),
-        (Source::Controller | Source::Computed, _) => String::new(),
+    let source_words = match (source, writer) {
+        (ConditionSource::Object, Some(writer)) => format!(", written by {writer}"),
+        (ConditionSource::Object, None) => ", carried by the object".to_owned(),
+        (ConditionSource::Controller | ConditionSource::Computed, _) => String::new(),
     };
     let outdated = if *outdated { ", about an older generation" } else { "" };
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-    format!("{stated}{parent}{carried}{outdated}{message}")
+    format!("{stated}{parent}{source_words}{outdated}{message}")
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A client worth trying.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Client {
+pub(crate) struct SampleClient {
     /// What it has an address for.
     pub(crate) who: Peer,
     /// What people call it.
@@ -31,26 +31,26 @@ pub(crate) fn clients(
     objects: &[Arc<Object>],
     states: &[Arc<WorkloadState>],
     config: &ControllerConfig,
-) -> Vec<Client> {
+) -> Vec<SampleClient> {
     let networks = networks(objects);
     let mut clients = vec![plain(Peer::External, "outside", Some(outside(&networks, config)))];
     if let Some(address) = cluster_address(&config.cluster_networks) {
         clients.push(plain(Peer::InCluster, "inside the cluster", Some(address)));
     }
     clients.extend(nodes(states));
-    for (address, name) in neighbours(&networks) {
+    for (address, name) in network_members(&networks) {
         clients.push(plain(Peer::Address(address), &name, Some(address)));
     }
     clients.extend(identities(objects, config));
     clients
 }
 
-fn plain(who: Peer, name: &str, real: Option<IpAddr>) -> Client {
-    Client { who, name: name.to_owned(), real, identity: None }
+fn plain(who: Peer, name: &str, real: Option<IpAddr>) -> SampleClient {
+    SampleClient { who, name: name.to_owned(), real, identity: None }
 }
 
 /// The nodes that pods run on, the usual one by its name.
-fn nodes(states: &[Arc<WorkloadState>]) -> Vec<Client> {
+fn nodes(states: &[Arc<WorkloadState>]) -> Vec<SampleClient> {
     let local = states.iter().filter_map(|state| state.facts.node_local.first());
     let addresses: BTreeSet<IpAddr> = local.map(|network| network.addr()).collect();
     let client = |(number, address): (usize, IpAddr)| match (number, address) {
@@ -81,7 +81,7 @@ fn networks(objects: &[Arc<Object>]) -> Vec<(NetworkMatch, String)> {
 }
 
 /// Somebody inside each network, and inside each exception.
-fn neighbours(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
+fn network_members(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
     let mut found = BTreeMap::new();
     for (network, _) in networks {
         let NetworkTerm::Net(block) = network.term else { continue };
@@ -136,20 +136,20 @@ fn outside(networks: &[(NetworkMatch, String)], config: &ControllerConfig) -> Ip
 }
 
 /// Everybody with an identity that manifests name or stand for.
-fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<Client> {
+fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<SampleClient> {
     let mut accounts = BTreeSet::new();
     let mut others = BTreeSet::new();
     for object in objects {
-        let mut named = Named { config, accounts: &mut accounts, others: &mut others };
+        let mut named = IdentityCollector { config, accounts: &mut accounts, others: &mut others };
         named.by(object);
     }
-    let accounts = accounts.into_iter().map(|(namespace, name)| Client {
+    let accounts = accounts.into_iter().map(|(namespace, name)| SampleClient {
         name: format!("{namespace}/{name}"),
         real: None,
         identity: Some(config.service_account_identity(&namespace, &name)),
         who: Peer::Account(namespace, name),
     });
-    let others = others.into_iter().map(|identity| Client {
+    let others = others.into_iter().map(|identity| SampleClient {
         name: identity.to_string(),
         real: None,
         identity: Some(Arc::clone(&identity)),
@@ -158,13 +158,13 @@ fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<Client>
     accounts.chain(others).collect()
 }
 
-struct Named<'a> {
+struct IdentityCollector<'a> {
     config: &'a ControllerConfig,
     accounts: &'a mut BTreeSet<(Arc<str>, Arc<str>)>,
     others: &'a mut BTreeSet<Arc<str>>,
 }
 
-impl Named<'_> {
+impl IdentityCollector<'_> {
     fn by(&mut self, object: &Object) {
         let key = &object.meta.key;
         let own = match &object.body {

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 /// A decision as `-o json` prints it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Line<'a> {
+pub(crate) struct DecisionLine<'a> {
     /// Always `decision`.
     pub(crate) event: &'static str,
     /// When, RFC 3339.
@@ -42,7 +42,7 @@ pub(crate) struct Line<'a> {
     pub(crate) authorization: Option<&'a str>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> DecisionLine<'a> {
     /// A decision in words. `names` are those of clients without an identity.
     pub(crate) fn new(
         entry: &'a DecisionRecord,
@@ -163,7 +163,8 @@ mod tests {
     fn a_line_names_everything_and_nothing_escapes() {
         let names = BTreeMap::from([("203.0.113.77".parse().unwrap(), "outside".to_owned())]);
         let entry = entry(None);
-        let line = Line::new(&entry, &ControllerConfig::default(), &names).text(Paint::plain());
+        let line =
+            DecisionLine::new(&entry, &ControllerConfig::default(), &names).text(Paint::plain());
         assert_eq!(
             line,
             "01:02:03.004 deny  outside → shop/web-0:8080  GET /a\u{fffd}[31m → 403  unauthorized  \
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn an_identity_is_shown_as_its_service_account() {
         let entry = entry(Some("web.shop.serviceaccount.identity.linkerd.cluster.local"));
-        let line = Line::new(&entry, &ControllerConfig::default(), &BTreeMap::new());
+        let line = DecisionLine::new(&entry, &ControllerConfig::default(), &BTreeMap::new());
         assert_eq!(line.client, "shop/web");
     }
 }

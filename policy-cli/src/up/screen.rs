@@ -1,7 +1,7 @@
 //! What `up` prints besides decisions: workloads, clients, and commands to paste.
 
-use super::files::Pair;
-use super::suggest::Request;
+use super::client_certs::CertificateFiles;
+use super::suggest::SuggestedRequest;
 use crate::output::{Paint, table};
 use policy_core::Protocol;
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub(crate) struct ClientRow {
 
 /// What there is at the start, as `-o json` prints it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Ready<'a> {
+pub(crate) struct ReadyEvent<'a> {
     /// Always `ready`.
     pub(crate) event: &'static str,
     /// Where the controller serves policies.
@@ -69,7 +69,7 @@ pub(crate) struct Ready<'a> {
 
 /// What came or went, as `-o json` prints it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Changed<'a> {
+pub(crate) struct ChangedEvent<'a> {
     /// Always `changed`.
     pub(crate) event: &'static str,
     /// Ports that are there now.
@@ -85,7 +85,7 @@ pub(crate) struct Changed<'a> {
 
 /// A problem as `-o json` prints it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Problem<'a> {
+pub(crate) struct ProblemEvent<'a> {
     /// Always `problem`.
     pub(crate) event: &'static str,
     /// File.
@@ -102,7 +102,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) message: &'a str,
 }
 
-impl Ready<'_> {
+impl ReadyEvent<'_> {
     /// The tables for people.
     pub(crate) fn text(&self, directory: &Path, paint: Paint) -> String {
         let mut text = String::new();
@@ -134,7 +134,7 @@ impl Ready<'_> {
     }
 }
 
-impl Changed<'_> {
+impl ChangedEvent<'_> {
     /// Lines for people.
     pub(crate) fn text(&self, paint: Paint) -> String {
         let mut text = String::new();
@@ -191,11 +191,11 @@ fn commands(rows: &[ClientRow], paint: Paint) -> String {
 }
 
 /// What a command to paste is made of.
-pub(crate) struct Paste<'a> {
+pub(crate) struct ClientCommand<'a> {
     /// From where.
     pub(crate) from: Ipv4Addr,
     /// With which certificate.
-    pub(crate) pair: Option<&'a Pair>,
+    pub(crate) pair: Option<&'a CertificateFiles>,
     /// Whom it trusts.
     pub(crate) roots: &'a Path,
     /// Whom.
@@ -203,10 +203,10 @@ pub(crate) struct Paste<'a> {
     /// How that port reads connections.
     pub(crate) protocol: Protocol,
     /// What.
-    pub(crate) request: &'a Request,
+    pub(crate) request: &'a SuggestedRequest,
 }
 
-impl Paste<'_> {
+impl ClientCommand<'_> {
     /// The command: curl where it can speak what the port speaks, else our own client.
     pub(crate) fn command(&self) -> String {
         let call = self.request.method == http::Method::POST
@@ -291,7 +291,12 @@ mod tests {
     use http::Method;
     use std::path::PathBuf;
 
-    fn paste(protocol: Protocol, pair: Option<&Pair>, method: Method, path: &str) -> String {
+    fn paste(
+        protocol: Protocol,
+        pair: Option<&CertificateFiles>,
+        method: Method,
+        path: &str,
+    ) -> String {
         let port = PortRow {
             workload: "shop/web-0".to_owned(),
             port: 8080,
@@ -301,10 +306,10 @@ mod tests {
             server_name: "web.example".to_owned(),
             application: "web-0.shop".to_owned(),
         };
-        let request = Request { method, path: path.to_owned() };
+        let request = SuggestedRequest { method, path: path.to_owned() };
         let from = Ipv4Addr::new(127, 10, 0, 2);
         let roots = Path::new("/t/ca.crt");
-        let paste = Paste { from, pair, roots, port: &port, protocol, request: &request };
+        let paste = ClientCommand { from, pair, roots, port: &port, protocol, request: &request };
         paste.command()
     }
 
@@ -314,7 +319,10 @@ mod tests {
             paste(Protocol::Http1, None, Method::POST, "/a;b"),
             "curl -si --interface 127.10.0.2 -X POST http://127.10.64.1:8080'/a;b'"
         );
-        let pair = Pair { certificate: PathBuf::from("/t/a.crt"), key: PathBuf::from("/t/a.key") };
+        let pair = CertificateFiles {
+            certificate: PathBuf::from("/t/a.crt"),
+            key: PathBuf::from("/t/a.key"),
+        };
         assert_eq!(
             paste(Protocol::Http1, Some(&pair), Method::GET, "/"),
             "curl -si --interface 127.10.0.2 --cacert /t/ca.crt --cert /t/a.crt --key /t/a.key \

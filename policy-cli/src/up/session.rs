@@ -1,9 +1,9 @@
 //! The life of `portcullis up`: start, show, follow the manifests, end.
 
-use super::clients::{Client, clients};
-use super::decisions::Line;
-use super::files::Files;
-use super::screen::{Changed, ClientRow, Paste, PortRow, Problem, Ready};
+use super::client_certs::ClientCertificates;
+use super::clients::{SampleClient, clients};
+use super::decisions::DecisionLine;
+use super::screen::{ChangedEvent, ClientCommand, ClientRow, PortRow, ProblemEvent, ReadyEvent};
 use super::suggest::{Candidate, choose};
 use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
 use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
@@ -30,7 +30,7 @@ const MOST_PODS: usize = 100;
 const ENDING: Duration = Duration::from_secs(10);
 
 /// What `up` is asked for.
-pub(crate) struct Options {
+pub(crate) struct UpOptions {
     /// Manifests.
     pub(crate) directory: PathBuf,
     /// The controller's settings.
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 }
 
 /// Runs until a signal ends it. Certificates are gone when this returns.
-pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     readable(&options.directory)?;
     let mut session = tokio::select! {
@@ -76,11 +76,11 @@ struct Session {
     format: Format,
     paint: Paint,
     mesh: LocalMesh,
-    files: Files,
+    certificates: ClientCertificates,
     pods: BTreeMap<WorkloadKey, Pod>,
     rows: Rows,
     problems: BTreeSet<String>,
-    crowded: bool,
+    pod_limit_reported: bool,
 }
 
 struct Pod {
@@ -111,21 +111,21 @@ impl Rows {
 }
 
 impl Session {
-    async fn start(options: Options) -> anyhow::Result<Self> {
-        let Options { directory, config, listen, subnet, format } = options;
+    async fn start(options: UpOptions) -> anyhow::Result<Self> {
+        let UpOptions { directory, config, listen, subnet, format } = options;
         let plan = LocalMeshConfig { config, listen, subnet, ports: PortAllocation::Declared };
         let mesh = LocalMesh::start(&directory, plan).await?;
-        let files = Files::new(&mesh.launcher.authority)?;
+        let certificates = ClientCertificates::new(&mesh.launcher.authority)?;
         let mut session = Self {
             directory,
             format,
             paint: Paint::stdout(),
             mesh,
-            files,
+            certificates,
             pods: BTreeMap::new(),
             rows: Rows::default(),
             problems: BTreeSet::new(),
-            crowded: false,
+            pod_limit_reported: false,
         };
         session.show_problems()?;
         if let Some(error) = session.change_pods().await?.failed.into_iter().next() {
@@ -147,8 +147,8 @@ impl Session {
         let keys = self.mesh.controller.policies.workloads().await?;
         let mut wanted: Vec<_> =
             keys.into_iter().filter(|key| key.kind == WorkloadKind::Pod).collect();
-        if wanted.len() > MOST_PODS && !self.crowded {
-            self.crowded = true;
+        if wanted.len() > MOST_PODS && !self.pod_limit_reported {
+            self.pod_limit_reported = true;
             self.note(&format!("{} pods; only the first {MOST_PODS} are started", wanted.len()));
         }
         wanted.truncate(MOST_PODS);
@@ -227,7 +227,7 @@ impl Session {
 
     fn client_row(
         &mut self,
-        client: &Client,
+        client: &SampleClient,
         from: Ipv4Addr,
         ports: &[PortRow],
         candidates: &[Candidate],
@@ -235,17 +235,17 @@ impl Session {
         let stands_for = self.mesh.addresses.address_map().resolve(from.into());
         let authority = &self.mesh.launcher.authority;
         let pair = match &client.identity {
-            Some(identity) => Some(self.files.of(authority, &client.name, identity)?),
+            Some(identity) => Some(self.certificates.of(authority, &client.name, identity)?),
             None => None,
         };
         let identity = client.identity.clone().map(Identity::Dns);
-        let roots = self.files.root();
+        let roots = self.certificates.root();
         let command = choose(candidates, stands_for, identity.as_ref())
             .and_then(|(index, request)| Some((ports.get(index)?, candidates.get(index)?, request)))
             .map(|(port, candidate, request)| {
                 let protocol = candidate.policy.protocol;
                 let (pair, request) = (pair.as_ref(), &request);
-                Paste { from, pair, roots: &roots, port, protocol, request }.command()
+                ClientCommand { from, pair, roots: &roots, port, protocol, request }.command()
             });
         let path = |path: PathBuf| path.display().to_string();
         Ok(ClientRow {
@@ -260,14 +260,14 @@ impl Session {
     }
 
     fn show(&self) -> anyhow::Result<()> {
-        let ready = Ready {
+        let ready = ReadyEvent {
             event: "ready",
             controller: self.mesh.controller.addr,
-            roots: self.files.root().display().to_string(),
+            roots: self.certificates.root().display().to_string(),
             ports: &self.rows.ports,
             clients: &self.rows.clients,
         };
-        let text = |ready: &Ready<'_>| ready.text(&self.directory, self.paint);
+        let text = |ready: &ReadyEvent<'_>| ready.text(&self.directory, self.paint);
         Ok(output::print_next(self.format, &ready, text)?)
     }
 
@@ -280,7 +280,7 @@ impl Session {
             tokio::select! {
                 () = signals.next() => return Ok(()),
                 Some(entry) = self.mesh.decisions.recv() => {
-                    let line = Line::new(&entry, &self.mesh.config, &self.rows.names);
+                    let line = DecisionLine::new(&entry, &self.mesh.config, &self.rows.names);
                     output::print_next(self.format, &line, |line| line.text(self.paint))?;
                     let lost = self.mesh.sink.lost();
                     if lost > 0 {
@@ -309,8 +309,12 @@ impl Session {
         if ports.is_empty() && clients.is_empty() && changes.gone.is_empty() {
             return Ok(());
         }
-        let changed =
-            Changed { event: "changed", ports: &ports, gone: &changes.gone, clients: &clients };
+        let changed = ChangedEvent {
+            event: "changed",
+            ports: &ports,
+            gone: &changes.gone,
+            clients: &clients,
+        };
         Ok(output::print_next(self.format, &changed, |changed| changed.text(self.paint))?)
     }
 
@@ -333,7 +337,7 @@ impl Session {
     }
 
     fn show_problem(&self, diagnostic: &Diagnostic) -> anyhow::Result<()> {
-        let problem = Problem {
+        let problem = ProblemEvent {
             event: "problem",
             file: &diagnostic.file,
             line: diagnostic.line,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct SuggestedRequest {
     /// Method.
     pub(crate) method: Method,
     /// Path.
@@ -34,7 +34,11 @@ impl Candidate {
     }
 
     /// A request of the client that passes here. Ports that are not HTTP have none.
-    pub(crate) fn passes(&self, client: IpAddr, identity: Option<&Identity>) -> Option<Request> {
+    pub(crate) fn passes(
+        &self,
+        client: IpAddr,
+        identity: Option<&Identity>,
+    ) -> Option<SuggestedRequest> {
         let evaluator = self.evaluator.as_ref()?;
         let tls = identity.map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
         let connection = Connection { client, tls, facts: &self.facts };
@@ -53,9 +57,9 @@ impl Candidate {
     }
 
     /// A request to try although it is refused.
-    pub(crate) fn usual(&self) -> Request {
+    pub(crate) fn usual(&self) -> SuggestedRequest {
         let first = requests(&self.policy).into_iter().next();
-        first.unwrap_or(Request { method: Method::GET, path: "/".to_owned() })
+        first.unwrap_or(SuggestedRequest { method: Method::GET, path: "/".to_owned() })
     }
 }
 
@@ -64,7 +68,7 @@ pub(crate) fn choose(
     candidates: &[Candidate],
     client: IpAddr,
     identity: Option<&Identity>,
-) -> Option<(usize, Request)> {
+) -> Option<(usize, SuggestedRequest)> {
     let plain = |candidate: &Candidate| {
         matches!(candidate.policy.protocol, Protocol::Http1 | Protocol::Detect { .. })
     };
@@ -77,30 +81,31 @@ pub(crate) fn choose(
 }
 
 /// One request for each match of each route, the plain one, and one for each probe.
-fn requests(policy: &ServerPolicy) -> Vec<Request> {
+fn requests(policy: &ServerPolicy) -> Vec<SuggestedRequest> {
     if !policy.protocol.is_http() {
         return Vec::new();
     }
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
     let probes = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
-    let mut requests: Vec<Request> = matches.filter_map(request).collect();
+    let mut requests: Vec<SuggestedRequest> = matches.filter_map(request).collect();
     requests.push(match policy.protocol {
-        Protocol::Grpc => {
-            Request { method: Method::POST, path: "/grpc.health.v1.Health/Check".to_owned() }
-        }
+        Protocol::Grpc => SuggestedRequest {
+            method: Method::POST,
+            path: "/grpc.health.v1.Health/Check".to_owned(),
+        },
         Protocol::Detect { .. }
         | Protocol::Http1
         | Protocol::Http2
         | Protocol::Opaque
-        | Protocol::Tls => Request { method: Method::GET, path: "/".to_owned() },
+        | Protocol::Tls => SuggestedRequest { method: Method::GET, path: "/".to_owned() },
     });
     requests.extend(probes.filter_map(request));
     requests
 }
 
 /// A request that matches; none where one cannot be written down easily.
-fn request(wanted: &RequestMatch) -> Option<Request> {
+fn request(wanted: &RequestMatch) -> Option<SuggestedRequest> {
     if !wanted.headers().is_empty() || !wanted.query().is_empty() {
         return None;
     }
@@ -116,7 +121,7 @@ fn request(wanted: &RequestMatch) -> Option<Request> {
     if path.is_empty() {
         path.push('/');
     }
-    Some(Request { method: wanted.method().cloned().unwrap_or(Method::GET), path })
+    Some(SuggestedRequest { method: wanted.method().cloned().unwrap_or(Method::GET), path })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a cluster says of its versions.
 
-use super::report::{Report, controllers, of_component, of_sidecars};
+use super::report::{VersionReport, controller_version, of_component, of_sidecars};
 use crate::cluster::api_error::{explain, is_forbidden, message};
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::pages;
@@ -11,19 +11,22 @@ use serde_json::Value;
 ///
 /// # Errors
 /// The API server cannot be reached, or does not know who asks. What it refuses is told in the report.
-pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Report> {
+pub(crate) async fn read(
+    cluster: &Cluster,
+    flags: &ControlPlaneFlags,
+) -> anyhow::Result<VersionReport> {
     let mut not_known = Vec::new();
     let home = &flags.pod.controller_namespace;
     let found = pods(cluster, home, &flags.pod.controller_selector).await;
-    let controller = listed(cluster, found, "the controller", &mut not_known)?;
+    let controller = pods_or_note(cluster, found, "the controller", &mut not_known)?;
     let found = pods(cluster, home, &flags.issuer_selector).await;
-    let issuer = listed(cluster, found, "the issuer", &mut not_known)?;
+    let issuer = pods_or_note(cluster, found, "the issuer", &mut not_known)?;
     let path = match &cluster.scope {
         Scope::All => "/api/v1/pods".to_owned(),
         Scope::Namespace(name) => format!("/api/v1/namespaces/{name}/pods"),
     };
     let all = pages(&cluster.client, &path).await;
-    let all = listed(cluster, all, "sidecars", &mut not_known)?;
+    let all = pods_or_note(cluster, all, "sidecars", &mut not_known)?;
     if controller.is_empty() && not_known.is_empty() {
         let selector = &flags.pod.controller_selector;
         not_known.push(format!(
@@ -31,7 +34,7 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
              --controller-namespace says where else"
         ));
     }
-    let version = controllers(&controller);
+    let version = controller_version(&controller);
     let version = version.as_deref();
     let running = [
         of_component("controller", &controller, version),
@@ -39,11 +42,11 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
         of_sidecars(&all, version),
     ];
     let source = Some(cluster.source.clone());
-    Ok(Report { source, running: running.concat(), not_known, ..Report::of_client() })
+    Ok(VersionReport { source, running: running.concat(), not_known, ..VersionReport::of_client() })
 }
 
 /// The pods, or a note why they are not known.
-fn listed(
+fn pods_or_note(
     cluster: &Cluster,
     found: Result<Vec<Value>, kube::Error>,
     what: &str,

@@ -1,6 +1,6 @@
 //! Versions as they are told: a table for people, fields for programs.
 
-use super::installed::{of_control_plane, of_sidecar};
+use super::pod_version::{of_control_plane, of_sidecar};
 use super::skew::Skew;
 use crate::cluster::QuerySource;
 use crate::output::{self, Paint};
@@ -15,14 +15,14 @@ pub(crate) const CLIENT: &str = env!("CARGO_PKG_VERSION");
 /// What is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct VersionReport {
     /// What was asked; none: no cluster was.
     #[serde(rename = "asked")]
     pub(crate) source: Option<QuerySource>,
     /// The version of this program.
     pub(crate) client: String,
     /// What runs, by component and version.
-    pub(crate) running: Vec<Running>,
+    pub(crate) running: Vec<ComponentVersion>,
     /// What could not be looked at, and why.
     pub(crate) not_known: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Report {
 /// Pods of one component that have one version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Running {
+pub(crate) struct ComponentVersion {
     /// `controller`, `issuer` or `sidecar`.
     pub(crate) component: &'static str,
     /// The version; none: nothing says it.
@@ -44,9 +44,9 @@ pub(crate) struct Running {
 }
 
 /// Pods that are named of each version.
-const SOME: usize = 3;
+const MAX_NAMES: usize = 3;
 
-impl Report {
+impl VersionReport {
     /// What is told where no cluster is asked.
     pub(crate) fn of_client() -> Self {
         Self { source: None, client: CLIENT.to_owned(), running: Vec::new(), not_known: Vec::new() }
@@ -71,8 +71,8 @@ impl Report {
     }
 }
 
-fn row(running: &Running) -> [String; 4] {
-    let Running { component, version, pods, skew, some } = running;
+fn row(running: &ComponentVersion) -> [String; 4] {
+    let ComponentVersion { component, version, pods, skew, some } = running;
     let note = match skew.words() {
         "" => String::new(),
         words => format!("{words}: {}", shown(some, *pods)),
@@ -90,7 +90,7 @@ pub(crate) fn shown(some: &[String], all: usize) -> String {
 
 /// The version of the control plane that others are held to: that of the controller, where all its
 /// pods have one.
-pub(crate) fn controllers(pods: &[Value]) -> Option<String> {
+pub(crate) fn controller_version(pods: &[Value]) -> Option<String> {
     let mut versions = pods.iter().map(of_control_plane);
     let first = versions.next()??;
     versions.all(|version| version.as_ref() == Some(&first)).then_some(first)
@@ -101,13 +101,13 @@ pub(crate) fn of_component(
     component: &'static str,
     pods: &[Value],
     controller: Option<&str>,
-) -> Vec<Running> {
+) -> Vec<ComponentVersion> {
     let versions = pods.iter().map(|pod| (of_control_plane(pod), name(pod)));
     grouped(component, versions, controller)
 }
 
 /// Pods with a sidecar, by its version.
-pub(crate) fn of_sidecars(pods: &[Value], controller: Option<&str>) -> Vec<Running> {
+pub(crate) fn of_sidecars(pods: &[Value], controller: Option<&str>) -> Vec<ComponentVersion> {
     let running = pods.iter().filter(|pod| !has_ended(pod));
     let versions = running.filter_map(|pod| Some((of_sidecar(pod)?, name(pod))));
     grouped("sidecar", versions, controller)
@@ -123,7 +123,7 @@ fn grouped(
     component: &'static str,
     versions: impl Iterator<Item = (Option<String>, String)>,
     controller: Option<&str>,
-) -> Vec<Running> {
+) -> Vec<ComponentVersion> {
     let mut all: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for (version, name) in versions {
         all.entry(version).or_default().push(name);
@@ -131,8 +131,8 @@ fn grouped(
     let running = |(version, mut names): (Option<String>, Vec<String>)| {
         let (pods, skew) = (names.len(), Skew::of(version.as_deref(), controller));
         names.sort();
-        names.truncate(SOME);
-        Running { component, version, pods, skew, some: names }
+        names.truncate(MAX_NAMES);
+        ComponentVersion { component, version, pods, skew, some: names }
     };
     all.into_iter().map(running).collect()
 }
@@ -146,7 +146,7 @@ pub(crate) fn name(pod: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::installed::tests::injected;
+    use crate::version::pod_version::tests::injected;
     use serde_json::json;
 
     fn controller(image: &str) -> Value {
@@ -159,9 +159,10 @@ mod tests {
         let old = (0..5).map(|n| injected("shop", &format!("old-{n}"), "proxy:0.1.0"));
         let pods: Vec<Value> = old.chain([injected("shop", "new", "proxy:0.2.0")]).collect();
         let running = of_sidecars(&pods, Some("0.2.0"));
-        let told: Vec<_> = running.iter().map(|r| (r.version.as_deref(), r.pods, r.skew)).collect();
-        assert_eq!(told, [(Some("0.1.0"), 5, Skew::Older), (Some("0.2.0"), 1, Skew::Same)]);
-        let report = Report { running, ..Report::of_client() };
+        let versions: Vec<_> =
+            running.iter().map(|r| (r.version.as_deref(), r.pods, r.skew)).collect();
+        assert_eq!(versions, [(Some("0.1.0"), 5, Skew::Older), (Some("0.2.0"), 1, Skew::Same)]);
+        let report = VersionReport { running, ..VersionReport::of_client() };
         let text = report.text(Paint::plain());
         let line = "older than the controller: shop/old-0, shop/old-1, shop/old-2 and 2 more";
         assert!(text.contains(line), "{text}");
@@ -177,8 +178,8 @@ mod tests {
     #[test]
     fn controllers_that_differ_are_no_measure() {
         let (one, two) = (controller("c:0.1.0"), controller("c:0.2.0"));
-        assert_eq!(controllers(&[one.clone(), one.clone()]).as_deref(), Some("0.1.0"));
-        assert_eq!(controllers(&[one, two]), None);
-        assert_eq!(controllers(&[]), None);
+        assert_eq!(controller_version(&[one.clone(), one.clone()]).as_deref(), Some("0.1.0"));
+        assert_eq!(controller_version(&[one, two]), None);
+        assert_eq!(controller_version(&[]), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Whether versions fit: controllers are upgraded first, sidecars after them.
 
-use super::number::compare;
+use super::semver::compare;
 use serde::Serialize;
 use std::cmp::Ordering;
 

@@ -16,7 +16,7 @@ fn admits(row: &Access, connection: &Connection<'_>) -> bool {
     row.granted && row.requires.iter().all(|need| fulfils(need, connection))
 }
 
-fn fulfils(need: &Need, connection: &Connection<'_>) -> bool {
+fn fulfils(need: &ClientRequirement, connection: &Connection<'_>) -> bool {
     match (need.tls, need.networks.as_slice(), need.identities.as_slice()) {
         (Some("mesh"), [], []) => matches!(connection.tls, Tls::Terminated(_)),
         (Some("passthrough"), [], []) => connection.tls == Tls::Passthrough,

@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 /// The directory and what is in it. Dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct ClientCertificates {
     directory: TempDir,
-    written: BTreeMap<String, Pair>,
+    written: BTreeMap<String, CertificateFiles>,
 }
 
 /// A certificate and its key.
 #[derive(Clone, Debug)]
-pub(crate) struct Pair {
+pub(crate) struct CertificateFiles {
     /// The certificate.
     pub(crate) certificate: PathBuf,
     /// The key.
@@ -26,7 +26,7 @@ pub(crate) struct Pair {
 
 /// Why there are no certificates.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FilesError {
+pub(crate) enum CertificateFilesError {
     /// The directory or a file cannot be written.
     #[error("cannot write certificates to `{}`: {error}", .path.display())]
     Io {
@@ -40,22 +40,22 @@ pub(crate) enum FilesError {
     Issue(#[from] IssueError),
 }
 
-impl Files {
+impl ClientCertificates {
     /// A new directory with the root in it. Nobody but its owner can look inside.
-    pub(crate) fn new(authority: &Authority) -> Result<Self, FilesError> {
+    pub(crate) fn new(authority: &Authority) -> Result<Self, CertificateFilesError> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("portcullis-");
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let directory = builder
             .tempdir()
-            .map_err(|error| FilesError::Io { path: std::env::temp_dir(), error })?;
+            .map_err(|error| CertificateFilesError::Io { path: std::env::temp_dir(), error })?;
         if cfg!(panic = "abort") {
             remove_on_panic(directory.path().to_owned());
         }
-        let files = Self { directory, written: BTreeMap::new() };
-        write(&files.root(), authority.root_pem())?;
-        Ok(files)
+        let certificates = Self { directory, written: BTreeMap::new() };
+        write(&certificates.root(), authority.root_pem())?;
+        Ok(certificates)
     }
 
     /// The root certificate.
@@ -69,14 +69,14 @@ impl Files {
         authority: &Authority,
         name: &str,
         identity: &str,
-    ) -> Result<Pair, FilesError> {
+    ) -> Result<CertificateFiles, CertificateFilesError> {
         if let Some(pair) = self.written.get(identity) {
             return Ok(pair.clone());
         }
         let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '.' };
         let stem: String = name.chars().map(safe).take(100).collect();
         let path = |end: &str| self.directory.path().join(format!("{stem}.{end}"));
-        let pair = Pair { certificate: path("crt"), key: path("key") };
+        let pair = CertificateFiles { certificate: path("crt"), key: path("key") };
         let leaf = authority.issue(&if identity.starts_with("spiffe://") {
             Identity::Spiffe(identity.into())
         } else {
@@ -99,13 +99,13 @@ fn remove_on_panic(directory: PathBuf) {
     }));
 }
 
-fn write(path: &Path, text: &str) -> Result<(), FilesError> {
+fn write(path: &Path, text: &str) -> Result<(), CertificateFilesError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| FilesError::Io { path: path.to_owned(), error })
+    written.map_err(|error| CertificateFilesError::Io { path: path.to_owned(), error })
 }
 
 #[cfg(test)]
@@ -117,14 +117,14 @@ mod tests {
     fn nobody_else_can_look_and_nothing_stays() {
         use std::os::unix::fs::PermissionsExt;
         let authority = Authority::new().unwrap();
-        let mut files = Files::new(&authority).unwrap();
-        let pair = files.of(&authority, "shop/../web", "web.shop.example").unwrap();
+        let mut certificates = ClientCertificates::new(&authority).unwrap();
+        let pair = certificates.of(&authority, "shop/../web", "web.shop.example").unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(files.directory.path()), 0o700);
+        assert_eq!(mode(certificates.directory.path()), 0o700);
         assert_eq!(mode(&pair.key), 0o600);
-        assert_eq!(pair.key.parent(), Some(files.directory.path()));
-        let path = files.directory.path().to_owned();
-        drop(files);
+        assert_eq!(pair.key.parent(), Some(certificates.directory.path()));
+        let path = certificates.directory.path().to_owned();
+        drop(certificates);
         assert!(!path.exists());
     }
 

@@ -1,7 +1,7 @@
 //! An identity that is written to files, once or as often as it is renewed.
 
-use super::bridge::Bridge;
-use super::files::Files;
+use super::files::IdentityFiles;
+use super::issuer_proxy::IssuerProxy;
 use super::token::{RENEW, Token};
 use crate::output::Paint;
 use anyhow::{Context, anyhow, bail};
@@ -19,7 +19,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// What is made.
-pub(crate) struct Making {
+pub(crate) struct IdentityWriter {
     /// The identity.
     pub(crate) name: String,
     /// The roots of the mesh.
@@ -27,25 +27,25 @@ pub(crate) struct Making {
     /// The token that is shown.
     pub(crate) token: Token,
     /// The way to the issuer.
-    pub(crate) bridge: Bridge,
+    pub(crate) proxy: IssuerProxy,
     /// Where it is written to.
-    pub(crate) files: Files,
+    pub(crate) files: IdentityFiles,
 }
 
 /// An identity that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Written {
+pub(crate) struct WrittenIdentity {
     /// The identity that the certificate proves.
     pub(crate) identity: String,
     /// When the certificate ends, RFC 3339.
     pub(crate) until: String,
     /// Where its parts are.
     #[serde(flatten)]
-    pub(crate) files: Files,
+    pub(crate) files: IdentityFiles,
 }
 
-impl Making {
+impl IdentityWriter {
     /// Asks the issuer and writes what it gives; with `keep` again whenever it is renewed. `written`
     /// is told each time.
     ///
@@ -54,13 +54,13 @@ impl Making {
     pub(crate) async fn run(
         mut self,
         keep: bool,
-        mut written: impl FnMut(&Written) -> anyhow::Result<()>,
+        mut written: impl FnMut(&WrittenIdentity) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let own = KeyAndRequest::generate(&self.name).map_err(|words| anyhow!(words))?;
         let source = self.source(&own).await?;
         let (mut status, identity) = (source.status(), source.identity());
         let running = tokio::spawn(source.run());
-        let (mut until, mut told) = (None, None);
+        let (mut until, mut reported) = (None, None);
         let mut renewed = tokio::time::interval(RENEW);
         renewed.tick().await;
         let ended = loop {
@@ -73,21 +73,21 @@ impl Making {
                 self.files.write(&own.key, current.chain(), current.roots())?;
                 let until = rfc3339(certificate.not_after);
                 let (identity, files) = (self.name.clone(), self.files.clone());
-                written(&Written { identity, until, files })?;
-                told = None;
+                written(&WrittenIdentity { identity, until, files })?;
+                reported = None;
             }
             if until.is_some() && !keep {
                 break Ok(());
             }
             if let Some(failure) = &state.failure {
-                let way = self.bridge.failure().map(|way| format!(" ({way})"));
-                let words = format!("{}{}", failure.message, way.unwrap_or_default());
+                let route = self.proxy.failure().map(|route| format!(" ({route})"));
+                let words = format!("{}{}", failure.message, route.unwrap_or_default());
                 if until.is_none() {
                     break Err(anyhow!(words));
                 }
-                if told.as_ref() != Some(&words) {
+                if reported.as_ref() != Some(&words) {
                     eprintln!("{} not renewed: {words}", Paint::stderr().notice("note:"));
-                    told = Some(words);
+                    reported = Some(words);
                 }
             }
             tokio::select! {
@@ -117,7 +117,7 @@ impl Making {
                 options.write(true).create_new(true).mode(0o600).open(folder.path().join(name));
             file.and_then(|mut file| file.write_all(bytes)).context("the key cannot be written")?;
         }
-        let issuer = ControllerAddress::loopback(self.bridge.address())?;
+        let issuer = ControllerAddress::loopback(self.proxy.address())?;
         let roots = Roots::Text(self.roots.iter().map(pem).collect());
         let token = self.token.path().to_owned();
         let config = CertifyConfig {

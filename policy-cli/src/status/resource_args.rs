@@ -5,20 +5,20 @@ use policy_crds::spec::Conditions;
 use std::str::FromStr;
 
 /// The kinds that have conditions.
-fn told() -> impl Iterator<Item = Kind> {
+fn kinds_with_conditions() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.spec().conditions != Conditions::None)
 }
 
 /// One thing that is asked about: `KIND`, `KIND.GROUP`, either with `/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name {
+pub(crate) struct ResourceArg {
     /// As it was written.
     pub(crate) text: String,
     kinds: Vec<Kind>,
     name: Option<String>,
 }
 
-impl FromStr for Name {
+impl FromStr for ResourceArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -31,12 +31,12 @@ impl FromStr for Name {
             Some((word, group)) => (word, Some(group)),
             None => (word, None),
         };
-        let kinds: Vec<Kind> = told()
+        let kinds: Vec<Kind> = kinds_with_conditions()
             .filter(|kind| kind.is_called(word))
             .filter(|kind| group.is_none_or(|group| kind.group() == group))
             .collect();
         if kinds.is_empty() {
-            let mut known: Vec<&str> = told().map(Kind::plural).collect();
+            let mut known: Vec<&str> = kinds_with_conditions().map(Kind::plural).collect();
             known.dedup();
             return Err(format!("`{text}`: no such kind has conditions; {}", known.join(", ")));
         }
@@ -44,7 +44,7 @@ impl FromStr for Name {
     }
 }
 
-impl Name {
+impl ResourceArg {
     /// Whether an object is meant.
     pub(crate) fn fits(&self, group: &str, kind: &str, name: &str) -> bool {
         let of_kind = self.kinds.iter().any(|k| k.group() == group && k.as_str() == kind);
@@ -64,9 +64,9 @@ impl Name {
 
 /// Everything that is asked about; empty: every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Names(pub(crate) Vec<Name>);
+pub(crate) struct ResourceArgs(pub(crate) Vec<ResourceArg>);
 
-impl Names {
+impl ResourceArgs {
     /// Whether an object is meant.
     pub(crate) fn fit(&self, group: &str, kind: &str, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|own| own.fits(group, kind, name))
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<Kind> {
-        text.parse::<Name>().unwrap().kinds
+        text.parse::<ResourceArg>().unwrap().kinds
     }
 
     #[test]
@@ -87,17 +87,17 @@ mod tests {
         assert_eq!(kinds("saz/a"), [Kind::ServerAuthorization]);
         assert_eq!(kinds("httproute"), [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute]);
         assert_eq!(kinds("httproutes.gateway.networking.k8s.io"), [Kind::GatewayHttpRoute]);
-        let error = "services/a".parse::<Name>().unwrap_err();
+        let error = "services/a".parse::<ResourceArg>().unwrap_err();
         assert!(error.starts_with("`services/a`: no such kind"), "{error}");
-        assert!("server/".parse::<Name>().is_err());
+        assert!("server/".parse::<ResourceArg>().is_err());
     }
 
     #[test]
     fn names_fit_the_object_they_name() {
-        let name: Name = "server/web".parse().unwrap();
+        let name: ResourceArg = "server/web".parse().unwrap();
         assert!(name.fits("policy.linkerd.io", "Server", "web") && name.is_one());
         assert!(!name.fits("policy.linkerd.io", "Server", "db"));
         assert!(!name.fits("policy.linkerd.io", "HTTPRoute", "web"));
-        assert!(Names::default().fit("policy.linkerd.io", "Server", "web"));
+        assert!(ResourceArgs::default().fit("policy.linkerd.io", "Server", "web"));
     }
 }

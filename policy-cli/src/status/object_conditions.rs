@@ -1,6 +1,6 @@
 //! The conditions that an object carries in its status.
 
-use super::condition::{Condition, Source};
+use super::condition::{Condition, ConditionSource};
 use serde_json::Value;
 
 /// All of them: those about the object, and for routes those about each parent with the name of the
@@ -32,7 +32,7 @@ fn list(
             message: text(value, "message"),
             parent: parent.map(name),
             section: parent.map(|p| text(p, "sectionName")).filter(|section| !section.is_empty()),
-            source: Source::Object,
+            source: ConditionSource::Object,
             writer: writer.clone(),
             outdated: matches!((observed, generation), (Some(o), Some(g)) if o < g),
         }

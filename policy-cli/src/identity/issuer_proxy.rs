@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 
 /// How the issuer is reached.
 #[derive(Clone)]
-pub(crate) enum Way {
+pub(crate) enum IssuerRoute {
     /// At an address, `HOST:PORT`.
     Address(String),
     /// Through a port-forward to one of its pods.
@@ -76,7 +76,7 @@ impl IssuerPods {
 const ISSUER_PORT: u16 = 8080;
 
 /// Who has to answer, and by whose word.
-pub(crate) struct Expected {
+pub(crate) struct ExpectedIssuer {
     /// The issuer's identity, a DNS name.
     pub(crate) name: String,
     /// The roots of the mesh.
@@ -84,33 +84,34 @@ pub(crate) struct Expected {
 }
 
 /// The listener. Closed when dropped.
-pub(crate) struct Bridge {
+pub(crate) struct IssuerProxy {
     address: SocketAddr,
     failure: Arc<Mutex<Option<String>>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Bridge {
+impl Drop for IssuerProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Bridge {
+impl IssuerProxy {
     /// Listens on loopback.
     ///
     /// # Errors
     /// No port can be had, or what is expected is no identity.
-    pub(crate) async fn open(way: Way, expected: Expected) -> anyhow::Result<Self> {
-        let Expected { name, roots } = expected;
+    pub(crate) async fn open(route: IssuerRoute, expected: ExpectedIssuer) -> anyhow::Result<Self> {
+        let ExpectedIssuer { name, roots } = expected;
         let mut config = anonymous_client(roots, Identity::Dns(name.as_str().into()))?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         let server = ServerName::try_from(name)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let failure = Arc::new(Mutex::new(None));
-        let carry = Carry { way, tls: Arc::new(config), server, failure: Arc::clone(&failure) };
-        let task = tokio::spawn(carry.serve(listener));
+        let forwarder =
+            Forwarder { route, tls: Arc::new(config), server, failure: Arc::clone(&failure) };
+        let task = tokio::spawn(forwarder.serve(listener));
         Ok(Self { address, failure, task })
     }
 
@@ -126,39 +127,39 @@ impl Bridge {
 }
 
 #[derive(Clone)]
-struct Carry {
-    way: Way,
+struct Forwarder {
+    route: IssuerRoute,
     tls: Arc<ClientConfig>,
     server: ServerName<'static>,
     failure: Arc<Mutex<Option<String>>>,
 }
 
-impl Carry {
+impl Forwarder {
     async fn serve(self, listener: TcpListener) {
-        while let Ok((near, _)) = listener.accept().await {
-            let carry = self.clone();
+        while let Ok((local, _)) = listener.accept().await {
+            let forwarder = self.clone();
             tokio::spawn(async move {
-                let failed = carry.carry(near).await.err().map(|error| error.to_string());
-                *carry.failure.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+                let failed = forwarder.forward(local).await.err().map(|error| error.to_string());
+                *forwarder.failure.lock().unwrap_or_else(PoisonError::into_inner) = failed;
             });
         }
     }
 
     /// Carries one connection until either side ends it.
-    async fn carry(&self, mut near: TcpStream) -> io::Result<()> {
+    async fn forward(&self, mut local: TcpStream) -> io::Result<()> {
         let (tls, server) = (Arc::clone(&self.tls), self.server.clone());
         // Once it is through, how it ends is the client's to tell.
-        match &self.way {
-            Way::Address(address) => {
-                let far = TcpStream::connect(address.as_str()).await?;
-                let mut far = TlsConnector::from(tls).connect(server, far).await?;
-                let _ = copy_bidirectional(&mut near, &mut far).await;
+        match &self.route {
+            IssuerRoute::Address(address) => {
+                let remote = TcpStream::connect(address.as_str()).await?;
+                let mut remote = TlsConnector::from(tls).connect(server, remote).await?;
+                let _ = copy_bidirectional(&mut local, &mut remote).await;
             }
-            Way::Forward(pods) => {
+            IssuerRoute::Forward(pods) => {
                 let found = pods.one().await;
                 let (pod, port) = found.map_err(|error| io::Error::other(format!("{error:#}")))?;
-                let mut far = port_forward::tls(&pods.api(), &pod, port, tls, server).await?;
-                let _ = copy_bidirectional(&mut near, &mut far).await;
+                let mut remote = port_forward::tls(&pods.api(), &pod, port, tls, server).await?;
+                let _ = copy_bidirectional(&mut local, &mut remote).await;
             }
         }
         Ok(())

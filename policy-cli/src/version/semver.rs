@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// The numbers of a version, and whether it is one before the release of these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Number {
+struct SemanticVersion {
     numbers: [u64; 3],
     /// A release is after what comes before it (Semantic Versioning, section 11).
     released: bool,
@@ -20,7 +20,7 @@ pub(super) fn compare(one: &str, other: &str) -> Option<Ordering> {
     (order != Ordering::Equal).then_some(order)
 }
 
-fn read(text: &str) -> Option<Number> {
+fn read(text: &str) -> Option<SemanticVersion> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let text = text.split_once('+').map_or(text, |(version, _build)| version);
     let (numbers, released) = match text.split_once('-') {
@@ -30,7 +30,7 @@ fn read(text: &str) -> Option<Number> {
     let mut parts = numbers.split('.').map(str::parse);
     let mut next = || parts.next()?.ok();
     let numbers = [next()?, next()?, next()?];
-    parts.next().is_none().then_some(Number { numbers, released })
+    parts.next().is_none().then_some(SemanticVersion { numbers, released })
 }
 
 #[cfg(test)]
