@@ -1,5 +1,6 @@
-//! Who may reach a workload: for every port and route, which grants admit whom, and from which
-//! object each comes. Read off the policies that the controller would serve, never worked out anew.
+//! Effective authorization of a workload: for every port and route, the grants, the clients that
+//! each grant admits, and the object that each comes from. Read from the policies that the
+//! controller would serve, never computed a second time.
 
 mod grants;
 mod report;
@@ -30,8 +31,8 @@ use std::sync::Arc;
 /// The ports of the proxy itself: inbound, control and admin.
 const PROXY_PORTS: [u16; 3] = [4143, 4190, 4191];
 
-/// Who may reach the workloads that are asked about, on the ports of the proxy itself only where
-/// `all_ports` are asked for.
+/// Reports the effective authorization of the selected workloads. The proxy's own ports are
+/// included only with `all_ports`.
 pub(crate) fn report(
     inventory: &Inventory,
     target: &WorkloadTarget,
@@ -67,7 +68,8 @@ pub(crate) fn report(
     }
 }
 
-/// What runs at each workload of a cluster. Manifests are read before a sidecar is injected.
+/// State of the sidecar of each workload in a cluster. Empty for manifests, which are read before
+/// injection.
 fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
     let objects = inventory.cluster.iter().flat_map(|_| &inventory.compiled.objects);
     let standing = |object: &Arc<Object>| {
@@ -85,8 +87,8 @@ fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
     objects.filter_map(standing).collect()
 }
 
-/// What tells workloads apart. Equal policies of one compilation are one allocation, so that their
-/// addresses do.
+/// Key by which workloads are grouped. Equal policies of one compilation share one allocation, so
+/// comparing their addresses is enough.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     namespace: Arc<str>,
@@ -126,7 +128,7 @@ struct ReportBuilder<'a> {
 }
 
 impl ReportBuilder<'_> {
-    /// What holds for a group; none if nothing of it is asked about.
+    /// Returns the entry of a group, or `None` if the target selects nothing of it.
     fn workloads(
         &self,
         group: &Group,
@@ -174,12 +176,13 @@ impl ReportBuilder<'_> {
         })
     }
 
-    /// Whether a port of the proxy itself is left out. One that a Server owns is told.
+    /// True if this is one of the proxy's own ports and is left out. A port that a Server owns is
+    /// always shown.
     fn is_hidden(&self, port: NonZeroU16, policy: &ServerPolicy) -> bool {
         self.hidden.contains(&port) && matches!(policy.owner, Owner::Default(_))
     }
 
-    /// Ports that nothing but annotations names; those of equal policy are told once.
+    /// Ports named only by annotations, with ports of equal policy merged.
     fn annotated<'a>(
         &self,
         named: impl Iterator<Item = &'a (RangeInclusive<u16>, Arc<ServerPolicy>)>,

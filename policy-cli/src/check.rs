@@ -26,26 +26,26 @@ use policy_engine::source::SourceError;
 use policy_engine::source::{Diagnostic, Severity};
 use std::path::Path;
 
-/// What was found.
+/// Result of a check.
 #[derive(Debug)]
 pub struct Findings {
     /// Everything found, by file and line, or by object.
     pub diagnostics: Vec<Diagnostic>,
-    /// What cannot be said, because something could not be listed.
+    /// Questions left open because something could not be listed.
     pub undetermined: Vec<Undetermined>,
-    /// How many objects were read; a Deployment counts as its pods.
+    /// Number of objects read; a Deployment counts as its pods.
     pub objects: usize,
 }
 
 impl Findings {
-    /// How many findings are of this severity.
+    /// Number of findings of this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
     }
 }
 
-/// Reads manifests and says everything that is to be said about them. Errors lose grants; warnings
-/// take effect, perhaps not as meant.
+/// Reads manifests and lints them. Errors are objects that lose their grants; warnings are objects
+/// that take effect, perhaps not as intended.
 ///
 /// # Errors
 /// If `path` itself cannot be read.
@@ -54,7 +54,7 @@ pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceE
     Ok(check_inventory(Inventory::of_directory(path, Scope::All, settings)?))
 }
 
-/// Says everything that is to be said about the objects that were read.
+/// Lints the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
     let Inventory { compiled, mut diagnostics, values, locations, permissions, .. } = inventory;
     let scope = &inventory.scope;
@@ -83,7 +83,7 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
     Findings { diagnostics, undetermined, objects: objects.count() }
 }
 
-/// Whether an object is in the namespaces that are asked about, or is one of them.
+/// True if an object is in the selected namespaces, or is one of these Namespaces.
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
     scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
 }

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and the exit codes of the answers.
+//! Command line: subcommands and exit codes.
 
 use crate::command;
 use crate::output::{OutputError, Paint};
@@ -35,7 +35,7 @@ enum Command {
     Watch(command::watch::WatchArgs),
 }
 
-/// Runs `portcullis` with the arguments of the process and says how it ended.
+/// Runs `portcullis` with the arguments of the process and returns its exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     init_logging();
@@ -61,18 +61,18 @@ pub fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             let label = Paint::stderr().bad("error:");
-            // Nobody is left to tell if standard error is closed.
+            // Nothing more can be reported if standard error is closed.
             let _ = writeln!(std::io::stderr(), "{label} {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// What is logged where nobody asks for more. The client of the API server logs each failure that it
-/// also returns, which is told in words of ours.
+/// Default log filter. The Kubernetes client logs each failure that it also returns, and returned
+/// errors are printed by the commands.
 const DEFAULT_FILTER: &str = "error,kube_client=off";
 
-/// Log lines of the parts inside go to standard error, as far as `PORTCULLIS_LOG` asks for them.
+/// Sends log lines to standard error, filtered by `PORTCULLIS_LOG`.
 fn init_logging() {
     let programs = [policy_server::log::CONTROLLER, policy_server::log::PROXY];
     let filter = std::env::var("PORTCULLIS_LOG").map_err(|error| error.to_string());

@@ -1,5 +1,5 @@
-//! Commands on a cluster: which one is asked, what is listed there, how its controller is reached,
-//! and what is said where the API server refuses.
+//! Access to a cluster: selecting it, listing its objects, reaching its controller, and explaining
+//! errors of the API server.
 
 pub(crate) mod api_error;
 pub(crate) mod connect;
@@ -63,7 +63,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether something of this namespace is shown. What is in no namespace is shown with all.
+    /// True if objects of this namespace are shown. Objects without a namespace are shown with all.
     pub(crate) fn contains(&self, namespace: &str) -> bool {
         match self {
             Self::All => true,
@@ -81,13 +81,13 @@ impl Scope {
 }
 
 impl NamespaceFlags {
-    /// What they say of a directory, which is about all its namespaces unless one is named.
+    /// Scope for a directory: all its namespaces unless one is named.
     pub(crate) fn of_directory(&self) -> Scope {
         self.namespace.clone().map_or(Scope::All, Scope::Namespace)
     }
 }
 
-/// What a command asked, as its output says.
+/// Source of a command's result: a cluster, a controller or a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QuerySource {
@@ -144,22 +144,23 @@ impl fmt::Display for QuerySource {
     }
 }
 
-/// A cluster that is asked.
+/// Connection to a cluster.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     /// The connection.
     pub(crate) client: kube::Client,
-    /// What is asked, in words.
+    /// Description of the cluster for output.
     pub(crate) source: QuerySource,
     /// The namespaces that are shown.
     pub(crate) scope: Scope,
 }
 
 impl Cluster {
-    /// Finds out which cluster is meant. Nothing is sent yet.
+    /// Selects the cluster. Sends nothing yet.
     ///
     /// # Errors
-    /// There is none, or what names it cannot be read; says what to give instead.
+    /// No cluster is configured, or its configuration cannot be read; the message lists the
+    /// alternatives.
     pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<Self> {
         let config = flags.api.config().await.map_err(|error| no_cluster(&flags.api, error))?;
         let scope = match (&flags.namespaces.namespace, flags.namespaces.all_namespaces) {
@@ -199,7 +200,7 @@ fn kubeconfig(api: &ClusterArgs) -> Option<Kubeconfig> {
     .ok()
 }
 
-/// Why there is no cluster to ask, and what can be given instead.
+/// Explains why no cluster is available, and lists the alternatives.
 fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
     let known: Vec<String> = kubeconfig(api)
         .map(|file| file.contexts.into_iter().map(|context| context.name).collect())
@@ -232,7 +233,7 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
     }
 }
 
-/// Whether there is no kubeconfig at all.
+/// True if there is no kubeconfig at all.
 fn is_absent(error: &KubeconfigError) -> bool {
     if let KubeconfigError::ReadConfig(error, _) = error {
         error.kind() == std::io::ErrorKind::NotFound
@@ -241,7 +242,7 @@ fn is_absent(error: &KubeconfigError) -> bool {
     }
 }
 
-/// An error with its causes, each said once.
+/// Formats an error with its causes, without repetitions.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

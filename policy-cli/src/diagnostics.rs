@@ -1,5 +1,5 @@
-//! What `preflight` and `health` have in common: findings, how they are told, and reading a cluster so
-//! that what may not be seen is told as not known.
+//! Shared parts of `preflight` and `health`: check results, their output, and reads of a cluster
+//! that record missing permissions as unknown.
 
 pub(crate) mod access_review;
 pub(crate) mod check;

@@ -1,11 +1,12 @@
-//! Whether an installation works: the control plane, what the API server asks it, certificates, rights,
-//! and the pods that are to have sidecars.
+//! Health of an installation: the control plane, its webhooks, certificates, permissions, and the
+//! pods that should have sidecars.
 //!
 //! ```text
-//! cluster ─read─▶ facts ─findings─▶ ready, leader, replica, … ─▶ findings
+//! cluster ─read─▶ snapshot ─run_checks─▶ ready, leader, replica, … ─▶ results
 //! ```
 //!
-//! Only `read` and what it calls ask the cluster. Everything else is a function of what was read.
+//! Only `read` and the functions that it calls access the cluster. Everything else is a pure
+//! function of the snapshot.
 
 mod accounts;
 mod ca_bundle;

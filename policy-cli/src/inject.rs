@@ -11,25 +11,25 @@ use std::collections::BTreeMap;
 pub(crate) struct ManifestInput {
     /// The file; `-` is standard input.
     pub(crate) name: String,
-    /// What is in it.
+    /// Content.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What came of manifests.
+/// Result of an injection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct InjectResult {
     /// The documents, as YAML.
     pub(crate) yaml: String,
-    /// What is worth knowing: what was injected, what was not and why.
+    /// Notes: what was injected, and what was not and why.
     pub(crate) notes: Vec<String>,
-    /// What is wrong. Where there is any, nothing should be applied.
+    /// Errors. If there are any, the output should not be applied.
     pub(crate) errors: Vec<String>,
 }
 
 /// The namespace of an object that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Injects every pod and pod template of the sources. What namespaces among them say counts.
+/// Injects every pod and pod template of the sources. Namespaces among them apply to their pods.
 pub(crate) fn manifests(sources: &[ManifestInput], settings: &Settings) -> InjectResult {
     let mut injected = InjectResult::default();
     let mut documents: Vec<Value> = Vec::new();
@@ -81,7 +81,7 @@ fn inject_template(
             warnings
         }
         Outcome::Skipped { reason, mut warnings } => {
-            // It is the first thing that is told.
+            // The reason is already printed with the note.
             warnings.retain(|warning| Some(warning) != reason.warning().as_ref());
             injected.notes.push(format!("{place}: not injected: {reason}"));
             warnings

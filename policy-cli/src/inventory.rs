@@ -35,21 +35,21 @@ pub(crate) struct InventoryFlags {
 
 /// The objects, and what they mean.
 pub(crate) struct Inventory {
-    /// What was asked.
+    /// Source of the objects.
     pub(crate) source: QuerySource,
     /// The namespaces that are shown.
     pub(crate) scope: Scope,
-    /// What the objects are compiled with.
+    /// Settings that the objects are compiled with.
     pub(crate) settings: Settings,
-    /// What they mean.
+    /// Compiled policies.
     pub(crate) compiled: Compiled,
-    /// What could not be listed.
+    /// Extent to which each kind could be listed.
     pub(crate) permissions: ListPermissions,
-    /// What is wrong with files.
+    /// Diagnostics of files.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The objects as a cluster gives them; empty for a directory.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
-    /// Where objects stand in files; empty for a cluster.
+    /// Locations of objects in files; empty for a cluster.
     pub(crate) locations: BTreeMap<ObjectKey, Place>,
     /// The cluster, if it is one.
     pub(crate) cluster: Option<Cluster>,
@@ -131,13 +131,13 @@ impl Inventory {
         self.compiled.objects.iter().find(|object| object.meta.key == *key)
     }
 
-    /// What could not be listed, for output.
+    /// Kinds that could not be listed, for output.
     pub(crate) fn list_failures(&self) -> Vec<ListFailure> {
         self.permissions.failures()
     }
 
-    /// What people are told beside the result, on standard error: what may not be listed and what
-    /// would give it, and settings that are assumed.
+    /// Prints notes to standard error: kinds that may not be listed, the role that would allow it,
+    /// and assumed settings.
     pub(crate) fn notes(&self) {
         let label = Paint::stderr().notice("note:");
         for line in self.permissions.summary().lines() {

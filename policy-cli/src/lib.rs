@@ -1,9 +1,9 @@
 //! The command `portcullis`, and the parts of it that examples, tests and other programs use: the
-//! echo application, the client, and expectations with their runners.
+//! echo server, the client, and expectations with their runners.
 //!
-//! **Invariants.** Nothing here decides by policy: decisions come from `policy-core`, compiled by
-//! `policy-controller` and enforced by `policy-proxy`. Standard input is never read unless a command
-//! was asked to. Results go to standard output, everything else to standard error.
+//! **Invariants.** This crate makes no policy decisions of its own: they come from `policy-core`,
+//! compiled by `policy-controller` and enforced by `policy-proxy`. Standard input is read only if a
+//! command is given `-`. Results go to standard output, everything else to standard error.
 
 mod authz;
 pub mod check;

@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The node of pods whose manifests name none.
 pub(crate) const NODE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 255, 255, 254));
 
-/// Where in a cluster network clients are that have no address of their own.
+/// Offset in a cluster network of clients without an address of their own.
 const INSIDE: u32 = 0x0001_4d02;
 
 /// An object as a cluster would have it: a pod without a node runs on [`NODE`].

@@ -1,4 +1,4 @@
-//! How results are printed: tables for people, JSON and YAML for programs, colour on terminals only.
+//! Output of results: tables for people, JSON and YAML for programs, colour on terminals only.
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -16,22 +16,22 @@ pub enum Format {
     Yaml,
 }
 
-/// Why a result could not be printed.
+/// Error of printing a result.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// Standard output does not take it.
     #[error("cannot write to standard output: {0}")]
     Io(#[from] io::Error),
-    /// JSON cannot say it.
+    /// The result cannot be serialised as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// YAML cannot say it.
+    /// The result cannot be serialised as YAML.
     #[error("cannot write YAML: {0}")]
     Yaml(String),
 }
 
 impl OutputError {
-    /// Whether the reader of standard output has gone, which is no failure of ours.
+    /// True if the reader of standard output has closed it, which is not a failure of the command.
     pub fn is_broken_pipe(&self) -> bool {
         match self {
             Self::Io(error) => error.kind() == io::ErrorKind::BrokenPipe,
@@ -157,7 +157,7 @@ impl Paint {
         Self { on: false }
     }
 
-    /// Whether there are colours.
+    /// True if colours are enabled.
     pub fn is_on(self) -> bool {
         self.on
     }

@@ -1,7 +1,7 @@
-//! A client that asks one thing, with or without a mesh identity, from a chosen address.
+//! Client that sends one request, with or without a mesh identity, from a chosen address.
 //!
-//! [`send`] reports what the server answered, whatever it was; only a question that got no answer
-//! is an error ([`Failed`]).
+//! [`send`] returns every response of the server, whatever its status; only a request without a
+//! response is an error ([`RequestError`]).
 
 mod client_request;
 pub(crate) mod client_response;

@@ -1,4 +1,4 @@
-//! The signals that ask for an end.
+//! Signals that end the process.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,4 +1,4 @@
-//! What every policy object is told about itself, and on how many proxies it is in force.
+//! Status of every policy object, and the number of proxies that enforce it.
 
 mod condition;
 pub(crate) mod object_conditions;
@@ -18,21 +18,21 @@ use resource_args::{ResourceArg, ResourceArgs};
 use serde::Serialize;
 use std::io::Write;
 
-/// What is told, and by whom.
+/// Result of `portcullis status`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StatusReport {
-    /// What was asked.
+    /// Source of the objects.
     #[serde(rename = "asked")]
     pub(crate) source: QuerySource,
-    /// The controller that answered; none: conditions are worked out here, and those that objects
-    /// carry are told beside them.
+    /// The controller that responded; `None` if conditions are computed here, beside those in the
+    /// objects' status.
     pub(crate) controller: Option<String>,
-    /// Why no controller answered, if one was asked.
+    /// Reason why no controller responded, if one was tried.
     pub(crate) no_controller: Option<String>,
-    /// What the controller is short of, in its words.
+    /// Inputs that the controller is missing, in its words.
     pub(crate) missing: Vec<String>,
-    /// What could not be listed.
+    /// Kinds that could not be listed.
     #[serde(rename = "gaps")]
     pub(crate) list_failures: Vec<ListFailure>,
     /// The objects.
@@ -58,11 +58,11 @@ pub(crate) struct Object {
     pub(crate) name: String,
     /// The generation that conditions are about; none: it has none.
     pub(crate) generation: Option<i64>,
-    /// What it is told.
+    /// Its conditions.
     pub(crate) conditions: Vec<Condition>,
-    /// On how many proxies it is in force; none: that cannot be said.
+    /// Number of proxies that enforce it; `None` if unknown.
     pub(crate) programmed: Option<Programmed>,
-    /// What it refers to and could not be listed.
+    /// Resources that it refers to and that could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_known: Vec<String>,
 }
@@ -77,29 +77,29 @@ pub(crate) struct Programmed {
     pub(crate) concerned: u64,
     /// Proxies that refused it, of those concerned.
     pub(crate) refused: u64,
-    /// `True`, `False` or `Unknown`; none: the controller is of a version that does not say.
+    /// `True`, `False` or `Unknown`; absent if the controller is of an older version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<String>,
-    /// Why, for programs.
+    /// Reason, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// Why, for people.
+    /// Message, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
 }
 
 impl StatusReport {
-    /// With the pods that lack a sidecar; what is not known of them is told on standard error.
+    /// Adds the pods that lack a sidecar. If they are unknown, prints why to standard error.
     pub(crate) fn with_sidecars(self, found: sidecars::MissingSidecars) -> Self {
         if let Some(unknown) = found.unknown {
-            // Nobody is left to tell if standard error is closed.
+            // Nothing more can be reported if standard error is closed.
             let _ = writeln!(std::io::stderr(), "note: {unknown}");
         }
         Self { without_sidecar: found.without, ..self }
     }
 }
 
-/// What a controller says.
+/// Report of a controller's response.
 pub(crate) fn of_controller(
     source: QuerySource,
     to: String,
@@ -121,7 +121,7 @@ pub(crate) fn of_controller(
     }
 }
 
-/// What the objects say, and what follows from them.
+/// Report of conditions computed from the objects.
 pub(crate) fn of_inventory(
     inventory: &Inventory,
     no_controller: Option<String>,

@@ -1,4 +1,4 @@
-//! What becomes of a request.
+//! Decision on a request.
 
 use policy_core::{Decision, Evaluator};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ impl Verdict {
     }
 }
 
-/// What became of a request.
+/// Summary of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DecisionSummary {
     /// The verdict.

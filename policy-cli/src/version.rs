@@ -1,4 +1,4 @@
-//! Which versions run: of this program, of the control plane and of the sidecars, and whether they fit.
+//! Versions of this program, of the control plane and of the sidecars, and their skew.
 
 mod image;
 pub(crate) mod pod_version;

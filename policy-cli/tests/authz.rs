@@ -1,4 +1,4 @@
-//! `authz` and `status` on directories, and what they say where nothing can be asked.
+//! Tests of `authz` and `status` on directories, and of their errors without a cluster.
 
 #![allow(
     clippy::unwrap_used,
@@ -384,7 +384,7 @@ fn a_directory_and_a_cluster_are_not_asked_at_once() {
 
 #[test]
 fn an_api_server_that_is_not_reached_is_told_in_one_message_of_our_own() {
-    // A port where nobody listens.
+    // A port without a listener.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");

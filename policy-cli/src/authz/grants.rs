@@ -8,8 +8,8 @@ use policy_core::{
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
 
-/// Who may what on a port, in the order in which grants are tried, and what becomes of requests that
-/// no grant is asked about.
+/// Returns the access rows of a port in the order in which grants are evaluated, and the fate of
+/// requests that no grant covers.
 pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
     if policy.deny.is_some() {
         return (Vec::new(), None);
@@ -23,7 +23,7 @@ pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
     (access, rest)
 }
 
-/// What passes without routes being looked at.
+/// Exempt traffic, which is admitted before routes are evaluated.
 fn exempt(policy: &ServerPolicy) -> Vec<Access> {
     let row = |exemption: &Exemption| {
         let what = match &exemption.request {
@@ -38,7 +38,7 @@ fn exempt(policy: &ServerPolicy) -> Vec<Access> {
     policy.exemptions.iter().filter_map(row).collect()
 }
 
-/// What the port's own grants decide.
+/// Rows decided by the grants of the port itself.
 fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     let ServerPolicy { authorizations, protocol, routes, .. } = policy;
     // On a TLS port, a connection without TLS is refused before grants are looked at.
@@ -76,7 +76,8 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
             None
         }
     };
-    // Whoever speaks no HTTP to a port that is detected is decided by the port's grants, too.
+    // On a port with protocol detection, clients that speak no HTTP are decided by the port's
+    // grants, too.
     let what: Vec<String> = requests.into_iter().chain(connections).collect();
     if !what.is_empty() {
         decided(what, Vec::new());
@@ -104,12 +105,13 @@ fn by_route(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<
         let grants = route.authorizations.iter().chain(server.into_iter().flatten());
         rows_by_route.extend(by_all(grants, &about(what)));
     }
-    // Nobody gets anywhere by what an earlier match takes all requests of.
+    // An earlier match takes all of these requests, so this route admits no client for them.
     rows_by_route.extend((!unreached.is_empty()).then(|| about(unreached)));
     rows_by_route
 }
 
-/// What a route matches, in words, and what of it is never reached.
+/// Returns the matches of a route in words, split into those that can be reached and those that
+/// cannot.
 fn matches(route: &Route, number: usize, shadowed: &[Shadowed]) -> (Vec<String>, Vec<String>) {
     let (mut what, mut unreached) = (Vec::new(), Vec::new());
     for (rule, content) in route.rules.iter().enumerate() {
@@ -127,7 +129,7 @@ fn matches(route: &Route, number: usize, shadowed: &[Shadowed]) -> (Vec<String>,
     (what, unreached)
 }
 
-/// One row for every grant; one that says so where there is none.
+/// One row per grant, or a single row without a grant if there are none.
 fn by_all<'a>(grants: impl Iterator<Item = &'a Arc<Authorization>>, about: &Access) -> Vec<Access> {
     let rows: Vec<Access> = grants.map(|grant| access_by(grant, about)).collect();
     if rows.is_empty() { vec![about.clone()] } else { rows }
@@ -163,7 +165,7 @@ fn access_by(grant: &Authorization, about: &Access) -> Access {
     }
 }
 
-/// Whether a condition holds for nobody, because the list of whom it names is empty.
+/// True if a condition can never hold because its list of networks or identities is empty.
 fn names_nobody(condition: &Condition) -> bool {
     match &condition.test {
         Test::Network(networks) => networks.is_empty(),

@@ -1,4 +1,4 @@
-//! What is told of who may reach which workloads.
+//! Output of `portcullis authz`.
 
 use crate::cluster::QuerySource;
 use crate::cluster::permissions::ListFailure;
@@ -7,19 +7,19 @@ use policy_engine::standing::Standing;
 use serde::Serialize;
 use std::num::NonZeroU16;
 
-/// Who may reach which workloads.
+/// Result of `portcullis authz`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuthzReport {
-    /// What was asked.
+    /// Source of the objects.
     #[serde(rename = "asked")]
     pub(crate) source: QuerySource,
-    /// What policies were compiled with.
+    /// Settings that the policies were compiled with.
     pub(crate) settings: Settings,
-    /// What could not be listed.
+    /// Kinds that could not be listed.
     #[serde(rename = "gaps")]
     pub(crate) list_failures: Vec<ListFailure>,
-    /// The workloads; those for which the same holds are told once.
+    /// The workloads, with those of identical policy merged into one group.
     pub(crate) workloads: Vec<WorkloadGroup>,
 }
 
@@ -33,10 +33,11 @@ pub(crate) struct WorkloadGroup {
     pub(crate) kind: &'static str,
     /// Names.
     pub(crate) names: Vec<String>,
-    /// What runs there and enforces this; none: manifests do not say.
+    /// State of the sidecar; absent for manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sidecar: Option<Sidecar>,
-    /// What decides about them and could not be listed: what is told may be incomplete or wrong.
+    /// Resources that could not be listed although they affect these workloads: the result may be
+    /// incomplete or wrong.
     pub(crate) not_known: Vec<String>,
     /// Declared ports.
     pub(crate) ports: Vec<Port>,
@@ -48,7 +49,7 @@ pub(crate) struct WorkloadGroup {
     pub(crate) other_ports: Option<Port>,
 }
 
-/// What runs beside a workload and enforces its policies.
+/// State of the proxy that enforces a workload's policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Sidecar {
@@ -73,32 +74,32 @@ impl From<Standing> for Sidecar {
     }
 }
 
-/// Who may reach a port.
+/// Effective authorization of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Port {
     /// The port; none: those of `ranges`, else every port that is not named elsewhere.
     pub(crate) port: Option<NonZeroU16>,
-    /// Ports that share what is told, such as `9000` or `9002-9010`.
+    /// Ports that share this entry, such as `9000` or `9002-9010`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ranges: Vec<String>,
     /// The Server that owns it, or the default policy that holds.
     pub(crate) owner: String,
-    /// Whether a Server owns it.
+    /// True if a Server owns the port.
     #[serde(skip)]
     pub(crate) of_server: bool,
-    /// How connections are read.
+    /// Protocol by which connections are read.
     pub(crate) protocol: String,
-    /// Why everything is refused, if it is.
+    /// Reason if every request is denied.
     pub(crate) denied: Option<&'static str>,
-    /// Who may do what.
+    /// Access rows.
     pub(crate) access: Vec<Access>,
-    /// What becomes of requests that no route matches; none: they are in `access`.
+    /// Fate of requests that no route matches; absent if `access` covers them.
     pub(crate) otherwise: Option<String>,
-    /// How many requests are let through of those that are granted, in words.
+    /// Rate limits on granted requests, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) limits: Vec<String>,
-    /// What would grant and does not.
+    /// Grants that do not take effect.
     pub(crate) withheld: Vec<UnresolvedGrantEntry>,
 }
 
@@ -110,21 +111,21 @@ pub(crate) struct Access {
     pub(crate) route: Option<String>,
     /// Its hosts; empty: every host.
     pub(crate) hosts: Vec<String>,
-    /// Which requests, in words; `connections` for what is not HTTP, `requests` for all.
+    /// Requests in words: `connections` for traffic that is not HTTP, `requests` for all requests.
     pub(crate) what: Vec<String>,
-    /// What a client must fulfil, all of it; empty: nothing.
+    /// Requirements that a client must fulfil, all of them; empty: no requirement.
     pub(crate) requires: Vec<ClientRequirement>,
-    /// Whether anybody may.
+    /// True if any client can be admitted.
     pub(crate) granted: bool,
     /// The object that grants it; none if nothing does.
     pub(crate) by: Option<String>,
-    /// Whether it is logged as audited.
+    /// True if admitted requests are logged as audited.
     pub(crate) audited: bool,
-    /// Whether it passes without routes being looked at, as probes do.
+    /// True if admitted before routes are evaluated, as probes are.
     pub(crate) exempt: bool,
 }
 
-/// What a client must fulfil: one of the things in the one list that is not empty.
+/// A requirement: the client must match one entry of the one list that is not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientRequirement {
@@ -137,7 +138,7 @@ pub(crate) struct ClientRequirement {
     /// `mesh` (with or without an identity) or `passthrough`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<&'static str>,
-    /// The object that asks for it.
+    /// The object that requires it.
     pub(crate) from: String,
 }
 
@@ -149,8 +150,8 @@ pub(crate) struct UnresolvedGrantEntry {
     pub(crate) route: Option<String>,
     /// The object that would have granted.
     pub(crate) by: String,
-    /// Why it does not.
+    /// Reason why it does not.
     pub(crate) reason: String,
-    /// Whether that is only because something could not be listed.
+    /// True if that is unknown only because something could not be listed.
     pub(crate) not_known: bool,
 }

@@ -1,5 +1,5 @@
-//! Which workloads are asked about: one, those of a Deployment or the like, those behind a Server,
-//! or all.
+//! Selects workloads: one by name, those of a Deployment and the like, those behind a Server, or
+//! all.
 
 use crate::cluster::api_error::explain;
 use crate::cluster::{Cluster, Scope, list, undetermined};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What is asked about, by name.
+/// Workloads named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkloadTarget {
     /// Every workload.
@@ -68,7 +68,7 @@ impl WorkloadTarget {
     }
 }
 
-/// The workloads that are asked about.
+/// The selected workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkloadSelection {
     /// All of them.
@@ -78,7 +78,7 @@ pub(crate) enum WorkloadSelection {
 }
 
 impl WorkloadSelection {
-    /// Whether a workload is asked about.
+    /// True if a workload is selected.
     pub(crate) fn contains(&self, key: &WorkloadKey) -> bool {
         match self {
             Self::All => true,
@@ -90,7 +90,7 @@ impl WorkloadSelection {
 /// Finds the workloads that `target` names.
 ///
 /// # Errors
-/// There is none, or a cluster does not say which pods a Deployment has.
+/// No workload matches, or the API server does not return the owners of the pods.
 pub(crate) async fn pods(
     inventory: &Inventory,
     target: &WorkloadTarget,
@@ -129,8 +129,8 @@ fn declared(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadK
         .collect()
 }
 
-/// The pods that a cluster says something owns: a Deployment through its ReplicaSets, a CronJob
-/// through its Jobs.
+/// Pods that a resource of a cluster owns: those of a Deployment through its ReplicaSets, those of
+/// a CronJob through its Jobs.
 async fn owned(
     inventory: &Inventory,
     cluster: &Cluster,
@@ -180,7 +180,7 @@ fn is_owned(value: &Value, owners: &[(&'static str, String)]) -> bool {
     })
 }
 
-/// What is said where nothing has the name: the nearest one that there is.
+/// Error message for a name that does not exist, with the closest existing name as a suggestion.
 fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
     let source = &inventory.source;
     let known: Vec<&str> = match (kind, inventory.cluster.is_some()) {

@@ -1,10 +1,10 @@
-//! Who may reach what, as tables for people.
+//! Tables of `portcullis authz`.
 
 use super::{Access, AuthzReport, ClientRequirement, Port, Sidecar, WorkloadGroup};
 use crate::output::{self, Paint};
 use std::fmt::Write;
 
-/// Names of workloads that are told; of more, how many there are.
+/// Number of workload names shown per group; further ones are only counted.
 const NAMES: usize = 3;
 
 impl AuthzReport {
@@ -31,7 +31,7 @@ impl AuthzReport {
     }
 }
 
-/// What is to be said of who enforces this, where it is not a sidecar that runs.
+/// Notice about enforcement; `None` if a running sidecar enforces the policies.
 fn enforced(workloads: &WorkloadGroup, paint: Paint) -> Option<String> {
     match workloads.sidecar? {
         Sidecar::Missing => Some(paint.bad("no sidecar: nothing of this holds")),
@@ -97,12 +97,12 @@ fn port_text(port: &Port, paint: Paint) -> String {
     text
 }
 
-/// Whether a Server lets nobody in, the probes of its workloads aside.
+/// True if a Server admits no client, not counting probes.
 fn grants_nobody(port: &Port) -> bool {
     port.of_server && port.denied.is_none() && port.access.iter().all(|a| a.exempt || !a.granted)
 }
 
-/// One row for each grant; what it is about is said once.
+/// One row per grant; consecutive rows about the same requests show these only once.
 fn rows(access: &[Access]) -> Vec<[String; 3]> {
     let mut rows: Vec<[String; 3]> = Vec::new();
     let mut before: Option<&Access> = None;
@@ -130,7 +130,7 @@ fn what(entry: &Access) -> String {
     lines.join("\n")
 }
 
-/// Who may, in words.
+/// The clients that a row admits, in words.
 pub(super) fn who(entry: &Access) -> String {
     if !entry.granted {
         return "nobody".to_owned();
@@ -138,7 +138,7 @@ pub(super) fn who(entry: &Access) -> String {
     let words = match entry.requires.as_slice() {
         [] => "everybody".to_owned(),
         needs => {
-            // An identity of any address asks for nothing but the identity.
+            // Together with an identity, a requirement that any address fulfils adds nothing.
             let asks = |need: &&ClientRequirement| !is_anywhere(need) || needs.len() == 1;
             needs.iter().filter(asks).map(need).collect::<Vec<_>>().join("\nand ")
         }
@@ -148,7 +148,7 @@ pub(super) fn who(entry: &Access) -> String {
     format!("{words}{exempt}{audited}")
 }
 
-/// Whether an address of any network does.
+/// True if an address of any network fulfils the requirement.
 fn is_anywhere(need: &ClientRequirement) -> bool {
     let ClientRequirement { identities, networks, tls, from: _ } = need;
     identities.is_empty() && tls.is_none() && *networks == ["0.0.0.0/0", "::/0"]

@@ -1,23 +1,23 @@
-//! What is looked at.
+//! Input of the checks.
 
 use crate::cluster::permissions::ListPermissions;
 use policy_crds::Kind;
 use policy_engine::Compiled;
 use policy_engine::source::Severity;
 
-/// What is looked at.
+/// Input of the checks.
 pub(super) struct CheckContext<'a> {
     pub(super) compiled: &'a Compiled,
     pub(super) permissions: &'a ListPermissions,
-    /// Whether this is everything that there is: a cluster, rather than manifests that may be
-    /// applied beside others. What is missing then is an error.
+    /// True for a cluster, which holds everything that there is. Manifests may be applied beside
+    /// others, so a missing object is an error only in a cluster.
     pub(super) whole: bool,
-    /// Whether it is known what ends the identities of the mesh.
+    /// True if the suffix of this mesh's identities is known.
     pub(super) mesh_known: bool,
 }
 
 impl CheckContext<'_> {
-    /// Whether some object of a kind in a namespace was read.
+    /// True if some object of this kind was read in the namespace.
     pub(super) fn declares(&self, kind: Kind, namespace: &str) -> bool {
         let mut keys = self.compiled.objects.iter().map(|object| &object.meta.key);
         keys.any(|key| key.kind == kind && *key.namespace == *namespace)

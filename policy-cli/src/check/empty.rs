@@ -1,4 +1,4 @@
-//! What an empty list or selector means, in words.
+//! Explains empty lists and selectors.
 
 use super::finding::Finding;
 use super::locations::Locations;
@@ -48,7 +48,7 @@ fn visit(value: &Value, path: &str, empty: &mut Vec<String>) {
     }
 }
 
-/// What it means; nothing where it goes without saying.
+/// Meaning of an empty field; `None` where it is obvious.
 fn meaning(kind: Kind, field: &str) -> Option<&'static str> {
     let last = field.rsplit('.').next().unwrap_or(field);
     match (kind, last) {

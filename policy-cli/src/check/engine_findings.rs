@@ -42,7 +42,7 @@ pub(super) fn findings(
     engine_findings
 }
 
-/// The message where nobody says what the identities of the mesh end in.
+/// Message for an unknown suffix of the mesh's identities.
 const MESH_NOT_KNOWN: &str = "whether its identities are of this mesh is not known, because no controller \
                               says what they end in; --control-plane-namespace does";
 
@@ -86,7 +86,7 @@ fn not_known(
         .then(|| format!("{stated} is not known, because {words} may not be listed"))
 }
 
-/// True if a finding is told here.
+/// True if a finding is reported by `check`.
 fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContext<'_>) -> bool {
     match found.kind {
         // Manifests that declare some of a namespace's clients are taken to declare all of them.
@@ -122,7 +122,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
     }
 }
 
-/// What may grant on a Server, if it could not be listed.
+/// The kinds that may grant on a Server and could not be listed.
 fn grants_not_listed(server: &ObjectKey, context: &CheckContext<'_>) -> Option<String> {
     let mut kinds = vec![Kind::AuthorizationPolicy, Kind::ServerAuthorization];
     kinds.extend(Kind::routes());
@@ -151,7 +151,7 @@ fn workloads_not_listed(object: &Object, context: &CheckContext<'_>) -> Option<S
     undetermined::of_kinds(&[kind], &object.meta.key.namespace, context.permissions).pop()
 }
 
-/// Whether a finding explains why an object would take part in nothing.
+/// True if a finding explains why an object takes part in no policy.
 fn explains(kind: FindingKind) -> bool {
     match kind {
         FindingKind::ClientMissing

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where objects are declared, and the files as far as they were needed.
+/// Locations of objects in files. Files are read when first needed.
 pub(super) struct Locations {
     places: BTreeMap<ObjectKey, Place>,
     files: BTreeMap<Arc<str>, ManifestFile>,
@@ -18,7 +18,7 @@ pub(super) struct Locations {
 
 /// A file, as far as it could be read.
 pub(super) struct ManifestFile {
-    /// What is in it.
+    /// Content.
     pub(super) text: String,
     /// Its documents.
     pub(super) documents: Vec<Document>,
@@ -33,7 +33,7 @@ impl Locations {
         Self { places, files: BTreeMap::new(), values }
     }
 
-    /// What was written for an object; none if it stands in no file, or in a list.
+    /// Returns an object as it was written; `None` if it is in no file, or is an item of a List.
     pub(super) fn value(&mut self, object: &ObjectKey) -> Option<&Value> {
         if self.values.contains_key(object) {
             return self.values.get(object);

@@ -1,5 +1,4 @@
-//! What is wrong with objects of a cluster by themselves, which the reader of files says of
-//! manifests.
+//! Validation errors of objects in a cluster. For manifests, the file reader reports them.
 
 use super::context::CheckContext;
 use super::finding::Finding;
@@ -28,7 +27,7 @@ pub(super) fn findings(context: &CheckContext<'_>) -> Vec<Finding> {
     objects.collect()
 }
 
-/// The same findings, where what is said of many pods of a namespace is said once.
+/// Returns the findings, with equal findings on several pods of a namespace merged into one.
 pub(super) fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut seen: BTreeMap<(Arc<str>, String, String), usize> = BTreeMap::new();
     let key = |finding: &Finding| {

@@ -1,4 +1,4 @@
-//! What the injector would tell the authors of pods and of pod templates.
+//! Warnings and errors of the injector for pods and pod templates.
 
 use super::locations::{Locations, ManifestFile};
 use policy_crds::document::Document;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// The namespaces among the manifests.
 type Namespaces = BTreeMap<String, Surroundings>;
 
-/// What would be told of all pods and templates, save of fields of which something is said already.
+/// Returns the injector's diagnostics for all pods and templates, without fields that are already
+/// reported.
 pub(super) fn diagnostics(locations: &mut Locations, reported: &[Diagnostic]) -> Vec<Diagnostic> {
     let namespaces = namespaces(locations);
     let mut found = Vec::new();
@@ -35,7 +36,7 @@ pub(super) fn diagnostics(locations: &mut Locations, reported: &[Diagnostic]) ->
     found
 }
 
-/// Where an object stands.
+/// Location of a pod or pod template.
 struct PodLocation<'a> {
     name: &'a Arc<str>,
     file: &'a ManifestFile,
@@ -56,7 +57,7 @@ fn namespaces(locations: &mut Locations) -> Namespaces {
     namespaces
 }
 
-/// What is told of one object: it is a pod, has a template of pods, or is neither.
+/// Diagnostics for one object. An object that is neither a pod nor has a pod template has none.
 fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for template in templates(&at.part.value) {

@@ -1,10 +1,10 @@
-//! What valid manifests mean where that may surprise their author.
+//! Remarks on valid manifests whose meaning may surprise the author.
 
 use super::finding::Finding;
 use policy_engine::Compiled;
 use policy_webhooks::injector::namespace_remarks;
 
-/// Remarks, save for places of which something has been said already.
+/// Returns the remarks on fields that are not reported yet.
 pub(super) fn findings(compiled: &Compiled, reported: &[Finding]) -> Vec<Finding> {
     let all = compiled.objects.iter().flat_map(|object| {
         let about = |error: policy_crds::FieldError| {

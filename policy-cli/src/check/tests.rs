@@ -1,4 +1,4 @@
-//! What `check` says, by example.
+//! Examples of findings.
 
 use super::*;
 

@@ -9,7 +9,7 @@ use policy_crds::{FieldError, Kind};
 use policy_engine::Compiled;
 use std::collections::BTreeSet;
 
-/// The ones of which nothing has been said yet that would explain it.
+/// Returns the unused objects for which no finding gives the reason yet.
 pub(super) fn findings(
     context: &CheckContext<'_>,
     reported: &[Finding],

@@ -1,19 +1,19 @@
-//! What an error of the API server means, and what can be done about it.
+//! Classification and explanation of API server errors.
 
 use super::{QuerySource, chain};
 use anyhow::anyhow;
 
-/// Whether the API server refused for want of a right.
+/// True for 403 Forbidden.
 pub(crate) fn is_forbidden(error: &kube::Error) -> bool {
     code(error) == Some(403)
 }
 
-/// Whether there is no such thing.
+/// True for 404 Not Found.
 pub(crate) fn is_not_found(error: &kube::Error) -> bool {
     code(error) == Some(404)
 }
 
-/// Whether a page was asked for too late.
+/// True for 410 Gone: the continue token has expired.
 pub(crate) fn is_gone(error: &kube::Error) -> bool {
     code(error) == Some(410)
 }

@@ -28,10 +28,10 @@ use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long a token lives, in seconds: the shortest that the API server gives.
+/// Lifetime of the token in seconds, the shortest that the API server issues.
 const TOKEN_SECONDS: i64 = 600;
 
-/// How long connecting may take.
+/// Timeout of a connection attempt.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Flags that name a controller.
@@ -72,7 +72,7 @@ pub(crate) type AuthorizedChannel = InterceptedService<Channel, BearerToken>;
 pub(crate) struct ControllerConnection {
     /// The channel.
     pub(crate) channel: AuthorizedChannel,
-    /// Which controller it is, in words.
+    /// Description of the controller for output.
     pub(crate) to: String,
 }
 
@@ -95,13 +95,13 @@ impl Interceptor for BearerToken {
 /// Connects in plaintext to a controller on this machine.
 ///
 /// # Errors
-/// It is not an address of this machine, or nobody answers there.
+/// It is not an address of this machine, or the connection is refused.
 pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<ControllerConnection> {
     let found = tokio::net::lookup_host(address).await;
     let mut found = found
         .with_context(|| format!("--controller: `{address}` is not ADDRESS:PORT"))?
         .map(|address| address.ip());
-    // Elsewhere nobody proves in plaintext who answers, nor that nobody else has changed it.
+    // Plaintext proves neither the server's identity nor integrity, so it is limited to loopback.
     if let Some(other) = found.find(|ip| !ip.to_canonical().is_loopback()) {
         bail!(
             "--controller: `{address}` is {other}, which is not on loopback (127.0.0.0/8, ::1); in \
@@ -122,8 +122,9 @@ pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<ControllerC
 /// Connects to the controller of a cluster.
 ///
 /// # Errors
-/// The first step that fails: no pod is found, its roots cannot be read, no token is given, the
-/// port-forward or the handshake fails. Each says what is missing and which flag changes it.
+/// The first step that fails: finding a pod, reading the roots, requesting a token, the
+/// port-forward, or the TLS handshake. Each message contains what is missing and the flag that
+/// changes it.
 pub(crate) async fn in_cluster(
     cluster: &Cluster,
     flags: &ControllerFlags,

@@ -9,7 +9,7 @@ use kube::core::Request;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Flags that say where the controller of a cluster is.
+/// Flags that locate the controller of a cluster.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controller")]
 pub(crate) struct PodFlags {
@@ -26,7 +26,7 @@ pub(crate) struct PodFlags {
     pub(crate) controller_selector: String,
 }
 
-/// Flags that say where the control plane of a cluster is.
+/// Flags that locate the control plane of a cluster.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controller")]
 pub(crate) struct ControlPlaneFlags {
@@ -51,10 +51,11 @@ pub(crate) struct ControllerPod {
     pub(crate) pod: Value,
 }
 
-/// Finds a pod of the controller, one that is ready if there is any.
+/// Finds a pod of the controller, preferring a ready one.
 ///
 /// # Errors
-/// There is none, or pods may not be listed there; says where it was looked and what changes that.
+/// There is none, or listing pods is forbidden. The message names the namespace and the flags that
+/// change it.
 pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<ControllerPod> {
     let PodFlags { controller_namespace: namespace, controller_selector: selector } = flags;
     let mut pods = match pods(cluster, namespace, selector).await {
@@ -107,7 +108,7 @@ fn text(value: &Value, path: &[&str]) -> String {
     found.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Whether a pod is ready and is not ending.
+/// True if a pod is ready and is not being deleted.
 pub(crate) fn is_ready(pod: &Value) -> bool {
     let conditions = pod.get("status").and_then(|status| status.get("conditions"));
     let ending = pod.get("metadata").is_some_and(|m| m.get("deletionTimestamp").is_some());

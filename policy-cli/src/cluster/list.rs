@@ -16,22 +16,22 @@ use std::sync::Arc;
 /// Objects per request.
 const PAGE: u32 = 500;
 
-/// What a cluster holds.
+/// Objects of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     /// The objects as the API server gives them, status included.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
     /// The same as they are understood.
     pub(crate) objects: Vec<Object>,
-    /// What could not be listed.
+    /// Extent to which each kind could be listed.
     pub(crate) permissions: ListPermissions,
 }
 
 /// Lists every kind that policy depends on: in the whole cluster, because references cross
-/// namespaces; where that is refused, in the one namespace that is asked about.
+/// namespaces, or only in the selected namespace if the former is forbidden.
 ///
 /// # Errors
-/// The API server cannot be reached, or refuses everything. What it refuses in part is in
+/// The API server cannot be reached, or forbids everything. What it forbids in part is recorded in
 /// [`Listing::permissions`].
 pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
     let served = ApiResources::discover(cluster).await?;
@@ -72,17 +72,17 @@ impl Listing {
     }
 }
 
-/// Which versions of which resources the API server serves.
+/// Resources and versions that the API server serves.
 pub(crate) struct ApiResources {
-    /// Plurals by `group/version`; none: that may not be asked.
+    /// Plural names by `group/version`; `None` if discovery of the version is forbidden.
     resources: BTreeMap<String, Option<BTreeSet<String>>>,
 }
 
 impl ApiResources {
-    /// Asks the API server, which everybody who has logged in may.
+    /// Runs API discovery, which is open to every authenticated user.
     ///
     /// # Errors
-    /// It cannot be reached, or fails.
+    /// The API server cannot be reached, or fails.
     pub(crate) async fn discover(cluster: &Cluster) -> anyhow::Result<Self> {
         let wanted: BTreeSet<String> = Kind::watched()
             .filter(|kind| !kind.group().is_empty())
@@ -114,7 +114,8 @@ impl ApiResources {
             let key = format!("{}/{version}", kind.group());
             match self.resources.get(&key) {
                 Some(Some(plurals)) => plurals.contains(kind.plural()),
-                // The core group always is; what may not be asked is tried.
+                // The core group is always served. Where discovery is forbidden, listing is
+                // attempted.
                 Some(None) | None => true,
             }
         };
@@ -177,8 +178,8 @@ pub(crate) async fn one(client: &Client, path: &str, name: &str) -> Result<Value
     client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-/// Every object of a list. Pages belong together; if the API server has forgotten the state that
-/// they are of, the list begins again and is asked for whole.
+/// Lists all objects, page by page. If the continue token expires (410 Gone), lists again without
+/// paging, because pages of different resource versions do not belong together.
 pub(crate) async fn pages(client: &Client, path: &str) -> Result<Vec<Value>, kube::Error> {
     let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
     let mut items = Vec::new();

@@ -1,4 +1,4 @@
-//! What could not be listed, and what is therefore not known.
+//! Permissions to list, and what is unknown without them.
 
 use policy_crds::Kind;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// How far a kind could be listed.
+/// Extent to which a kind could be listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListScope {
     /// In the whole cluster.
@@ -15,28 +15,28 @@ pub(crate) enum ListScope {
     Absent,
     /// In this namespace only: the whole cluster was refused, in these words.
     Namespace {
-        /// Where.
+        /// The namespace.
         namespace: Arc<str>,
         /// The API server's words.
         refusal: Arc<str>,
     },
-    /// Nowhere that was asked.
+    /// Not at all, as far as it was attempted.
     Denied {
         /// The API server's words.
         refusal: Arc<str>,
     },
 }
 
-/// How far each kind could be listed. Kinds that it does not name were not asked for.
+/// Extent to which each kind could be listed. Kinds without an entry were not requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListPermissions(BTreeMap<Kind, ListScope>);
 
-/// A kind that could not be listed, as output says it.
+/// A kind that could not be listed, as printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ListFailure {
     /// `servers.policy.linkerd.io`.
     pub(crate) resource: String,
-    /// Where it cannot be listed.
+    /// Scope in which it cannot be listed.
     pub(crate) r#where: String,
     /// `forbidden` or `absent`.
     pub(crate) why: &'static str,
@@ -46,13 +46,13 @@ pub(crate) struct ListFailure {
 }
 
 impl ListFailure {
-    /// Whether it is of other namespaces than the one that is asked about.
+    /// True if only namespaces other than the selected one cannot be listed.
     pub(crate) fn is_in_other_namespaces(&self) -> bool {
         self.r#where.starts_with(OTHER_NAMESPACES)
     }
 }
 
-/// How the words about other namespaces than one begin.
+/// Prefix of a scope that excludes only the selected namespace.
 const OTHER_NAMESPACES: &str = "namespaces other than";
 
 /// The resource as the API server names it: `servers.policy.linkerd.io`.
@@ -69,7 +69,7 @@ impl ListPermissions {
         self.0.insert(kind, scope);
     }
 
-    /// Whether everything of this kind in this namespace has been listed.
+    /// True if all objects of this kind in this namespace were listed.
     pub(crate) fn can_list(&self, kind: Kind, namespace: &str) -> bool {
         match self.0.get(&kind) {
             None | Some(ListScope::Everywhere | ListScope::Absent) => true,
@@ -78,12 +78,12 @@ impl ListPermissions {
         }
     }
 
-    /// Whether everything of this kind has been listed, wherever it is.
+    /// True if all objects of this kind were listed, in every namespace.
     pub(crate) fn can_list_everywhere(&self, kind: Kind) -> bool {
         matches!(self.0.get(&kind), None | Some(ListScope::Everywhere | ListScope::Absent))
     }
 
-    /// Whether nothing at all could be listed.
+    /// True if nothing at all could be listed.
     pub(crate) fn can_list_nothing(&self) -> bool {
         !self.0.is_empty() && self.0.values().all(|e| matches!(e, ListScope::Denied { .. }))
     }
@@ -108,7 +108,7 @@ impl ListPermissions {
         self.0.iter().filter_map(failure).collect()
     }
 
-    /// What is forbidden, in a few lines for people; empty if nothing is.
+    /// Summary of the forbidden lists for people; empty if there are none.
     pub(crate) fn summary(&self) -> String {
         let mut by_place: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for failure in self.failures().into_iter().filter(|failure| failure.why == "forbidden") {

@@ -12,10 +12,10 @@ use kube::Api;
 use std::io;
 use std::time::Duration;
 
-/// How long each of the two ways may take.
+/// Timeout of each of the two ways.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a pod answered.
+/// Response of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodResponse {
     /// HTTP status.
@@ -24,19 +24,19 @@ pub(crate) struct PodResponse {
     pub(crate) text: String,
 }
 
-/// Why neither way led to a page.
+/// Error of a request to a pod for which both ways failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodRequestError {
-    /// What became of both.
+    /// Errors of both ways.
     pub(crate) words: String,
-    /// Whether the first, a port-forward, was refused for want of a right.
+    /// True if the port-forward was refused because of a missing permission.
     pub(crate) forbidden: bool,
 }
 
-/// Asks a port of a pod, the pod being its namespace and name, for a path.
+/// Requests `path` from a port of a pod, given as `(namespace, name)`.
 ///
 /// # Errors
-/// Neither way leads there.
+/// Both ways fail.
 pub(crate) async fn get(
     cluster: &Cluster,
     (namespace, name): (&str, &str),

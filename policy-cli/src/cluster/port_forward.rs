@@ -14,10 +14,10 @@ use tokio::io::DuplexStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// What the kubelet says of the port, which comes beside the stream.
+/// Error reported by the kubelet, which arrives on a separate stream.
 type Failure = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
-/// How long the kubelet's words are waited for once the stream has broken.
+/// Time to wait for the kubelet's error after the data stream has ended.
 const WORDS: Duration = Duration::from_millis(200);
 
 /// One forwarded connection.
@@ -28,11 +28,11 @@ pub(crate) async fn plain(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<D
     open(pods, pod, port).await.map(|(stream, _)| stream)
 }
 
-/// One forwarded connection in TLS.
+/// Opens a forwarded TLS connection.
 ///
 /// # Errors
-/// The API server refuses, gives no stream, or the handshake fails: with the right that is missing, or
-/// what the kubelet says of the port.
+/// The API server refuses, provides no stream, or the handshake fails. The message contains the
+/// missing permission or the kubelet's error.
 pub(crate) async fn tls(
     pods: &Api<Pod>,
     pod: &str,
@@ -41,7 +41,7 @@ pub(crate) async fn tls(
     name: ServerName<'static>,
 ) -> io::Result<TlsStream<DuplexStream>> {
     let (stream, mut failure) = open(pods, pod, port).await?;
-    // What the kubelet says of the port comes beside the stream, which then just ends.
+    // The kubelet reports errors on a separate stream; the data stream merely ends.
     let handshake = TlsConnector::from(tls).connect(name, stream);
     tokio::pin!(handshake);
     tokio::select! {

@@ -14,13 +14,14 @@ use std::path::Path;
 pub(crate) const ROOTS: [&str; 2] =
     ["portcullis-identity-trust-roots", "linkerd-identity-trust-roots"];
 
-/// Where the roots are in either.
+/// Key of the trust bundle in both ConfigMaps.
 pub(crate) const BUNDLE: &str = "ca-bundle.crt";
 
-/// The roots of the mesh: those of the file, or those in the control plane's `namespace`.
+/// Returns the trust roots of the mesh: those of the file, or those in the control plane's
+/// `namespace`.
 ///
 /// # Errors
-/// Neither can be read; says what else names them.
+/// Neither can be read; the message names the alternatives.
 pub(crate) async fn roots(
     cluster: &Cluster,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! What the controller is told by its flags, which policies depend on as much as on objects.
+//! Settings of the controller from its flags. Policies depend on them as much as on objects.
 
 use super::controller::{ControllerPod, PodFlags, find};
 use super::{Cluster, chain};
@@ -13,10 +13,10 @@ use policy_kube::source::Scope;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where settings come from that nobody states.
+/// Name of the source of default settings.
 const DEFAULTS: &str = "the controller's defaults";
 
-/// Flags that replace what the controller is told.
+/// Flags that override the controller's settings.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SettingsFlags {
     /// Default policy of the cluster [default: that of the controller found there;
@@ -35,7 +35,7 @@ pub(crate) struct SettingsFlags {
     identity_domain: Option<String>,
 }
 
-/// The namespace of the control plane where nobody says another one.
+/// Default namespace of the control plane.
 const CONTROL_PLANE: &str = "portcullis";
 
 fn policy(name: &str) -> Result<DefaultPolicy, String> {
@@ -43,15 +43,15 @@ fn policy(name: &str) -> Result<DefaultPolicy, String> {
     DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
-/// What policies are compiled with.
+/// Settings that policies are compiled with.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Settings {
-    /// Where they come from, in words.
+    /// Source of the settings, in words.
     pub(crate) from: String,
-    /// Whether they are known to be those of a controller, rather than assumed.
+    /// True if they are those of a controller, rather than assumed.
     pub(crate) known: bool,
-    /// Whether it is known what ends the identities of the mesh: by the controller, or by a flag.
+    /// True if the suffix of this mesh's identities is known, from the controller or from a flag.
     #[serde(skip)]
     pub(crate) mesh_known: bool,
     /// The default policy of the cluster.
@@ -71,8 +71,8 @@ impl Settings {
         Self::new(ControllerConfig::default(), DEFAULTS.to_owned(), true, flags)
     }
 
-    /// Those of a directory that is checked: identities are those of an installation by the chart, so
-    /// that one of Linkerd's, which nobody has there, is found.
+    /// Settings for checking a directory. Identities are those of an installation by the chart, so
+    /// that Linkerd's identities, which no workload has there, are reported.
     pub(crate) fn for_check(flags: &SettingsFlags) -> Self {
         let mut settings = Self::of_directory(flags);
         if flags.control_plane_namespace.is_none() {
@@ -127,7 +127,7 @@ impl Settings {
         Self { from, known, mesh_known, default_policy, watched: None, config }
     }
 
-    /// Whether the controller sees an object.
+    /// True if the controller watches an object.
     pub(crate) fn sees(&self, object: &ObjectKey) -> bool {
         let Some(watched) = &self.watched else { return true };
         let is_namespace = object.kind == Kind::Namespace;
@@ -147,23 +147,23 @@ fn watched(settings: &args::Settings) -> Option<Vec<String>> {
     }
 }
 
-/// What a controller in a cluster does without flags.
+/// Settings of a controller in a cluster without flags.
 fn defaults() -> ControllerConfig {
     parse(&["run".to_owned()]).map(|settings| settings.controller).unwrap_or_default()
 }
 
-/// What the controller of a pod is told.
+/// Reads the settings of the controller in a pod.
 ///
 /// # Errors
-/// No container of it is told to run a controller, or its flags cannot be read.
+/// No container runs the controller, or its flags cannot be parsed.
 pub(crate) fn controller_settings(found: &ControllerPod) -> anyhow::Result<args::Settings> {
     parse_pod_args("run", &found.pod, parse)
 }
 
-/// What the issuer of a pod is told.
+/// Reads the flags of the issuer in a pod.
 ///
 /// # Errors
-/// No container of it is told to run an issuer, or its flags cannot be read.
+/// No container runs the issuer, or its flags cannot be parsed.
 pub(crate) fn issuer_args(pod: &Value) -> anyhow::Result<IssuerArgs> {
     parse_pod_args("issuer", pod, |arguments| match parsed(arguments)? {
         Command::Issuer(issuer) => Ok(*issuer),
@@ -171,7 +171,7 @@ pub(crate) fn issuer_args(pod: &Value) -> anyhow::Result<IssuerArgs> {
     })
 }
 
-/// What `read` makes of the arguments of the container that is told `subcommand`.
+/// Calls `read` with the arguments of the container that runs `subcommand`.
 fn parse_pod_args<T>(
     subcommand: &str,
     pod: &Value,
@@ -202,7 +202,7 @@ fn parse_pod_args<T>(
     }
 }
 
-/// What a container is told, with its environment put in place as Kubernetes does.
+/// Arguments of a container, with environment variables expanded as Kubernetes does.
 fn arguments(container: &Value, pod: &Value) -> Vec<String> {
     let list = |field: &str| {
         let words = container.get(field).and_then(Value::as_array).into_iter().flatten();
@@ -225,7 +225,7 @@ fn arguments(container: &Value, pod: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What the downward API gives a variable: a field of the pod, lists with commas.
+/// Value of a variable from the downward API: a field of the pod, with lists joined by commas.
 fn downward_api_value(variable: &Value, pod: &Value) -> Option<String> {
     let path = variable.get("valueFrom")?.get("fieldRef")?.get("fieldPath")?.as_str()?;
     match path.split('.').try_fold(pod, |value, field| value.get(field))? {

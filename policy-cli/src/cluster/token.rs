@@ -1,14 +1,14 @@
-//! Tokens of service accounts, which the API server gives to whoever may ask for them.
+//! ServiceAccount tokens of the TokenRequest API.
 
 use super::Cluster;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 
-/// A token of the account `(namespace, name)`, good for `audience` and for so many seconds.
+/// Requests a token of the account `(namespace, name)` for `audience`, valid for `seconds`.
 ///
 /// # Errors
-/// The API server's: there is no such account, or its tokens may not be asked for.
+/// The API server's: the account does not exist, or creating its tokens is forbidden.
 pub(crate) async fn request(
     cluster: &Cluster,
     (namespace, name): (&str, &str),

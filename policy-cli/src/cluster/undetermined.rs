@@ -1,4 +1,4 @@
-//! What cannot be said because something could not be listed.
+//! Determines what is unknown because something could not be listed.
 
 use super::Scope;
 use super::permissions::{ListPermissions, resource};
@@ -7,8 +7,8 @@ use policy_crds::{Body, Field, Kind, Object, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What an object refers to and could not be listed, as `RESOURCE of namespace NAME`; empty if all
-/// of it could.
+/// References of an object into resources that could not be listed, as `RESOURCE of namespace
+/// NAME`; empty if all of them could.
 pub(crate) fn of_object(object: &Object, permissions: &ListPermissions) -> BTreeSet<String> {
     let own = &object.meta.key.namespace;
     let missing = references(object).into_iter().filter(|(kind, namespace)| {
@@ -42,7 +42,7 @@ pub(crate) fn in_scope(
     }
 }
 
-/// What decides about the ports of a namespace and could not be listed.
+/// Resources that affect the ports of a namespace and could not be listed.
 pub(crate) fn of_ports(
     namespace: &Arc<str>,
     permissions: &ListPermissions,
@@ -59,7 +59,7 @@ pub(crate) fn of_ports(
     missing
 }
 
-/// Whether an object lets routes of other namespaces refer to this one's Servers.
+/// True if a ReferenceGrant lets routes of other namespaces refer to this one's Servers.
 fn admits_routes(object: &Object, namespace: &Arc<str>) -> bool {
     let Body::Valid(Resource::ReferenceGrant(grant)) = &object.body else { return false };
     object.meta.key.namespace == *namespace
@@ -79,8 +79,8 @@ fn words(kind: Kind, namespace: &str) -> String {
 
 type Reference = (Kind, Option<Arc<str>>);
 
-/// What an object refers to, with the namespace where it is not its own, and the grant that it needs
-/// there; of a Server, the routes that may refer to it.
+/// Kinds that an object refers to, each with its namespace unless it is the object's own, and the
+/// ReferenceGrants that this needs. For a Server, also the routes that may refer to it.
 fn references(object: &Object) -> Vec<Reference> {
     let own = &object.meta.key;
     let mut all = Vec::new();

@@ -67,10 +67,10 @@ pub(crate) struct CheckArgs {
     output: Format,
 }
 
-/// Why a gap is none of the cluster's, but of whoever asks.
+/// Value of [`ListFailure::why`] for a missing permission of the caller.
 const FORBIDDEN: &str = "forbidden";
 
-/// What `-o json` prints.
+/// The `-o json` output.
 #[derive(Serialize)]
 struct CheckReport<'a> {
     #[serde(rename = "asked")]
@@ -118,7 +118,7 @@ impl<'a> From<&'a Diagnostic> for FindingItem<'a> {
     }
 }
 
-/// What was looked at, and what was found.
+/// Result of a check with its source.
 struct CheckRun {
     source: QuerySource,
     list_failures: Vec<ListFailure>,
@@ -220,8 +220,8 @@ fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
     text
 }
 
-/// What may not be listed, as the end of the line that says what was asked: whatever follows is said of
-/// the rest alone.
+/// Suffix of the first line that names the kinds that may not be listed, because everything below
+/// covers only the rest.
 fn hidden(list_failures: &[ListFailure]) -> Option<String> {
     let forbidden = list_failures.iter().filter(|failure| failure.why == FORBIDDEN);
     let (elsewhere, hidden): (Vec<_>, Vec<_>) =

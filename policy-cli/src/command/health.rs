@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long to wait before looking again.
+/// Interval between attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Say whether an installation works, and what mends it where it does not

@@ -104,7 +104,7 @@ pub(crate) struct IdentityArgs {
 
 pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        // What is dropped takes the token's file with it, whoever asks for the end.
+        // Dropping the future removes the token's file, whichever signal ends the command.
         let mut signals = Signals::new()?;
         let mut written = false;
         tokio::select! {
@@ -141,10 +141,10 @@ async fn write_identity(args: &IdentityArgs, is_written: &mut bool) -> anyhow::R
     result.with_context(|| format!("no certificate for {name}"))
 }
 
-/// What is asked for, and of whom.
+/// The identity to request.
 struct IdentityRequest<'a> {
     args: &'a IdentityArgs,
-    /// The cluster, where one has to be asked.
+    /// The cluster, if one is needed.
     cluster: Option<Cluster>,
 }
 
@@ -164,7 +164,7 @@ impl<'a> IdentityRequest<'a> {
         self.cluster.as_ref().context("no cluster is asked")
     }
 
-    /// Whose identity it is to be.
+    /// The service account of the identity.
     fn account(&self) -> anyhow::Result<Account> {
         let IdentityArgs { account, token, namespace, .. } = self.args;
         let of_token = match token {
@@ -192,7 +192,7 @@ impl<'a> IdentityRequest<'a> {
         }
     }
 
-    /// How identities are made of service accounts.
+    /// The settings that map service accounts to identities.
     async fn config(&self) -> anyhow::Result<ControllerConfig> {
         let IdentityArgs { control_plane, identity_domain, .. } = self.args;
         let home = &control_plane.pod.controller_namespace;
@@ -238,7 +238,7 @@ impl<'a> IdentityRequest<'a> {
         }
     }
 
-    /// How the issuer is reached.
+    /// The route to the issuer.
     async fn route(&self) -> anyhow::Result<IssuerRoute> {
         let IdentityArgs { issuer, control_plane, .. } = self.args;
         if let Some(address) = issuer {
@@ -249,7 +249,7 @@ impl<'a> IdentityRequest<'a> {
             namespace: Arc::clone(&control_plane.pod.controller_namespace),
             selector: control_plane.issuer_selector.clone(),
         };
-        // What is wrong now is told now.
+        // Fail early if there is no pod.
         pods.one().await?;
         Ok(IssuerRoute::Forward(Box::new(pods)))
     }

@@ -60,7 +60,7 @@ pub(crate) struct InjectArgs {
     cluster_domain: String,
 }
 
-/// What kind of container the sidecar is.
+/// Kind of container that runs the sidecar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum SidecarKind {
     /// An init container that goes on, for Kubernetes 1.29 and newer
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
     let injected = manifests(&sources, &settings);
     let (paint, mut err) = (Paint::stderr(), std::io::stderr());
     for note in &injected.notes {
-        // Nobody is left to tell if standard error is closed.
+        // Nothing more can be reported if standard error is closed.
         let _ = writeln!(err, "{}", paint.dim(note));
     }
     if !injected.errors.is_empty() {

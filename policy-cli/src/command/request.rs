@@ -114,7 +114,7 @@ pub(crate) struct RequestArgs {
     output: Format,
 }
 
-/// What `-o json` prints when there was no answer.
+/// The `-o json` output for a request without a response.
 #[derive(Serialize)]
 struct NoResponse {
     error: String,
@@ -212,7 +212,7 @@ fn tls(args: &RequestArgs, target: &RequestUrl) -> anyhow::Result<Option<Tls>> {
     Ok(Some(Tls { credentials, server_name }))
 }
 
-/// Who asks and whom it trusts, as far as the flags say.
+/// The client's credentials and trust roots from the flags.
 fn credentials(args: &RequestArgs) -> anyhow::Result<Option<Credentials>> {
     if let Some(folder) = &args.identity {
         let IdentityFiles { certificate, key, roots } = IdentityFiles::of(folder);

@@ -102,7 +102,7 @@ async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusR
             of_inventory(&inventory, Some(format!("{error:#}")), names)
         }
     };
-    // Who asks about some objects is not told of others.
+    // Missing sidecars are reported only if no objects were selected.
     if !names.0.is_empty() {
         return Ok(report);
     }

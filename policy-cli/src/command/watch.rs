@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
-/// How long to wait before asking again after a stream ended.
+/// Interval between a broken stream and the next attempt.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The largest update that is read.
@@ -124,7 +124,7 @@ impl FromStr for PodPort {
     }
 }
 
-/// Who is asked, and for what.
+/// A watch of one port.
 struct WatchSession<'a> {
     args: &'a WatchArgs,
     cluster: Option<Cluster>,
@@ -158,7 +158,7 @@ impl<'a> WatchSession<'a> {
         Ok(Self { args, cluster, target: WorkloadPort { namespace, name, port } })
     }
 
-    /// Connects, and says to whom.
+    /// Connects, and prints the controller's address to standard error.
     async fn connect(&self) -> anyhow::Result<AuthorizedChannel> {
         let flags = &self.args.controller;
         let connection = match (&self.cluster, &flags.controller) {
@@ -252,9 +252,9 @@ fn initial_requests(target: &WorkloadPort) -> [Kind; 2] {
     ]
 }
 
-/// What a status means: those that asking again cannot change end the command. A token that was
-/// accepted before has expired, and the next one may be accepted again; a controller that answered
-/// before may do so again.
+/// Maps a gRPC status to the end of the stream. Statuses that a retry cannot change end the
+/// command. An expired token that was accepted before is renewed by the retry, and a controller
+/// that answered before may come back.
 fn stream_end(
     session: &WatchSession<'_>,
     status: &tonic::Status,
@@ -298,8 +298,8 @@ fn undeclared(session: &WatchSession<'_>, workload: &Workload) {
     }
 }
 
-/// Applies an update and prints the policy if it differs from the last one shown. Returns what to
-/// ask for if the update builds on something else.
+/// Applies an update and prints the policy if it differs from the last one printed. Returns the
+/// resync request if the update has another base.
 fn apply(
     session: &WatchSession<'_>,
     state: &mut PortState,

@@ -1,4 +1,4 @@
-//! Rights, asked of the API server one by one.
+//! Permission checks by SelfSubjectAccessReview and SubjectAccessReview.
 
 use super::fetch::{FetchError, FetchResult};
 use crate::cluster::api_error::{is_forbidden, message};
@@ -18,11 +18,11 @@ pub(crate) struct Permission {
     pub(crate) group: String,
     /// The resource, with a subresource after a slash.
     pub(crate) resource: String,
-    /// What is done.
+    /// The verb.
     pub(crate) verb: String,
     /// The one object; none: any.
     pub(crate) name: Option<String>,
-    /// Where; none: in the whole cluster.
+    /// The namespace; `None`: the whole cluster.
     pub(crate) namespace: Option<String>,
 }
 
@@ -44,10 +44,10 @@ impl fmt::Display for Permission {
     }
 }
 
-/// Who is asked about.
+/// The subject of an access review.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject<'a> {
-    /// Whoever asks.
+    /// The user of the kubeconfig.
     Caller,
     /// A service account: its namespace and name.
     ServiceAccount(&'a str, &'a str),
@@ -78,7 +78,7 @@ pub(crate) fn from_rules(rules: &[PolicyRule], namespace: Option<&str>) -> Vec<P
     permissions
 }
 
-/// Those of the rights that somebody does not have.
+/// Returns the permissions that the subject lacks.
 pub(crate) async fn missing_permissions(
     client: &Client,
     subject: Subject<'_>,

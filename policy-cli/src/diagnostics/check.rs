@@ -1,17 +1,17 @@
 //! Everything that is looked at, by name, and where the documents explain it.
 
-/// What belongs together, in the order in which it is told.
+/// Groups of checks, in order of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
     /// The API server.
     Cluster,
-    /// Who may do what.
+    /// Permissions.
     Rights,
-    /// What else is in the cluster.
+    /// Other meshes and installations in the cluster.
     Beside,
     /// Controller and issuer.
     ControlPlane,
-    /// What the API server asks the controller.
+    /// Admission webhooks.
     Webhooks,
     /// Certificates and roots.
     Certificates,
@@ -58,7 +58,7 @@ macro_rules! checks {
                 match self { $(Self::$check => $name,)* }
             }
 
-            /// Where it belongs.
+            /// The group that it belongs to.
             pub(crate) const fn section(self) -> Section {
                 match self { $(Self::$check => Section::$section,)* }
             }
@@ -67,45 +67,45 @@ macro_rules! checks {
 }
 
 checks! {
-    /// Whether the API server answers, and in a version that is supported.
+    /// The API server responds and has a supported version.
     ApiServer = "api-server" in Cluster,
-    /// Whether the API server's clock is that of this machine.
+    /// The clocks of the API server and of this machine agree.
     Clock = "clock" in Cluster,
-    /// Whether the kinds are served.
+    /// The CRDs of policies are served.
     Definitions = "definitions" in Cluster,
-    /// Whether Gateway API is there.
+    /// The CRDs of Gateway API are served.
     GatewayApi = "gateway-api" in Cluster,
-    /// Whether whoever asks may install.
+    /// The caller may install the chart.
     InstallRights = "install-rights" in Rights,
-    /// Whether the control plane's accounts may do what it takes.
+    /// The control plane's service accounts have their permissions.
     AccountRights = "account-rights" in Rights,
-    /// Whether Linkerd is in the cluster.
+    /// Presence of Linkerd in the cluster.
     Linkerd = "linkerd" in Beside,
-    /// What an earlier installation left.
+    /// Leftovers of an earlier installation.
     Leftovers = "leftovers" in Beside,
-    /// Whether the replicas of the controller are ready.
+    /// The controller's replicas are ready.
     Controller = "controller" in ControlPlane,
-    /// Whether the replicas of the issuer are ready.
+    /// The issuer's replicas are ready.
     Issuer = "issuer" in ControlPlane,
-    /// What each replica says of itself.
+    /// State that each replica reports.
     Replicas = "replicas" in ControlPlane,
-    /// Whether one replica leads.
+    /// One replica holds the leader Lease.
     Leader = "leader" in ControlPlane,
-    /// Whether the control plane has one version, and this program the same.
+    /// The control plane has one version, which is this program's.
     Versions = "versions" in ControlPlane,
-    /// Whether the webhooks are configured.
+    /// The webhook configurations are complete.
     Webhooks = "webhooks" in Webhooks,
-    /// Whether the API server is told whom to trust.
+    /// The webhook configurations contain the right `caBundle`.
     WebhookAuthority = "webhook-authority" in Webhooks,
-    /// Whether the API server gets answers.
+    /// The API server gets responses of the webhook.
     WebhookAnswers = "webhook-answers" in Webhooks,
-    /// How long the webhooks' certificate lasts.
+    /// Validity of the webhooks' serving certificate.
     WebhookCertificate = "webhook-certificate" in Certificates,
-    /// How long the roots of the mesh last.
+    /// Validity of the trust roots.
     Roots = "roots" in Certificates,
-    /// Whether namespaces have the roots.
+    /// Namespaces have the trust roots.
     RootsInNamespaces = "roots-in-namespaces" in Certificates,
-    /// Whether namespaces let pods have a sidecar.
+    /// Namespaces allow pods with a sidecar.
     PodSecurity = "pod-security" in Pods,
     /// Pods that could not be created.
     Refused = "refused-pods" in Pods,

@@ -1,12 +1,12 @@
-//! Whether the clocks of the API server and of this machine agree.
+//! Clock skew between the API server and this machine.
 
 use super::check::Check;
 use super::fetch::FetchError;
 use super::result::CheckResult;
 use std::time::{Duration, SystemTime};
 
-/// What certificates of workloads allow clocks to differ, by default (`--clock-skew`), and the second
-/// to which the API server says its time.
+/// Clock skew that workload certificates tolerate by default (`--clock-skew`), plus the resolution
+/// of the `Date` header, one second.
 const CLOSE: Duration = Duration::from_secs(21);
 
 /// More than any certificate or token forgives.

@@ -1,4 +1,4 @@
-//! Whether the kinds that policy is made of are served, and in a version that is read.
+//! Checks that the CRDs of policies are served, in a version that is read.
 
 use super::check::Check;
 use super::result::{CheckResult, abbreviated};
@@ -10,7 +10,7 @@ const GATEWAY: &str = "gateway.networking.k8s.io";
 /// The group of Linkerd's policies.
 const POLICY: &str = "policy.linkerd.io";
 
-/// Where Gateway API is had from.
+/// Hint for missing CRDs of Gateway API.
 pub(crate) const GATEWAY_HINT: &str = "install the standard channel of Gateway API whenever you need \
                                        HTTPRoutes and GRPCRoutes of its group; nothing has to be \
                                        restarted";
@@ -18,7 +18,7 @@ pub(crate) const GATEWAY_HINT: &str = "install the standard channel of Gateway A
 /// A kind, and the version in which it is served; none: it is not.
 pub(crate) type ServedKind = (Kind, Option<&'static str>);
 
-/// Whether the kinds that the chart installs are served.
+/// Checks that the CRDs of the chart are served.
 pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
     let check = Check::Definitions;
     let ours = served.iter().filter(|(kind, _)| ![GATEWAY, ""].contains(&kind.group()));
@@ -52,7 +52,7 @@ pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
     findings
 }
 
-/// Whether Gateway API's kinds are served.
+/// Checks that the CRDs of Gateway API are served.
 pub(crate) fn gateway_api(served: &[ServedKind]) -> CheckResult {
     let check = Check::GatewayApi;
     let theirs = served.iter().filter(|(kind, _)| kind.group() == GATEWAY);

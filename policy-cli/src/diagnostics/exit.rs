@@ -1,4 +1,4 @@
-//! How a command ends that has looked at a cluster.
+//! Exit codes of commands that diagnose a cluster.
 
 use super::report::DiagnosticsReport;
 use crate::output::{self, Format, Paint};
@@ -16,7 +16,7 @@ pub(crate) fn print_report(report: &DiagnosticsReport, format: Format) -> anyhow
     Ok(if report.healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says why the cluster cannot be asked; 3.
+/// Prints why the cluster cannot be reached; exit code 3.
 pub(crate) fn report_unreachable(error: &anyhow::Error) -> ExitCode {
     eprintln!("{} {error:#}", Paint::stderr().bad("error:"));
     ExitCode::from(UNREACHABLE)

@@ -7,10 +7,10 @@ use kube::api::ListParams;
 use kube::core::Request;
 use serde_json::Value;
 
-/// What was read, or why it was not.
+/// Result of a read from the cluster.
 pub(crate) type FetchResult<T> = Result<T, FetchError>;
 
-/// Why something was not read.
+/// Error of a read from the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FetchError {
     /// There is no right to.
@@ -25,14 +25,14 @@ pub(crate) enum FetchError {
 }
 
 impl FetchError {
-    /// Why, in words.
+    /// The error in words.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Forbidden { message, .. } | Self::Failed(message) => message,
         }
     }
 
-    /// What would let it be read.
+    /// The permission that would allow the read.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Forbidden { permission, .. } => Some(format!("it takes the right {permission}")),
@@ -40,8 +40,8 @@ impl FetchError {
         }
     }
 
-    /// What an error of the API server means for `verb` on what a path names, or on the one object of
-    /// it that has this name.
+    /// Converts an API server error on `verb` of the resource of a path, or of the object with this
+    /// name.
     pub(crate) fn new(error: &kube::Error, verb: &str, path: &str, name: Option<&str>) -> Self {
         if is_forbidden(error) {
             return Self::Forbidden {

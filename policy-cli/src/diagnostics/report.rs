@@ -1,4 +1,4 @@
-//! Findings as they are told: by section for people, as fields for programs.
+//! Output of check results: by section for people, as fields for programs.
 
 use super::check::Section;
 use super::result::{CheckOutcome, CheckResult};
@@ -7,22 +7,22 @@ use crate::output::Paint;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What was found.
+/// Results of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DiagnosticsReport {
-    /// What was asked.
+    /// The cluster.
     #[serde(rename = "asked")]
     pub(crate) source: QuerySource,
-    /// Whether nothing fails, and nothing warns where warnings are denied.
+    /// True if nothing fails, and nothing warns where warnings are denied.
     pub(crate) healthy: bool,
-    /// How many are as they should be.
+    /// Number of checks that passed.
     pub(crate) passed: usize,
-    /// How many are to be looked at.
+    /// Number of warnings.
     pub(crate) warnings: usize,
-    /// How many do not work.
+    /// Number of failures.
     pub(crate) failures: usize,
-    /// How many could not be looked at.
+    /// Number of checks with an unknown result.
     pub(crate) unknown: usize,
     /// Every line.
     pub(crate) findings: Vec<CheckLine>,
@@ -37,16 +37,16 @@ pub(crate) struct DiagnosticsReport {
 pub(crate) struct CheckLine {
     /// The heading that it is below.
     pub(crate) section: &'static str,
-    /// What was looked at.
+    /// Name of the check.
     pub(crate) check: &'static str,
-    /// What became of it.
+    /// Its outcome.
     pub(crate) outcome: CheckOutcome,
-    /// What was found.
+    /// Details.
     pub(crate) message: String,
-    /// What mends it.
+    /// Hint for mending it.
     #[serde(rename = "mend")]
     pub(crate) hint: Option<String>,
-    /// Where the documents explain it.
+    /// Section of the documentation.
     pub(crate) page: String,
 }
 

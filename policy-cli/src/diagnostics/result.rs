@@ -1,9 +1,9 @@
-//! What a check found.
+//! Result of a check.
 
 use super::check::Check;
 use super::fetch::FetchError;
 
-/// What became of a check.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckOutcome {
@@ -20,13 +20,13 @@ pub(crate) enum CheckOutcome {
 /// One line of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckResult {
-    /// What was looked at.
+    /// The check.
     pub(crate) check: Check,
-    /// What became of it.
+    /// Its outcome.
     pub(crate) outcome: CheckOutcome,
-    /// What was found.
+    /// Details.
     pub(crate) message: String,
-    /// What mends it.
+    /// Hint for mending it.
     pub(crate) hint: Option<String>,
 }
 

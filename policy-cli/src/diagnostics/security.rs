@@ -1,4 +1,4 @@
-//! Whether Pod Security lets the pods of a namespace have what redirects to their sidecar.
+//! Checks that Pod Security allows the capabilities that redirect traffic to the sidecar.
 
 use super::check::Check;
 use super::fetch::FetchResult;
@@ -13,8 +13,8 @@ const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 /// The levels that forbid NET_ADMIN and NET_RAW.
 const RESTRICTING_LEVELS: [&str; 2] = ["baseline", "restricted"];
 
-/// Looks at the namespaces that ask for sidecars of this injector, as `requests_injection` says, and at those that are
-/// `named`. `control_plane` is the control plane's namespace.
+/// Checks the namespaces that request sidecars of this injector, according to `requests_injection`,
+/// and those that are `named`. `control_plane` is the control plane's namespace.
 pub(crate) fn pod_security(
     namespaces: &FetchResult<Vec<Value>>,
     named: &[String],
@@ -60,19 +60,19 @@ pub(crate) fn pod_security(
     findings
 }
 
-/// Whether the injector leaves the pods of a namespace alone. `control_plane` is the control plane's.
+/// True if the injector ignores the pods of a namespace. `control_plane` is the control plane's.
 pub(crate) fn is_excluded(namespace: &Value, control_plane: &str) -> bool {
     Surroundings::of(namespace).is_none_or(|around| is_left_alone(&around, control_plane))
 }
 
-/// Whether a namespace asks for sidecars and may get them. `control_plane` is the control plane's.
+/// True if a namespace requests sidecars and may get them. `control_plane` is the control plane's.
 pub(crate) fn requests_injection(namespace: &Value, control_plane: &str) -> bool {
     let requests_injection = Surroundings::of(namespace).is_some_and(|around| around.asks());
     requests_injection && !is_excluded(namespace, control_plane)
 }
 
-/// Whether a namespace asks so by this project's annotation or label: where Linkerd's injector is, too,
-/// Linkerd's annotation asks for Linkerd's proxy.
+/// True if a namespace requests sidecars by this project's annotation or label. Beside Linkerd's
+/// injector, Linkerd's annotation requests Linkerd's proxy.
 pub(crate) fn requests_injection_here(namespace: &Value, control_plane: &str) -> bool {
     let Some(mut around) = Surroundings::of(namespace) else { return false };
     around.annotations.retain(|name, _| name == INJECT_LABEL);

@@ -13,19 +13,19 @@ use std::time::SystemTime;
 /// The oldest minor version of Kubernetes 1 that is supported.
 const OLDEST: u32 = 28;
 
-/// What the API server says of itself.
+/// Version and time of the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// Its answer to `/version`.
     pub(crate) version: Value,
-    /// Its time, to the second; none: it does not say.
+    /// Its time, in seconds; `None` without a `Date` header.
     pub(crate) date: Option<SystemTime>,
 }
 
-/// Asks the API server for its version, which everybody may.
+/// Requests the version, which every authenticated user may read.
 ///
 /// # Errors
-/// It cannot be reached, or does not know who asks.
+/// The API server cannot be reached, or rejects the credentials.
 pub(crate) async fn fetch(cluster: &Cluster) -> anyhow::Result<Server> {
     let explained = |error| explain(&error, &cluster.source, "ask the API server for its version");
     let request = http::Request::get("/version").body(Body::empty())?;
@@ -43,7 +43,7 @@ pub(crate) async fn fetch(cluster: &Cluster) -> anyhow::Result<Server> {
     Ok(Server { version, date })
 }
 
-/// Whether the version is one that is supported.
+/// Checks that the version is supported.
 pub(crate) fn version(version: &Value) -> CheckResult {
     let check = Check::ApiServer;
     let version_text = text(version, "/gitVersion");

@@ -1,4 +1,4 @@
-//! What answers share: settings, counters, the connection that a request came on.
+//! Shared state of responses: options, counters, and the connection of the request.
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// The body of every answer.
 pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// How the application behaves. The default has no name and speaks plaintext.
+/// Options of the echo server. The default has no name and speaks plaintext.
 #[derive(Clone, Default)]
 pub struct EchoOptions {
     /// Name that answers carry, for example `emojivoto/web-0:8080`.
@@ -23,7 +23,7 @@ pub struct EchoOptions {
     pub plaintext_too: bool,
 }
 
-/// What the application has seen so far.
+/// Counters of the echo server.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(super) connections: AtomicU64,
@@ -42,7 +42,7 @@ impl Counters {
     }
 }
 
-/// What answers need to know about the connection that a request came on.
+/// Connection of a request, with the server's options and counters.
 #[derive(Clone)]
 pub(super) struct ConnectionContext {
     pub(super) options: EchoOptions,

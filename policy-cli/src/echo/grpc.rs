@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 /// with value 1 (grpc health checking protocol).
 const SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 0x01];
 
-/// Whether a request is a gRPC call.
+/// True if a request is a gRPC call.
 pub(super) fn is_call(request: &Request<Incoming>) -> bool {
     request
         .headers()

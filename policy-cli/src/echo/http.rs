@@ -35,14 +35,14 @@ pub struct ReceivedRequest {
     pub headers: BTreeMap<String, Vec<String>>,
     /// Length of the request body.
     pub body_bytes: u64,
-    /// Where the connection came from.
+    /// Address of the client.
     pub client: SocketAddr,
-    /// Where it arrived.
+    /// Address of the server.
     pub server: SocketAddr,
 }
 
-/// What a request asks of the application with its `echo-*` headers. Values that cannot be read
-/// are taken as absent.
+/// Options of the response from the request's `echo-*` headers. Values that cannot be parsed are
+/// ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseOptions {
     /// `echo-status`: the status of the answer.
@@ -143,7 +143,7 @@ fn version(version: Version) -> &'static str {
     }
 }
 
-/// Reads a body to its end and says how long it was.
+/// Reads a body to its end and returns its length.
 async fn drain(mut body: Incoming) -> Result<u64, hyper::Error> {
     let mut length = 0_u64;
     while let Some(frame) = body.frame().await {

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long a client may take for its TLS handshake.
+/// Timeout of the client's TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A running application; dropping it stops it and closes its connections.
@@ -27,12 +27,12 @@ pub struct EchoServer {
 }
 
 impl EchoServer {
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has seen so far.
+    /// Counters of the server.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }

@@ -6,16 +6,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// What an HTTP/2 client with prior knowledge sends first (RFC 9113 section 3.4).
+/// Connection preface of HTTP/2 (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How a TLS ClientHello begins: the content type `handshake` (RFC 8446 section 5.1).
+/// First byte of a TLS ClientHello: the content type `handshake` (RFC 8446 section 5.1).
 pub(crate) const HANDSHAKE_RECORD: u8 = 22;
 
 /// The longest method looked for.
 const LONGEST_METHOD: usize = 32;
 
-/// What a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DetectedProtocol {
     /// HTTP/1.

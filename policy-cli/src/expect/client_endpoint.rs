@@ -1,4 +1,4 @@
-//! Who asks, and from where.
+//! Address and identity of a client.
 
 use super::error::ExpectError;
 use super::expectation::{Client, Expectation};
@@ -22,10 +22,10 @@ pub(crate) struct ClientResolver<'a> {
 }
 
 impl ClientResolver<'_> {
-    /// Where a client is and who it is, seen from a workload with these facts.
+    /// Returns the address and identity of a client, seen from a workload with these facts.
     ///
     /// # Errors
-    /// A ServiceAccount that is not `namespace/name`, an empty list of cluster networks.
+    /// A ServiceAccount that is not `namespace/name`, or an empty list of cluster networks.
     pub(crate) fn resolve(
         &self,
         expectation: &Expectation,

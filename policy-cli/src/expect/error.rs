@@ -1,8 +1,8 @@
-//! Why expectations cannot be run.
+//! Errors of running expectations.
 
 use std::path::PathBuf;
 
-/// Why expectations cannot be run.
+/// Error of running expectations.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpectError {
     /// The file cannot be read.
@@ -10,7 +10,7 @@ pub enum ExpectError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         error: std::io::Error,
     },
     /// The file is not as [`Expectations`] wants it.
@@ -21,15 +21,15 @@ pub enum ExpectError {
         /// Line, column and what is wrong there.
         message: String,
     },
-    /// A request that cannot be asked.
+    /// A request that cannot be sent.
     #[error("`{name}`: {message}")]
     InvalidRequest {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
-    /// The settings or manifests do not make a world to ask in.
+    /// The settings or manifests are invalid, or the local mesh does not start.
     #[error("{0}")]
     Setup(String),
 }

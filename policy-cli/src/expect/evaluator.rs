@@ -17,10 +17,11 @@ use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Compiles the manifests of `directory` and asks the evaluator what the file `expectations` asks.
+/// Compiles the manifests of `directory` and evaluates the requests of the file `expectations`.
 ///
 /// # Errors
-/// What cannot be read, compiled or asked. Requests that are not as expected are in the report.
+/// Files that cannot be read or compiled, and requests that cannot be built. Requests with another
+/// result than expected are in the report.
 pub fn run_evaluator(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
@@ -30,10 +31,10 @@ pub fn run_evaluator(directory: &Path, expectations: &Path) -> Result<Report, Ex
     run_evaluator_on(&compile_objects(objects, &config), &config, &expectations)
 }
 
-/// Asks the evaluator what `expectations` ask, in a world that has been compiled under `config`.
+/// Evaluates the requests of `expectations` on policies that were compiled under `config`.
 ///
 /// # Errors
-/// What cannot be asked.
+/// Requests that cannot be built.
 pub fn run_evaluator_on(
     compiled: &Compiled,
     config: &ControllerConfig,
@@ -75,9 +76,9 @@ fn ask(
     Ok(decide(&evaluator, &connection, request.as_ref()))
 }
 
-/// What a sidecar knows of TLS: nobody looks for it on opaque ports, and what is not for the sidecar
-/// is seen only as passing through. A TLS port asks for TLS of the application's own, which no client
-/// here speaks inside the mesh's.
+/// TLS as a sidecar sees it. Opaque ports do not look for it, and TLS for the application is seen
+/// only as passed through. A TLS port expects TLS of the application, which no client here speaks
+/// inside the mesh's.
 fn tls<'a>(policy: &ServerPolicy, tls: ClientTls, identity: Option<&'a Identity>) -> Tls<'a> {
     match (policy.protocol, tls) {
         (Protocol::Opaque, _) | (_, ClientTls::None) | (Protocol::Tls, ClientTls::Mesh) => {
@@ -173,7 +174,7 @@ fn decide(
     }
 }
 
-/// What is passed through is not read, and opaque and TLS ports carry bytes.
+/// Passed-through TLS is not read, and opaque and TLS ports carry bytes.
 fn speaks_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
     policy.protocol.is_http() && connection.tls != Tls::Passthrough
 }

@@ -1,4 +1,4 @@
-//! The file of expectations: what is asked, and what is to become of it.
+//! The file of expectations: requests and their expected results.
 
 use super::cluster::ClusterSettings;
 use super::error::ExpectError;
@@ -25,11 +25,11 @@ pub struct Expectations {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Expectation {
-    /// What it promises, as reports name it.
+    /// Name of the promise, as reports print it.
     pub name: String,
-    /// Who asks.
+    /// The client.
     pub from: Client,
-    /// Whom.
+    /// The workload and port.
     pub to: WorkloadPort,
     /// A request: method and target, for example `GET /path?query`.
     pub http: Option<String>,
@@ -46,7 +46,7 @@ pub struct Expectation {
     /// HTTP version of an `http` request.
     #[serde(default)]
     pub version: Version,
-    /// What is decided.
+    /// The expected decision.
     pub decision: Verdict,
     /// The stable reason of a denial. Required for `deny`.
     pub reason: Option<String>,
@@ -87,12 +87,13 @@ pub enum Version {
     H2,
 }
 
-/// Who asks. At most one of `serviceAccount` and `identity`, and of `address` and `node`.
+/// The client of a request. At most one of `serviceAccount` and `identity`, and of `address` and
+/// `node`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Client {
     /// Meshed, with the identity of this ServiceAccount (`namespace/name`), from inside the cluster
-    /// unless `address` says otherwise.
+    /// unless `address` differs.
     pub service_account: Option<String>,
     /// Meshed, with this identity: a DNS name or a `spiffe://` URI.
     pub identity: Option<String>,
@@ -228,7 +229,7 @@ impl Expectation {
         self.http.as_deref()?.split_once(' ').map(|(method, target)| (method, target.to_owned()))
     }
 
-    /// How its client speaks TLS.
+    /// TLS mode of its client.
     pub(crate) fn tls(&self) -> ClientTls {
         let named = self.from.service_account.is_some() || self.from.identity.is_some();
         self.from.tls.unwrap_or(if named { ClientTls::Mesh } else { ClientTls::None })

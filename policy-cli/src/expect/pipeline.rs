@@ -22,24 +22,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a client waits for its answer.
+/// Timeout of a client's request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a decision may take to be told after the answer.
+/// Time in which a decision must be recorded after the response.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves the manifests of `directory` and asks its sidecars what the file `expectations` asks. Uses
-/// free ports of 127.10.0.0/16, so that several can run at once. Must be called in a tokio runtime
-/// with I/O and time.
+/// Serves the manifests of `directory` and sends the requests of the file `expectations` through
+/// its sidecars. Uses free ports of 127.10.0.0/16, so that several can run at once. Must be called
+/// in a tokio runtime with I/O and time.
 ///
 /// # Errors
-/// What cannot be read, started or asked. Requests that are not as expected are in the report.
+/// Files that cannot be read, a mesh that does not start, and requests that cannot be sent.
+/// Requests with another result than expected are in the report.
 pub async fn run_pipeline(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
     run(directory, expectations, false).await
 }
 
-/// The same, with clients of the mesh on the direct path, as Linkerd's proxies connect. Ports that
-/// carry bytes are asked the other way: there an identity is known on the direct path alone.
+/// Like [`run_pipeline`], with meshed clients on the direct path, as Linkerd's proxies connect.
+/// Ports that carry bytes use the other path, because the direct path is the only one on which
+/// their clients' identity is known.
 ///
 /// # Errors
 /// As [`run_pipeline`].
@@ -130,7 +132,7 @@ impl PipelineRun {
         Ok((entry.found.clone(), differs(&entry.found, &response)))
     }
 
-    /// Asks, and waits for the decision.
+    /// Sends a request and waits for the decision.
     async fn exchange(
         &mut self,
         client_request: &ClientRequest,
@@ -185,14 +187,14 @@ impl PipelineRun {
     }
 }
 
-/// What the client got, as far as it matters here.
+/// Outcome of a request for the client.
 #[derive(Debug)]
 enum ClientResult {
     Response(Outcome),
     Error(RequestError),
 }
 
-/// Asks, and says which port the question came from if that is known.
+/// Sends a request, and returns its source port if that is known.
 async fn send_from(client_request: &ClientRequest) -> (Option<u16>, ClientResult) {
     match send(client_request).await {
         Ok(response) => {
@@ -202,7 +204,7 @@ async fn send_from(client_request: &ClientRequest) -> (Option<u16>, ClientResult
     }
 }
 
-/// How what the client got disagrees with what was decided.
+/// Contradictions between the client's outcome and the decision.
 fn differs(found: &DecisionSummary, result: &ClientResult) -> Vec<String> {
     let allowed = found.decision != Verdict::Deny;
     match result {

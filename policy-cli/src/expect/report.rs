@@ -1,4 +1,4 @@
-//! What was found, compared with what was expected.
+//! Comparison of actual and expected results.
 
 use super::expectation::Expectation;
 use crate::verdict::DecisionSummary;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt;
 
 impl DecisionSummary {
-    /// How it differs from what was expected; empty if it does not.
+    /// Differences from the expectation; empty if there are none.
     pub(crate) fn differs(&self, expected: &Expectation) -> Vec<String> {
         let mut differences = Vec::new();
         if self.decision != expected.decision {
@@ -33,13 +33,13 @@ impl DecisionSummary {
 pub struct Case {
     /// Its name.
     pub name: String,
-    /// What was found.
+    /// The actual result.
     pub found: DecisionSummary,
-    /// How that differs from what was expected; empty: it does not.
+    /// Differences from the expectation; empty if there are none.
     pub differences: Vec<String>,
 }
 
-/// What became of a file of expectations.
+/// Results of a file of expectations.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The requests in order.
@@ -47,7 +47,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether everything was as expected.
+    /// True if every result is as expected.
     pub fn is_as_expected(&self) -> bool {
         self.cases.iter().all(|case| case.differences.is_empty())
     }

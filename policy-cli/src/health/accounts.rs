@@ -1,5 +1,4 @@
-//! Whether the service accounts of the control plane may do what it takes, as the chart's roles let
-//! them.
+//! Checks that the service accounts of the control plane have the permissions of the chart's roles.
 
 use super::component_settings::{ControllerSettings, IssuerSettings};
 use crate::diagnostics::access_review::{Permission, from_rules};
@@ -8,7 +7,7 @@ use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::result::{CheckResult, abbreviated};
 use policy_kube::rbac;
 
-/// What a controller needs that is told this, in the control plane's namespace `home`.
+/// Permissions of a controller with these settings. `home` is the control plane's namespace.
 pub(super) fn of_controller(settings: &ControllerSettings, home: &str) -> Vec<Permission> {
     let (cluster, provisioned) = rbac::provisioning_rules();
     let makes = settings.secret.is_some();
@@ -35,7 +34,7 @@ pub(super) fn of_controller(settings: &ControllerSettings, home: &str) -> Vec<Pe
     rights
 }
 
-/// What an issuer needs that is told this.
+/// Permissions of an issuer with these settings.
 pub(super) fn of_issuer(settings: &IssuerSettings, home: &str) -> Vec<Permission> {
     let mut rights = from_rules(&rbac::issuer_control_plane_rules(), Some(home));
     if settings.provisions {
@@ -54,7 +53,7 @@ pub(super) fn of_issuer(settings: &IssuerSettings, home: &str) -> Vec<Permission
     rights
 }
 
-/// What the accounts lack.
+/// Reports the missing permissions of the service accounts.
 pub(super) fn accounts(
     missing_permissions: &[(String, FetchResult<Vec<Permission>>)],
 ) -> Vec<CheckResult> {

@@ -1,4 +1,4 @@
-//! Whether the API server trusts who vouches for the webhooks' certificate: `caBundle` of every
+//! Checks that the API server trusts the CA of the webhooks' certificate: `caBundle` of every
 //! webhook, byte for byte.
 
 use super::expiry::{Bundle, check_validity};
@@ -71,7 +71,7 @@ pub(super) fn ca_bundle(
     findings
 }
 
-/// How long the served certificate lasts, and who vouches for it.
+/// Checks the validity of the serving certificate and of its CA.
 pub(super) fn certificate(
     configurations: &[WebhookConfiguration],
     secret: Option<&FetchResult<Option<Value>>>,

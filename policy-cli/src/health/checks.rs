@@ -74,7 +74,7 @@ fn control_plane(snapshot: &Snapshot, all: &mut Vec<CheckResult>) {
     }));
 }
 
-/// Why the flags of an issuer are not known that ought to be there.
+/// Error of reading the issuer's flags, if an issuer is expected.
 fn issuer_error(snapshot: &Snapshot) -> Option<&String> {
     snapshot.issuer.as_ref().err().filter(|_| snapshot.has_issuer())
 }

@@ -1,4 +1,4 @@
-//! How the control plane is told to be, by the flags of its pods.
+//! Settings of the control plane, from the flags of its pods.
 
 use super::volumes::config_map;
 use crate::cluster::controller::ControllerPod;
@@ -14,7 +14,7 @@ use policy_webhooks::admission::CertificateSource;
 use serde_json::Value;
 use std::path::Path;
 
-/// What the controller is told.
+/// Settings of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ControllerSettings {
     /// The namespaces that it watches; none: all.
@@ -23,13 +23,13 @@ pub(super) struct ControllerSettings {
     pub(super) webhook: Option<String>,
     /// Its injector's MutatingWebhookConfiguration; none: the injector is not served.
     pub(super) injector: Option<String>,
-    /// Whether it points Linkerd's proxies at itself.
+    /// True if it redirects Linkerd's proxies to itself.
     pub(super) beside: bool,
     /// The Secret with the certificate that it makes; none: the certificate is supplied.
     pub(super) secret: Option<String>,
-    /// Whether certificates come from another service than this project's issuer.
+    /// True if certificates come from another service than this project's issuer.
     pub(super) external: bool,
-    /// The ConfigMap that the roots come from by which it knows that service; none: nothing says it.
+    /// The ConfigMap with the roots by which it verifies that service; `None` if unknown.
     pub(super) roots: Option<String>,
     /// The Lease.
     pub(super) lease: String,
@@ -37,7 +37,7 @@ pub(super) struct ControllerSettings {
     pub(super) admin: u16,
 }
 
-/// What a controller of the chart is told by default.
+/// Settings of a controller that the chart installs by default.
 impl Default for ControllerSettings {
     fn default() -> Self {
         Self {
@@ -54,12 +54,12 @@ impl Default for ControllerSettings {
     }
 }
 
-/// What the issuer is told.
+/// Settings of the issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IssuerSettings {
     /// The namespaces that it gives the roots to; none: those with injection.
     pub(super) namespaces: Option<Vec<String>>,
-    /// Whether it makes its authority itself.
+    /// True if it provisions its CA itself.
     pub(super) provisions: bool,
     /// The ConfigMap of the roots.
     pub(super) roots: String,
@@ -67,7 +67,7 @@ pub(super) struct IssuerSettings {
     pub(super) admin: u16,
 }
 
-/// What an issuer of the chart is told by default.
+/// Settings of an issuer that the chart installs by default.
 impl Default for IssuerSettings {
     fn default() -> Self {
         Self { namespaces: None, provisions: true, roots: TRUST_ROOTS.to_owned(), admin: 9990 }
@@ -126,7 +126,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
     }
 }
 
-/// Whether the controller's own certificate comes from another service than the issuer of its
+/// True if the controller's own certificate comes from another service than the issuer of its
 /// namespace, which is `home`.
 fn is_external(settings: &Settings, home: &str) -> bool {
     let Some(OwnCertificate::Certify(config)) = &settings.auth.tls else { return false };

@@ -1,4 +1,4 @@
-//! How long certificates last.
+//! Validity of certificates.
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::result::CheckResult;
@@ -9,15 +9,15 @@ use std::time::{Duration, SystemTime};
 /// Certificates that are looked at together: the last of them to end counts, because bundles hold
 /// former ones for as long as something leads to them.
 pub(super) struct Bundle<'a> {
-    /// What they are, in words.
+    /// Name of the certificates, in words.
     pub(super) what: &'a str,
     /// PEM.
     pub(super) pem: &'a [u8],
-    /// What mends it.
+    /// Hint for mending it.
     pub(super) hint: &'a str,
 }
 
-/// Whether a bundle is good now and for a while.
+/// Checks that a bundle is valid now and does not expire soon.
 pub(super) fn check_validity(check: Check, bundle: &Bundle<'_>, now: SystemTime) -> CheckResult {
     let Bundle { what, pem, hint } = bundle;
     let read = match certificates(pem) {

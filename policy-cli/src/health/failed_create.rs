@@ -1,4 +1,5 @@
-//! Pods that could not be created in namespaces with injection, as their owners' Events say.
+//! Pods that could not be created in namespaces with injection, according to the Events of their
+//! owners.
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
@@ -8,7 +9,7 @@ use crate::diagnostics::security::requests_injection;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Who could not create a pod: namespace, kind and name.
+/// Owner of a pod that could not be created: namespace, kind and name.
 type Owner<'a> = (&'a str, &'a str, &'a str);
 
 /// Looks at Events `FailedCreate` after which no pod was created for the same owner. `home` is the
@@ -78,7 +79,7 @@ fn newest<'a>(events: impl Iterator<Item = &'a Value>) -> BTreeMap<Owner<'a>, &'
     all
 }
 
-/// When an Event happened last. RFC 3339 in UTC: texts are in order as the times are.
+/// Time of an Event's last occurrence. RFC 3339 in UTC sorts as text in order of time.
 fn time(event: &Value) -> &str {
     let places =
         ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];

@@ -1,4 +1,4 @@
-//! Whether one replica leads, and has said so lately.
+//! Checks that one replica holds the leader Lease and has renewed it recently.
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;

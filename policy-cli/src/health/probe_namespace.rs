@@ -1,12 +1,13 @@
-//! In which namespace the webhook is tried: it has to be one about whose policies it is asked.
+//! Selection of the namespace in which the webhook is probed. It must be one for which the API
+//! server calls the webhook.
 
 use crate::diagnostics::fetch::{FetchError, FetchResult};
 use crate::diagnostics::metadata::name;
 use crate::diagnostics::security::{is_excluded, requests_injection};
 use serde_json::Value;
 
-/// A namespace about whose policies the API server asks the webhook: one of those that are `watched`,
-/// else one that asks for sidecars, else `default`, else any. `home` is the control plane's.
+/// Selects a namespace for which the API server calls the webhook: one of those that are `watched`,
+/// else one that requests sidecars, else `default`, else any. `home` is the control plane's.
 pub(super) fn probe_namespace(
     namespaces: &FetchResult<Vec<Value>>,
     watched: Option<&[String]>,

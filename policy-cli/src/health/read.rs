@@ -23,10 +23,10 @@ use policy_webhooks::injector::injector_configuration;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// Looks at everything once.
+/// Reads the snapshot.
 ///
 /// # Errors
-/// The API server cannot be reached. What it refuses is told by the findings.
+/// The API server cannot be reached. Whatever it forbids is recorded in the snapshot.
 pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Snapshot> {
     let server = server::fetch(cluster).await?;
     let local = SystemTime::now();
@@ -78,7 +78,7 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
     })
 }
 
-/// The control plane, and what it is told.
+/// The control plane and its settings.
 struct ControlPlane {
     home: String,
     controllers: FetchResult<Vec<Value>>,
@@ -98,7 +98,7 @@ impl ControlPlane {
         Self { home, controllers, issuers, controller, issuer }
     }
 
-    /// What both are told, or the chart's defaults where that is not known.
+    /// Settings of both, or the chart's defaults if they are unknown.
     fn settings(&self) -> (ControllerSettings, IssuerSettings) {
         let (controller, issuer) = (self.controller.clone(), self.issuer.clone());
         (controller.unwrap_or_default(), issuer.unwrap_or_default())
@@ -179,7 +179,7 @@ async fn within(cluster: &Cluster, resource: &str, fields: &str) -> FetchResult<
     select(&cluster.client, &path(cluster, resource), fields).await
 }
 
-/// The webhook configurations that a controller that is told this has.
+/// Webhook configurations that a controller with these settings has.
 async fn configurations(
     cluster: &Cluster,
     settings: &ControllerSettings,
@@ -217,7 +217,7 @@ async fn configurations(
     join_all(found).await
 }
 
-/// What each replica says of itself.
+/// State that each replica reports.
 async fn replicas(
     cluster: &Cluster,
     components: [(&FetchResult<Vec<Value>>, u16); 2],
@@ -258,7 +258,8 @@ async fn accounts(
     all
 }
 
-/// What the API server makes of an object that the webhook refuses, or why it is not asked.
+/// Response of the API server to an object that the webhook rejects, or the reason why it was not
+/// sent.
 async fn refusal(
     cluster: &Cluster,
     namespaces: &FetchResult<Vec<Value>>,

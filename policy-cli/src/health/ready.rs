@@ -1,4 +1,4 @@
-//! Whether the replicas of the control plane are ready.
+//! Checks that the replicas of the control plane are ready.
 
 use crate::cluster::controller::is_ready;
 use crate::diagnostics::check::Check;
@@ -7,7 +7,7 @@ use crate::diagnostics::metadata::{items, name, text};
 use crate::diagnostics::result::{CheckResult, abbreviated};
 use serde_json::Value;
 
-/// Whether as many pods of a component are ready as its Deployment is to have.
+/// Checks that as many pods of a component are ready as its Deployment requests.
 pub(super) fn ready(
     check: Check,
     deployment: &str,
@@ -47,7 +47,7 @@ pub(super) fn ready(
     }
 }
 
-/// A pod that is not ready, with what the kubelet says of its first container.
+/// Name of an unready pod, with the waiting reason of its first container.
 fn why_unready(pod: &Value) -> String {
     let states = items(pod, "/status/containerStatuses");
     let mut waiting = states.map(|state| text(state, "/state/waiting/reason"));

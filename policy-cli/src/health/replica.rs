@@ -1,12 +1,12 @@
-//! What each replica says of itself at `/ready?verbose`: what is missing, what it does without, and
-//! which watches are late.
+//! Checks the state that each replica reports at `/ready?verbose`: missing inputs, disabled
+//! functions and delayed watches.
 
 use crate::cluster::pod_http::{PodRequestError, PodResponse};
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchError;
 use crate::diagnostics::result::CheckResult;
 
-/// What the replicas say, by pod.
+/// Evaluates the replicas' responses, by pod.
 pub(super) fn replicas(
     pages: &[(String, Result<PodResponse, PodRequestError>)],
 ) -> Vec<CheckResult> {

@@ -9,10 +9,10 @@ use crate::diagnostics::security::requests_injection;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// Where the roots are in the ConfigMap.
+/// JSON pointer of the trust bundle in the ConfigMap.
 const BUNDLE: &str = "/data/ca-bundle.crt";
 
-/// How long the roots of the control plane's namespace last.
+/// Checks the validity of the roots in the control plane's namespace.
 pub(super) fn roots(home: &FetchResult<Option<Value>>, now: SystemTime) -> CheckResult {
     let check = Check::Roots;
     let hint = "the issuer renews its authority: see its log; one of your own is replaced as \
@@ -31,8 +31,8 @@ pub(super) fn roots(home: &FetchResult<Option<Value>>, now: SystemTime) -> Check
     }
 }
 
-/// Whether namespaces that ask for sidecars have the roots of the control plane's namespace, which is
-/// `control_plane`.
+/// Checks that namespaces that request sidecars have the roots of the control plane's namespace,
+/// which is `control_plane`.
 pub(super) fn in_namespaces(
     home: &FetchResult<Option<Value>>,
     all: &FetchResult<Vec<Value>>,

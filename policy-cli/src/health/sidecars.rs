@@ -61,7 +61,7 @@ pub(super) fn not_ready(pods: &FetchResult<Vec<Value>>) -> CheckResult {
     )
 }
 
-/// Whether the kubelet says that the sidecar is not ready.
+/// True if the kubelet reports the sidecar as not ready.
 fn is_unready(pod: &Value) -> bool {
     let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let mut all = lists.into_iter().flat_map(|list| items(pod, list));

@@ -1,4 +1,4 @@
-//! What was read of a cluster.
+//! Snapshot of a cluster.
 
 use super::component_settings::{ControllerSettings, IssuerSettings};
 use crate::cluster::pod_http::{PodRequestError, PodResponse};
@@ -25,10 +25,10 @@ pub(crate) struct Snapshot {
     pub(super) issuers: FetchResult<Vec<Value>>,
     /// The Deployments of the control plane's namespace.
     pub(super) deployments: FetchResult<Vec<Value>>,
-    /// What controller and issuer are told, or why that is not known.
+    /// Settings of controller and issuer, or why they are unknown.
     pub(super) controller: Result<ControllerSettings, String>,
     pub(super) issuer: Result<IssuerSettings, String>,
-    /// What each replica says of itself, by pod.
+    /// State that each replica reports, by pod.
     pub(super) replicas: Vec<(String, Result<PodResponse, PodRequestError>)>,
     /// The Lease.
     pub(super) lease: FetchResult<Option<Value>>,
@@ -38,8 +38,8 @@ pub(crate) struct Snapshot {
     pub(super) webhooks: Vec<WebhookConfiguration>,
     /// The Secret with the webhooks' certificate; none: the certificate is supplied.
     pub(super) secret: Option<FetchResult<Option<Value>>>,
-    /// What the API server made of an object that the webhook refuses, or why it was not asked; none:
-    /// no webhook is served.
+    /// Response of the API server to an object that the webhook rejects, or why it was not sent;
+    /// `None` if no webhook is served.
     pub(super) refusal: Option<FetchResult<ProbeResponse>>,
     /// The ConfigMap of the roots in the control plane's namespace, and everywhere.
     pub(super) roots: FetchResult<Option<Value>>,
@@ -60,28 +60,28 @@ pub(super) struct WebhookConfiguration {
     pub(super) name: String,
     /// The webhooks in it.
     pub(super) webhooks: Vec<String>,
-    /// What is there.
+    /// The object in the cluster.
     pub(super) found: FetchResult<Option<Value>>,
 }
 
-/// What became of an object that is sent and kept by nobody (`dryRun=All`).
+/// Response to an object that was sent with `dryRun=All`, so that it was not persisted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProbeResponse {
-    /// Where.
+    /// The namespace.
     pub(super) namespace: String,
     /// HTTP status, 0 where nothing was answered.
     pub(super) status: u16,
-    /// What was answered.
+    /// The message.
     pub(super) message: String,
 }
 
 impl Snapshot {
-    /// Whether an issuer of this project ought to run.
+    /// True if an issuer of this project is expected.
     pub(super) fn has_issuer(&self) -> bool {
         !self.controller.as_ref().is_ok_and(|settings| settings.external)
     }
 
-    /// Whether an injector of this project ought to be asked about pods.
+    /// True if an injector of this project is expected.
     pub(super) fn has_injector(&self) -> bool {
         !self.controller.as_ref().is_ok_and(|settings| settings.injector.is_none())
     }

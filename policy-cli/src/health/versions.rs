@@ -1,4 +1,4 @@
-//! Whether the control plane has one version, and this program the same.
+//! Checks that the control plane has one version, which is this program's.
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::{FetchError, FetchResult};

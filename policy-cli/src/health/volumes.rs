@@ -1,4 +1,4 @@
-//! Where a file of a container comes from.
+//! Volumes that files of a container come from.
 
 use crate::diagnostics::metadata::{items, text};
 use serde_json::Value;

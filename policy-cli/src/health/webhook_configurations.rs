@@ -1,4 +1,4 @@
-//! Whether the API server is configured to ask the webhooks that ought to be there.
+//! Checks that the API server has the expected webhook configurations.
 
 use super::snapshot::WebhookConfiguration;
 use crate::diagnostics::check::Check;

@@ -1,5 +1,5 @@
-//! Whether the API server gets an answer of the webhook: by an object that only the webhook refuses,
-//! and that nobody keeps (`dryRun=All`).
+//! Checks that the API server gets responses of the webhook, with an object that only the webhook
+//! rejects and that is not persisted (`dryRun=All`).
 
 use super::snapshot::ProbeResponse;
 use crate::cluster::Cluster;
@@ -50,7 +50,7 @@ async fn post(cluster: &Cluster, namespace: &str, object: &Value) -> Result<(u16
     Ok((status, message.to_owned()))
 }
 
-/// The webhook that is asked about such an object.
+/// The webhook that is called for such an object.
 fn webhook() -> String {
     let installation = Installation {
         name: String::new(),
@@ -67,8 +67,8 @@ fn webhook() -> String {
     all.find(matches_resource).map(|webhook| webhook.name).unwrap_or_default()
 }
 
-/// What the answer says of the webhook. Other webhooks are asked about the same object, so that only
-/// words with the name of this one say anything of it.
+/// Evaluates the response. Other webhooks are called for the same object, so only messages with
+/// this webhook's name count.
 pub(super) fn evaluate(response: &ProbeResponse) -> CheckResult {
     let check = Check::WebhookAnswers;
     let ProbeResponse { namespace, status, message } = response;

@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-/// How the issuer is reached.
+/// Route to the issuer.
 #[derive(Clone)]
 pub(crate) enum IssuerRoute {
     /// At an address, `HOST:PORT`.
@@ -45,10 +45,10 @@ pub(crate) struct IssuerPods {
 }
 
 impl IssuerPods {
-    /// The name and the port of one of them, of one that is ready if there is any.
+    /// Returns the name and port of one of the pods, preferring a ready one.
     ///
     /// # Errors
-    /// There is none, or pods may not be listed there; says what changes that.
+    /// There is none, or listing pods is forbidden. The message names the flags that change it.
     pub(crate) async fn one(&self) -> anyhow::Result<(String, u16)> {
         let Self { cluster, namespace, selector } = self;
         let all = pods(cluster, namespace, selector).await;
@@ -72,10 +72,10 @@ impl IssuerPods {
     }
 }
 
-/// The issuer's port, where its flags do not say it.
+/// Default port of the issuer.
 const ISSUER_PORT: u16 = 8080;
 
-/// Who has to answer, and by whose word.
+/// Expected identity of the server, and the roots that verify it.
 pub(crate) struct ExpectedIssuer {
     /// The issuer's identity, a DNS name.
     pub(crate) name: String,
@@ -115,12 +115,12 @@ impl IssuerProxy {
         Ok(Self { address, failure, task })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Why the last connection did not get to the issuer.
+    /// Error of the last connection to the issuer.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,5 +1,5 @@
-//! The token that is shown to the issuer: a file that somebody else renews, or one that the API server
-//! gives and that is renewed here.
+//! Token for the issuer: a file that another program renews, or a file that is renewed here from
+//! the API server.
 
 use super::account::Account;
 use crate::cluster::api_error::{explain, is_forbidden, is_not_found, message};
@@ -10,22 +10,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// How long a token lives, in seconds: the shortest that the API server gives.
+/// Lifetime of the token in seconds, the shortest that the API server issues.
 const LIFE: i64 = 600;
 
-/// How soon the next one is asked for: twice before the last one ends, because the API server may be
-/// away for a while.
+/// Interval of renewal: twice per lifetime, because the API server may be unavailable for a while.
 pub(crate) const RENEW: Duration = Duration::from_secs(200);
 
-/// Where the token is.
+/// Source of the token.
 pub(crate) enum Token {
-    /// In a file of somebody else's.
+    /// A file that another program renews.
     File(PathBuf),
     /// In a file of ours, from the API server.
     Requested {
         /// The API server.
         cluster: Box<Cluster>,
-        /// Whose token it is.
+        /// Account of the token.
         account: Account,
         /// The audience.
         audience: String,
@@ -35,10 +34,10 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Takes a token of the account from the API server.
+    /// Requests a token of the account from the API server.
     ///
     /// # Errors
-    /// It gives none; says which right is missing.
+    /// The request is rejected; the message names the missing permission.
     pub(crate) async fn request(
         cluster: Cluster,
         account: Account,
@@ -58,10 +57,10 @@ impl Token {
         }
     }
 
-    /// Takes the next token, where it is ours to take.
+    /// Requests the next token, unless another program renews the file.
     ///
     /// # Errors
-    /// As [`Self::ask`].
+    /// As [`Self::request`].
     pub(crate) async fn renew(&mut self) -> anyhow::Result<()> {
         let Self::Requested { cluster, account, audience, file } = self else { return Ok(()) };
         let Account { namespace, name } = &*account;

@@ -18,7 +18,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// What is made.
+/// Writes an identity to files.
 pub(crate) struct IdentityWriter {
     /// The identity.
     pub(crate) name: String,
@@ -28,7 +28,7 @@ pub(crate) struct IdentityWriter {
     pub(crate) token: Token,
     /// The way to the issuer.
     pub(crate) proxy: IssuerProxy,
-    /// Where it is written to.
+    /// Paths of the files.
     pub(crate) files: IdentityFiles,
 }
 
@@ -38,19 +38,19 @@ pub(crate) struct IdentityWriter {
 pub(crate) struct WrittenIdentity {
     /// The identity that the certificate proves.
     pub(crate) identity: String,
-    /// When the certificate ends, RFC 3339.
+    /// End of the certificate's validity, RFC 3339.
     pub(crate) until: String,
-    /// Where its parts are.
+    /// Paths of the files.
     #[serde(flatten)]
     pub(crate) files: IdentityFiles,
 }
 
 impl IdentityWriter {
-    /// Asks the issuer and writes what it gives; with `keep` again whenever it is renewed. `written`
-    /// is told each time.
+    /// Requests the certificate and writes the files, with `keep` again at each renewal. Calls
+    /// `written` each time.
     ///
     /// # Errors
-    /// The issuer gives none, at the first attempt; or a file cannot be written.
+    /// The issuer rejects the first request, or a file cannot be written.
     pub(crate) async fn run(
         mut self,
         keep: bool,

@@ -6,29 +6,29 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The subnet that `up` uses unless told otherwise.
+/// Default subnet of `up`.
 pub(crate) const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(127, 10, 0, 0), 16);
 
-/// What has an address of its own.
+/// Key of an allocated address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Peer {
     /// The node, as the kubelet probes from it.
     Node,
-    /// Somebody inside the cluster without an identity.
+    /// A client inside the cluster without an identity.
     InCluster,
-    /// Somebody outside of everything.
+    /// A client outside of all networks.
     External,
     /// A ServiceAccount: namespace, name.
     Account(Arc<str>, Arc<str>),
-    /// Somebody who proves this identity, which is no ServiceAccount's.
+    /// A client with this identity, which is no ServiceAccount's.
     Identity(Arc<str>),
     /// A pod: namespace, name.
     Pod(Arc<str>, Arc<str>),
-    /// Somebody at this real address.
+    /// A client at this real address.
     Address(IpAddr),
 }
 
-/// Where in the subnet each kind of place begins. The lower half of the subnet is the cluster.
+/// Offsets of the blocks in the subnet. The lower half of the subnet is the cluster.
 impl Peer {
     fn block(&self) -> u32 {
         match self {
@@ -51,7 +51,7 @@ pub(crate) struct AddressPool {
     real: AddressMap,
 }
 
-/// Which real address each loopback address stands for. Clones share it.
+/// Map of loopback addresses to the real addresses that they stand for. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AddressMap(Arc<RwLock<HashMap<IpAddr, IpAddr>>>);
 
@@ -79,12 +79,12 @@ impl AddressPool {
         }
     }
 
-    /// Where addresses come from.
+    /// The subnet of the addresses.
     pub(crate) fn subnet(&self) -> Ipv4Net {
         self.subnet
     }
 
-    /// What the addresses given out stand for.
+    /// The map of the allocated addresses.
     pub(crate) fn address_map(&self) -> AddressMap {
         self.real.clone()
     }

@@ -10,10 +10,10 @@ use rustls::RootCertStore;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::sync::Arc;
 
-/// How long certificates are valid.
+/// Validity of certificates in days.
 const DAYS: i32 = 30;
 
-/// Issues certificates to everybody in the world.
+/// Issues the certificates of a local mesh.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: CertificateDer<'static>,
@@ -32,7 +32,7 @@ pub(crate) struct Leaf {
     pub(crate) key_pem: String,
 }
 
-/// Why a certificate cannot be made.
+/// Error of issuing a certificate.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make a certificate for `{name}`: {error}")]
 pub(crate) struct IssueError {
@@ -96,7 +96,7 @@ impl Authority {
         })
     }
 
-    /// What a client needs that proves `identity`, or nothing, to sidecars of this world.
+    /// Credentials of a client with this identity, or without one, for sidecars of this mesh.
     pub(crate) fn credentials(
         &self,
         identity: Option<&Identity>,

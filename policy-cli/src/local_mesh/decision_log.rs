@@ -9,25 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 use tokio::sync::mpsc;
 
-/// How many decisions may wait to be looked at.
+/// Capacity of the queue of decisions.
 const CAPACITY: usize = 4096;
 
 /// One decision.
 #[derive(Clone, Debug)]
 pub(crate) struct DecisionRecord {
-    /// When the request or connection arrived.
+    /// Time at which the request or connection arrived.
     pub(crate) at: SystemTime,
     /// The client: the address that its own stands for.
     pub(crate) client: SocketAddr,
     /// The identity that it proved.
     pub(crate) identity: Option<String>,
-    /// The workload that was asked for.
+    /// The requested workload.
     pub(crate) workload: String,
     /// Its port.
     pub(crate) port: NonZeroU16,
     /// Method, target and status; none for a connection.
     pub(crate) request: Option<(String, String, u16)>,
-    /// What was decided.
+    /// The decision.
     pub(crate) found: DecisionSummary,
 }
 
@@ -45,7 +45,7 @@ impl DecisionSink {
         (Arc::new(Self { entries, lost: AtomicU64::new(0) }), receiver)
     }
 
-    /// How many decisions came too fast to be handed on since the last call.
+    /// Returns the number of decisions dropped since the last call, and resets it.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }

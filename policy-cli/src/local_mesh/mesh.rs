@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long reading the manifests may take.
+/// Timeout of reading the manifests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A controller with its manifests, and what is needed to start pods and clients.
@@ -28,31 +28,31 @@ pub(crate) struct LocalMesh {
     pub(crate) config: ControllerConfig,
     /// The controller.
     pub(crate) controller: Embedded,
-    /// What it was told.
+    /// Objects that the controller has received.
     pub(crate) objects: ObjectStore,
-    /// Who is where.
+    /// Addresses of pods and clients.
     pub(crate) addresses: AddressPool,
     /// Starts pods.
     pub(crate) launcher: PodLauncher,
-    /// What pods decide.
+    /// Decisions of the sidecars.
     pub(crate) decisions: mpsc::Receiver<DecisionRecord>,
-    /// Where decisions go in.
+    /// Receives the sidecars' decisions.
     pub(crate) sink: Arc<DecisionSink>,
 }
 
-/// How a world is to be.
+/// Configuration of a local mesh.
 pub(crate) struct LocalMeshConfig {
     /// The controller's settings, validated.
     pub(crate) config: ControllerConfig,
-    /// Where the controller listens.
+    /// The controller's address.
     pub(crate) listen: SocketAddr,
-    /// Where everybody else is.
+    /// Subnet of pods and clients.
     pub(crate) subnet: Ipv4Net,
-    /// Which ports pods listen on.
+    /// Allocation of the pods' ports.
     pub(crate) ports: PortAllocation,
 }
 
-/// Why a world does not come to be.
+/// Error of starting a local mesh.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LocalMeshError {
     /// The controller does not start.
@@ -79,7 +79,7 @@ pub(crate) enum LocalMeshError {
 }
 
 impl LocalMeshConfig {
-    /// The controller on a free port, everybody in the usual subnet.
+    /// The controller on a free port, pods and clients in the default subnet.
     pub(crate) fn new(config: ControllerConfig, ports: PortAllocation) -> Self {
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
         Self { config, listen, subnet: super::addresses::SUBNET, ports }
@@ -117,7 +117,7 @@ impl LocalMesh {
         Ok(Self { config, controller, objects, addresses, launcher, decisions, sink })
     }
 
-    /// What the controller knows of a workload.
+    /// State of a workload in the controller.
     pub(crate) async fn state(
         &self,
         key: &WorkloadKey,
@@ -139,13 +139,13 @@ impl LocalMesh {
         Ok(self.launcher.start(state, address, &ports).await?)
     }
 
-    /// The address of somebody inside the cluster.
+    /// Address of a pod or client inside the cluster.
     pub(crate) fn allocate_in_cluster(&mut self, peer: Peer) -> Result<Ipv4Addr, LocalMeshError> {
         let allocated = self.addresses.allocate_in_cluster(peer, &self.config.cluster_networks);
         allocated.ok_or(LocalMeshError::Full(self.addresses.subnet()))
     }
 
-    /// The address of somebody who is really elsewhere.
+    /// Address of a client that stands for the address `real`.
     pub(crate) fn allocate_for(
         &mut self,
         peer: Peer,

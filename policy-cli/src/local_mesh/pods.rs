@@ -21,21 +21,21 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What all pods of a world share.
+/// Starts pods, and holds what they share.
 pub(crate) struct PodLauncher {
     /// Issues their certificates.
     pub(crate) authority: Authority,
-    /// Where the controller serves policies.
+    /// Address at which the controller serves policies.
     pub(crate) controller: SocketAddr,
-    /// What clients' addresses stand for.
+    /// Map of the clients' addresses.
     pub(crate) address_map: AddressMap,
     /// Takes their decisions.
     pub(crate) recorder: Arc<dyn Recorder>,
-    /// Which ports they listen on.
+    /// Allocation of the ports.
     pub(crate) ports: PortAllocation,
 }
 
-/// Which ports sidecars listen on.
+/// Allocation of the sidecars' ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortAllocation {
     /// The workload's own, so that what people read in manifests is what they type.
@@ -46,18 +46,18 @@ pub(crate) enum PortAllocation {
 
 /// A running pod. Dropping it stops it.
 pub(crate) struct RunningPod {
-    /// Where each port is reached.
+    /// Address of each port.
     pub(crate) ports: BTreeMap<NonZeroU16, SocketAddr>,
-    /// Where connections with a transport header are taken.
+    /// Address for connections with a transport header.
     pub(crate) direct: Option<SocketAddr>,
-    /// The name to ask for in TLS.
+    /// Server name for TLS.
     pub(crate) server_name: String,
     sidecar: Sidecar,
     _applications: Vec<EchoServer>,
     _discovery: DropGuard,
 }
 
-/// Why a pod does not start.
+/// Error of starting a pod.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodError {
     /// The address is not one of this machine's.
@@ -67,7 +67,7 @@ pub(crate) enum PodError {
          `sudo ifconfig lo0 alias {0} up`, or run in a Linux container"
     )]
     NoSuchAddress(IpAddr),
-    /// Somebody listens there already.
+    /// The address is in use.
     #[error(
         "`{0}` is in use: end whoever listens there or on that port of all addresses, or choose \
          other addresses with --subnet"
@@ -76,33 +76,33 @@ pub(crate) enum PodError {
     /// The system does not let us listen.
     #[error("cannot listen on `{address}`: {error}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The I/O error.
         error: std::io::Error,
     },
     /// The sidecar does not start.
     #[error("cannot start the sidecar of `{workload}`: {error}")]
     Sidecar {
-        /// Whose.
+        /// The workload.
         workload: String,
-        /// What it says.
+        /// The sidecar's error.
         error: StartError,
     },
     /// The certificate of its application cannot be used.
     #[error("cannot use the certificate of the application of `{workload}`: {error}")]
     Application {
-        /// Whose.
+        /// The workload.
         workload: String,
-        /// What the TLS library says.
+        /// The TLS library's error.
         error: rustls::Error,
     },
-    /// It cannot ask for its policy.
+    /// Policy discovery cannot start.
     #[error("cannot ask for the policy of `{workload}`: {error}")]
     Discovery {
-        /// Whose.
+        /// The workload.
         workload: String,
-        /// What the client says.
+        /// The client's error.
         error: String,
     },
     /// Its certificate cannot be made.
@@ -111,9 +111,9 @@ pub(crate) enum PodError {
     /// Its certificate cannot be used.
     #[error("cannot use the certificate of `{workload}`: {error}")]
     Identity {
-        /// Whose.
+        /// The workload.
         workload: String,
-        /// What the TLS library says.
+        /// The TLS library's error.
         error: IdentityError,
     },
 }
@@ -183,7 +183,8 @@ impl PodLauncher {
         })
     }
 
-    /// Where a port is listened on. Ports that need privileges we lack are replaced by free ones.
+    /// Address of a port's listener. Privileged ports that this process may not bind are replaced
+    /// by free ones.
     fn listen(&self, address: Ipv4Addr, port: NonZeroU16) -> Result<SocketAddr, PodError> {
         let free = SocketAddr::from((address, 0));
         let wanted = match self.ports {
@@ -263,7 +264,7 @@ impl RunningPod {
     }
 }
 
-/// Where a sidecar takes connections with a transport header, as in a pod.
+/// Port of connections with a transport header, as in a pod.
 const DIRECT: NonZeroU16 = NonZeroU16::new(4143).unwrap();
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
 
-/// The objects that the controller has been told of. Clones share them.
+/// Objects that the controller has received. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectStore {
     by_key: Arc<Mutex<BTreeMap<ObjectKey, Arc<Object>>>>,

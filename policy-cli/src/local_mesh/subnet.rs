@@ -1,4 +1,4 @@
-//! Which part of 127.0.0.0/8 a world is in, so that two on one machine do not meet.
+//! Selection of a part of 127.0.0.0/8, so that two local meshes on one machine do not collide.
 
 use super::addresses::SUBNET;
 use ipnet::Ipv4Net;
@@ -13,12 +13,14 @@ pub(crate) struct SubnetLock {
     _socket: Option<UdpSocket>,
 }
 
-/// Holds `wanted`. Where somebody else holds it, listening will tell what collides, if anything does.
+/// Locks `wanted`. If another process holds it, a collision is reported when a port cannot be
+/// bound.
 pub(crate) fn lock(wanted: Ipv4Net) -> SubnetLock {
     SubnetLock { subnet: wanted, _socket: bind(wanted).ok() }
 }
 
-/// Holds the first subnet from the usual one on that nobody holds; the usual one if all are held.
+/// Locks the first free subnet, beginning with the default one. Returns the default subnet if none
+/// is free.
 pub(crate) fn lock_any() -> SubnetLock {
     let [first, second, ..] = SUBNET.network().octets();
     let subnet = |second| Ipv4Net::new_assert(Ipv4Addr::new(first, second, 0, 0), 16);
@@ -33,8 +35,8 @@ pub(crate) fn lock_any() -> SubnetLock {
     lock(SUBNET)
 }
 
-/// The claim is a socket on an address that nobody is given, which the system takes back when the
-/// process ends, however it ends.
+/// Binds a socket on an address that is never allocated. The kernel releases it when the process
+/// ends, however it ends.
 fn bind(subnet: Ipv4Net) -> io::Result<UdpSocket> {
     const PORT: u16 = 4190;
     let last = Ipv4Addr::from_bits(subnet.broadcast().to_bits().saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Whether whoever asks may install what the chart renders.
+//! Checks that the caller may install what the chart renders.
 
 use crate::diagnostics::access_review::{Permission, from_rules};
 use crate::diagnostics::check::Check;
@@ -6,7 +6,7 @@ use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::result::{CheckResult, abbreviated};
 use policy_kube::rbac;
 
-/// What Helm does to each object over the life of a release.
+/// Verbs that Helm needs on each object over the life of a release.
 const VERBS: [&str; 4] = ["create", "delete", "get", "patch"];
 
 /// A kind that the chart renders with its default values.
@@ -88,7 +88,7 @@ pub(super) fn helm_permissions(namespace: &str, absent: bool) -> Vec<Permission>
     rights
 }
 
-/// The right that lets somebody grant what they may not do themselves.
+/// Permissions that allow granting permissions that the caller does not have.
 pub(super) fn escalate_permissions(namespace: &str) -> Vec<Permission> {
     let of = |resource: &str, namespace: Option<&str>| Permission {
         group: "rbac.authorization.k8s.io".to_owned(),
@@ -100,8 +100,8 @@ pub(super) fn escalate_permissions(namespace: &str) -> Vec<Permission> {
     vec![of("clusterroles", None), of("roles", Some(namespace))]
 }
 
-/// Every right that the chart's roles grant: without the right to escalate, RBAC lets nobody grant
-/// what they may not do.
+/// Every permission that the chart's roles grant. Without `escalate`, RBAC lets a user grant only
+/// permissions that this user has.
 pub(super) fn granted_permissions(namespace: &str) -> Vec<Permission> {
     let (cluster, home) = rbac::provisioning_rules();
     let everywhere = [
@@ -123,7 +123,7 @@ pub(super) fn granted_permissions(namespace: &str) -> Vec<Permission> {
     rights
 }
 
-/// What is found, of the rights that are lacking.
+/// Reports the missing permissions.
 pub(super) fn rights(missing_permissions: &FetchResult<Vec<Permission>>) -> CheckResult {
     let check = Check::InstallRights;
     let missing_permissions = match missing_permissions {

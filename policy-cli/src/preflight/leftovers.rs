@@ -1,4 +1,4 @@
-//! What an earlier installation left, and whether it is in the way of a new one.
+//! Leftovers of an earlier installation that would block a new one.
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
@@ -11,9 +11,9 @@ use std::fmt;
 pub(super) struct Leftover {
     /// Its kind and name, as `kubectl` takes them.
     pub(super) what: String,
-    /// What is there.
+    /// The object in the cluster.
     pub(super) found: FetchResult<Option<Value>>,
-    /// Whether the Service that a webhook leads to is there; none: it is no webhook.
+    /// True if the Service of a webhook exists; `None` for other objects.
     pub(super) service: Option<bool>,
 }
 
@@ -41,8 +41,8 @@ impl<'a> Release<'a> {
     }
 }
 
-/// Looks at what is there already, before `release` is installed. `installed` says whether the
-/// controller's Deployment is in its namespace.
+/// Checks existing objects before `release` is installed. `installed` is true if the controller's
+/// Deployment exists in its namespace.
 pub(super) fn leftovers(
     left: &[Leftover],
     release: Release<'_>,
@@ -87,7 +87,7 @@ fn dangling_webhook(left: &Leftover) -> Option<CheckResult> {
     })
 }
 
-/// What Helm would refuse to take over: it compares name and namespace of the release.
+/// Objects that Helm would refuse to adopt. It compares name and namespace of the release.
 fn owned(there: &[(&Leftover, &Value)], release: Release<'_>) -> Option<CheckResult> {
     let foreign: Vec<(&Leftover, Option<Release<'_>>)> = there
         .iter()

@@ -1,4 +1,4 @@
-//! Linkerd in the same cluster, and definitions that are somebody else's.
+//! Linkerd in the same cluster, and CRDs that another release owns.
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
@@ -12,7 +12,7 @@ pub(super) const INJECTOR: &str = "linkerd-proxy-injector-webhook-config";
 /// Linkerd's validator of policies.
 pub(super) const VALIDATOR: &str = "linkerd-policy-validator-webhook-config";
 
-/// Whether Linkerd is here, and whose the definitions of its kinds are.
+/// Checks for Linkerd, and for other owners of the CRDs of its kinds.
 pub(super) fn linkerd(
     webhooks: [&FetchResult<Option<Value>>; 2],
     definitions: &FetchResult<Vec<Value>>,
@@ -74,7 +74,7 @@ fn foreign(definitions: &[Value]) -> Option<CheckResult> {
     ))
 }
 
-/// Whether a definition was installed by this project's chart.
+/// True if a CRD was installed by this project's chart.
 pub(super) fn is_ours(definition: &Value) -> bool {
     label(definition, "app.kubernetes.io/part-of") == Some("portcullis")
 }

@@ -1,4 +1,4 @@
-//! What is read of a cluster before an installation, and everything that follows from it.
+//! Reads a cluster before an installation, and evaluates it.
 
 use super::install_permissions::{
     create_permissions, escalate_permissions, granted_permissions, helm_permissions, rights,
@@ -69,7 +69,7 @@ fn webhooks(manner: &str) -> String {
     format!("{ADMISSION}/{manner}webhookconfigurations")
 }
 
-/// The rights that installing takes and that whoever asks does not have.
+/// Permissions that an installation needs and the caller lacks.
 async fn missing_install_permissions(
     cluster: &Cluster,
     namespace: &str,
@@ -94,7 +94,7 @@ async fn definitions(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     Ok(found?.into_iter().flatten().collect())
 }
 
-/// What the chart would make of the whole cluster.
+/// Objects of the whole cluster that the chart would install.
 async fn left(cluster: &Cluster, definitions: FetchResult<Vec<Value>>) -> Vec<Leftover> {
     let client = &cluster.client;
     let mut all = Vec::new();

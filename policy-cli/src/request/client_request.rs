@@ -1,4 +1,4 @@
-//! What is asked.
+//! Request of the client.
 
 use super::identity::Credentials;
 use super::url::Protocol;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// One question.
 #[derive(Clone, Debug)]
 pub struct ClientRequest {
-    /// Where to connect.
+    /// Address to connect to.
     pub address: SocketAddr,
     /// Source address of the connection; absent: the system chooses.
     pub from: Option<IpAddr>,
@@ -21,7 +21,7 @@ pub struct ClientRequest {
     /// The direct path: `address` is a sidecar's own port, and this is the workload's port that is
     /// meant. Needs TLS with an identity. Absent: an ordinary connection.
     pub direct: Option<NonZeroU16>,
-    /// What is spoken.
+    /// Protocol.
     pub protocol: Protocol,
     /// HTTP method; gRPC calls are always `POST`.
     pub method: Method,
@@ -37,10 +37,10 @@ pub struct ClientRequest {
     pub timeout: Duration,
 }
 
-/// How TLS is spoken.
+/// TLS of a request.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// Who we are and whom we trust.
+    /// The client's credentials and trust roots.
     pub credentials: Credentials,
     /// Name sent as SNI, which the server must prove.
     pub server_name: ServerName<'static>,

@@ -1,4 +1,4 @@
-//! What a server answered.
+//! Response of the server.
 
 use crate::request::url::Protocol;
 use serde::Serialize;
@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientResponse {
-    /// What was spoken.
+    /// Protocol.
     pub protocol: Protocol,
-    /// What it comes to.
+    /// Outcome.
     pub outcome: Outcome,
     /// HTTP status; absent for raw connections.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,14 +28,14 @@ pub struct ClientResponse {
     pub trailers: Vec<(String, String)>,
     /// The body, or the bytes of a raw connection; bytes that are not UTF-8 are replaced.
     pub body: String,
-    /// Where it was asked from.
+    /// Local address of the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<SocketAddr>,
     /// Time from connecting to the end of the answer, in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// What an answer comes to, as the exit code says it.
+/// Outcome of a request, as the exit code reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -48,7 +48,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// What an HTTP status comes to.
+    /// Outcome of an HTTP status.
     pub(crate) fn of_http(status: u16) -> Self {
         match status {
             403 => Self::Refused,
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// What a gRPC status comes to; a call without one failed.
+    /// Outcome of a gRPC status; a call without a status has failed.
     pub(crate) fn of_grpc(status: Option<u16>) -> Self {
         match status {
             Some(0) => Self::Ok,

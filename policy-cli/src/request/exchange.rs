@@ -29,7 +29,7 @@ where
 }
 
 fn closed(client_request: &ClientRequest, error: impl std::error::Error) -> RequestError {
-    // The libraries say what happened in their sources.
+    // The libraries put the details into the sources.
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -6,7 +6,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Who a client is and whom it trusts.
+/// Credentials and trust roots of a client.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     roots: Arc<RootCertStore>,
@@ -19,17 +19,17 @@ struct ClientIdentity {
     key: PrivateKeyDer<'static>,
 }
 
-/// Why a file does not serve.
+/// Error of reading credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// Not readable, or not PEM of the kind wanted.
     #[error("cannot read {what} from `{}`: {error}", .path.display())]
     Unreadable {
-        /// What was looked for: a certificate, a private key.
+        /// Expected content: a certificate, a private key.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the PEM reader says.
+        /// The PEM reader's error.
         error: rustls_pki_types::pem::Error,
     },
     /// The file holds no certificate.
@@ -40,7 +40,7 @@ pub enum CredentialsError {
     Root {
         /// The file.
         path: PathBuf,
-        /// What the TLS library says.
+        /// The TLS library's error.
         error: rustls::Error,
     },
     /// Certificate and key do not belong together, or are of an unknown kind.
@@ -54,7 +54,7 @@ impl Credentials {
         Self { roots, client: None }
     }
 
-    /// Trusts `roots` and proves what the first certificate of `chain` says.
+    /// Trusts `roots` and proves the identity of the first certificate of `chain`.
     pub fn new(
         roots: Arc<RootCertStore>,
         chain: Vec<CertificateDer<'static>>,

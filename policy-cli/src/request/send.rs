@@ -1,4 +1,4 @@
-//! Connects, asks and waits for the answer.
+//! Connects, sends the request and waits for the response.
 
 use super::client_request::ClientRequest;
 use super::client_response::ClientResponse;
@@ -12,7 +12,7 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Asks one question on a connection of its own and reports the answer.
+/// Sends one request on its own connection and returns the response.
 pub async fn send(client_request: &ClientRequest) -> Result<ClientResponse, RequestError> {
     let bound = client_request.timeout;
     let started = Instant::now();
@@ -60,7 +60,7 @@ async fn ask(client_request: &ClientRequest) -> Result<ClientResponse, RequestEr
     Ok(response)
 }
 
-/// What the transport header says is spoken.
+/// Session protocol of the transport header.
 fn session(protocol: Protocol) -> Option<Session> {
     match protocol {
         Protocol::Http1 => Some(Session::Http1),

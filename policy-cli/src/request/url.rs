@@ -1,11 +1,11 @@
-//! What a URL on the command line asks for.
+//! URL on the command line.
 
 use serde::Serialize;
 use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-/// What is spoken on the connection.
+/// Protocol of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -35,7 +35,7 @@ impl fmt::Display for Protocol {
 pub struct RequestUrl {
     /// `http`, `https`, `h2`, `grpc`, `tcp`.
     pub protocol: Protocol,
-    /// Whether the scheme asks for TLS.
+    /// True if the scheme requires TLS.
     pub tls: bool,
     /// Host without port and brackets.
     pub host: String,
@@ -47,7 +47,7 @@ pub struct RequestUrl {
     pub path: String,
 }
 
-/// Why a URL cannot be used.
+/// Error of parsing a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// No or another scheme.

@@ -11,25 +11,25 @@ pub(crate) struct Condition {
     pub(crate) r#type: String,
     /// `True`, `False` or `Unknown`.
     pub(crate) status: String,
-    /// Why, for programs.
+    /// Reason, for programs.
     pub(crate) reason: String,
-    /// Why, for people.
+    /// Message, for people.
     pub(crate) message: String,
     /// The parent or target that it is about, as `Kind namespace/name`; none: the whole object.
     pub(crate) parent: Option<String>,
     /// The section of the parent.
     pub(crate) section: Option<String>,
-    /// Who says so.
+    /// Source of the condition.
     pub(crate) source: ConditionSource,
     /// The controller that wrote it, where the object carries it for several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) writer: Option<String>,
-    /// Whether it is about an older generation of the object.
+    /// True if it refers to an older generation of the object.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) outdated: bool,
 }
 
-/// Who says a condition.
+/// Source of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ConditionSource {

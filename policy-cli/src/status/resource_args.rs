@@ -1,4 +1,4 @@
-//! Which objects are asked about: all, those of a kind, or one by name.
+//! Selection of objects: all, those of a kind, or one by name.
 
 use policy_crds::Kind;
 use policy_crds::spec::Conditions;
@@ -9,7 +9,7 @@ fn kinds_with_conditions() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.spec().conditions != Conditions::None)
 }
 
-/// One thing that is asked about: `KIND`, `KIND.GROUP`, either with `/NAME`.
+/// A resource argument: `KIND` or `KIND.GROUP`, either with `/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceArg {
     /// As it was written.
@@ -45,7 +45,7 @@ impl FromStr for ResourceArg {
 }
 
 impl ResourceArg {
-    /// Whether an object is meant.
+    /// True if it selects an object.
     pub(crate) fn fits(&self, group: &str, kind: &str, name: &str) -> bool {
         let of_kind = self.kinds.iter().any(|k| k.group() == group && k.as_str() == kind);
         of_kind && self.name.as_deref().is_none_or(|own| own == name)
@@ -56,18 +56,18 @@ impl ResourceArg {
         &self.kinds
     }
 
-    /// Whether it names an object rather than a kind.
+    /// True if it names an object rather than a kind.
     pub(crate) fn is_one(&self) -> bool {
         self.name.is_some()
     }
 }
 
-/// Everything that is asked about; empty: every object.
+/// All resource arguments; empty: every object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceArgs(pub(crate) Vec<ResourceArg>);
 
 impl ResourceArgs {
-    /// Whether an object is meant.
+    /// True if an object is selected.
     pub(crate) fn fit(&self, group: &str, kind: &str, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|own| own.fits(group, kind, name))
     }

@@ -14,20 +14,21 @@ pub(crate) struct UninjectedPod {
     pub(crate) namespace: String,
     /// Name.
     pub(crate) name: String,
-    /// Why it ought to.
+    /// Reason why it should have one.
     pub(crate) why: String,
 }
 
-/// Which pods lack a sidecar, as far as that is known.
+/// Pods that lack a sidecar, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MissingSidecars {
     /// The pods, in order.
     pub(crate) without: Vec<UninjectedPod>,
-    /// Why it is not known of others.
+    /// Reason why the others are unknown.
     pub(crate) unknown: Option<String>,
 }
 
-/// Looks at the pods of the namespaces that are asked about. `control_plane` carries none.
+/// Checks the pods of the selected namespaces. Pods of the namespace `control_plane` have no
+/// sidecars.
 pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> MissingSidecars {
     let (namespaces, pods) = match &cluster.scope {
         Scope::All => (

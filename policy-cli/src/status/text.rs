@@ -82,7 +82,7 @@ fn programmed(object: &Object) -> String {
     word.map_or("-".to_owned(), |word| word.to_owned())
 }
 
-/// What is not as it should be, a line each.
+/// Conditions that need attention, one per line.
 fn details(object: &Object, paint: Paint) -> String {
     let mut text = String::new();
     if let Some(line) = object.programmed.as_ref().and_then(|count| counted(count, paint)) {
@@ -97,7 +97,7 @@ fn details(object: &Object, paint: Paint) -> String {
     text
 }
 
-/// What there is to say of a count: why it is not in force everywhere, and which pods it leaves out.
+/// Line about a count: why the object is not enforced everywhere, and on which pods.
 fn counted(programmed: &Programmed, paint: Paint) -> Option<String> {
     let Programmed { in_force, concerned, refused, status, reason, message } = programmed;
     let (Some(status), Some(reason), Some(message)) = (status, reason, message) else {
@@ -114,8 +114,8 @@ fn counted(programmed: &Programmed, paint: Paint) -> Option<String> {
     }
 }
 
-/// Whether a condition says more than that all is well. One that an object carries is told where
-/// it is about something that is not worked out here, or differs from what is.
+/// True if a condition contains more than success. One in the object's status is printed if it is
+/// not computed here, or differs from the computed one.
 fn is_notable(object: &Object, condition: &Condition) -> bool {
     let unwell = condition.status != "True" || !condition.message.is_empty();
     if condition.source != ConditionSource::Object {

@@ -24,15 +24,15 @@ pub(crate) struct CertificateFiles {
     pub(crate) key: PathBuf,
 }
 
-/// Why there are no certificates.
+/// Error of writing client certificates.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertificateFilesError {
     /// The directory or a file cannot be written.
     #[error("cannot write certificates to `{}`: {error}", .path.display())]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         error: io::Error,
     },
     /// A certificate cannot be made.
@@ -41,7 +41,7 @@ pub(crate) enum CertificateFilesError {
 }
 
 impl ClientCertificates {
-    /// A new directory with the root in it. Nobody but its owner can look inside.
+    /// Creates a directory with the root in it, readable only by its owner.
     pub(crate) fn new(authority: &Authority) -> Result<Self, CertificateFilesError> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("portcullis-");
@@ -63,7 +63,8 @@ impl ClientCertificates {
         self.directory.path().join("ca.crt")
     }
 
-    /// The certificate of an identity, made when first asked for, in a file named after `name`.
+    /// Returns the certificate of an identity, issued at the first call, in a file named after
+    /// `name`.
     pub(crate) fn of(
         &mut self,
         authority: &Authority,
@@ -89,7 +90,7 @@ impl ClientCertificates {
     }
 }
 
-/// Where a panic ends the process at once, nothing is dropped: keys go before it ends.
+/// With `panic = "abort"` nothing is dropped, so the keys are removed before the process ends.
 fn remove_on_panic(directory: PathBuf) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

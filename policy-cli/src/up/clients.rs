@@ -1,4 +1,4 @@
-//! Whom manifests know: every client worth trying.
+//! Sample clients: every kind of client that the manifests distinguish.
 
 use crate::local_mesh::addresses::Peer;
 use crate::local_mesh::{NODE, address_at, cluster_address};
@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// A client worth trying.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SampleClient {
-    /// What it has an address for.
+    /// Key of its address.
     pub(crate) who: Peer,
-    /// What people call it.
+    /// Name for people.
     pub(crate) name: String,
     /// The real address that it is at; absent: one inside the cluster.
     pub(crate) real: Option<IpAddr>,
@@ -25,8 +25,8 @@ pub(crate) struct SampleClient {
     pub(crate) identity: Option<Arc<str>>,
 }
 
-/// Everybody whom the manifests know: somebody outside, somebody inside the cluster, the nodes,
-/// somebody inside each network named, and every ServiceAccount.
+/// Returns a sample of every kind of client that the manifests distinguish: one outside, one inside
+/// the cluster, the nodes, one inside each named network, and every ServiceAccount.
 pub(crate) fn clients(
     objects: &[Arc<Object>],
     states: &[Arc<WorkloadState>],
@@ -80,12 +80,12 @@ fn networks(objects: &[Arc<Object>]) -> Vec<(NetworkMatch, String)> {
     found
 }
 
-/// Somebody inside each network, and inside each exception.
+/// One client inside each network, and inside each exception.
 fn network_members(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
     let mut found = BTreeMap::new();
     for (network, _) in networks {
         let NetworkTerm::Net(block) = network.term else { continue };
-        // Everybody is in there: the others stand for it.
+        // Every client is inside this network: the other samples represent it.
         if block.prefix_len() == 0 {
             continue;
         }
@@ -120,7 +120,7 @@ fn after(network: &IpNet) -> IpAddr {
     }
 }
 
-/// An address in no network that anybody named.
+/// An address outside of every named network.
 fn outside(networks: &[(NetworkMatch, String)], config: &ControllerConfig) -> IpAddr {
     let named = networks.iter().filter_map(|(network, _)| match network.term {
         NetworkTerm::Net(net) if net.prefix_len() > 0 => Some(net),
@@ -135,7 +135,7 @@ fn outside(networks: &[(NetworkMatch, String)], config: &ControllerConfig) -> Ip
     candidate.unwrap_or(Ipv4Addr::new(203, 0, 113, 77)).into()
 }
 
-/// Everybody with an identity that manifests name or stand for.
+/// Clients with an identity that manifests name or imply.
 fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<SampleClient> {
     let mut accounts = BTreeSet::new();
     let mut others = BTreeSet::new();

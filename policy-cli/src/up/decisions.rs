@@ -14,9 +14,9 @@ use std::net::IpAddr;
 pub(crate) struct DecisionLine<'a> {
     /// Always `decision`.
     pub(crate) event: &'static str,
-    /// When, RFC 3339.
+    /// Time, RFC 3339.
     pub(crate) at: String,
-    /// Who, as the table of clients calls it, or its address.
+    /// Name in the table of clients, or the address.
     pub(crate) client: String,
     /// The client's real address.
     pub(crate) address: IpAddr,

@@ -1,4 +1,4 @@
-//! What `up` prints besides decisions: workloads, clients, and commands to paste.
+//! Output of `up` besides decisions: workloads, clients, and commands to paste.
 
 use super::client_certs::CertificateFiles;
 use super::suggest::SuggestedRequest;
@@ -15,13 +15,13 @@ use std::path::Path;
 pub(crate) struct PortRow {
     /// `namespace/pod`.
     pub(crate) workload: String,
-    /// Port as the manifests say.
+    /// Port in the manifests.
     pub(crate) port: u16,
-    /// Where it is reached.
+    /// Address to connect to.
     pub(crate) address: SocketAddr,
-    /// Whose policy it has.
+    /// Owner of the port's policy.
     pub(crate) policy: String,
-    /// How connections are read.
+    /// Protocol by which connections are read.
     pub(crate) protocol: String,
     /// Its name for mesh TLS.
     pub(crate) server_name: String,
@@ -35,7 +35,7 @@ pub(crate) struct PortRow {
 pub(crate) struct ClientRow {
     /// Its name.
     pub(crate) name: String,
-    /// Where it sends from.
+    /// Source address.
     pub(crate) address: Ipv4Addr,
     /// The real address that this stands for.
     pub(crate) stands_for: IpAddr,
@@ -52,12 +52,12 @@ pub(crate) struct ClientRow {
     pub(crate) command: String,
 }
 
-/// What there is at the start, as `-o json` prints it.
+/// State at the start, as `-o json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReadyEvent<'a> {
     /// Always `ready`.
     pub(crate) event: &'static str,
-    /// Where the controller serves policies.
+    /// Address at which the controller serves policies.
     pub(crate) controller: SocketAddr,
     /// The root certificate.
     pub(crate) roots: String,
@@ -67,7 +67,7 @@ pub(crate) struct ReadyEvent<'a> {
     pub(crate) clients: &'a [ClientRow],
 }
 
-/// What came or went, as `-o json` prints it.
+/// Added and removed workloads and clients, as `-o json` prints them.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangedEvent<'a> {
     /// Always `changed`.
@@ -98,7 +98,7 @@ pub(crate) struct ProblemEvent<'a> {
     pub(crate) field: Option<&'a str>,
     /// `error` or `warning`.
     pub(crate) severity: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub(crate) message: &'a str,
 }
 
@@ -190,19 +190,19 @@ fn commands(rows: &[ClientRow], paint: Paint) -> String {
     text
 }
 
-/// What a command to paste is made of.
+/// Input of a command to paste.
 pub(crate) struct ClientCommand<'a> {
     /// From where.
     pub(crate) from: Ipv4Addr,
     /// With which certificate.
     pub(crate) pair: Option<&'a CertificateFiles>,
-    /// Whom it trusts.
+    /// Trust roots.
     pub(crate) roots: &'a Path,
-    /// Whom.
+    /// The port.
     pub(crate) port: &'a PortRow,
-    /// How that port reads connections.
+    /// Protocol by which the port reads connections.
     pub(crate) protocol: Protocol,
-    /// What.
+    /// The request.
     pub(crate) request: &'a SuggestedRequest,
 }
 
@@ -230,7 +230,7 @@ impl ClientCommand<'_> {
         let Some(pair) = self.pair else {
             return format!("curl -si --interface {from}{version}{method} http://{address}{path}");
         };
-        // HTTP/2 over TLS is negotiated by nobody here: the sidecar recognises it by itself.
+        // HTTP/2 over TLS is not negotiated here: the sidecar detects it.
         let name = &self.port.server_name;
         format!(
             "curl -si --interface {from} --cacert {} --cert {} --key {} --connect-to ::{address}{method} \
@@ -280,7 +280,7 @@ fn quoted(path: &str) -> String {
     }
 }
 
-/// How this program was called.
+/// Name by which this program was invoked.
 fn program() -> String {
     std::env::args().next().filter(|name| !name.is_empty()).unwrap_or("portcullis".to_owned())
 }

@@ -26,20 +26,20 @@ use std::time::Duration;
 /// Pods that are started at most; a sidecar has a thread of its own.
 const MOST_PODS: usize = 100;
 
-/// How long ending may take.
+/// Timeout of the shutdown.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// What `up` is asked for.
+/// Options of `up`.
 pub(crate) struct UpOptions {
     /// Manifests.
     pub(crate) directory: PathBuf,
     /// The controller's settings.
     pub(crate) config: ControllerConfig,
-    /// Where the controller serves policies.
+    /// Address at which the controller serves policies.
     pub(crate) listen: SocketAddr,
-    /// Where everybody else is.
+    /// Subnet of pods and clients.
     pub(crate) subnet: Ipv4Net,
-    /// How to print.
+    /// Output format.
     pub(crate) format: Format,
 }
 
@@ -318,7 +318,7 @@ impl Session {
         Ok(output::print_next(self.format, &changed, |changed| changed.text(self.paint))?)
     }
 
-    /// Shows what is newly wrong with the manifests, and says when nothing is any more.
+    /// Prints new problems of the manifests, and a note when all are resolved.
     fn show_problems(&mut self) -> anyhow::Result<()> {
         let mut now = self.mesh.controller.diagnostics.borrow().to_vec();
         now.sort_by_key(|diagnostic| (Arc::clone(&diagnostic.file), diagnostic.line));

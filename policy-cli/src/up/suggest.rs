@@ -1,4 +1,4 @@
-//! Which request is worth trying for a client: one that its policies let through, if there is one.
+//! Selection of a sample request for a client: one that its policies permit, if there is one.
 
 use http::{HeaderMap, Method};
 use policy_core::{

@@ -1,4 +1,4 @@
-//! What the reference of an image says of its version.
+//! Version in the reference of an image.
 
 /// The tag of an image; none where a digest stands alone, or nothing.
 pub(super) fn tag(image: &str) -> Option<&str> {

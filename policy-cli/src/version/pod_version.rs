@@ -4,19 +4,19 @@ use super::image::tag;
 use policy_webhooks::injector::{PodFacts, SIDECAR, VERSION_ANNOTATION};
 use serde_json::Value;
 
-/// What Helm and others label a version with.
+/// Label in which Helm and others record a version.
 const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
-/// The version of a pod of the control plane: the tag of its first container's image, or else its
-/// label; none: neither says.
+/// Version of a control plane pod: the tag of its first container's image, or else its label;
+/// `None` if both are missing.
 pub(crate) fn of_control_plane(pod: &Value) -> Option<String> {
     let image = pod.pointer("/spec/containers/0/image").and_then(Value::as_str);
     let label = metadata(pod, "labels", VERSION_LABEL);
     image.and_then(tag).or(label).map(str::to_owned)
 }
 
-/// The sidecar's version in a pod that has one: the tag of its image, or else what the injector wrote.
-/// The inner option is empty where neither says.
+/// Version of a pod's sidecar, if it has one: the tag of its image, or else the injector's
+/// annotation. The inner option is empty if both are missing.
 #[allow(clippy::option_option, reason = "a pod without a sidecar is not one of unknown version")]
 pub(crate) fn of_sidecar(pod: &Value) -> Option<Option<String>> {
     let containers = PodFacts::of(pod).containers?;

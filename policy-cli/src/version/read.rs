@@ -1,4 +1,4 @@
-//! What a cluster says of its versions.
+//! Versions in a cluster.
 
 use super::report::{VersionReport, controller_version, of_component, of_sidecars};
 use crate::cluster::api_error::{explain, is_forbidden, message};
@@ -7,10 +7,11 @@ use crate::cluster::list::pages;
 use crate::cluster::{Cluster, Scope};
 use serde_json::Value;
 
-/// Looks at the control plane, and at the sidecars of the namespaces that are asked about.
+/// Reads the versions of the control plane, and of the sidecars in the selected namespaces.
 ///
 /// # Errors
-/// The API server cannot be reached, or does not know who asks. What it refuses is told in the report.
+/// The API server cannot be reached, or rejects the credentials. Whatever it forbids is recorded in
+/// the report.
 pub(crate) async fn read(
     cluster: &Cluster,
     flags: &ControlPlaneFlags,

@@ -1,4 +1,4 @@
-//! Versions as they are told: a table for people, fields for programs.
+//! Output of versions: a table for people, fields for programs.
 
 use super::pod_version::{of_control_plane, of_sidecar};
 use super::skew::Skew;
@@ -12,18 +12,18 @@ use std::fmt::Write;
 /// The version of this program.
 pub(crate) const CLIENT: &str = env!("CARGO_PKG_VERSION");
 
-/// What is told.
+/// Result of `portcullis version`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VersionReport {
-    /// What was asked; none: no cluster was.
+    /// The cluster; `None` if none was read.
     #[serde(rename = "asked")]
     pub(crate) source: Option<QuerySource>,
     /// The version of this program.
     pub(crate) client: String,
-    /// What runs, by component and version.
+    /// Running versions, by component.
     pub(crate) running: Vec<ComponentVersion>,
-    /// What could not be looked at, and why.
+    /// What could not be read, and why.
     pub(crate) not_known: Vec<String>,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct VersionReport {
 pub(crate) struct ComponentVersion {
     /// `controller`, `issuer` or `sidecar`.
     pub(crate) component: &'static str,
-    /// The version; none: nothing says it.
+    /// The version; `None` if unknown.
     pub(crate) version: Option<String>,
-    /// How many pods have it.
+    /// Number of pods.
     pub(crate) pods: usize,
-    /// How it stands to the controller's.
+    /// Skew against the controller's version.
     pub(crate) skew: Skew,
     /// Some of these pods, `NAMESPACE/NAME`.
     pub(crate) some: Vec<String>,
@@ -47,7 +47,7 @@ pub(crate) struct ComponentVersion {
 const MAX_NAMES: usize = 3;
 
 impl VersionReport {
-    /// What is told where no cluster is asked.
+    /// Report without a cluster.
     pub(crate) fn of_client() -> Self {
         Self { source: None, client: CLIENT.to_owned(), running: Vec::new(), not_known: Vec::new() }
     }
@@ -113,7 +113,7 @@ pub(crate) fn of_sidecars(pods: &[Value], controller: Option<&str>) -> Vec<Compo
     grouped("sidecar", versions, controller)
 }
 
-/// Whether a pod has ended, as that of a Job does: nothing of it runs any more.
+/// True if a pod has ended, as that of a Job does: its containers no longer run.
 fn has_ended(pod: &Value) -> bool {
     let phase = pod.pointer("/status/phase").and_then(Value::as_str);
     matches!(phase, Some("Succeeded" | "Failed"))

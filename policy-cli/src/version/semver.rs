@@ -10,8 +10,8 @@ struct SemanticVersion {
     released: bool,
 }
 
-/// Which of two versions is the older one; none where one of them is no number, or the two differ in
-/// what cannot be ordered.
+/// Compares two versions. Returns `None` if one of them is not numeric, or if they differ only in
+/// parts without an order.
 pub(super) fn compare(one: &str, other: &str) -> Option<Ordering> {
     if one == other {
         return Some(Ordering::Equal);

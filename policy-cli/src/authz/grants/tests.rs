@@ -1,4 +1,5 @@
-//! Rows say what the evaluator decides: nobody is told in who is refused, nobody left out who is not.
+//! Checks that rows agree with the evaluator: no denied client is shown as admitted, and no
+//! admitted client is missing.
 
 use super::*;
 use policy_core::testing::{
@@ -11,7 +12,7 @@ use policy_core::{
 };
 use proptest::prelude::*;
 
-/// Whether a client fulfils what a row asks for, by its words alone.
+/// True if a client fulfils the requirements of a row, judging by the row's words alone.
 fn admits(row: &Access, connection: &Connection<'_>) -> bool {
     row.granted && row.requires.iter().all(|need| fulfils(need, connection))
 }
@@ -114,12 +115,12 @@ proptest! {
             let own = access.iter().filter(|row| row.exempt && row.what == [what.as_str()]);
             prop_assert!(credited(own, &connection).is_some());
         } else if matches!(reason, Some(Denied::CannotTell | Denied::Target(_))) {
-            // Nobody gets through with such a request, whoever it is.
+            // Such a request is denied for every client.
         } else if let Some((route, rule)) = matched.and_then(|id| evaluator.rule(id)) {
             let number = policy.routes.routes.iter().position(|own| std::ptr::eq(&**own, route));
             let told = by_route(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
             prop_assert!(told.iter().all(|row| access.contains(row)));
-            // Of what the rule asks for, some is told as reached.
+            // At least one of the rule's matches is shown as reachable.
             let requests: Vec<String> = rule.matches.iter().map(request).collect();
             let all = ["requests".to_owned()];
             let requests = if requests.is_empty() { &all[..] } else { &requests };

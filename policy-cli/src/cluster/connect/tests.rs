@@ -1,4 +1,4 @@
-//! Which controller is trusted, and with what.
+//! Checks which controllers are trusted, and with which credentials.
 
 use super::*;
 use crate::cluster::roots::certificates;
@@ -51,7 +51,7 @@ fn flags(arguments: &[&str]) -> ControllerFlags {
     line.flags
 }
 
-/// Whether a handshake with a server of this certificate leads anywhere.
+/// True if a handshake with a server of this certificate succeeds.
 async fn reaches(authority: &Authority, proved: &Identity, roots: &Authority) -> bool {
     let expected = Identity::Dns("policy-controller.linkerd.example".into());
     let leaf = authority.issue(proved).unwrap();
