@@ -28,7 +28,7 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The ports of the proxy itself: inbound, control and admin.
+/// Ports of the proxy itself: inbound, control and admin.
 const PROXY_PORTS: [u16; 3] = [4143, 4190, 4191];
 
 /// Reports the effective authorization of the selected workloads. The proxy's own ports are
@@ -123,7 +123,7 @@ impl Group {
 struct ReportBuilder<'a> {
     inventory: &'a Inventory,
     target: &'a WorkloadTarget,
-    /// The ports of the proxy itself, where they are left out.
+    /// Ports of the proxy itself, if they are hidden.
     hidden: BTreeSet<NonZeroU16>,
 }
 
@@ -253,7 +253,7 @@ fn key(object: &ObjectRef) -> Option<ObjectKey> {
     Some(ObjectKey { kind, namespace: object.namespace().into(), name: object.name().into() })
 }
 
-/// Ports that nothing declares, where those are refused.
+/// Entry for undeclared ports where these are denied.
 fn undeclared() -> Port {
     Port {
         port: None,

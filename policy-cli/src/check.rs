@@ -1,5 +1,5 @@
-//! Linting of manifests and of clusters: what is wrong, what refers to nothing, what can never take
-//! effect, and what an empty list means, each with its place in the file or the object's name.
+//! Linting of manifests and of clusters: validation errors, dangling references, policies without
+//! effect, and empty lists, each with its location in the file or the object's name.
 
 mod context;
 mod empty;
@@ -29,7 +29,7 @@ use std::path::Path;
 /// Result of a check.
 #[derive(Debug)]
 pub struct Findings {
-    /// Everything found, by file and line, or by object.
+    /// Diagnostics, sorted by file and line, or by object.
     pub diagnostics: Vec<Diagnostic>,
     /// Questions left open because something could not be listed.
     pub undetermined: Vec<Undetermined>,

@@ -23,7 +23,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Flags that name a cluster and a namespace.
+/// Flags that select a cluster and a namespace.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ClusterFlags {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) struct ClusterFlags {
     pub(crate) namespaces: NamespaceFlags,
 }
 
-/// Flags that name a namespace.
+/// Flags that select a namespace.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Namespace")]
 pub(crate) struct NamespaceFlags {
@@ -46,14 +46,14 @@ pub(crate) struct NamespaceFlags {
     pub(crate) all_namespaces: bool,
 }
 
-/// Reads the name of a namespace, which becomes part of URLs.
+/// Parses the name of a namespace, which becomes part of URLs.
 pub(crate) fn namespace(name: &str) -> Result<Arc<str>, String> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let sound = (1..=63).contains(&name.len()) && name.bytes().all(fits);
     if sound { Ok(name.into()) } else { Err("expected letters a-z, digits and `-`".to_owned()) }
 }
 
-/// The namespaces that a command is about.
+/// Namespaces that a command covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All of them.
@@ -71,7 +71,7 @@ impl Scope {
         }
     }
 
-    /// The one namespace, if it is one.
+    /// The namespace, if there is only one.
     pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
         match self {
             Self::All => None,
@@ -95,11 +95,11 @@ pub(crate) struct QuerySource {
     pub(crate) directory: Option<String>,
     /// The address of a controller on this machine.
     pub(crate) controller: Option<String>,
-    /// The context of the kubeconfig; none for a directory and inside a pod.
+    /// The context of the kubeconfig; absent for a directory and inside a pod.
     pub(crate) context: Option<String>,
     /// The API server.
     pub(crate) server: Option<String>,
-    /// The one namespace; none: all.
+    /// The namespace; absent: all.
     pub(crate) namespace: Option<String>,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct Cluster {
     pub(crate) client: kube::Client,
     /// Description of the cluster for output.
     pub(crate) source: QuerySource,
-    /// The namespaces that are shown.
+    /// Namespaces that are shown.
     pub(crate) scope: Scope,
 }
 
@@ -187,7 +187,7 @@ impl Cluster {
     }
 }
 
-/// The name of the context that is used; none where no kubeconfig is.
+/// Name of the selected context; `None` without a kubeconfig.
 fn context(api: &ClusterArgs) -> Option<String> {
     api.context.clone().or_else(|| kubeconfig(api)?.current_context)
 }

@@ -1,4 +1,4 @@
-//! Manifests with sidecars, as the injector's webhook would store them.
+//! Injection of sidecars into manifests, as the injector's webhook would do it.
 
 use policy_crds::document;
 use policy_webhooks::injector::{
@@ -7,7 +7,7 @@ use policy_webhooks::injector::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One text and where it comes from.
+/// A manifest file.
 pub(crate) struct ManifestInput {
     /// The file; `-` is standard input.
     pub(crate) name: String,
@@ -26,7 +26,7 @@ pub(crate) struct InjectResult {
     pub(crate) errors: Vec<String>,
 }
 
-/// The namespace of an object that names none.
+/// Namespace of objects without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Injects every pod and pod template of the sources. Namespaces among them apply to their pods.
@@ -94,7 +94,7 @@ fn inject_template(
     injected.notes.extend(warnings.into_iter().map(|warning| format!("{place}: {warning}")));
 }
 
-/// The namespaces among documents, those in lists too.
+/// Namespaces among the documents, including those in Lists.
 fn namespaces(documents: &[Value]) -> BTreeMap<String, Surroundings> {
     let items = |document: &Value| document.get("items").and_then(Value::as_array).cloned();
     let lists = documents.iter().filter_map(items).flatten();

@@ -1,4 +1,4 @@
-//! The objects that a command is about, from a directory or from a cluster, and what they mean.
+//! Objects of a directory or a cluster, with their compiled policies.
 
 use crate::cluster::controller::PodFlags;
 use crate::cluster::list::{self, Listing};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Flags of commands that look at a directory or at a cluster.
+/// Flags of commands that read a directory or a cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InventoryFlags {
     /// Look at manifests instead of a cluster: a directory (YAML or JSON, any layout), or one file
@@ -33,11 +33,11 @@ pub(crate) struct InventoryFlags {
     pub(crate) settings: SettingsFlags,
 }
 
-/// The objects, and what they mean.
+/// Objects with their compiled policies.
 pub(crate) struct Inventory {
     /// Source of the objects.
     pub(crate) source: QuerySource,
-    /// The namespaces that are shown.
+    /// Namespaces that are shown.
     pub(crate) scope: Scope,
     /// Settings that the objects are compiled with.
     pub(crate) settings: Settings,
@@ -47,19 +47,19 @@ pub(crate) struct Inventory {
     pub(crate) permissions: ListPermissions,
     /// Diagnostics of files.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// The objects as a cluster gives them; empty for a directory.
+    /// The objects as the API server returns them; empty for a directory.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
     /// Locations of objects in files; empty for a cluster.
     pub(crate) locations: BTreeMap<ObjectKey, Place>,
-    /// The cluster, if it is one.
+    /// The cluster, unless it is a directory.
     pub(crate) cluster: Option<Cluster>,
 }
 
 impl Inventory {
-    /// Reads what the flags name.
+    /// Reads the objects that the flags select.
     ///
     /// # Errors
-    /// What cannot be read, and what to do about it.
+    /// Whatever cannot be read, with advice.
     pub(crate) async fn read(flags: &InventoryFlags, pod: &PodFlags) -> anyhow::Result<Self> {
         match &flags.filename {
             Some(path) => {
@@ -102,14 +102,14 @@ impl Inventory {
     /// Lists a cluster.
     ///
     /// # Errors
-    /// It cannot be reached, or refuses everything.
+    /// The API server cannot be reached, or forbids everything.
     pub(crate) async fn of_cluster(
         cluster: Cluster,
         mut settings: Settings,
     ) -> anyhow::Result<Self> {
         let Listing { values, mut objects, permissions } = list::list(&cluster).await?;
         if !permissions.can_list_everywhere(Kind::Namespace) {
-            // The controller has read what may not be listed here.
+            // The controller can read the Namespaces that may not be listed here.
             settings.config.namespaces = Namespaces::Optional;
         }
         objects.retain(|object| settings.sees(&object.meta.key));
@@ -126,7 +126,7 @@ impl Inventory {
         })
     }
 
-    /// The object of this name, as it is understood.
+    /// Returns the parsed object with this key.
     pub(crate) fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
         self.compiled.objects.iter().find(|object| object.meta.key == *key)
     }

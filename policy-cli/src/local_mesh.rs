@@ -1,8 +1,8 @@
-//! A mesh on one machine: manifests completed to what a cluster would have, loopback addresses that
-//! stand for real ones, a throw-away certificate authority, and a sidecar with an echo application
+//! A mesh on one machine: manifests completed with a cluster's defaults, loopback addresses that
+//! stand for real ones, an ephemeral certificate authority, and a sidecar with an echo application
 //! for every pod.
 //!
-//! `portcullis up` shows it to people; expectations run in it.
+//! `portcullis up` runs it interactively, and expectations run in it.
 
 pub(crate) mod addresses;
 pub(crate) mod authority;
@@ -16,13 +16,13 @@ use ipnet::IpNet;
 use policy_crds::{Body, Object, Resource};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The node of pods whose manifests name none.
+/// Default node of pods.
 pub(crate) const NODE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 255, 255, 254));
 
 /// Offset in a cluster network of clients without an address of their own.
 const INSIDE: u32 = 0x0001_4d02;
 
-/// An object as a cluster would have it: a pod without a node runs on [`NODE`].
+/// Applies a cluster's defaults: a pod without a node runs on [`NODE`].
 pub(crate) fn apply_defaults(mut object: Object) -> Object {
     if let Body::Valid(Resource::Pod(pod)) = &mut object.body {
         schedule(pod);
@@ -38,13 +38,13 @@ fn schedule(pod: &mut policy_crds::resource::Pod) {
     }
 }
 
-/// An address inside the cluster, IPv4 if it has any; none if it has no networks.
+/// Address inside the cluster, IPv4 if possible; `None` without networks.
 pub(crate) fn cluster_address(cluster: &[IpNet]) -> Option<IpAddr> {
     let network = cluster.iter().find(|net| net.addr().is_ipv4()).or(cluster.first())?;
     Some(address_at(network, INSIDE))
 }
 
-/// The address `offset` after the first of a network, or the first where the network is smaller.
+/// Address at `offset` in a network, or its first address if the network is smaller.
 pub(crate) fn address_at(network: &IpNet, offset: u32) -> IpAddr {
     let first = network.network();
     let shifted: IpAddr = match first {

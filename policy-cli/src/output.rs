@@ -10,16 +10,16 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// One JSON document, or one per line where results keep coming.
+    /// One JSON document, or one per line for a stream of results.
     Json,
-    /// One YAML document, or one after another where results keep coming.
+    /// One YAML document, or one after another for a stream of results.
     Yaml,
 }
 
 /// Error of printing a result.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// Standard output does not take it.
+    /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Io(#[from] io::Error),
     /// The result cannot be serialised as JSON.
@@ -41,7 +41,7 @@ impl OutputError {
     }
 }
 
-/// Prints `value` as JSON or YAML, or what `table` makes of it.
+/// Prints `value` as JSON or YAML, or as formatted by `table`.
 pub fn print<T: Serialize>(
     format: Format,
     value: &T,
@@ -84,7 +84,7 @@ fn yaml<T: Serialize>(value: &T) -> Result<String, OutputError> {
     Ok(yaml)
 }
 
-/// Writes to standard output at once.
+/// Writes to standard output and flushes it.
 pub fn text(text: &str) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -92,8 +92,8 @@ pub fn text(text: &str) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Lays out rows under a header, without lines, ending with a line break. Cells must not be
-/// coloured: their width is counted.
+/// Formats rows under a header, without borders, ending with a line break. Cells must not be
+/// coloured, because their width is counted.
 pub fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -101,8 +101,8 @@ pub fn table<const N: usize>(
     table_within(None, header, rows)
 }
 
-/// The columns of the terminal that standard output is, or those that `COLUMNS` states there; none
-/// where it is no terminal: what is piped on is never wrapped.
+/// Columns of the terminal, or those of `COLUMNS`; `None` if standard output is not a terminal,
+/// because piped output is never wrapped.
 pub fn width() -> Option<u16> {
     let out = io::stdout();
     if !out.is_terminal() {
@@ -112,7 +112,7 @@ pub fn width() -> Option<u16> {
     stated.or_else(|| Some(rustix::termios::tcgetwinsize(out).ok()?.ws_col)).filter(|w| *w > 0)
 }
 
-/// The same, with cells wrapped so that no line is longer than `width`, as far as that can be.
+/// Like [`table`], with cells wrapped so that no line is longer than `width`, as far as possible.
 pub fn table_within<const N: usize>(
     width: Option<u16>,
     header: [&str; N],
@@ -135,7 +135,7 @@ pub fn table_within<const N: usize>(
     laid_out
 }
 
-/// Colours, if they are wanted.
+/// Colours, if enabled.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     on: bool,

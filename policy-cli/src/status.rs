@@ -37,9 +37,9 @@ pub(crate) struct StatusReport {
     pub(crate) list_failures: Vec<ListFailure>,
     /// The objects.
     pub(crate) objects: Vec<Object>,
-    /// Pods that ought to have a sidecar and have none.
+    /// Pods that should have a sidecar and have none.
     pub(crate) without_sidecar: Vec<sidecars::UninjectedPod>,
-    /// The objects that were named and are not there, or may not be looked for.
+    /// Selected objects that do not exist, or may not be listed.
     #[serde(skip)]
     pub(crate) absent: Vec<String>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Object {
     pub(crate) namespace: String,
     /// Name.
     pub(crate) name: String,
-    /// The generation that conditions are about; none: it has none.
+    /// The generation that conditions refer to, if there is one.
     pub(crate) generation: Option<i64>,
     /// Its conditions.
     pub(crate) conditions: Vec<Condition>,
@@ -67,15 +67,15 @@ pub(crate) struct Object {
     pub(crate) not_known: Vec<String>,
 }
 
-/// A count of proxies, and what it comes to.
+/// Number of proxies that enforce an object, and the resulting condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Programmed {
-    /// Proxies that decide by it.
+    /// Proxies that enforce it.
     pub(crate) in_force: u64,
-    /// Running pods with a sidecar that depend on it.
+    /// Running pods with a sidecar that it affects.
     pub(crate) concerned: u64,
-    /// Proxies that refused it, of those concerned.
+    /// Affected proxies that rejected it.
     pub(crate) refused: u64,
     /// `True`, `False` or `Unknown`; absent if the controller is of an older version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,8 +148,7 @@ pub(crate) fn of_inventory(
     }
 }
 
-/// The objects that were named and are not among these; with what may not be listed, in which they
-/// may be.
+/// Selected objects that are missing, with the kinds that may not be listed.
 fn absent(
     objects: &[Object],
     names: &ResourceArgs,
@@ -200,8 +199,8 @@ fn computed_object(
     }
 }
 
-/// A condition that follows from the objects. Where something could not be listed, what is missing
-/// may be there.
+/// Condition computed from the objects. If something could not be listed, a failure becomes
+/// `Unknown`, because the missing object may exist.
 fn computed(condition: &ObjectCondition, not_known: &[String]) -> Condition {
     use policy_engine::conditions::Reason;
     let doubtful =

@@ -1,5 +1,5 @@
-//! `portcullis up`: manifests become a running mesh on loopback addresses, with a live log of what it
-//! decides.
+//! `portcullis up`: runs manifests as a mesh on loopback addresses, with a live log of its
+//! decisions.
 
 mod client_certs;
 mod clients;

@@ -4,13 +4,13 @@ use policy_core::{Decision, Evaluator};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The three things that can become of a request.
+/// Verdict on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Let through.
     Allow,
-    /// Let through, and logged as audited.
+    /// Admitted, and logged as audited.
     Audit,
     /// Refused.
     Deny,
@@ -36,12 +36,12 @@ pub struct DecisionSummary {
     pub reason: Option<String>,
     /// The route that matched.
     pub route: Option<String>,
-    /// The grant that settled a permit.
+    /// The grant that permitted the request.
     pub authorization: Option<String>,
 }
 
 impl DecisionSummary {
-    /// A denial that no route or grant had a part in.
+    /// Denial without a route or grant.
     pub(crate) fn denied(reason: policy_core::Denied) -> Self {
         Self {
             decision: Verdict::Deny,

@@ -189,7 +189,7 @@ fn authz_takes_nobody_for_somebody() {
     assert_eq!(*access, expected, "{report:#}");
 }
 
-/// Reads who may what on ports: their numbers or ranges, and the grants.
+/// Extracts the ports, as numbers or ranges, and their grants.
 fn told(ports: &Value) -> Vec<(Value, Vec<Value>)> {
     let told = |port: &Value| {
         let grants = port["access"].as_array().unwrap().iter().map(|row| row["by"].clone());

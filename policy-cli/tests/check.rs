@@ -1,6 +1,6 @@
-//! `check` of manifests, as people see it: each folder of `tests/check` has manifests and, in
-//! `expected.txt`, the exit code and all that is printed. What is meant to change is written by
-//! `PORTCULLIS_WRITE_CHECK=1 cargo test -p policy-cli --test check`.
+//! Golden tests of `check`: each folder of `tests/check` has manifests, and in `expected.txt` the
+//! exit code and the output. `PORTCULLIS_WRITE_CHECK=1 cargo test -p policy-cli --test check`
+//! rewrites them.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Compares what `check` prints of a folder with what is expected.
+/// Compares the output of `check` on a folder with the expected one.
 #[track_caller]
 fn golden(name: &str, flags: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");

@@ -34,7 +34,7 @@ enum Becomes {
     Ignored,
 }
 
-use Becomes::{Both, Inherited, Injected, Refused, Skipped, Ignored};
+use Becomes::{Both, Ignored, Inherited, Injected, Refused, Skipped};
 
 /// Linkerd's annotations, with a value that is not the usual one.
 const TABLE: [(&str, &str, Becomes); 64] = [

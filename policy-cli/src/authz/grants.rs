@@ -1,4 +1,4 @@
-//! The rows of a port: one for each thing that may be done and each grant of it.
+//! Rows of a port: one for each kind of request and each grant of it.
 
 use super::report::{Access, ClientRequirement};
 use policy_core::{
@@ -27,7 +27,7 @@ pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
 fn exempt(policy: &ServerPolicy) -> Vec<Access> {
     let row = |exemption: &Exemption| {
         let what = match &exemption.request {
-            // Nothing is read as a request where the protocol is not HTTP.
+            // Other protocols than HTTP have no requests.
             Some(_) if !policy.protocol.is_http() => return None,
             Some(wanted) => request(wanted),
             None => "connections".to_owned(),
@@ -41,7 +41,7 @@ fn exempt(policy: &ServerPolicy) -> Vec<Access> {
 /// Rows decided by the grants of the port itself.
 fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     let ServerPolicy { authorizations, protocol, routes, .. } = policy;
-    // On a TLS port, a connection without TLS is refused before grants are looked at.
+    // On a TLS port, a connection without TLS is denied before grants are evaluated.
     let connections = if *protocol == Protocol::Tls { "TLS connections" } else { "connections" };
     let connections = policy.admits_bytes().then(|| connections.to_owned());
     let mut decided = |what: Vec<String>, hosts: Vec<String>| {
@@ -71,7 +71,7 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
             None
         }
         Unmatched::FallThrough => {
-            // There is no table after the last one.
+            // The last table has no successor.
             rest.push(unmatched(Unmatched::NotFound));
             None
         }

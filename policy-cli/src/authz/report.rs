@@ -23,7 +23,7 @@ pub(crate) struct AuthzReport {
     pub(crate) workloads: Vec<WorkloadGroup>,
 }
 
-/// Workloads for which the same holds.
+/// Workloads of identical policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WorkloadGroup {
@@ -41,7 +41,7 @@ pub(crate) struct WorkloadGroup {
     pub(crate) not_known: Vec<String>,
     /// Declared ports.
     pub(crate) ports: Vec<Port>,
-    /// Ports that nothing but annotations names.
+    /// Ports named only by annotations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) annotated_ports: Vec<Port>,
     /// Every other port.
@@ -55,7 +55,7 @@ pub(crate) struct WorkloadGroup {
 pub(crate) enum Sidecar {
     /// A sidecar of ours.
     Here,
-    /// A proxy of Linkerd's API, or that of an ExternalWorkload.
+    /// A proxy that uses Linkerd's API, or that of an ExternalWorkload.
     Compatible,
     /// Nothing.
     Missing,
@@ -78,12 +78,12 @@ impl From<Standing> for Sidecar {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Port {
-    /// The port; none: those of `ranges`, else every port that is not named elsewhere.
+    /// The port; absent: those of `ranges`, or else every port that is not listed.
     pub(crate) port: Option<NonZeroU16>,
     /// Ports that share this entry, such as `9000` or `9002-9010`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ranges: Vec<String>,
-    /// The Server that owns it, or the default policy that holds.
+    /// The Server that owns it, or the default policy.
     pub(crate) owner: String,
     /// True if a Server owns the port.
     #[serde(skip)]
@@ -103,11 +103,11 @@ pub(crate) struct Port {
     pub(crate) withheld: Vec<UnresolvedGrantEntry>,
 }
 
-/// Something that may be done, and by whom.
+/// Requests, with the clients that one grant admits to them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Access {
-    /// The route; none where no route decides.
+    /// The route; absent where no route decides.
     pub(crate) route: Option<String>,
     /// Its hosts; empty: every host.
     pub(crate) hosts: Vec<String>,
@@ -117,7 +117,7 @@ pub(crate) struct Access {
     pub(crate) requires: Vec<ClientRequirement>,
     /// True if any client can be admitted.
     pub(crate) granted: bool,
-    /// The object that grants it; none if nothing does.
+    /// The object that grants it; absent if there is none.
     pub(crate) by: Option<String>,
     /// True if admitted requests are logged as audited.
     pub(crate) audited: bool,
@@ -142,13 +142,13 @@ pub(crate) struct ClientRequirement {
     pub(crate) from: String,
 }
 
-/// A grant that came to nothing.
+/// A grant without effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UnresolvedGrantEntry {
-    /// The route it would have been for; none: the port.
+    /// The route of the grant; absent: the port.
     pub(crate) route: Option<String>,
-    /// The object that would have granted.
+    /// The object that contains the grant.
     pub(crate) by: String,
     /// Reason why it does not.
     pub(crate) reason: String,

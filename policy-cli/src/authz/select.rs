@@ -17,13 +17,13 @@ use std::sync::Arc;
 pub(crate) enum WorkloadTarget {
     /// Every workload.
     All,
-    /// A Pod, an ExternalWorkload, or whatever pods are made by.
+    /// A Pod, an ExternalWorkload, or a controller of pods such as a Deployment.
     Workload(Kind, Arc<str>),
     /// The ports that a Server owns.
     Server(Arc<str>),
 }
 
-/// The kinds that name workloads.
+/// Kinds that select workloads.
 const KINDS: [Kind; 9] = [
     Kind::Pod,
     Kind::ExternalWorkload,
@@ -120,7 +120,7 @@ fn named(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey>
     workloads(inventory).filter(fits).cloned().collect()
 }
 
-/// The pods that a manifest stands for.
+/// Pods of a workload resource in manifests.
 fn declared(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
     let stands = |key: &ObjectKey| key.kind == kind && *key.name == *name;
     let pods = inventory.locations.iter().filter(|(_, place)| stands(&place.declared));
@@ -151,7 +151,7 @@ async fn owned(
     Ok(pods.map(|(key, _)| WorkloadKey::pod(&key.namespace, &key.name)).collect())
 }
 
-/// The objects of a kind that are owned by one of `owners`.
+/// Objects of a kind that one of `owners` owns.
 async fn between(
     cluster: &Cluster,
     kind: Kind,

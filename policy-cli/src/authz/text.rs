@@ -8,7 +8,7 @@ use std::fmt::Write;
 const NAMES: usize = 3;
 
 impl AuthzReport {
-    /// The tables, with a heading for each group of workloads.
+    /// Tables, with a heading for each group of workloads.
     pub(crate) fn text(&self, paint: Paint) -> String {
         let mut text = format!("{}\n", paint.dim(&self.source.to_string()));
         for workloads in &self.workloads {

@@ -23,7 +23,7 @@ impl CheckContext<'_> {
         keys.any(|key| key.kind == kind && *key.namespace == *namespace)
     }
 
-    /// The severity of what refers to nothing.
+    /// Severity of a dangling reference.
     pub(super) fn missing(&self) -> Severity {
         if self.whole { Severity::Error } else { Severity::Warning }
     }

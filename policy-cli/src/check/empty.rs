@@ -10,7 +10,7 @@ pub(super) fn findings(compiled: &Compiled, locations: &mut Locations) -> Vec<Fi
     let mut findings = Vec::new();
     for object in &compiled.objects {
         let key = &object.meta.key;
-        // In an invalid object, what an empty list means is the least of the troubles.
+        // Invalid objects have more important errors.
         if !speaks_of_policy(key.kind) || matches!(object.body, Body::Invalid(_)) {
             continue;
         }
@@ -29,7 +29,7 @@ fn speaks_of_policy(kind: Kind) -> bool {
     matches!(kind.group(), "policy.linkerd.io" | "gateway.networking.k8s.io")
 }
 
-/// The paths of all empty lists and mappings.
+/// Collects the paths of all empty lists and mappings.
 fn visit(value: &Value, path: &str, empty: &mut Vec<String>) {
     match value {
         Value::Array(items) if items.is_empty() => empty.push(path.to_owned()),

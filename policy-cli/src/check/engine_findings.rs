@@ -1,5 +1,5 @@
-//! The findings of the engine about what objects lack: references that lead nowhere, Servers that select
-//! nothing, matches that are never reached.
+//! Findings of the engine: dangling references, Servers that select nothing, matches that are never
+//! reached.
 
 use super::context::CheckContext;
 use super::finding::{Finding, Undetermined};
@@ -46,7 +46,8 @@ pub(super) fn findings(
 const MESH_NOT_KNOWN: &str = "whether its identities are of this mesh is not known, because no controller \
                               says what they end in; --control-plane-namespace does";
 
-/// The reason for which a finding may be none: what could not be listed may be what is missing.
+/// Reason why a finding may be wrong: the missing object may be among those that could not be
+/// listed.
 fn not_known(
     object: &Object,
     found: &findings::Finding,
@@ -89,7 +90,7 @@ fn not_known(
 /// True if a finding is reported by `check`.
 fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContext<'_>) -> bool {
     match found.kind {
-        // Manifests that declare some of a namespace's clients are taken to declare all of them.
+        // Manifests that declare some clients of a namespace are assumed to declare all of them.
         FindingKind::ClientMissing | FindingKind::ForeignClientMissing => {
             let declares = |account: &ObjectKey| context.declares(account.kind, &account.namespace);
             context.whole || found.other.as_ref().is_some_and(declares)
@@ -97,16 +98,16 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
             Kind::routes().all(|kind| context.permissions.can_list(kind, &server.namespace))
         }),
-        // Policies of other namespaces may stand in other folders.
+        // Policies of other namespaces may be in other folders.
         FindingKind::UnusedOffered => context.whole,
-        // A Server may well be meant for what another one leaves.
+        // A Server may be intended for the remaining ports.
         FindingKind::DisplacedInPart => false,
-        // In a manifest its author has written it.
+        // In a manifest, an explicit value is intended.
         FindingKind::GrantsNobody { stated } => {
             (context.whole || !stated) && workloads_not_listed(object, context).is_none()
         }
-        // What is applied beside manifests may declare the number, and what declares nothing at all
-        // may listen on it.
+        // Resources beside the manifests may declare the port number, and a container may listen on
+        // an undeclared port.
         FindingKind::PortNumber if !context.whole => false,
         FindingKind::SelectsNothing
         | FindingKind::PortName
@@ -183,7 +184,7 @@ fn finding(
     Finding { explains, ..placed(found, context, locations) }
 }
 
-/// The finding with its field, as far as the message tells it.
+/// Returns the finding with its field, as far as the message identifies it.
 fn placed(
     found: findings::Finding,
     context: &CheckContext<'_>,
@@ -200,7 +201,8 @@ fn placed(
             None => warning(field, message),
         },
         FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
-        // An API server writes `deny` where nothing is stated, so that nothing tells what is meant.
+        // The API server stores the default `deny`, so a stored `deny` does not show the author's
+        // intent.
         FindingKind::GrantsNobody { .. } if context.whole => {
             Finding { severity: Severity::Note, ..warning(field, message) }
         }
@@ -255,7 +257,7 @@ fn reference(value: &Value, name: &str, path: &str) -> Option<String> {
     }
 }
 
-/// The words of the object's own status about workloads that it was in force on.
+/// Message of the object's `Programmed` condition if it was enforced on workloads before.
 fn matched_before(value: Option<&Value>) -> Option<String> {
     let conditions = value?.get("status")?.get("conditions")?.as_array()?;
     let text = |condition: &Value, field: &str| {

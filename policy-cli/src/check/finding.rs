@@ -14,7 +14,7 @@ pub struct Undetermined {
     pub(super) decides: bool,
 }
 
-/// A finding before its place has been looked up.
+/// A finding whose location has not been resolved.
 pub(super) struct Finding {
     pub(super) object: ObjectKey,
     pub(super) field: String,

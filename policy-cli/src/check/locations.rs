@@ -1,4 +1,4 @@
-//! Finds objects and their fields in files, or among what a cluster gave.
+//! Locates objects and their fields in files, or among the objects of a cluster.
 
 use super::finding::Finding;
 use policy_crds::ObjectKey;
@@ -16,7 +16,7 @@ pub(super) struct Locations {
     values: BTreeMap<ObjectKey, Value>,
 }
 
-/// A file, as far as it could be read.
+/// A manifest file, as far as it could be read.
 pub(super) struct ManifestFile {
     /// Content.
     pub(super) text: String,
@@ -25,7 +25,7 @@ pub(super) struct ManifestFile {
 }
 
 impl Locations {
-    /// Objects stand in files, or are as a cluster gives them.
+    /// Creates the table of locations. Objects in `values` come from a cluster and have none.
     pub(super) fn new(
         places: BTreeMap<ObjectKey, Place>,
         values: BTreeMap<ObjectKey, Value>,
@@ -41,8 +41,8 @@ impl Locations {
         self.document(object)?.value.as_ref().ok()
     }
 
-    /// A finding about a field of an object; about its beginning, if there is no such field. What a
-    /// cluster gave has a name and no place.
+    /// Resolves the location of a finding: that of its field, or else the beginning of the object.
+    /// An object of a cluster has a name and no location.
     pub(super) fn diagnostic(&mut self, finding: Finding) -> Diagnostic {
         let Finding { object, field, message, severity, explains: _ } = finding;
         let (object, field) = (&object, &*field);
@@ -65,7 +65,7 @@ impl Locations {
         Diagnostic { severity, ..diagnostic }
     }
 
-    /// Every file that declares an object.
+    /// Files that declare objects.
     pub(super) fn files(&mut self) -> impl Iterator<Item = (&Arc<str>, &ManifestFile)> {
         for place in self.places.values() {
             self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));
@@ -85,7 +85,7 @@ impl Locations {
     }
 }
 
-/// It was readable a moment ago; if it is not any more, places are lines without text.
+/// Reads a file. If it has become unreadable, locations are lines without text.
 fn read(file: &str) -> ManifestFile {
     let bytes = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

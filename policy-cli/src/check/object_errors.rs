@@ -8,7 +8,7 @@ use policy_engine::source::Severity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rules that are broken, and annotations that cannot be read.
+/// Returns validation errors, and annotations that cannot be parsed.
 pub(super) fn findings(context: &CheckContext<'_>) -> Vec<Finding> {
     let objects = context.compiled.objects.iter().flat_map(|object| {
         let errors = match &object.body {
@@ -41,7 +41,7 @@ pub(super) fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept = Vec::new();
     for mut finding in findings {
         if is_pod(&finding) {
-            // Taken out by the first, so that the others find nothing.
+            // The first pod removes the entry, so that the others find none.
             let Some(count) = seen.remove(&key(&finding)) else { continue };
             if let more @ 1.. = count.saturating_sub(1) {
                 finding.message = format!("{} (and {more} more pods)", finding.message);

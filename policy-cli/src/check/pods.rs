@@ -8,7 +8,7 @@ use policy_webhooks::injector::{Surroundings, Template, templates, told};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The namespaces among the manifests.
+/// Namespaces among the manifests.
 type Namespaces = BTreeMap<String, Surroundings>;
 
 /// Returns the injector's diagnostics for all pods and templates, without fields that are already

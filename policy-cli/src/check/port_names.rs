@@ -1,5 +1,5 @@
-//! Names in the port lists of a Namespace that no workload of it has: they may be mistyped, and the
-//! ports that were meant are then left out.
+//! Port names in a Namespace's annotations that no workload of it has. They may be mistyped, and
+//! the intended ports are then not covered.
 
 use super::context::CheckContext;
 use super::finding::{Finding, Undetermined};
@@ -55,7 +55,7 @@ fn without_port(name: &str, ports: &BTreeSet<Arc<str>>) -> String {
     format!("`{name}` is the name of no port of a workload here{}", hint.unwrap_or_default())
 }
 
-/// The names of the ports of a namespace's workloads; absent: there are no workloads.
+/// Port names of a namespace's workloads; `None` if there are no workloads.
 fn port_names(context: &CheckContext<'_>, namespace: &str) -> Option<BTreeSet<Arc<str>>> {
     let inside = |object: &&Arc<Object>| {
         let key = &object.meta.key;
@@ -72,7 +72,7 @@ fn port_names(context: &CheckContext<'_>, namespace: &str) -> Option<BTreeSet<Ar
             Body::Valid(Resource::ExternalWorkload(workload)) => {
                 names.extend(workload.named_ports.keys().cloned());
             }
-            // Its ports cannot be read, and any name may be among them.
+            // Its ports are unknown, and may have any name.
             Body::Valid(_) | Body::Invalid(_) => return None,
         }
     }

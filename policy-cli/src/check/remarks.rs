@@ -12,7 +12,7 @@ pub(super) fn findings(compiled: &Compiled, reported: &[Finding]) -> Vec<Finding
         };
         object.remarks().into_iter().chain(namespace_remarks(object)).map(about)
     });
-    // Leaving the networks out is the ordinary way to mean the cluster's.
+    // Omitting the networks is the usual way to select the cluster's.
     let unusual = all.filter(|finding| finding.field != "spec.client.networks");
     let is_new = |new: &Finding| {
         !reported.iter().any(|old| old.object == new.object && old.field == new.field)

@@ -1,5 +1,4 @@
-//! Objects that take part in no policy of any port: whatever they matched before, they match
-//! nothing now.
+//! Objects that affect no port of any workload, whatever they matched before.
 
 use super::context::CheckContext;
 use super::finding::{Finding, Undetermined};
@@ -50,7 +49,7 @@ pub(super) fn findings(
     findings
 }
 
-/// Every object that takes part in the policy of some port, those that only fail to included.
+/// Objects that affect the policy of a port, including those that fail to.
 fn active(compiled: &Compiled) -> BTreeSet<ObjectRef> {
     let mut found = BTreeSet::new();
     let mut seen = BTreeSet::new();
@@ -60,7 +59,7 @@ fn active(compiled: &Compiled) -> BTreeSet<ObjectRef> {
             Undeclared::Deny => None,
         };
         for policy in workload.policy.ports.values().chain(other) {
-            // Equal policies of one compilation are one allocation.
+            // Equal policies of one compilation share one allocation.
             if seen.insert(std::sync::Arc::as_ptr(policy).addr()) {
                 of_policy(policy, &mut found);
             }

@@ -22,7 +22,7 @@ fn code(error: &kube::Error) -> Option<u16> {
     if let kube::Error::Api(status) = error { Some(status.code) } else { None }
 }
 
-/// The API server's words, or what became of the connection.
+/// Message of the API server, or the connection error.
 pub(crate) fn message(error: &kube::Error) -> String {
     let kube::Error::Api(status) = error else { return chain(error) };
     if status.message.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn message(error: &kube::Error) -> String {
     }
 }
 
-/// The error as people can act on it; `doing` follows "cannot".
+/// Converts an error into an actionable message; `doing` follows "cannot".
 pub(crate) fn explain(error: &kube::Error, source: &QuerySource, doing: &str) -> anyhow::Error {
     let message = message(error);
     let server = source.server.as_deref().unwrap_or("the API server");

@@ -1,5 +1,5 @@
-//! The connection to a controller's gRPC port: in plaintext to one on this machine, or through a
-//! port-forward to a pod, in TLS to the controller's identity and with a token of a viewer.
+//! Connection to a controller's gRPC port: in plaintext to one on this machine, or through a
+//! port-forward to a pod, with TLS to the controller's identity and a viewer's token.
 
 use super::Cluster;
 use super::api_error::{explain, is_forbidden, is_not_found, message};
@@ -34,7 +34,7 @@ const TOKEN_SECONDS: i64 = 600;
 /// Timeout of a connection attempt.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Flags that name a controller.
+/// Flags that select a controller.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controller")]
 pub(crate) struct ControllerFlags {
@@ -64,7 +64,7 @@ pub(crate) struct ControllerFlags {
     viewer: String,
 }
 
-/// A channel that shows a token, if there is one.
+/// A channel that sends a bearer token, if there is one.
 pub(crate) type AuthorizedChannel = InterceptedService<Channel, BearerToken>;
 
 /// A connection to a controller.
@@ -163,7 +163,7 @@ pub(crate) async fn in_cluster(
     })
 }
 
-/// The identity that the controller has to prove.
+/// Identity that the controller has to prove.
 fn identity(
     flags: &ControllerFlags,
     found: &ControllerPod,
@@ -181,7 +181,7 @@ fn identity(
     if name.starts_with("spiffe://") { Identity::Spiffe(name) } else { Identity::Dns(name) }
 }
 
-/// The name for SNI, which plays no part in what is verified.
+/// Name for SNI, which is not verified.
 fn server_name(identity: &Identity, found: &ControllerPod) -> anyhow::Result<ServerName<'static>> {
     let name = match identity {
         Identity::Dns(name) => name.to_string(),
@@ -200,7 +200,7 @@ fn tls_config(
     Ok(Arc::new(config))
 }
 
-/// A token of the viewer, good for our controllers alone.
+/// Requests a token of the viewer, with the audience of this project's controllers.
 async fn bearer(
     cluster: &Cluster,
     flags: &ControllerFlags,

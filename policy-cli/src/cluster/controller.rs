@@ -1,4 +1,4 @@
-//! The controller in a cluster: which pod it is.
+//! The controller's pod in a cluster.
 
 use super::Cluster;
 use super::api_error::{explain, is_forbidden, message};
@@ -84,7 +84,7 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
     })
 }
 
-/// The pods of a namespace that have these labels.
+/// Lists the pods of a namespace with these labels.
 ///
 /// # Errors
 /// The API server's.

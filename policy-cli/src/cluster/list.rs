@@ -1,4 +1,4 @@
-//! Everything that policy depends on in a cluster, listed once, and how much of it may be seen.
+//! Lists all objects that policy depends on, and records which lists are forbidden.
 
 use super::api_error::{explain, is_forbidden, is_gone, is_not_found, message};
 use super::permissions::{ListPermissions, ListScope};
@@ -21,7 +21,7 @@ const PAGE: u32 = 500;
 pub(crate) struct Listing {
     /// The objects as the API server gives them, status included.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
-    /// The same as they are understood.
+    /// The same objects, parsed.
     pub(crate) objects: Vec<Object>,
     /// Extent to which each kind could be listed.
     pub(crate) permissions: ListPermissions,
@@ -63,7 +63,7 @@ pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
 }
 
 impl Listing {
-    /// Takes in one object of a list, understood as the controller does.
+    /// Inserts one object of a list, parsed as the controller does.
     fn insert(&mut self, kind: Kind, version: &'static str, value: Value) {
         if let Some(object) = object_of(kind, version, value.clone()) {
             self.values.insert(object.meta.key.clone(), value);
@@ -108,7 +108,7 @@ impl ApiResources {
         Ok(Self { resources })
     }
 
-    /// The version in which a kind is listed; none if the cluster does not have the kind.
+    /// Version in which a kind is listed; `None` if the cluster does not serve it.
     pub(crate) fn version(&self, kind: Kind) -> Option<&'static str> {
         let serves = |version: &&&str| {
             let key = format!("{}/{version}", kind.group());
@@ -123,7 +123,7 @@ impl ApiResources {
     }
 }
 
-/// The path of a kind's objects.
+/// API path of a kind's objects.
 fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
     let api = match kind.group() {
         "" => format!("/api/{version}"),
@@ -153,7 +153,7 @@ async fn list_kind(
     let within = if kind.is_namespaced() {
         pages(&cluster.client, &path(kind, version, Some(namespace))).await
     } else if kind == Kind::Namespace {
-        // A role of a namespace may give the Namespace itself.
+        // A Role in a namespace may allow reading the Namespace itself.
         one(&cluster.client, &path(kind, version, None), namespace).await.map(|v| vec![v])
     } else {
         return Ok((ListScope::Denied { refusal }, Vec::new()));

@@ -11,9 +11,9 @@ use std::sync::Arc;
 pub(crate) enum ListScope {
     /// In the whole cluster.
     Everywhere,
-    /// The cluster does not have the kind, which is as good as listing none.
+    /// The cluster does not serve the kind, so there are no objects.
     Absent,
-    /// In this namespace only: the whole cluster was refused, in these words.
+    /// In this namespace only, because listing the whole cluster was forbidden with this message.
     Namespace {
         /// The namespace.
         namespace: Arc<str>,
@@ -64,7 +64,7 @@ pub(crate) fn resource(kind: Kind) -> String {
 }
 
 impl ListPermissions {
-    /// Notes how far a kind could be listed.
+    /// Records the extent to which a kind could be listed.
     pub(crate) fn record(&mut self, kind: Kind, scope: ListScope) {
         self.0.insert(kind, scope);
     }
@@ -88,7 +88,7 @@ impl ListPermissions {
         !self.0.is_empty() && self.0.values().all(|e| matches!(e, ListScope::Denied { .. }))
     }
 
-    /// Everything that is missing, kinds that the cluster does not have included.
+    /// All lists that failed, including kinds that the cluster does not serve.
     pub(crate) fn failures(&self) -> Vec<ListFailure> {
         let failure = |(kind, scope): (&Kind, &ListScope)| {
             let (place, why, message) = match scope {
@@ -122,7 +122,7 @@ impl ListPermissions {
         text
     }
 
-    /// The manifest of a role that would give what is missing; empty if nothing is.
+    /// Manifest of a ClusterRole that would allow the forbidden lists; empty if there are none.
     pub(crate) fn cluster_role(&self) -> String {
         let refused = |scope: &ListScope| {
             matches!(scope, ListScope::Namespace { .. } | ListScope::Denied { .. })

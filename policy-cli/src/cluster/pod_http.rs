@@ -1,5 +1,5 @@
-//! A page of a pod's HTTP port: through a port-forward, which arrives at the pod's loopback, or else
-//! through the API server's proxy, which comes from the API server's address.
+//! HTTP requests to a pod: through a port-forward, which arrives on the pod's loopback, or else
+//! through the API server's proxy, which arrives from the API server's address.
 
 use super::port_forward;
 use super::{Cluster, chain};
@@ -120,7 +120,7 @@ async fn proxied(
     let response = cluster.client.send(request).await.map_err(|error| chain(&error))?;
     let status = response.status().as_u16();
     let kind = response.headers().get(header::CONTENT_TYPE);
-    // Our ports answer in plain text: JSON is the API server's own word.
+    // This project's ports answer in plain text: JSON comes from the API server itself.
     let own = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let body = response.into_body().collect().await.map_err(|error| chain(&error))?.to_bytes();
     let text = String::from_utf8_lossy(&body).into_owned();

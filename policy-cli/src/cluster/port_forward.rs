@@ -1,4 +1,4 @@
-//! A connection to a port of a pod, through a port-forward of the API server.
+//! Connections to a port of a pod through the API server's port-forward.
 
 use super::api_error::{is_forbidden, message};
 use k8s_openapi::api::core::v1::Pod;
@@ -20,10 +20,10 @@ type Failure = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 /// Time to wait for the kubelet's error after the data stream has ended.
 const WORDS: Duration = Duration::from_millis(200);
 
-/// One forwarded connection.
+/// Opens a forwarded connection.
 ///
 /// # Errors
-/// The API server refuses, or gives no stream; `PermissionDenied` for want of a right, which it names.
+/// The API server refuses, or provides no stream. `PermissionDenied` names the missing permission.
 pub(crate) async fn plain(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<DuplexStream> {
     open(pods, pod, port).await.map(|(stream, _)| stream)
 }

@@ -1,4 +1,4 @@
-//! The roots of the mesh, as the control plane publishes them.
+//! Trust roots of the mesh, as the control plane publishes them.
 
 use super::Cluster;
 use super::api_error::{explain, is_forbidden, is_not_found, message};
@@ -9,8 +9,8 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 use std::path::Path;
 
-/// The ConfigMaps with the roots of the mesh, in the namespace of the control plane: our issuer's, and
-/// Linkerd's.
+/// ConfigMaps with the trust roots, in the namespace of the control plane: that of this project's
+/// issuer, and Linkerd's.
 pub(crate) const ROOTS: [&str; 2] =
     ["portcullis-identity-trust-roots", "linkerd-identity-trust-roots"];
 
@@ -63,20 +63,20 @@ fn bundle(
     certificates(text).with_context(|| format!("`{BUNDLE}` of ConfigMap {namespace}/{name}"))
 }
 
-/// The roots of a file that was named.
+/// Reads the roots from a file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or contains no certificate.
 pub(crate) fn read_roots(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("--trust-roots: `{}`", path.display()))?;
     certificates(&text).with_context(|| format!("--trust-roots: `{}`", path.display()))
 }
 
-/// The certificates of a PEM text, of which there is at least one.
+/// Parses the certificates of a PEM text, at least one.
 ///
 /// # Errors
-/// It is not PEM, or has none.
+/// The text is not PEM, or contains no certificate.
 pub(crate) fn certificates(text: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let found = found.map_err(|error| anyhow!("is not PEM: {error}"))?;

@@ -56,8 +56,7 @@ pub(crate) struct Settings {
     pub(crate) mesh_known: bool,
     /// The default policy of the cluster.
     pub(crate) default_policy: &'static str,
-    /// The namespaces that the controller watches; none: all of them. What is elsewhere takes no
-    /// effect.
+    /// The namespaces that the controller watches; absent: all. Objects elsewhere take no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watched: Option<Vec<String>>,
     /// All of them.
@@ -87,7 +86,7 @@ impl Settings {
         Self::new(config, DEFAULTS.to_owned(), true, &SettingsFlags::default())
     }
 
-    /// Those of the controller in a cluster; its defaults where there is none to be found.
+    /// Settings of the controller in a cluster, or the defaults if none is found.
     pub(crate) async fn of_cluster(
         cluster: &Cluster,
         pod: &PodFlags,
@@ -136,7 +135,7 @@ impl Settings {
     }
 }
 
-/// The namespaces that a controller watches; none: all of them.
+/// The namespaces that a controller watches; `None`: all.
 fn watched(settings: &args::Settings) -> Option<Vec<String>> {
     match &settings.source {
         SourceSettings::Cluster(cluster) => match &cluster.watches.scope {
@@ -185,7 +184,7 @@ fn parse_pod_args<T>(
         if arguments.first().is_none_or(|first| first != subcommand) {
             continue;
         }
-        // A variable that is left is a value that only the container knows.
+        // Only the container knows the value of a variable that is not expanded.
         let unknown = arguments.iter().find(|word| word.contains("$("));
         let unknown = unknown.map(|word| anyhow!("what `{word}` stands for is not in the pod"));
         match unknown.map_or_else(|| read(&arguments), Err) {

@@ -17,7 +17,7 @@ pub(crate) fn of_object(object: &Object, permissions: &ListPermissions) -> BTree
     missing.map(|(kind, namespace)| words(kind, &namespace.unwrap_or(own.clone()))).collect()
 }
 
-/// Those of some kinds that could not be listed in a namespace.
+/// Kinds that could not be listed in a namespace.
 pub(crate) fn of_kinds(
     kinds: &[Kind],
     namespace: &str,
@@ -27,7 +27,7 @@ pub(crate) fn of_kinds(
     missing.map(|kind| words(*kind, namespace)).collect()
 }
 
-/// Those of some kinds that could not be listed where a scope looks.
+/// Kinds that could not be listed in a scope.
 pub(crate) fn in_scope(
     kinds: &[Kind],
     scope: &Scope,

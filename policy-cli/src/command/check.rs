@@ -139,7 +139,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         None => block_on(check_cluster(args))?,
     };
     let undetermined = findings.undetermined.iter();
-    // What could not be looked at has not been found sound.
+    // What could not be listed has not been checked.
     let complete = list_failures.iter().all(|failure| failure.why != FORBIDDEN);
     let report = CheckReport {
         source: &source,
@@ -155,7 +155,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         list_failures: &list_failures,
     };
     output::print(args.output, &report, |report| text(report, &findings, Paint::stdout()))?;
-    // Nothing that was checked is nothing that was found sound.
+    // Without any object, nothing was checked.
     let denied = report.objects == 0
         || report.errors > 0
         || (args.deny_warnings && (report.warnings > 0 || !complete));
@@ -245,7 +245,7 @@ fn hidden(list_failures: &[ListFailure]) -> Option<String> {
     })
 }
 
-/// A finding that stands in no file: `error: Server shop/web: spec.port: …`.
+/// Formats a finding without a file: `error: Server shop/web: spec.port: …`.
 fn without_location(diagnostic: &Diagnostic, paint: Paint) -> String {
     let severity = match diagnostic.severity {
         Severity::Error => paint.bad("error"),

@@ -61,7 +61,7 @@ pub(crate) struct HealthArgs {
     output: Format,
 }
 
-/// Reads a time such as `60s`.
+/// Parses a duration such as `60s`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a whole number with s, m or h, such as 60s".to_owned();
     let unit = text.chars().last().ok_or_else(expected)?;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &HealthArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Looks until all is well or the time is over, and gives what was seen last.
+/// Repeats the checks until they pass or the timeout expires, and returns the last report.
 async fn run_diagnostics(args: &HealthArgs) -> anyhow::Result<DiagnosticsReport> {
     let HealthArgs { api, namespace, control_plane, wait, deny_warnings, .. } = args;
     let namespaces =

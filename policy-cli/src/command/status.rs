@@ -14,7 +14,7 @@ use policy_proto::messages::ObjectsRequest;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use std::process::ExitCode;
 
-/// The largest answer that is read: every object of a large cluster.
+/// Limit of the response size: every object of a large cluster.
 const ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 /// Say what every policy object is told, and on how many proxies it is in force

@@ -32,7 +32,7 @@ use tonic::Code;
 /// Interval between a broken stream and the next attempt.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The largest update that is read.
+/// Limit of the size of an update.
 const UPDATE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Print the policy of a port, and again whenever it changes
@@ -77,7 +77,7 @@ pub(crate) struct WatchArgs {
     output: Format,
 }
 
-/// One policy, as `-o json` prints it.
+/// A policy, as `-o json` prints it.
 #[derive(Serialize)]
 struct PolicyEvent<'a> {
     at: String,
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A port of a pod, perhaps without its namespace.
+/// A port of a pod, with an optional namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PodPort {
     namespace: Option<String>,
@@ -132,7 +132,7 @@ struct WatchSession<'a> {
 }
 
 impl<'a> WatchSession<'a> {
-    /// Finds out which controller and which namespace are meant.
+    /// Resolves the controller and the namespace.
     async fn new(args: &'a WatchArgs) -> anyhow::Result<Self> {
         let PodPort { namespace, name, port } = args.target.clone();
         let flag = args.namespace.as_ref().map(ToString::to_string);
@@ -203,7 +203,7 @@ async fn stream(
 ) -> anyhow::Result<StreamEnd> {
     let channel = match session.connect().await {
         Ok(channel) => channel,
-        // It answered before, and may again: it is being replaced, for example.
+        // The controller responded before and may come back, for example after a rollout.
         Err(error) if shown.is_some() => return Ok(StreamEnd::ByServer(format!("{error:#}"))),
         Err(error) => return Err(error),
     };
@@ -267,7 +267,7 @@ fn stream_end(
         Code::Unauthenticated if !accepted => {
             bail!("the controller does not know who you are: {message}")
         }
-        // Nothing was ever understood: who answers there is no controller.
+        // Without any valid response before, the server is not a controller.
         Code::Unknown | Code::Internal if !accepted => {
             bail!("what answers does not speak as a controller does: {}: {message}", status.code())
         }

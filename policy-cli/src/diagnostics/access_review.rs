@@ -8,10 +8,10 @@ use kube::Client;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Questions that wait for an answer at a time.
+/// Number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
-/// A right: to do something to a resource, or to one object of it.
+/// A permission: a verb on a resource, or on one object of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Permission {
     /// API group.
@@ -20,7 +20,7 @@ pub(crate) struct Permission {
     pub(crate) resource: String,
     /// The verb.
     pub(crate) verb: String,
-    /// The one object; none: any.
+    /// The object's name; `None`: any.
     pub(crate) name: Option<String>,
     /// The namespace; `None`: the whole cluster.
     pub(crate) namespace: Option<String>,
@@ -53,7 +53,7 @@ pub(crate) enum Subject<'a> {
     ServiceAccount(&'a str, &'a str),
 }
 
-/// The single rights of rules, in a namespace or in the whole cluster.
+/// Expands rules into permissions, in a namespace or in the whole cluster.
 pub(crate) fn from_rules(rules: &[PolicyRule], namespace: Option<&str>) -> Vec<Permission> {
     let mut permissions = Vec::new();
     for rule in rules {

@@ -1,4 +1,4 @@
-//! Everything that is looked at, by name, and where the documents explain it.
+//! All checks by name, and their sections in the documentation.
 
 /// Groups of checks, in order of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,16 +33,16 @@ impl Section {
         }
     }
 
-    /// The place in the documents.
+    /// Link into the documentation.
     pub(crate) fn page(self) -> String {
         format!("docs/health.md#{}", self.title().to_ascii_lowercase().replace(' ', "-"))
     }
 }
 
-/// Declares the checks, the list of all of them, and what each is called.
+/// Declares the checks, the list of all of them, and their names.
 macro_rules! checks {
     ($($(#[$doc:meta])* $check:ident = $name:literal in $section:ident,)*) => {
-        /// One thing that is looked at.
+        /// A check.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Check {
             $($(#[$doc])* $check,)*

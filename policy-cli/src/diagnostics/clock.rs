@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 /// of the `Date` header, one second.
 const CLOSE: Duration = Duration::from_secs(21);
 
-/// More than any certificate or token forgives.
+/// More than certificates and tokens tolerate.
 const FAR: Duration = Duration::from_secs(300);
 
 /// Compares the API server's time with that of this machine.

@@ -15,7 +15,7 @@ pub(crate) const GATEWAY_HINT: &str = "install the standard channel of Gateway A
                                        HTTPRoutes and GRPCRoutes of its group; nothing has to be \
                                        restarted";
 
-/// A kind, and the version in which it is served; none: it is not.
+/// A kind, and the version in which it is served; `None`: it is not.
 pub(crate) type ServedKind = (Kind, Option<&'static str>);
 
 /// Checks that the CRDs of the chart are served.

@@ -4,13 +4,13 @@ use super::report::DiagnosticsReport;
 use crate::output::{self, Format, Paint};
 use std::process::ExitCode;
 
-/// The exit code for a cluster that cannot be reached.
+/// Exit code for a cluster that cannot be reached.
 const UNREACHABLE: u8 = 3;
 
-/// Prints the report; 0 if all is well, else 1.
+/// Prints the report; returns 0 if all checks passed, else 1.
 ///
 /// # Errors
-/// Standard output does not take it.
+/// Standard output cannot be written.
 pub(crate) fn print_report(report: &DiagnosticsReport, format: Format) -> anyhow::Result<ExitCode> {
     output::print(format, report, |report| report.text(Paint::stdout()))?;
     Ok(if report.healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,4 +1,4 @@
-//! Reading a cluster: what was found, or why it was not, with the right that is missing.
+//! Reads from a cluster. Errors contain the missing permission.
 
 use crate::cluster::api_error::{is_forbidden, is_not_found, message};
 use crate::cluster::list::{one, pages};
@@ -15,7 +15,7 @@ pub(crate) type FetchResult<T> = Result<T, FetchError>;
 pub(crate) enum FetchError {
     /// There is no right to.
     Forbidden {
-        /// The right, as a rule of a role.
+        /// The permission, as a rule of a role.
         permission: String,
         /// The API server's words.
         message: String,
@@ -53,7 +53,7 @@ impl FetchError {
     }
 }
 
-/// Every object of a path; none where its kind is not served.
+/// Lists the objects of a path; empty if its kind is not served.
 pub(crate) async fn list(client: &Client, path: &str) -> FetchResult<Vec<Value>> {
     match pages(client, path).await {
         Ok(objects) => Ok(objects),
@@ -62,7 +62,7 @@ pub(crate) async fn list(client: &Client, path: &str) -> FetchResult<Vec<Value>>
     }
 }
 
-/// The objects of a path with these fields, such as `metadata.name=roots`.
+/// Lists the objects of a path with these field selectors, such as `metadata.name=roots`.
 pub(crate) async fn select(client: &Client, path: &str, fields: &str) -> FetchResult<Vec<Value>> {
     let response = async {
         let params = ListParams::default().fields(fields);
@@ -74,14 +74,14 @@ pub(crate) async fn select(client: &Client, path: &str, fields: &str) -> FetchRe
             Some(Value::Array(found)) => Ok(found),
             _ => Ok(Vec::new()),
         },
-        // RBAC takes a list by this field as one of the object of that name.
+        // RBAC authorizes a list with this field selector as one of the object of that name.
         Err(error) => {
             Err(FetchError::new(&error, "list", path, fields.strip_prefix("metadata.name=")))
         }
     }
 }
 
-/// The object of this name below a path; none where there is none.
+/// Reads the object of this name below a path; `None` if there is none.
 pub(crate) async fn get(client: &Client, path: &str, name: &str) -> FetchResult<Option<Value>> {
     match one(client, path, name).await {
         Ok(object) => Ok(Some(object)),
@@ -90,8 +90,8 @@ pub(crate) async fn get(client: &Client, path: &str, name: &str) -> FetchResult<
     }
 }
 
-/// The rule of a role that lets `verb` be done to what a path names, and to no more than the object
-/// of this name, where it is one: who may read every Secret has every private key.
+/// Rule of a role that allows `verb` on the resource of a path. It is limited to the object with
+/// this name if there is one, because a rule on every Secret would cover every private key.
 fn permission(verb: &str, path: &str, name: Option<&str>) -> String {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {

@@ -1,8 +1,8 @@
-//! Parts of objects as the API server gives them.
+//! Fields of objects as the API server returns them.
 
 use serde_json::Value;
 
-/// A text somewhere in an object, by its JSON Pointer; empty: there is none.
+/// String in an object by its JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -27,7 +27,7 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }
 
-/// The elements of a list somewhere in an object.
+/// Elements of a list in an object.
 pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }

@@ -26,7 +26,7 @@ pub(crate) struct DiagnosticsReport {
     pub(crate) unknown: usize,
     /// Every line.
     pub(crate) findings: Vec<CheckLine>,
-    /// The word for what is well.
+    /// Word for success.
     #[serde(skip)]
     verdict: &'static str,
 }
@@ -35,7 +35,7 @@ pub(crate) struct DiagnosticsReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CheckLine {
-    /// The heading that it is below.
+    /// Its section.
     pub(crate) section: &'static str,
     /// Name of the check.
     pub(crate) check: &'static str,
@@ -51,7 +51,8 @@ pub(crate) struct CheckLine {
 }
 
 impl DiagnosticsReport {
-    /// Puts findings in order. `verdict` is the word for what is well: healthy, ready to install.
+    /// Creates a report from sorted results. `verdict` is the word for success: healthy, ready to
+    /// install.
     pub(crate) fn new(
         source: QuerySource,
         mut findings: Vec<CheckResult>,
@@ -73,7 +74,7 @@ impl DiagnosticsReport {
         }
     }
 
-    /// The lines below their headings, and the sum.
+    /// Results below their sections, and the summary.
     pub(crate) fn text(&self, paint: Paint) -> String {
         let mut text = format!("{}\n", paint.dim(&self.source.to_string()));
         let mut section = "";

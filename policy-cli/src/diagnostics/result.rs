@@ -9,11 +9,11 @@ use super::fetch::FetchError;
 pub(crate) enum CheckOutcome {
     /// As it should be.
     Pass,
-    /// It works, perhaps not for long or not as meant.
+    /// It works, perhaps not for long or not as intended.
     Warn,
     /// It does not work.
     Fail,
-    /// It could not be looked at.
+    /// It could not be checked.
     Unknown,
 }
 
@@ -42,12 +42,12 @@ impl CheckResult {
         Self { check, outcome: CheckOutcome::Warn, message, hint }
     }
 
-    /// Something that does not work.
+    /// A failure.
     pub(crate) fn fail(check: Check, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { outcome: CheckOutcome::Fail, ..Self::warn(check, message, hint) }
     }
 
-    /// Something that could not be looked at.
+    /// A check that could not run.
     pub(crate) fn unknown(check: Check, error: &FetchError) -> Self {
         Self {
             check,
@@ -58,7 +58,7 @@ impl CheckResult {
     }
 }
 
-/// Some names of many, in words.
+/// The first names of a list, and the number of the others.
 pub(crate) fn abbreviated(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
@@ -72,7 +72,7 @@ pub(crate) fn abbreviated(names: &[String]) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// The outcomes and messages, to be compared.
+    /// Outcomes and messages for comparison.
     pub(crate) fn summaries(findings: &[CheckResult]) -> Vec<(CheckOutcome, &str)> {
         findings.iter().map(|finding| (finding.outcome, finding.message.as_str())).collect()
     }

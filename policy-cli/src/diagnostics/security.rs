@@ -7,10 +7,10 @@ use super::result::CheckResult;
 use policy_webhooks::injector::{INJECT_LABEL, Surroundings, is_left_alone};
 use serde_json::Value;
 
-/// The level that pods of a namespace are held to.
+/// Label with the enforced Pod Security level.
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// The levels that forbid NET_ADMIN and NET_RAW.
+/// Levels that forbid NET_ADMIN and NET_RAW.
 const RESTRICTING_LEVELS: [&str; 2] = ["baseline", "restricted"];
 
 /// Checks the namespaces that request sidecars of this injector, according to `requests_injection`,

@@ -1,4 +1,4 @@
-//! The API server: its version, and its time.
+//! Version and time of the API server.
 
 use super::check::Check;
 use super::metadata::text;
@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// The oldest minor version of Kubernetes 1 that is supported.
+/// The oldest supported minor version of Kubernetes 1.
 const OLDEST: u32 = 28;
 
 /// Version and time of the API server.

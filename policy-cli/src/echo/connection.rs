@@ -15,7 +15,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 /// Options of the echo server. The default has no name and speaks plaintext.
 #[derive(Clone, Default)]
 pub struct EchoOptions {
-    /// Name that answers carry, for example `emojivoto/web-0:8080`.
+    /// Name in the responses, for example `emojivoto/web-0:8080`.
     pub name: Option<Arc<str>>,
     /// Terminates TLS with this configuration.
     pub tls: Option<Arc<rustls::ServerConfig>>,
@@ -36,7 +36,7 @@ impl Counters {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// HTTP requests and gRPC calls whose head arrived.
+    /// HTTP requests and gRPC calls whose headers arrived.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -52,7 +52,7 @@ pub(super) struct ConnectionContext {
     pub(super) server: SocketAddr,
 }
 
-/// Sends every byte back and closes when the client has.
+/// Sends every byte back, and closes when the client has closed.
 pub(super) async fn echo_bytes<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> io::Result<()> {
     let (mut read, mut write) = tokio::io::split(stream);
     tokio::io::copy(&mut read, &mut write).await?;

@@ -1,4 +1,4 @@
-//! Answers to gRPC calls: `grpc.health.v1.Health`, and every other method by its own messages.
+//! Responses to gRPC calls: `grpc.health.v1.Health`, and every other method with its own messages.
 
 use super::connection::{Body, ConnectionContext};
 use bytes::Bytes;
@@ -20,8 +20,8 @@ pub(super) fn is_call(request: &Request<Incoming>) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Answers a call. The metadata of the call comes back in headers that begin with `echo-`, and
-/// `echo-path` carries the method called. `grpc-status-wanted` sets the status.
+/// Responds to a call. The metadata of the call comes back in headers that begin with `echo-`, and
+/// `echo-path` contains the called method. `grpc-status-wanted` sets the status.
 pub(super) fn answer(connection: &ConnectionContext, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();

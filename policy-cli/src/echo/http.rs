@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The JSON that HTTP requests are answered with.
+/// The JSON body of HTTP responses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceivedRequest {
@@ -45,15 +45,15 @@ pub struct ReceivedRequest {
 /// ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseOptions {
-    /// `echo-status`: the status of the answer.
+    /// `echo-status`: the status of the response.
     pub status: Option<StatusCode>,
-    /// `echo-delay-ms`: how long to wait before the answer.
+    /// `echo-delay-ms`: delay of the response.
     pub delay: Option<Duration>,
-    /// `echo-stream`: answer with that many lines instead of JSON.
+    /// `echo-stream`: respond with this many lines instead of JSON.
     pub lines: Option<u64>,
     /// `echo-interval-ms`: time between two lines; 100 if absent.
     pub interval: Option<Duration>,
-    /// `echo-body: true`: answer with the request's own body as it arrives.
+    /// `echo-body: true`: respond with the request's own body as it arrives.
     pub body: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Accepts connections and answers what arrives on them.
+//! Accepts connections and responds to them.
 
 use super::connection::{ConnectionContext, Counters, EchoOptions, echo_bytes};
 use super::http;
@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Timeout of the client's TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// A running application; dropping it stops it and closes its connections.
+/// A running echo server. Dropping it stops it and closes its connections.
 #[derive(Debug)]
 pub struct EchoServer {
     address: SocketAddr,
@@ -38,8 +38,8 @@ impl EchoServer {
     }
 }
 
-/// Starts the application on `address` (port 0: a free one) in the current runtime. Fails if the
-/// address cannot be bound.
+/// Starts the server on `address` (port 0: a free one) in the current runtime. Fails if the address
+/// cannot be bound.
 pub async fn start(address: SocketAddr, options: EchoOptions) -> io::Result<EchoServer> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
@@ -49,11 +49,11 @@ pub async fn start(address: SocketAddr, options: EchoOptions) -> io::Result<Echo
     Ok(EchoServer { address, counters, _stop: stop.drop_guard() })
 }
 
-/// A TLS configuration for [`Options::tls`]: this certificate, HTTP/2 and HTTP/1.1 by ALPN, clients
-/// unauthenticated.
+/// Creates a TLS configuration for [`EchoOptions::tls`] with this certificate, HTTP/2 and HTTP/1.1
+/// by ALPN, and unauthenticated clients.
 ///
 /// # Errors
-/// If certificate and key do not fit.
+/// If certificate and key do not match.
 pub fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -67,7 +67,7 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Accepts until `stop`; open connections are closed then.
+/// Accepts connections until `stop`, which also closes the open ones.
 pub async fn serve(
     listener: TcpListener,
     options: EchoOptions,
@@ -97,8 +97,8 @@ pub async fn serve(
                     }
                 });
             }
-            // Out of file descriptors, or the client left before it was accepted: neither is a
-            // reason to stop.
+            // Out of file descriptors, or the client disconnected before it was accepted: the
+            // server continues.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept");
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -109,7 +109,7 @@ pub async fn serve(
 
 impl ConnectionContext {
     async fn handle(self, stream: TcpStream) -> io::Result<()> {
-        // Answers are small and latency is what tests wait for.
+        // Responses are small, and tests depend on their latency.
         stream.set_nodelay(true)?;
         let Some(config) = self.options.tls.clone() else { return self.speak(stream).await };
         if !self.options.plaintext_too {

@@ -1,4 +1,4 @@
-//! Tells HTTP/1, HTTP/2 and other bytes apart by how a connection begins.
+//! Detects HTTP/1, HTTP/2 and other protocols by the first bytes of a connection.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::io;
@@ -12,7 +12,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// First byte of a TLS ClientHello: the content type `handshake` (RFC 8446 section 5.1).
 pub(crate) const HANDSHAKE_RECORD: u8 = 22;
 
-/// The longest method looked for.
+/// Length of the longest method that is detected.
 const LONGEST_METHOD: usize = 32;
 
 /// Protocol of a connection.
@@ -26,8 +26,8 @@ pub enum DetectedProtocol {
     Raw,
 }
 
-/// Decides by the bytes so far; `None`: more are needed. An upper-case method, a space and the
-/// beginning of a target are HTTP/1; the preface is HTTP/2.
+/// Detects the protocol from the bytes so far; `None`: more are needed. An upper-case method, a
+/// space and the beginning of a target are HTTP/1; the preface is HTTP/2.
 pub fn sniff(bytes: &[u8]) -> Option<DetectedProtocol> {
     if bytes.starts_with(PREFACE) {
         return Some(DetectedProtocol::Http2);
@@ -47,8 +47,8 @@ pub fn sniff(bytes: &[u8]) -> Option<DetectedProtocol> {
     }
 }
 
-/// Reads until [`sniff`] can decide; what was read is returned too. The end of the stream decides
-/// for [`Sniffed::Raw`].
+/// Reads until [`sniff`] returns a protocol, and returns the bytes as well. The end of the stream
+/// means [`DetectedProtocol::Raw`].
 pub(crate) async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
 ) -> io::Result<(DetectedProtocol, Bytes)> {
@@ -63,7 +63,7 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(
     }
 }
 
-/// A stream whose first bytes have been read already and are given back first.
+/// A stream whose first bytes have already been read, and are returned first.
 pub(crate) struct Prefixed<S> {
     prefix: Bytes,
     inner: S,

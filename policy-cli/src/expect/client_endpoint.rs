@@ -7,7 +7,7 @@ use policy_core::{Facts, Identity};
 use policy_engine::ControllerConfig;
 use std::net::IpAddr;
 
-/// The client's half of a connection.
+/// Address and identity of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientEndpoint {
     /// Its address.

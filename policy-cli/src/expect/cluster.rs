@@ -1,4 +1,4 @@
-//! Settings of the controller, as expectations state them.
+//! Settings of the controller in a file of expectations.
 
 use super::error::ExpectError;
 use policy_core::{DefaultPolicy, NetworkMatch, UndeclaredPorts};
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Network {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KubeletExemptionMode {
-    /// Declared probes and hooks.
+    /// Declared probes and hooks only.
     Probes,
     /// Everything from the node.
     All,
@@ -97,10 +97,10 @@ fn default_policy<'de, D: Deserializer<'de>>(
 }
 
 impl ClusterSettings {
-    /// The controller's configuration with these settings.
+    /// Returns the controller's configuration with these settings.
     ///
     /// # Errors
-    /// The setting that makes no sense.
+    /// The invalid setting.
     pub fn config(&self) -> Result<ControllerConfig, ExpectError> {
         let mut config = ControllerConfig::default();
         if let Some(policy) = self.default_policy {

@@ -13,12 +13,12 @@ pub enum ExpectError {
         /// The I/O error.
         error: std::io::Error,
     },
-    /// The file is not as [`Expectations`] wants it.
+    /// The file does not match the format of [`Expectations`].
     #[error("{}: {message}", .path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Line, column and what is wrong there.
+        /// Line, column and problem.
         message: String,
     },
     /// A request that cannot be sent.

@@ -1,4 +1,4 @@
-//! Runs expectations against the evaluator alone: manifests are compiled, nothing is served.
+//! Runs expectations against the evaluator alone: manifests are compiled, and nothing is served.
 
 use super::client_endpoint::ClientResolver;
 use super::error::ExpectError;
@@ -123,7 +123,7 @@ fn request(expectation: &Expectation) -> Result<Option<Request>, String> {
     }))
 }
 
-/// The host where an expectation names none.
+/// Default host of an expectation.
 pub(super) fn host(expectation: &Expectation) -> String {
     format!("{}.{}", expectation.to.name, expectation.to.namespace)
 }
@@ -166,7 +166,7 @@ fn decide(
                 query: target.query,
                 headers: &request.headers,
             };
-            // The evaluator knows no time, so that rate limits are never reached here.
+            // The evaluator has no clock, so that rate limits are never reached here.
             let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
             DecisionSummary::of(evaluator, &decision)
         }

@@ -14,14 +14,14 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Expectations {
-    /// Settings of the controller; what is absent has its default.
+    /// Settings of the controller; absent ones have their defaults.
     #[serde(default)]
     pub cluster: ClusterSettings,
-    /// The requests. An empty list is an error: it would promise nothing.
+    /// The requests. An empty list is an error, because it would test nothing.
     pub requests: Vec<Expectation>,
 }
 
-/// One request and what becomes of it.
+/// A request and its expected result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Expectation {
@@ -52,11 +52,11 @@ pub struct Expectation {
     pub reason: Option<String>,
     /// The route that matched, `Kind namespace/name`.
     pub route: Option<String>,
-    /// The grant that settled a permit, `Kind namespace/name` or `default name`.
+    /// The grant that permitted the request, `Kind namespace/name` or `default name`.
     pub authorization: Option<String>,
 }
 
-/// One header line or several.
+/// One or several header lines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum HeaderValues {
@@ -157,10 +157,10 @@ impl<'de> Deserialize<'de> for WorkloadPort {
 }
 
 impl Expectations {
-    /// Reads a file and checks what its types cannot.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// The file, and line and column where YAML has one.
+    /// The file, and line and column if the YAML is invalid.
     pub fn read(path: &Path) -> Result<Self, ExpectError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ExpectError::Unreadable { path: path.to_owned(), error })?;
@@ -174,10 +174,10 @@ impl Expectations {
         })
     }
 
-    /// Reads a text and checks what its types cannot.
+    /// Parses and validates a text.
     ///
     /// # Errors
-    /// [`ExpectError::Malformed`] without a path, [`ExpectError::Unaskable`].
+    /// [`ExpectError::Malformed`] without a path, [`ExpectError::InvalidRequest`].
     pub fn parse(text: &str) -> Result<Self, ExpectError> {
         let malformed = |message: String| ExpectError::Malformed { path: PathBuf::new(), message };
         let expectations: Self =

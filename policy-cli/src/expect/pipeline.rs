@@ -169,7 +169,7 @@ impl PipelineRun {
         }))
     }
 
-    /// The next decision of a client; earlier ones of others are passed over.
+    /// Waits for the next decision of a client, and skips those of others.
     async fn decision(
         &mut self,
         is_it: impl Fn(&DecisionRecord) -> bool,

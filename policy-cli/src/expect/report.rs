@@ -57,7 +57,7 @@ impl Report {
         self.cases.push(Case { name: expected.name.clone(), found, differences });
     }
 
-    /// Adds a request whose decision was right, but not what came of it.
+    /// Adds a request whose decision may be right although its outcome is not.
     pub(crate) fn add_with(
         &mut self,
         expected: &Expectation,
@@ -70,7 +70,7 @@ impl Report {
     }
 }
 
-/// The requests that were not as expected, one paragraph each; nothing if all were.
+/// Formats the requests with differences, one paragraph each; empty if there are none.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for case in self.cases.iter().filter(|case| !case.differences.is_empty()) {

@@ -11,8 +11,8 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// Compares every `caBundle` with the Secret that the served certificate is kept in; none: the
-/// certificate is supplied, and so is who vouches for it.
+/// Compares every `caBundle` with the Secret of the serving certificate. Without a Secret,
+/// certificate and CA are supplied by the operator.
 pub(super) fn ca_bundle(
     configurations: &[WebhookConfiguration],
     secret: Option<&FetchResult<Option<Value>>>,
@@ -98,7 +98,7 @@ pub(super) fn certificate(
     findings
 }
 
-/// The webhooks of a configuration that was read, each with its `caBundle`.
+/// Webhooks of a configuration that was read, each with its `caBundle`.
 fn bundles(configuration: &WebhookConfiguration) -> Vec<(String, Option<Vec<u8>>)> {
     let Ok(Some(found)) = &configuration.found else { return Vec::new() };
     let webhooks = items(found, "/webhooks").map(|webhook| {
@@ -108,12 +108,12 @@ fn bundles(configuration: &WebhookConfiguration) -> Vec<(String, Option<Vec<u8>>
     webhooks.collect()
 }
 
-/// A value of a Secret, if it has one that is not empty.
+/// Value of a Secret; `None` if missing or empty.
 fn data(secret: &Value, key: &str) -> Option<Vec<u8>> {
     secret.get("data")?.get(key).and_then(bytes)
 }
 
-/// Bytes as objects have them; none: there are none.
+/// Bytes of a base64 field; `None` if missing or empty.
 fn bytes(value: &Value) -> Option<Vec<u8>> {
     let read = serde_json::from_value::<ByteString>(value.clone()).ok()?;
     (!read.0.is_empty()).then_some(read.0)

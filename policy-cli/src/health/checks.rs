@@ -1,4 +1,4 @@
-//! All that follows from what was read.
+//! Evaluation of all checks.
 
 use super::accounts::accounts;
 use super::ca_bundle::{ca_bundle, certificate};
@@ -62,7 +62,7 @@ fn control_plane(snapshot: &Snapshot, all: &mut Vec<CheckResult>) {
     all.push(leader(&snapshot.lease, controllers, snapshot.now()));
     all.push(versions(controllers, issuers));
     all.extend(accounts(&snapshot.accounts));
-    // What flags decide is looked at as the chart has it by default.
+    // Checks that depend on unknown flags assume the chart's defaults.
     let unknown =
         [("controller", snapshot.controller.as_ref().err()), ("issuer", issuer_error(snapshot))];
     all.extend(unknown.into_iter().filter_map(|(what, words)| {

@@ -17,15 +17,15 @@ use std::path::Path;
 /// Settings of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ControllerSettings {
-    /// The namespaces that it watches; none: all.
+    /// The watched namespaces; `None`: all.
     pub(super) watched: Option<Vec<String>>,
-    /// Its ValidatingWebhookConfiguration; none: the webhook is not served.
+    /// Its ValidatingWebhookConfiguration; `None`: the webhook is not served.
     pub(super) webhook: Option<String>,
-    /// Its injector's MutatingWebhookConfiguration; none: the injector is not served.
+    /// The injector's MutatingWebhookConfiguration; `None`: the injector is not served.
     pub(super) injector: Option<String>,
     /// True if it redirects Linkerd's proxies to itself.
     pub(super) beside: bool,
-    /// The Secret with the certificate that it makes; none: the certificate is supplied.
+    /// The Secret with the provisioned certificate; `None`: the operator supplies the certificate.
     pub(super) secret: Option<String>,
     /// True if certificates come from another service than this project's issuer.
     pub(super) external: bool,
@@ -57,7 +57,7 @@ impl Default for ControllerSettings {
 /// Settings of the issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IssuerSettings {
-    /// The namespaces that it gives the roots to; none: those with injection.
+    /// The namespaces that get the roots; `None`: those with injection.
     pub(super) namespaces: Option<Vec<String>>,
     /// True if it provisions its CA itself.
     pub(super) provisions: bool,
@@ -74,7 +74,7 @@ impl Default for IssuerSettings {
     }
 }
 
-/// Reads the flags of the first pod of the controller; in words why they are not known.
+/// Parses the flags of the controller's first pod, or returns in words why they are unknown.
 pub(super) fn controller(namespace: &str, pods: &[Value]) -> Result<ControllerSettings, String> {
     let pod = pods.first().ok_or("no pod of it was found")?;
     let found = ControllerPod {
@@ -92,7 +92,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
     let admin = settings.admin.port();
     let external = is_external(&settings, home);
     let SourceSettings::Cluster(cluster) = settings.source else {
-        // Manifests: nothing of a cluster is served or written.
+        // With manifests, nothing is served to or written into a cluster.
         let nothing = ControllerSettings {
             webhook: None,
             injector: None,
@@ -133,7 +133,7 @@ fn is_external(settings: &Settings, home: &str) -> bool {
     !config.issuer.to_string().starts_with(&format!("portcullis-issuer.{home}."))
 }
 
-/// The file with the roots by which the controller knows who issues its certificate.
+/// File with the roots that verify the issuer of the controller's certificate.
 fn roots_file(settings: &Settings) -> Option<&Path> {
     let Some(OwnCertificate::Certify(config)) = &settings.auth.tls else { return None };
     match &config.roots {
@@ -142,7 +142,7 @@ fn roots_file(settings: &Settings) -> Option<&Path> {
     }
 }
 
-/// Reads the flags of the first pod of the issuer; in words why they are not known.
+/// Parses the flags of the issuer's first pod, or returns in words why they are unknown.
 pub(super) fn issuer(pods: &[Value]) -> Result<IssuerSettings, String> {
     let pod = pods.first().ok_or("no pod of it was found")?;
     let arguments: IssuerArgs = issuer_args(pod).map_err(|error| format!("{error:#}"))?;

@@ -6,8 +6,8 @@ use policy_tls::civil::shown;
 use policy_tls::identity::{certificates, validity};
 use std::time::{Duration, SystemTime};
 
-/// Certificates that are looked at together: the last of them to end counts, because bundles hold
-/// former ones for as long as something leads to them.
+/// A bundle of certificates. The latest expiry counts, because bundles keep former certificates for
+/// as long as chains lead to them.
 pub(super) struct Bundle<'a> {
     /// Name of the certificates, in words.
     pub(super) what: &'a str,
@@ -43,7 +43,7 @@ pub(super) fn check_validity(check: Check, bundle: &Bundle<'_>, now: SystemTime)
     }
     let life = ends.duration_since(begins).unwrap_or_default();
     let left = ends.duration_since(now).unwrap_or_default();
-    // What renews itself does so long before.
+    // Automatic renewal happens long before.
     if left < life.checked_div(10).unwrap_or(Duration::ZERO) {
         return CheckResult::warn(check, format!("{what} ends soon, at {}", shown(ends)), *hint);
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Owner of a pod that could not be created: namespace, kind and name.
 type Owner<'a> = (&'a str, &'a str, &'a str);
 
-/// Looks at Events `FailedCreate` after which no pod was created for the same owner. `home` is the
+/// Finds `FailedCreate` Events that no `SuccessfulCreate` of the same owner followed. `home` is the
 /// control plane's namespace.
 pub(super) fn failed_create(
     failed: &FetchResult<Vec<Value>>,
@@ -66,7 +66,7 @@ fn of((namespace, kind, name): Owner<'_>, event: &Value) -> CheckResult {
     CheckResult::warn(check, message, "the message is the API server's: a quota or another webhook")
 }
 
-/// The newest Event about each owner.
+/// Returns the newest Event about each owner.
 fn newest<'a>(events: impl Iterator<Item = &'a Value>) -> BTreeMap<Owner<'a>, &'a Value> {
     let mut all: BTreeMap<Owner<'a>, &'a Value> = BTreeMap::new();
     for event in events {

@@ -7,10 +7,10 @@ use crate::diagnostics::result::CheckResult;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
-/// Clocks of replicas and of the API server may differ by so much.
+/// Tolerated clock skew between replicas and the API server.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// Looks at the Lease by the API server's clock.
+/// Checks the Lease by the API server's clock.
 pub(super) fn leader(
     lease: &FetchResult<Option<Value>>,
     controllers: &FetchResult<Vec<Value>>,

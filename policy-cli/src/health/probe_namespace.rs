@@ -27,7 +27,7 @@ pub(super) fn probe_namespace(
     if let Some(found) = asking.or_else(default).or_else(any) {
         return Ok(name(found).to_owned());
     }
-    // Of those that were not read it is not known whether they are left alone.
+    // For namespaces that were not read, it is unknown whether they are excluded.
     let is_unread = |wanted: &&String| {
         let read = all.iter().any(|namespace| name(namespace) == wanted.as_str());
         !read && ![home, "kube-system"].contains(&wanted.as_str())

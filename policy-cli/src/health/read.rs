@@ -1,4 +1,4 @@
-//! Reads what findings are made from.
+//! Reads the snapshot.
 
 use super::accounts::{of_controller, of_issuer};
 use super::component_settings::{self, ControllerSettings, IssuerSettings};
@@ -105,7 +105,7 @@ impl ControlPlane {
     }
 }
 
-/// The Deployments, the Lease, and the Secret of the webhooks' certificate where one is kept.
+/// Reads the Deployments, the Lease, and the Secret of the webhooks' certificate if there is one.
 async fn at_home(
     cluster: &Cluster,
     home: &str,
@@ -124,8 +124,8 @@ async fn at_home(
     (deployments, lease, secret)
 }
 
-/// The ConfigMap of the roots in the control plane's namespace, and everywhere. Those of another service
-/// are where the controller has them from.
+/// Reads the ConfigMap of the roots in the control plane's namespace, and everywhere. With another
+/// certificate service, the controller's flags name the ConfigMap.
 async fn roots(
     cluster: &Cluster,
     control_plane: &ControlPlane,
@@ -142,7 +142,7 @@ async fn roots(
     tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
 }
 
-/// The pods of a component of the control plane.
+/// Lists the pods of a component of the control plane.
 async fn component(cluster: &Cluster, home: &str, selector: &str) -> FetchResult<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{home}/pods");
     pods(cluster, home, selector)
@@ -150,7 +150,7 @@ async fn component(cluster: &Cluster, home: &str, selector: &str) -> FetchResult
         .map_err(|error| FetchError::new(&error, "list", &path, None))
 }
 
-/// The namespaces that are looked at.
+/// Lists the selected namespaces.
 async fn namespaces(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     match &cluster.scope {
         Scope::All => list(&cluster.client, "/api/v1/namespaces").await,
@@ -161,7 +161,7 @@ async fn namespaces(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     }
 }
 
-/// The collection of a core resource in the namespaces that are looked at.
+/// API path of a core resource in the selected namespaces.
 fn path(cluster: &Cluster, resource: &str) -> String {
     match &cluster.scope {
         Scope::All => format!("/api/v1/{resource}"),
@@ -169,12 +169,12 @@ fn path(cluster: &Cluster, resource: &str) -> String {
     }
 }
 
-/// The pods of these namespaces.
+/// Lists the pods of these namespaces.
 async fn everywhere(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     list(&cluster.client, &path(cluster, "pods")).await
 }
 
-/// Objects of these namespaces with some fields.
+/// Lists objects of these namespaces with a field selector.
 async fn within(cluster: &Cluster, resource: &str, fields: &str) -> FetchResult<Vec<Value>> {
     select(&cluster.client, &path(cluster, resource), fields).await
 }
@@ -233,7 +233,7 @@ async fn replicas(
     join_all(pages).await
 }
 
-/// The rights that the accounts of the control plane lack.
+/// Permissions that the accounts of the control plane lack.
 async fn accounts(
     cluster: &Cluster,
     control_plane: &ControlPlane,
@@ -271,7 +271,7 @@ async fn refusal(
         Ok(namespace) => namespace,
         Err(why) if watched.is_some() => return Err(why),
         Err(why) => {
-            // One namespace is looked at, or none may be listed.
+            // Only one namespace is selected, or listing is forbidden.
             let other = get(&cluster.client, "/api/v1/namespaces", "default").await;
             let other = other.map(|other| other.into_iter().collect());
             probe_namespace(&other, None, home).map_err(|_| why)?

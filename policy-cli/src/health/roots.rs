@@ -1,4 +1,4 @@
-//! The roots of the mesh: how long they last, and whether every namespace that needs them has them.
+//! Trust roots of the mesh: their validity, and their distribution to namespaces.
 
 use super::expiry::{Bundle, check_validity};
 use crate::diagnostics::check::Check;

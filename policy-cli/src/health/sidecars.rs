@@ -10,7 +10,7 @@ use crate::version::report::name;
 use policy_webhooks::injector::SIDECAR;
 use serde_json::Value;
 
-/// Pods that ought to have a sidecar and have none. `home` is the control plane's namespace.
+/// Pods that should have a sidecar and have none. `home` is the control plane's namespace.
 pub(super) fn missing(
     namespaces: &FetchResult<Vec<Value>>,
     pods: &FetchResult<Vec<Value>>,

@@ -9,7 +9,7 @@ use crate::diagnostics::server::Server;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// Everything that findings are made from.
+/// Everything that the checks evaluate.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// The namespace of the control plane.
@@ -32,11 +32,11 @@ pub(crate) struct Snapshot {
     pub(super) replicas: Vec<(String, Result<PodResponse, PodRequestError>)>,
     /// The Lease.
     pub(super) lease: FetchResult<Option<Value>>,
-    /// The rights that service accounts lack, by account.
+    /// Missing permissions by service account.
     pub(super) accounts: Vec<(String, FetchResult<Vec<Permission>>)>,
-    /// The webhook configurations that ought to be there.
+    /// The expected webhook configurations.
     pub(super) webhooks: Vec<WebhookConfiguration>,
-    /// The Secret with the webhooks' certificate; none: the certificate is supplied.
+    /// The Secret with the webhooks' certificate; `None`: the operator supplies the certificate.
     pub(super) secret: Option<FetchResult<Option<Value>>>,
     /// Response of the API server to an object that the webhook rejects, or why it was not sent;
     /// `None` if no webhook is served.
@@ -44,7 +44,7 @@ pub(crate) struct Snapshot {
     /// The ConfigMap of the roots in the control plane's namespace, and everywhere.
     pub(super) roots: FetchResult<Option<Value>>,
     pub(super) all_roots: FetchResult<Vec<Value>>,
-    /// The namespaces that are looked at.
+    /// The selected namespaces.
     pub(super) namespaces: FetchResult<Vec<Value>>,
     /// Their pods.
     pub(super) pods: FetchResult<Vec<Value>>,
@@ -53,7 +53,7 @@ pub(crate) struct Snapshot {
     pub(super) created: FetchResult<Vec<Value>>,
 }
 
-/// A webhook configuration that ought to be there.
+/// An expected webhook configuration.
 #[derive(Clone, Debug)]
 pub(super) struct WebhookConfiguration {
     /// As `kubectl` names it.
@@ -69,7 +69,7 @@ pub(super) struct WebhookConfiguration {
 pub(super) struct ProbeResponse {
     /// The namespace.
     pub(super) namespace: String,
-    /// HTTP status, 0 where nothing was answered.
+    /// HTTP status, 0 without a response.
     pub(super) status: u16,
     /// The message.
     pub(super) message: String,
@@ -86,7 +86,7 @@ impl Snapshot {
         !self.controller.as_ref().is_ok_and(|settings| settings.injector.is_none())
     }
 
-    /// The time by the API server's clock, which is what its Leases and Events go by.
+    /// Time by the API server's clock, which its Leases and Events use.
     pub(super) fn now(&self) -> SystemTime {
         self.server.date.unwrap_or(self.local)
     }

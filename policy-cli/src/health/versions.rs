@@ -7,7 +7,7 @@ use crate::version::report::{CLIENT, controller_version, of_component, of_sideca
 use crate::version::skew::Skew;
 use serde_json::Value;
 
-/// The control plane's versions.
+/// Checks the control plane's versions.
 pub(super) fn versions(
     pods: &FetchResult<Vec<Value>>,
     issuers: &FetchResult<Vec<Value>>,
@@ -41,7 +41,7 @@ pub(super) fn versions(
     }
 }
 
-/// The sidecars' versions, beside the controller's.
+/// Checks the sidecars' versions against the controller's.
 pub(super) fn of_all_sidecars(
     pods: &FetchResult<Vec<Value>>,
     controller_pods: &FetchResult<Vec<Value>>,

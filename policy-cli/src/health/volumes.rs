@@ -4,12 +4,13 @@ use crate::diagnostics::metadata::{items, text};
 use serde_json::Value;
 use std::path::Path;
 
-/// The ConfigMap that a file of a pod's containers is mounted from; none: it is from something else.
+/// The ConfigMap from which a file of a pod's containers is mounted; `None` if it has another
+/// source.
 pub(super) fn config_map(pod: &Value, file: &Path) -> Option<String> {
     let mounts = items(pod, "/spec/containers")
         .flat_map(|container| items(container, "/volumeMounts"))
         .filter(|mount| file.starts_with(text(mount, "/mountPath")));
-    // The innermost of mounts within each other is the one that is seen.
+    // Of nested mounts, the innermost one is visible.
     let mount = mounts.max_by_key(|mount| text(mount, "/mountPath").len())?;
     let named = |volume: &&Value| text(volume, "/name") == text(mount, "/name");
     let volume = items(pod, "/spec/volumes").find(named)?;

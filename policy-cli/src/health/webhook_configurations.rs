@@ -5,7 +5,7 @@ use crate::diagnostics::check::Check;
 use crate::diagnostics::metadata::{items, text};
 use crate::diagnostics::result::{CheckResult, abbreviated};
 
-/// Looks at each configuration.
+/// Checks each configuration.
 pub(super) fn webhook_configurations(configurations: &[WebhookConfiguration]) -> Vec<CheckResult> {
     let check = Check::Webhooks;
     let mut findings: Vec<CheckResult> = configurations.iter().filter_map(of).collect();

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// The kind that is sent.
 const RESOURCE: &str = "networkauthentications";
 
-/// Sends an object that only the webhook refuses: an exception that is outside of its network.
+/// Sends an object that only the webhook rejects: an exception outside of its network.
 pub(super) async fn send(cluster: &Cluster, namespace: &str) -> ProbeResponse {
     let object = json!({
         "apiVersion": "policy.linkerd.io/v1alpha1", "kind": "NetworkAuthentication",

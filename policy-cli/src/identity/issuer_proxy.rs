@@ -1,8 +1,8 @@
-//! The way to the issuer: a listener on loopback that carries each connection to it in TLS.
+//! Proxy to the issuer: a listener on loopback that forwards each connection over TLS.
 //!
-//! The client of the issuer is that of sidecars, which connects to an address. An issuer behind a
-//! port-forward has none, so that this gives it one. Who answers is verified here: the client speaks
-//! plaintext with loopback, and what leaves this process is TLS to the issuer's identity.
+//! The issuer client is the one of sidecars, which connects to an address. An issuer behind a
+//! port-forward has no address, so this provides one. The server is verified here: the client
+//! speaks plaintext on loopback, and whatever leaves this process is TLS to the issuer's identity.
 
 use crate::cluster::api_error::explain;
 use crate::cluster::controller::{is_ready, pods};
@@ -33,7 +33,7 @@ pub(crate) enum IssuerRoute {
     Forward(Box<IssuerPods>),
 }
 
-/// The issuer's pods, which are looked for at each connection, because they come and go.
+/// The issuer's pods, listed anew for each connection, because they change.
 #[derive(Clone)]
 pub(crate) struct IssuerPods {
     /// Their cluster.
@@ -83,7 +83,7 @@ pub(crate) struct ExpectedIssuer {
     pub(crate) roots: Vec<CertificateDer<'static>>,
 }
 
-/// The listener. Closed when dropped.
+/// The listener. Dropping it closes it.
 pub(crate) struct IssuerProxy {
     address: SocketAddr,
     failure: Arc<Mutex<Option<String>>>,
@@ -100,7 +100,7 @@ impl IssuerProxy {
     /// Listens on loopback.
     ///
     /// # Errors
-    /// No port can be had, or what is expected is no identity.
+    /// No port is available, or the expected identity is invalid.
     pub(crate) async fn open(route: IssuerRoute, expected: ExpectedIssuer) -> anyhow::Result<Self> {
         let ExpectedIssuer { name, roots } = expected;
         let mut config = anonymous_client(roots, Identity::Dns(name.as_str().into()))?;
@@ -145,10 +145,10 @@ impl Forwarder {
         }
     }
 
-    /// Carries one connection until either side ends it.
+    /// Forwards one connection until either side closes it.
     async fn forward(&self, mut local: TcpStream) -> io::Result<()> {
         let (tls, server) = (Arc::clone(&self.tls), self.server.clone());
-        // Once it is through, how it ends is the client's to tell.
+        // Once the connection is established, the client reports its errors.
         match &self.route {
             IssuerRoute::Address(address) => {
                 let remote = TcpStream::connect(address.as_str()).await?;

@@ -20,7 +20,7 @@ pub(crate) const RENEW: Duration = Duration::from_secs(200);
 pub(crate) enum Token {
     /// A file that another program renews.
     File(PathBuf),
-    /// In a file of ours, from the API server.
+    /// A file of this process, renewed from the API server.
     Requested {
         /// The API server.
         cluster: Box<Cluster>,
@@ -28,7 +28,7 @@ pub(crate) enum Token {
         account: Account,
         /// The audience.
         audience: String,
-        /// The file, which goes with this.
+        /// The file, removed when dropped.
         file: NamedTempFile,
     },
 }
@@ -77,13 +77,13 @@ impl Token {
             ),
             Err(error) => return Err(explain(&error, &cluster.source, "take a token")),
         };
-        // In one step, because the client of the issuer may read it meanwhile.
+        // Replaced atomically, because the issuer client may read it at the same time.
         let folder = file.path().parent().unwrap_or_else(|| Path::new("."));
         let mut next =
             NamedTempFile::new_in(folder).context("no file for the token can be made")?;
         next.write_all(text.as_bytes()).context("the token cannot be written")?;
         std::fs::rename(next.path(), file.path()).context("the token cannot be written")?;
-        // The name is gone with the rename; there is nothing to delete.
+        // The rename has consumed the temporary name, so there is nothing to delete.
         let _ = next.keep();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! An identity that is written to files, once or as often as it is renewed.
+//! Writes an identity to files, once or at each renewal.
 
 use super::files::IdentityFiles;
 use super::issuer_proxy::IssuerProxy;
@@ -32,7 +32,7 @@ pub(crate) struct IdentityWriter {
     pub(crate) files: IdentityFiles,
 }
 
-/// An identity that was written.
+/// A written identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WrittenIdentity {
@@ -93,7 +93,7 @@ impl IdentityWriter {
             tokio::select! {
                 () = status.changed() => {}
                 _ = renewed.tick() => if let Err(error) = self.token.renew().await {
-                    // The certificate is good for longer than an API server is away.
+                    // The certificate outlasts an outage of the API server.
                     eprintln!("{} {error:#}", Paint::stderr().notice("note:"));
                 },
             }
@@ -102,9 +102,9 @@ impl IdentityWriter {
         ended
     }
 
-    /// The client of the issuer, which reads key and request from a folder as it does Linkerd's helper's.
-    /// The folder is gone when this returns. It is beside the files, because an image without a system
-    /// has no other place to write to.
+    /// Opens the issuer client, which reads key and request from a folder, like those of Linkerd's
+    /// identity helper. The folder is deleted on return. It is created beside the files, because a
+    /// distroless image has no other writable place.
     async fn source(&self, own: &KeyAndRequest) -> anyhow::Result<IdentitySource> {
         let beside = self.files.key.parent().unwrap_or_else(|| Path::new("."));
         let private = Permissions::from_mode(0o700);

@@ -1,4 +1,4 @@
-//! Loopback addresses and the real ones that they stand for.
+//! Loopback addresses that stand for real ones.
 
 use super::address_at;
 use ipnet::{IpNet, Ipv4Net};
@@ -42,7 +42,7 @@ impl Peer {
     }
 }
 
-/// Gives out loopback addresses, the same one for the same asker as long as the world lives.
+/// Allocates loopback addresses. The same peer always gets the same address.
 #[derive(Debug)]
 pub(crate) struct AddressPool {
     subnet: Ipv4Net,
@@ -56,7 +56,7 @@ pub(crate) struct AddressPool {
 pub(crate) struct AddressMap(Arc<RwLock<HashMap<IpAddr, IpAddr>>>);
 
 impl AddressMap {
-    /// The real address; an address that stands for nothing is itself.
+    /// Returns the real address. An unmapped address is returned unchanged.
     pub(crate) fn resolve(&self, address: IpAddr) -> IpAddr {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
         table.get(&address).copied().unwrap_or(address)
@@ -69,7 +69,7 @@ impl AddressMap {
 }
 
 impl AddressPool {
-    /// Places in `subnet`, a part of 127.0.0.0/8.
+    /// Creates a pool of `subnet`, a part of 127.0.0.0/8.
     pub(crate) fn new(subnet: Ipv4Net) -> Self {
         Self {
             subnet,
@@ -89,14 +89,15 @@ impl AddressPool {
         self.real.clone()
     }
 
-    /// The loopback address of `peer`, which stands for `real`. `None`: the subnet has no more.
+    /// Allocates the loopback address of `peer`, which stands for `real`. `None`: the subnet is
+    /// exhausted.
     pub(crate) fn allocate(&mut self, peer: Peer, real: IpAddr) -> Option<Ipv4Addr> {
         let address = self.address(peer)?;
         self.real.insert(address, real);
         Some(address)
     }
 
-    /// The loopback address of `peer`, which stands for an address of its own in `cluster`.
+    /// Allocates the loopback address of `peer`, which stands for an address in `cluster`.
     pub(crate) fn allocate_in_cluster(
         &mut self,
         peer: Peer,
@@ -116,7 +117,7 @@ impl AddressPool {
         }
         let block = peer.block();
         let next = self.next.entry(block).or_insert(block);
-        // The last byte runs from 1 to 254, as addresses of hosts do.
+        // The last byte is between 1 and 254, as in addresses of hosts.
         while matches!(*next & 0xff, 0 | 255) {
             *next = next.checked_add(1)?;
         }

@@ -1,4 +1,4 @@
-//! A throw-away certificate authority. Its key never leaves memory.
+//! Ephemeral certificate authority. Its key never leaves memory.
 
 use crate::request::Credentials;
 use policy_core::Identity;
@@ -112,13 +112,13 @@ impl Authority {
 }
 
 impl Leaf {
-    /// The key as the TLS library takes it.
+    /// The key in the TLS library's format.
     pub(crate) fn private_key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()))
     }
 }
 
-/// From yesterday, for clocks that are a little off.
+/// Begins yesterday, to tolerate clock skew.
 fn validity(params: &mut CertificateParams) {
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let day = |days: i32| {

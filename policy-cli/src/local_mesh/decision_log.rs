@@ -1,4 +1,4 @@
-//! Decisions as the world's sidecars make them.
+//! Log of the sidecars' decisions.
 
 use crate::verdict::{DecisionSummary, Verdict};
 use policy_enforce::record::{Record, Recorder, Verdict as RecordedVerdict};
@@ -17,7 +17,7 @@ const CAPACITY: usize = 4096;
 pub(crate) struct DecisionRecord {
     /// Time at which the request or connection arrived.
     pub(crate) at: SystemTime,
-    /// The client: the address that its own stands for.
+    /// The client's real address.
     pub(crate) client: SocketAddr,
     /// The identity that it proved.
     pub(crate) identity: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct DecisionRecord {
     pub(crate) found: DecisionSummary,
 }
 
-/// Takes decisions from sidecars and hands them on.
+/// Receives decisions from sidecars and queues them.
 #[derive(Debug)]
 pub(crate) struct DecisionSink {
     entries: mpsc::Sender<DecisionRecord>,
@@ -39,7 +39,7 @@ pub(crate) struct DecisionSink {
 }
 
 impl DecisionSink {
-    /// A sink, and where its decisions come out.
+    /// Creates a sink and the receiver of its decisions.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<DecisionRecord>) {
         let (entries, receiver) = mpsc::channel(CAPACITY);
         (Arc::new(Self { entries, lost: AtomicU64::new(0) }), receiver)
@@ -65,7 +65,7 @@ impl Recorder for DecisionSink {
             }),
             found: found(record),
         };
-        // A worker's thread must not wait for a slow reader.
+        // A worker thread must not block on a slow reader.
         if self.entries.try_send(entry).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }

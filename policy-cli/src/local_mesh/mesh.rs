@@ -1,4 +1,4 @@
-//! Everything that a world consists of, started together.
+//! Startup of a local mesh.
 
 use super::addresses::{AddressPool, Peer};
 use super::authority::{Authority, IssueError};
@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 /// Timeout of reading the manifests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A controller with its manifests, and what is needed to start pods and clients.
+/// A controller with its manifests, and the state for starting pods and clients.
 pub(crate) struct LocalMesh {
     /// The controller's settings.
     pub(crate) config: ControllerConfig,
@@ -42,7 +42,7 @@ pub(crate) struct LocalMesh {
 
 /// Configuration of a local mesh.
 pub(crate) struct LocalMeshConfig {
-    /// The controller's settings, validated.
+    /// The controller's validated settings.
     pub(crate) config: ControllerConfig,
     /// The controller's address.
     pub(crate) listen: SocketAddr,
@@ -55,16 +55,16 @@ pub(crate) struct LocalMeshConfig {
 /// Error of starting a local mesh.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LocalMeshError {
-    /// The controller does not start.
+    /// The controller failed to start.
     #[error("cannot start the controller: {0}")]
     Controller(#[from] RunError),
     /// The manifests cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// Reading the manifests took too long.
+    /// Timeout of reading the manifests.
     #[error("the manifests were not read within {} s", PATIENCE.as_secs())]
     TooSlow,
-    /// The certificate authority cannot be made.
+    /// The certificate authority cannot be created.
     #[error(transparent)]
     Authority(#[from] IssueError),
     /// The controller does not know a workload.
@@ -73,7 +73,7 @@ pub(crate) enum LocalMeshError {
     /// A pod does not start.
     #[error(transparent)]
     Pod(#[from] PodError),
-    /// More addresses are needed than the subnet has.
+    /// The subnet is exhausted.
     #[error("`{0}` has no address left; choose a larger --subnet")]
     Full(Ipv4Net),
 }
@@ -87,7 +87,7 @@ impl LocalMeshConfig {
 }
 
 impl LocalMesh {
-    /// Starts the controller on the manifests of `directory` and waits until they have been read.
+    /// Starts the controller on the manifests of `directory` and waits until it has read them.
     pub(crate) async fn start(
         directory: &Path,
         plan: LocalMeshConfig,

@@ -1,4 +1,4 @@
-//! A sidecar with an echo application for every pod.
+//! Pods of a local mesh: a sidecar with an echo application each.
 
 use super::addresses::AddressMap;
 use super::authority::{Authority, IssueError};
@@ -23,7 +23,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Starts pods, and holds what they share.
 pub(crate) struct PodLauncher {
-    /// Issues their certificates.
+    /// Issues certificates.
     pub(crate) authority: Authority,
     /// Address at which the controller serves policies.
     pub(crate) controller: SocketAddr,
@@ -38,9 +38,9 @@ pub(crate) struct PodLauncher {
 /// Allocation of the sidecars' ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortAllocation {
-    /// The workload's own, so that what people read in manifests is what they type.
+    /// The workload's own ports, so that the ports in manifests can be used as they are.
     Declared,
-    /// Free ones, so that worlds do not meet.
+    /// Free ports, so that local meshes do not collide.
     Free,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum PodError {
          other addresses with --subnet"
     )]
     InUse(SocketAddr),
-    /// The system does not let us listen.
+    /// The socket cannot be bound.
     #[error("cannot listen on `{address}`: {error}")]
     Listen {
         /// The address.
@@ -81,7 +81,7 @@ pub(crate) enum PodError {
         /// The I/O error.
         error: std::io::Error,
     },
-    /// The sidecar does not start.
+    /// The sidecar failed to start.
     #[error("cannot start the sidecar of `{workload}`: {error}")]
     Sidecar {
         /// The workload.
@@ -105,10 +105,10 @@ pub(crate) enum PodError {
         /// The client's error.
         error: String,
     },
-    /// Its certificate cannot be made.
+    /// The certificate cannot be issued.
     #[error(transparent)]
     Issue(#[from] IssueError),
-    /// Its certificate cannot be used.
+    /// The certificate cannot be used.
     #[error("cannot use the certificate of `{workload}`: {error}")]
     Identity {
         /// The workload.
@@ -132,8 +132,8 @@ impl PodError {
 }
 
 impl PodLauncher {
-    /// Starts a pod at `address` with these ports. Must be called in a runtime, which carries its
-    /// applications; the sidecar has threads of its own.
+    /// Starts a pod at `address` with these ports. Must be called in a runtime, which runs its
+    /// applications; the sidecar has its own threads.
     pub(crate) async fn start(
         &self,
         state: &WorkloadState,
@@ -158,7 +158,8 @@ impl PodLauncher {
             config.listeners.push(Listener { address: self.listen(address, *port)?, target });
             applications.push(application);
         }
-        // As in a pod: meshed clients may name the port they want in a transport header. The last one.
+        // As in a pod, meshed clients may name the port in a transport header. It is the last
+        // listener.
         if !ports.contains(&DIRECT) {
             let address = self.listen(address, DIRECT)?;
             config.listeners.push(Listener { address, target: Target::Direct });
@@ -198,7 +199,7 @@ impl PodLauncher {
         }
     }
 
-    /// Keeps a store in line with the controller until the guard is dropped.
+    /// Synchronises a store with the controller until the guard is dropped.
     fn discover(
         &self,
         state: &WorkloadState,
@@ -212,13 +213,13 @@ impl PodLauncher {
         let token = format_workload(&state.key);
         let stop = CancellationToken::new();
         let mut config = DiscoverConfig::new(controller, &token);
-        // Of the pods that manifests are about, not of this machine.
+        // The gateways of the manifests' pods, not of this machine.
         config.gateways = DefaultGateways::none();
         tokio::spawn(discover::run(config, store.clone(), identity, stop.clone()));
         Ok((store, stop.drop_guard()))
     }
 
-    /// TLS of the applications themselves, for what the sidecar passes through.
+    /// TLS configuration of the application itself, for passed-through TLS.
     fn application_tls(
         &self,
         state: &WorkloadState,
@@ -244,7 +245,7 @@ impl PodLauncher {
     }
 }
 
-/// The name that a pod's application proves in TLS of its own.
+/// Name that a pod's application proves in its own TLS.
 pub(crate) fn application_name(namespace: &str, pod: &str) -> String {
     format!("{pod}.{namespace}")
 }
@@ -257,7 +258,7 @@ fn refused(workload: String, error: StartError) -> PodError {
 }
 
 impl RunningPod {
-    /// Lets open requests end and waits for them.
+    /// Drains open requests and waits for them.
     pub(crate) async fn drain(mut self) {
         self.sidecar.drain();
         self.sidecar.ended().await;

@@ -1,4 +1,4 @@
-//! A source whose objects are completed on their way to the controller, and can be looked at.
+//! Source that applies defaults to objects on their way to the controller, and records them.
 
 use super::apply_defaults;
 use policy_crds::{Object, ObjectKey};
@@ -27,7 +27,7 @@ impl ObjectStore {
         by_key.values().cloned().collect()
     }
 
-    /// A counter that moves with every batch.
+    /// Counter that is incremented with every batch.
     pub(crate) fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -52,14 +52,14 @@ impl ObjectStore {
     }
 }
 
-/// Completes what another source yields.
+/// Applies defaults to the objects of another source.
 pub(crate) struct DefaultingSource<S> {
     inner: S,
     objects: ObjectStore,
 }
 
 impl<S: Source> DefaultingSource<S> {
-    /// Completes what `inner` yields and notes it in `objects`.
+    /// Applies defaults to the objects of `inner` and records them in `objects`.
     pub(crate) fn new(inner: S, objects: ObjectStore) -> Self {
         Self { inner, objects }
     }

@@ -5,7 +5,7 @@ use ipnet::Ipv4Net;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, UdpSocket};
 
-/// A subnet, held against others who choose until this is dropped.
+/// A subnet, locked until dropped.
 #[derive(Debug)]
 pub(crate) struct SubnetLock {
     /// The subnet.
@@ -28,7 +28,7 @@ pub(crate) fn lock_any() -> SubnetLock {
         match bind(candidate) {
             Ok(held) => return SubnetLock { subnet: candidate, _socket: Some(held) },
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-            // A system without these addresses: starting a pod tells what to do about it.
+            // A system without these addresses: starting a pod reports what to do.
             Err(_) => break,
         }
     }

@@ -18,7 +18,8 @@ struct ChartResource {
     namespaced: bool,
 }
 
-/// Declares what is rendered: of the whole cluster, and of the control plane's namespace.
+/// Declares the rendered kinds: those of the whole cluster, and those of the control plane's
+/// namespace.
 macro_rules! chart_resources {
     ($($group:literal $kind:literal $resource:literal $namespaced:literal,)*) => {
         const CHART_RESOURCES: &[ChartResource] = &[$(ChartResource {
@@ -49,7 +50,7 @@ chart_resources! {
         "mutatingwebhookconfigurations" false,
 }
 
-/// The rights that Helm takes to install into a namespace.
+/// Permissions that Helm needs to install into a namespace.
 pub(super) fn create_permissions(namespace: &str) -> Vec<Permission> {
     let of = |chart_resources: &ChartResource| {
         VERBS.map(|verb| Permission {
@@ -63,9 +64,8 @@ pub(super) fn create_permissions(namespace: &str) -> Vec<Permission> {
     CHART_RESOURCES.iter().flat_map(of).collect()
 }
 
-/// The rights that Helm takes for itself, beside those on what it installs: on the Secrets in which it
-/// keeps its releases, on what `--wait` looks at, and on the namespace, where it is `absent`
-/// (`--create-namespace`).
+/// Permissions that Helm needs for itself: on the Secrets of its releases, on the objects that
+/// `--wait` observes, and on the namespace if it is `absent` (`--create-namespace`).
 pub(super) fn helm_permissions(namespace: &str, absent: bool) -> Vec<Permission> {
     let of = |(group, resource, verb): (&str, &str, &str), namespace: Option<&str>| Permission {
         group: group.to_owned(),

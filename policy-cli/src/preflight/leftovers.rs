@@ -7,9 +7,9 @@ use crate::diagnostics::result::{CheckResult, abbreviated};
 use serde_json::Value;
 use std::fmt;
 
-/// An object of the whole cluster that the chart would make.
+/// An object of the whole cluster that the chart would install.
 pub(super) struct Leftover {
-    /// Its kind and name, as `kubectl` takes them.
+    /// Its kind and name, in `kubectl`'s format.
     pub(super) what: String,
     /// The object in the cluster.
     pub(super) found: FetchResult<Option<Value>>,
@@ -34,7 +34,7 @@ impl fmt::Display for Release<'_> {
 }
 
 impl<'a> Release<'a> {
-    /// The one that an object belongs to, as Helm notes it there; none: to no release.
+    /// Release that owns an object, according to Helm's annotations; `None` without one.
     fn of(object: &'a Value) -> Option<Self> {
         let name = annotation(object, "meta.helm.sh/release-name")?;
         Some(Self { name, namespace: annotation(object, "meta.helm.sh/release-namespace")? })
@@ -73,7 +73,7 @@ pub(super) fn leftovers(
     findings
 }
 
-/// A webhook without its Service, for whose answer the API server waits in vain.
+/// A webhook whose Service is missing: the API server waits for its response in vain.
 fn dangling_webhook(left: &Leftover) -> Option<CheckResult> {
     (left.service == Some(false)).then(|| {
         CheckResult::fail(
@@ -116,8 +116,7 @@ fn owned(there: &[(&Leftover, &Value)], release: Release<'_>) -> Option<CheckRes
     })
 }
 
-/// The Service that the first webhook of a configuration leads to: its namespace and name; none: it
-/// leads to a URL.
+/// Service of the first webhook of a configuration, as namespace and name; `None` if it has a URL.
 pub(super) fn service(configuration: &Value) -> Option<(String, String)> {
     let of =
         |field: &str| text(configuration, &format!("/webhooks/0/clientConfig/service/{field}"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Linkerd's injector.
 pub(super) const INJECTOR: &str = "linkerd-proxy-injector-webhook-config";
 
-/// Linkerd's validator of policies.
+/// Linkerd's policy validator.
 pub(super) const VALIDATOR: &str = "linkerd-policy-validator-webhook-config";
 
 /// Checks for Linkerd, and for other owners of the CRDs of its kinds.
@@ -46,7 +46,7 @@ fn webhooks_of(injector: &Option<Value>, validator: &Option<Value>) -> Option<Ch
     ))
 }
 
-/// Definitions of policy.linkerd.io that another chart installed.
+/// CRDs of policy.linkerd.io that another chart installed.
 fn foreign(definitions: &[Value]) -> Option<CheckResult> {
     let theirs: Vec<&Value> =
         definitions.iter().filter(|definition| !is_ours(definition)).collect();

@@ -24,8 +24,8 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Looks at a cluster: everything that the installation of `release` depends on, and the namespaces that
-/// are `named`.
+/// Checks everything that the installation of `release` depends on, and the namespaces that are
+/// `named`.
 ///
 /// # Errors
 /// The API server cannot be reached.
@@ -64,7 +64,7 @@ pub(crate) async fn findings(
     Ok(findings)
 }
 
-/// The collection of webhook configurations of a manner.
+/// API path of the webhook configurations of a type.
 fn webhooks(manner: &str) -> String {
     format!("{ADMISSION}/{manner}webhookconfigurations")
 }
@@ -85,7 +85,7 @@ async fn missing_install_permissions(
     Ok(all)
 }
 
-/// The definitions that the chart would install and that are there already.
+/// CRDs that the chart would install and that exist already.
 async fn definitions(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     let ours = Kind::watched().filter(|kind| kind.spec().is_defined_here());
     let names = ours.map(|kind| format!("{}.{}", kind.plural(), kind.group()));

@@ -18,8 +18,8 @@ pub struct ClientRequest {
     pub from: Option<IpAddr>,
     /// TLS; absent: plaintext.
     pub tls: Option<Tls>,
-    /// The direct path: `address` is a sidecar's own port, and this is the workload's port that is
-    /// meant. Needs TLS with an identity. Absent: an ordinary connection.
+    /// The direct path: `address` is a sidecar's own port, and this is the workload's port. Needs
+    /// TLS with an identity. Absent: an ordinary connection.
     pub direct: Option<NonZeroU16>,
     /// Protocol.
     pub protocol: Protocol,
@@ -33,7 +33,7 @@ pub struct ClientRequest {
     pub headers: HeaderMap,
     /// Request body, gRPC message without its length prefix, or the bytes of a raw connection.
     pub body: Bytes,
-    /// Bound on everything from connecting to the end of the answer.
+    /// Timeout from connecting to the end of the response.
     pub timeout: Duration,
 }
 
@@ -42,12 +42,12 @@ pub struct ClientRequest {
 pub struct Tls {
     /// The client's credentials and trust roots.
     pub credentials: Credentials,
-    /// Name sent as SNI, which the server must prove.
+    /// Name for SNI, which the server must prove.
     pub server_name: ServerName<'static>,
 }
 
 impl ClientRequest {
-    /// A plaintext `GET /` over HTTP/1.1 with a bound of ten seconds.
+    /// Returns a plaintext `GET` over HTTP/1.1 with a timeout of ten seconds.
     pub fn get(address: SocketAddr, path: &str) -> Self {
         Self {
             address,
@@ -64,12 +64,12 @@ impl ClientRequest {
         }
     }
 
-    /// A plaintext gRPC call of `/service/method` with an empty message.
+    /// Returns a plaintext gRPC call of `/service/method` with an empty message.
     pub fn grpc(address: SocketAddr, path: &str) -> Self {
         Self { protocol: Protocol::Grpc, method: Method::POST, ..Self::get(address, path) }
     }
 
-    /// A plaintext raw connection that sends one line and wants it back.
+    /// Returns a plaintext raw connection that sends one line and expects it back.
     pub fn tcp(address: SocketAddr) -> Self {
         let body = Bytes::from_static(b"portcullis\n");
         Self { protocol: Protocol::Tcp, body, ..Self::get(address, "") }

@@ -4,7 +4,7 @@ use crate::request::url::Protocol;
 use serde::Serialize;
 use std::net::SocketAddr;
 
-/// An answer, in the form that `-o json` prints.
+/// A response, as `-o json` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientResponse {
@@ -15,7 +15,7 @@ pub struct ClientResponse {
     /// HTTP status; absent for raw connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// gRPC status code, from the trailers or from a trailers-only answer.
+    /// gRPC status code, from the trailers or from a trailers-only response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grpc_status: Option<u16>,
     /// gRPC status message, as received.
@@ -31,7 +31,7 @@ pub struct ClientResponse {
     /// Local address of the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<SocketAddr>,
-    /// Time from connecting to the end of the answer, in milliseconds.
+    /// Time from connecting to the end of the response, in milliseconds.
     pub elapsed_ms: u64,
 }
 

@@ -14,7 +14,7 @@ pub enum RequestError {
         /// The I/O error.
         error: std::io::Error,
     },
-    /// Nothing accepts connections there.
+    /// The connection was refused.
     #[error("cannot connect to `{address}`: {error}")]
     Connect {
         /// The destination.
@@ -30,13 +30,13 @@ pub enum RequestError {
         /// The TLS library's error.
         error: std::io::Error,
     },
-    /// On the direct path, a server that does not negotiate the transport header.
+    /// On the direct path, the server does not negotiate the transport header.
     #[error("`{address}` is no sidecar's own port: it does not negotiate the transport header")]
     NotDirect {
         /// The server's address.
         address: SocketAddr,
     },
-    /// The connection ended before an answer was complete.
+    /// The connection ended before the response was complete.
     #[error("`{address}` closed the connection without an answer: {error}")]
     Closed {
         /// The server's address.
@@ -47,7 +47,7 @@ pub enum RequestError {
     /// The request cannot be encoded.
     #[error("cannot send the request: {0}")]
     Invalid(String),
-    /// Not complete within the bound.
+    /// The timeout expired.
     #[error("no complete answer from `{address}` within {} ms", .bound.as_millis())]
     Timeout {
         /// From whom.

@@ -1,4 +1,4 @@
-//! One exchange on a connection that stands: the question is written, the answer read.
+//! Exchange on an established connection: writes the request and reads the response.
 
 use super::client_request::ClientRequest;
 use super::client_response::{ClientResponse, Outcome};
@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The most that is read of an answer's body.
+/// Limit of the response body.
 const LARGEST_BODY: usize = 64 * 1024 * 1024;
 
 pub(super) async fn run<S>(
@@ -141,7 +141,7 @@ where
     response
 }
 
-/// A length-prefixed gRPC message that is not compressed.
+/// Encodes an uncompressed gRPC message with its length prefix.
 fn message(body: &Bytes) -> Bytes {
     let mut framed = BytesMut::with_capacity(body.len().saturating_add(5));
     framed.put_u8(0);

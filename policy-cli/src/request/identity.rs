@@ -22,7 +22,7 @@ struct ClientIdentity {
 /// Error of reading credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// Not readable, or not PEM of the kind wanted.
+    /// The file is not readable, or not PEM of the expected type.
     #[error("cannot read {what} from `{}`: {error}", .path.display())]
     Unreadable {
         /// Expected content: a certificate, a private key.
@@ -43,13 +43,13 @@ pub enum CredentialsError {
         /// The TLS library's error.
         error: rustls::Error,
     },
-    /// Certificate and key do not belong together, or are of an unknown kind.
+    /// Certificate and key do not match, or have an unsupported type.
     #[error("certificate and key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
 impl Credentials {
-    /// Trusts `roots` and proves nothing.
+    /// Trusts `roots` and proves no identity.
     pub fn anonymous(roots: Arc<RootCertStore>) -> Self {
         Self { roots, client: None }
     }
@@ -63,7 +63,7 @@ impl Credentials {
         Self { roots, client: Some(Arc::new(ClientIdentity { chain, key })) }
     }
 
-    /// Reads PEM files; `client` are certificate chain and key.
+    /// Reads PEM files. `client` is the certificate chain and the key.
     pub fn read(roots: &Path, client: Option<(&Path, &Path)>) -> Result<Self, CredentialsError> {
         let mut store = RootCertStore::empty();
         for certificate in certificates(roots)? {
@@ -92,13 +92,13 @@ impl Credentials {
                 builder.with_client_auth_cert(client.chain.clone(), client.key.clone_key())?
             }
         };
-        // Each question stands for a client of its own.
+        // Each request stands for another client.
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
     }
 }
 
-/// The certificates of a PEM file, at least one.
+/// Reads the certificates of a PEM file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
     let unreadable = |error| CredentialsError::Unreadable {
         what: "a certificate",

@@ -30,7 +30,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A URL, taken apart but not normalised: what is sent is what was written.
+/// A parsed URL that is not normalised: the request is sent as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestUrl {
     /// `http`, `https`, `h2`, `grpc`, `tcp`.

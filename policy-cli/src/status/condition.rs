@@ -1,4 +1,4 @@
-//! One statement about an object, and who makes it.
+//! Condition of an object, and its source.
 
 use policy_proto::messages;
 use serde::Serialize;
@@ -15,13 +15,13 @@ pub(crate) struct Condition {
     pub(crate) reason: String,
     /// Message, for people.
     pub(crate) message: String,
-    /// The parent or target that it is about, as `Kind namespace/name`; none: the whole object.
+    /// The parent or target that it refers to, as `Kind namespace/name`; absent: the whole object.
     pub(crate) parent: Option<String>,
     /// The section of the parent.
     pub(crate) section: Option<String>,
     /// Source of the condition.
     pub(crate) source: ConditionSource,
-    /// The controller that wrote it, where the object carries it for several.
+    /// The controller that wrote it, if the status has conditions of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) writer: Option<String>,
     /// True if it refers to an older generation of the object.
@@ -37,7 +37,7 @@ pub(crate) enum ConditionSource {
     Controller,
     /// The object's own status.
     Object,
-    /// Worked out here from the objects.
+    /// Computed here from the objects.
     Computed,
 }
 

@@ -1,9 +1,9 @@
-//! The conditions that an object carries in its status.
+//! Conditions in an object's status.
 
 use super::condition::{Condition, ConditionSource};
 use serde_json::Value;
 
-/// All of them: those about the object, and for routes those about each parent with the name of the
+/// Returns the conditions of the object, and for routes those of each parent with the name of the
 /// controller that wrote them.
 pub(crate) fn conditions(object: &Value, generation: Option<i64>) -> Vec<Condition> {
     let Some(status) = object.get("status") else { return Vec::new() };

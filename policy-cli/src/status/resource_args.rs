@@ -51,7 +51,7 @@ impl ResourceArg {
         of_kind && self.name.as_deref().is_none_or(|own| own == name)
     }
 
-    /// The kinds that it may be of.
+    /// The kinds that it may refer to.
     pub(crate) fn kinds(&self) -> &[Kind] {
         &self.kinds
     }

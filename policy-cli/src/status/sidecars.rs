@@ -1,4 +1,4 @@
-//! Pods of a cluster that ought to have a sidecar and have none.
+//! Pods of a cluster that should have a sidecar and have none.
 
 use crate::cluster::list::{one, pages};
 use crate::cluster::{Cluster, Scope};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A pod that ought to have a sidecar.
+/// A pod that should have a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct UninjectedPod {
     /// Namespace.
@@ -54,7 +54,8 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Missin
     }
 }
 
-/// The pods that ought to have a sidecar and have none. `control_plane` carries none.
+/// Returns the pods that should have a sidecar and have none. Pods of `control_plane` have no
+/// sidecars.
 pub(crate) fn without(
     namespaces: &[Value],
     pods: &[Value],

@@ -1,4 +1,4 @@
-//! Statuses as a table for people, with what is wrong below it.
+//! Table of `portcullis status`, with details of failures below it.
 
 use super::{Condition, ConditionSource, Object, Programmed, StatusReport};
 use crate::output::{self, Paint};
@@ -58,7 +58,7 @@ fn row(object: &Object) -> [String; 4] {
     [name(object), joined(object, "Accepted"), joined(object, "ResolvedRefs"), programmed(object)]
 }
 
-/// The conditions of a type as one word: what is wrong for one parent is wrong.
+/// Conditions of a type merged into one word: a failure for one parent is a failure.
 fn joined(object: &Object, kind: &str) -> String {
     let conditions = object
         .conditions

@@ -1,4 +1,4 @@
-//! Certificates for clients, in a private directory that goes when `up` ends.
+//! Client certificates in a private directory that is removed when `up` ends.
 
 use crate::local_mesh::authority::{Authority, IssueError};
 use policy_core::Identity;
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The directory and what is in it. Dropping it removes it.
+/// The directory and its files. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct ClientCertificates {
     directory: TempDir,
@@ -94,7 +94,7 @@ impl ClientCertificates {
 fn remove_on_panic(directory: PathBuf) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        // The message of the panic matters more than what cannot be removed.
+        // The panic's message matters more than an error of the removal.
         let _ = std::fs::remove_dir_all(&directory);
         usual(info);
     }));

@@ -19,7 +19,7 @@ pub(crate) struct SampleClient {
     pub(crate) who: Peer,
     /// Name for people.
     pub(crate) name: String,
-    /// The real address that it is at; absent: one inside the cluster.
+    /// The real address; `None`: one inside the cluster.
     pub(crate) real: Option<IpAddr>,
     /// The identity that it proves.
     pub(crate) identity: Option<Arc<str>>,
@@ -49,7 +49,7 @@ fn plain(who: Peer, name: &str, real: Option<IpAddr>) -> SampleClient {
     SampleClient { who, name: name.to_owned(), real, identity: None }
 }
 
-/// The nodes that pods run on, the usual one by its name.
+/// Nodes of the pods. The default node is called `node`.
 fn nodes(states: &[Arc<WorkloadState>]) -> Vec<SampleClient> {
     let local = states.iter().filter_map(|state| state.facts.node_local.first());
     let addresses: BTreeSet<IpAddr> = local.map(|network| network.addr()).collect();
@@ -60,7 +60,7 @@ fn nodes(states: &[Arc<WorkloadState>]) -> Vec<SampleClient> {
     addresses.into_iter().enumerate().map(client).collect()
 }
 
-/// Networks named in manifests, with their exceptions, and who names them.
+/// Networks in manifests with their exceptions, and the objects that contain them.
 fn networks(objects: &[Arc<Object>]) -> Vec<(NetworkMatch, String)> {
     let mut found = Vec::new();
     for object in objects {
@@ -100,7 +100,7 @@ fn network_members(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, Stri
     found
 }
 
-/// An address of a network that no exception covers.
+/// Address of a network that no exception covers.
 fn member(network: &IpNet, except: &[IpNet]) -> Option<IpAddr> {
     let beside = except.iter().flat_map(|net| [after(net), address_at(network, 7)]);
     [address_at(network, 1), network.network()]
@@ -128,7 +128,7 @@ fn outside(networks: &[(NetworkMatch, String)], config: &ControllerConfig) -> Ip
     });
     let taken: Vec<IpNet> = named.chain(config.cluster_networks.iter().copied()).collect();
     let free = |address: &Ipv4Addr| !taken.iter().any(|net| net.contains(&IpAddr::V4(*address)));
-    // Documentation and benchmarking addresses first (RFC 5737, RFC 2544), then anything.
+    // Documentation and benchmarking addresses first (RFC 5737, RFC 2544), then any other.
     let known = [[203, 0, 113, 77], [192, 0, 2, 77], [198, 51, 100, 77], [198, 18, 0, 77]];
     let any = (1..=223_u8).map(|first| [first, 99, 99, 77]);
     let candidate = known.into_iter().chain(any).map(Ipv4Addr::from).find(free);
@@ -199,7 +199,7 @@ impl IdentityCollector<'_> {
     }
 }
 
-/// Name and namespace of the ServiceAccount that an identity belongs to.
+/// Name and namespace of the ServiceAccount of an identity.
 pub(crate) fn account<'a>(
     config: &ControllerConfig,
     identity: &'a str,

@@ -1,4 +1,4 @@
-//! The live log: one line per decision.
+//! Live log: one line per decision.
 
 use super::clients::account;
 use crate::expect::Verdict;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A decision as `-o json` prints it.
+/// A decision, as `-o json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct DecisionLine<'a> {
     /// Always `decision`.
@@ -38,12 +38,12 @@ pub(crate) struct DecisionLine<'a> {
     pub(crate) reason: Option<&'a str>,
     /// Route that matched.
     pub(crate) route: Option<&'a str>,
-    /// Grant that settled a permit.
+    /// Grant that permitted the request.
     pub(crate) authorization: Option<&'a str>,
 }
 
 impl<'a> DecisionLine<'a> {
-    /// A decision in words. `names` are those of clients without an identity.
+    /// Creates the line of a decision. `names` are those of clients without an identity.
     pub(crate) fn new(
         entry: &'a DecisionRecord,
         config: &ControllerConfig,
@@ -86,7 +86,7 @@ impl<'a> DecisionLine<'a> {
             (Some(method), Some(path)) => format!("{method} {}", visible(path)),
             (Some(_) | None, Some(_) | None) => "connection".to_owned(),
         };
-        // A gRPC refusal is HTTP 200 with a status of its own, which would read like success.
+        // A gRPC denial is HTTP 200 with a gRPC status, which would look like success.
         let status = self.status.filter(|status| self.reason.is_none() || *status != 200);
         let status = status.map(|status| format!(" → {status}")).unwrap_or_default();
         let mut line = format!(
@@ -125,7 +125,7 @@ fn client(
     names.get(&address).cloned().unwrap_or_else(|| address.to_string())
 }
 
-/// A path that cannot play tricks with a terminal.
+/// Escapes control characters, which could manipulate the terminal.
 fn visible(path: &str) -> String {
     const LONGEST: usize = 200;
     let mut text: String =

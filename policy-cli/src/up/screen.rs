@@ -25,7 +25,7 @@ pub(crate) struct PortRow {
     pub(crate) protocol: String,
     /// Its name for mesh TLS.
     pub(crate) server_name: String,
-    /// The name that its application proves in TLS of its own.
+    /// Name that the application proves in its own TLS.
     pub(crate) application: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct ClientRow {
     pub(crate) name: String,
     /// Source address.
     pub(crate) address: Ipv4Addr,
-    /// The real address that this stands for.
+    /// The real address that it stands for.
     pub(crate) stands_for: IpAddr,
     /// The identity that it proves.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,12 +78,12 @@ pub(crate) struct ChangedEvent<'a> {
     /// Workloads that are gone.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) gone: &'a [String],
-    /// Clients that are known now.
+    /// New clients.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) clients: &'a [ClientRow],
 }
 
-/// A problem as `-o json` prints it.
+/// A problem, as `-o json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProblemEvent<'a> {
     /// Always `problem`.
@@ -207,7 +207,8 @@ pub(crate) struct ClientCommand<'a> {
 }
 
 impl ClientCommand<'_> {
-    /// The command: curl where it can speak what the port speaks, else our own client.
+    /// Returns a curl command if curl speaks the port's protocol, else one with this program's
+    /// client.
     pub(crate) fn command(&self) -> String {
         let call = self.request.method == http::Method::POST
             && self.request.path.matches('/').count() == 2;
@@ -242,7 +243,7 @@ impl ClientCommand<'_> {
         )
     }
 
-    /// TLS for the application, which the sidecar does not read.
+    /// TLS for the application, which the sidecar passes through.
     fn passed_through(&self) -> String {
         let (from, address) = (self.from, self.port.address);
         let (roots, name) = (self.roots.display(), &self.port.application);
@@ -270,7 +271,7 @@ impl ClientCommand<'_> {
     }
 }
 
-/// A path that a shell takes as it is.
+/// Quotes a path for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~%:@,+=".contains(c);
     if path.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The life of `portcullis up`: start, show, follow the manifests, end.
+//! Lifecycle of `portcullis up`: start, output, following the manifests, shutdown.
 
 use super::client_certs::ClientCertificates;
 use super::clients::{SampleClient, clients};
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pods that are started at most; a sidecar has a thread of its own.
+/// Maximum number of pods; each sidecar has its own thread.
 const MOST_PODS: usize = 100;
 
 /// Timeout of the shutdown.
@@ -43,7 +43,7 @@ pub(crate) struct UpOptions {
     pub(crate) format: Format,
 }
 
-/// Runs until a signal ends it. Certificates are gone when this returns.
+/// Runs until a signal arrives. Certificates are removed before this returns.
 pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     readable(&options.directory)?;
@@ -65,7 +65,7 @@ fn readable(directory: &Path) -> anyhow::Result<()> {
     } else if kind.is_file() {
         std::fs::File::open(directory).with_context(cannot)?;
     } else {
-        // A pipe would be waited for, deaf to signals.
+        // Opening a pipe would block, and signals would not be handled.
         bail!("{}: neither a directory nor a file", cannot());
     }
     Ok(())
@@ -97,7 +97,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Keeps clients that no manifest names any more: their addresses still stand for them.
+    /// Keeps clients that no manifest names any more, because their addresses remain allocated.
     fn remember(&mut self, before: Self) {
         for client in before.clients {
             if !self.clients.iter().any(|row| row.address == client.address) {
@@ -142,7 +142,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Starts pods that are new or whose ports changed, and stops those that are gone.
+    /// Starts new pods and those whose ports changed, and stops removed ones.
     async fn change_pods(&mut self) -> anyhow::Result<PodChanges> {
         let keys = self.mesh.controller.policies.workloads().await?;
         let mut wanted: Vec<_> =
@@ -159,7 +159,7 @@ impl Session {
             changes.gone.push(key.to_string());
         }
         for key in wanted {
-            // The pod may have gone since it was listed.
+            // The pod may have been removed since it was listed.
             let Ok(state) = self.mesh.state(&key).await else { continue };
             let same = |pod: &Pod| {
                 pod.state.declared == state.declared && pod.state.identity == state.identity
@@ -202,7 +202,7 @@ impl Session {
         let mut candidates = Vec::new();
         for (key, pod) in &self.pods {
             for (port, address) in &pod.unit.ports {
-                // The pod may have gone since it was started; it is stopped in a moment.
+                // The pod may have been removed since it was started, and is stopped in a moment.
                 let Ok(policy) = self.mesh.controller.policies.port(key, *port).await else {
                     continue;
                 };
@@ -293,7 +293,7 @@ impl Session {
         }
     }
 
-    /// Follows a change of the manifests, and shows who came and who went.
+    /// Applies a change of the manifests, and prints added and removed rows.
     async fn refresh(&mut self) -> anyhow::Result<()> {
         let changes = self.change_pods().await?;
         for error in &changes.failed {
@@ -361,7 +361,7 @@ impl Session {
         eprintln!("{} {text}", Paint::stderr().notice("note:"));
     }
 
-    /// Lets open requests end; a second signal does not wait for them.
+    /// Drains open requests, until a second signal arrives.
     async fn end(self, signals: &mut Signals) {
         let Self { mesh, pods, .. } = self;
         if !pods.is_empty() {

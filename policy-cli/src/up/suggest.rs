@@ -17,7 +17,7 @@ pub(crate) struct SuggestedRequest {
     pub(crate) path: String,
 }
 
-/// A port, as a client might try it.
+/// A port that a client may try.
 pub(crate) struct Candidate {
     /// Its policy.
     pub(crate) policy: Arc<ServerPolicy>,
@@ -33,7 +33,7 @@ impl Candidate {
         Self { policy, facts, evaluator }
     }
 
-    /// A request of the client that passes here. Ports that are not HTTP have none.
+    /// Returns a request that is permitted for the client. Ports that are not HTTP have none.
     pub(crate) fn passes(
         &self,
         client: IpAddr,
@@ -56,14 +56,14 @@ impl Candidate {
         })
     }
 
-    /// A request to try although it is refused.
+    /// Returns a request for a client without any permitted one.
     pub(crate) fn usual(&self) -> SuggestedRequest {
         let first = requests(&self.policy).into_iter().next();
         first.unwrap_or(SuggestedRequest { method: Method::GET, path: "/".to_owned() })
     }
 }
 
-/// The port and request to suggest: one that passes, where curl is enough if possible.
+/// Selects the port and request: a permitted one, and one for curl if possible.
 pub(crate) fn choose(
     candidates: &[Candidate],
     client: IpAddr,
@@ -80,7 +80,7 @@ pub(crate) fn choose(
     passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.usual())))
 }
 
-/// One request for each match of each route, the plain one, and one for each probe.
+/// Candidate requests: one per match of each route, the plain one, and one per probe.
 fn requests(policy: &ServerPolicy) -> Vec<SuggestedRequest> {
     if !policy.protocol.is_http() {
         return Vec::new();
@@ -104,7 +104,7 @@ fn requests(policy: &ServerPolicy) -> Vec<SuggestedRequest> {
     requests
 }
 
-/// A request that matches; none where one cannot be written down easily.
+/// A request that matches; `None` if it would need headers or a query.
 fn request(wanted: &RequestMatch) -> Option<SuggestedRequest> {
     if !wanted.headers().is_empty() || !wanted.query().is_empty() {
         return None;

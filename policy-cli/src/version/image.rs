@@ -1,6 +1,6 @@
 //! Version in the reference of an image.
 
-/// The tag of an image; none where a digest stands alone, or nothing.
+/// Tag of an image; `None` without one, as with a digest alone.
 pub(super) fn tag(image: &str) -> Option<&str> {
     let named = image.split_once('@').map_or(image, |(named, _digest)| named);
     let last = named.rsplit('/').next().unwrap_or(named);

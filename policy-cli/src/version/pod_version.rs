@@ -1,4 +1,4 @@
-//! The version that a pod runs, read from its images, labels and annotations.
+//! Version of a pod, read from its images, labels and annotations.
 
 use super::image::tag;
 use policy_webhooks::injector::{PodFacts, SIDECAR, VERSION_ANNOTATION};
@@ -28,7 +28,7 @@ pub(crate) fn of_sidecar(pod: &Value) -> Option<Option<String>> {
     Some(image.and_then(tag).or(written).map(str::to_owned))
 }
 
-/// The sidecar among the containers of a pod.
+/// The sidecar container of a pod.
 fn sidecar(pod: &Value) -> Option<&Value> {
     let lists = ["initContainers", "containers"].map(|list| pod.get("spec")?.get(list)?.as_array());
     let mut all = lists.into_iter().flatten().flatten();

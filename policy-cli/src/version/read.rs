@@ -46,7 +46,7 @@ pub(crate) async fn read(
     Ok(VersionReport { source, running: running.concat(), not_known, ..VersionReport::of_client() })
 }
 
-/// The pods, or a note why they are not known.
+/// Returns the pods, or adds a note why they are unknown.
 fn pods_or_note(
     cluster: &Cluster,
     found: Result<Vec<Value>, kube::Error>,

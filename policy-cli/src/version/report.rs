@@ -27,7 +27,7 @@ pub(crate) struct VersionReport {
     pub(crate) not_known: Vec<String>,
 }
 
-/// Pods of one component that have one version.
+/// Pods of one component and version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ComponentVersion {
@@ -43,7 +43,7 @@ pub(crate) struct ComponentVersion {
     pub(crate) some: Vec<String>,
 }
 
-/// Pods that are named of each version.
+/// Maximum number of pods named per version.
 const MAX_NAMES: usize = 3;
 
 impl VersionReport {
@@ -88,15 +88,14 @@ pub(crate) fn shown(some: &[String], all: usize) -> String {
     if more == 0 { names } else { format!("{names} and {more} more") }
 }
 
-/// The version of the control plane that others are held to: that of the controller, where all its
-/// pods have one.
+/// Reference version: that of the controller, if all its pods have the same.
 pub(crate) fn controller_version(pods: &[Value]) -> Option<String> {
     let mut versions = pods.iter().map(of_control_plane);
     let first = versions.next()??;
     versions.all(|version| version.as_ref() == Some(&first)).then_some(first)
 }
 
-/// Pods of a component of the control plane, by version.
+/// Versions of a component of the control plane.
 pub(crate) fn of_component(
     component: &'static str,
     pods: &[Value],
@@ -106,7 +105,7 @@ pub(crate) fn of_component(
     grouped(component, versions, controller)
 }
 
-/// Pods with a sidecar, by its version.
+/// Versions of sidecars.
 pub(crate) fn of_sidecars(pods: &[Value], controller: Option<&str>) -> Vec<ComponentVersion> {
     let running = pods.iter().filter(|pod| !has_ended(pod));
     let versions = running.filter_map(|pod| Some((of_sidecar(pod)?, name(pod))));

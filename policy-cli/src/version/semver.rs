@@ -1,12 +1,12 @@
-//! Versions that can be compared.
+//! Comparison of versions.
 
 use std::cmp::Ordering;
 
-/// The numbers of a version, and whether it is one before the release of these numbers.
+/// Numeric version, and whether it is a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SemanticVersion {
     numbers: [u64; 3],
-    /// A release is after what comes before it (Semantic Versioning, section 11).
+    /// True for a release, which sorts after its pre-releases (Semantic Versioning, section 11).
     released: bool,
 }
 

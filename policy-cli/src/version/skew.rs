@@ -10,13 +10,13 @@ use std::cmp::Ordering;
 pub(crate) enum Skew {
     /// The same.
     Same,
-    /// Older: what it cannot enforce is closed to it, not left open.
+    /// Older: features that it cannot enforce are denied to it, not left open.
     Older,
-    /// Newer, which is the wrong order of an upgrade.
+    /// Newer, which reverses the order of an upgrade.
     Newer,
     /// Different, in an unknown order.
     Other,
-    /// One of the two is not known.
+    /// One of the two is unknown.
     Unknown,
 }
 

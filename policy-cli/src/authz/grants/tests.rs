@@ -43,7 +43,7 @@ fn is_inside(network: &str, connection: &Connection<'_>) -> bool {
     inside && !contains(&except.collect::<Vec<_>>())
 }
 
-/// The grant that the first row credits which admits the client, if one does.
+/// Returns the first row that admits the client.
 fn credited<'a>(
     rows: impl IntoIterator<Item = &'a Access>,
     connection: &Connection<'_>,
@@ -51,7 +51,7 @@ fn credited<'a>(
     rows.into_iter().find(|row| admits(row, connection))
 }
 
-/// Rows and decision agree on whether, by which object, and whether it is audited.
+/// Asserts that row and decision agree on the verdict, the object, and the audit flag.
 fn same(row: Option<&Access>, evaluator: &Evaluator, decision: Decision) {
     let expected = match decision {
         Decision::Permit(permit) => evaluator
@@ -70,7 +70,7 @@ fn of_connections(row: &&Access, connection: &Connection<'_>) -> bool {
     })
 }
 
-/// Rows that a port's grants decide, of requests to `host`.
+/// True for rows about requests to `host` that the port's own grants decide.
 fn of_other_requests(row: &&Access, name: Option<&str>) -> bool {
     let of_host = |pattern: &String| {
         let pattern = match pattern.strip_prefix("*.") {
