@@ -9,9 +9,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Decide at the pod who may reach which port and route of a workload, and say why.
 ///
-/// Results go to standard output, everything else to standard error. Standard input is read only by `inject -`.
-/// Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command line;
-/// `request` has further ones of its own. PORTCULLIS_LOG=debug shows what the parts inside log.
+/// Results go to standard output, everything else to standard error. Standard input is read only by
+/// `inject -`. Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command
+/// line; `request` has additional ones. PORTCULLIS_LOG=debug prints the logs of embedded components.
 #[derive(Debug, Parser)]
 #[command(name = "portcullis", version, verbatim_doc_comment, arg_required_else_help = true)]
 struct Cli {

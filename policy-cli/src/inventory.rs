@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Flags of commands that read a directory or a cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InventoryFlags {
-    /// Look at manifests instead of a cluster: a directory (YAML or JSON, any layout), or one file
+    /// Read manifests instead of a cluster: a directory (YAML or JSON, any layout), or one file
     #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) filename: Option<PathBuf>,
 
@@ -144,7 +144,7 @@ impl Inventory {
             eprintln!("{label} {line}");
         }
         if !self.permissions.summary().is_empty() {
-            eprintln!("{label} what depends on it is said to be not known. A role that gives it:");
+            eprintln!("{label} what depends on it is not known. A ClusterRole that allows it:");
             eprintln!("{}", self.permissions.cluster_role());
         }
         if let Some(watched) = &self.settings.watched {

@@ -45,7 +45,7 @@ pub(crate) struct ControllerFlags {
     #[command(flatten)]
     pub(crate) pod: PodFlags,
 
-    /// Port of the controller's pod [default: what its --grpc-addr says; 8090]
+    /// Port of the controller's pod [default: that of its --grpc-addr; 8090]
     #[arg(long, value_name = "PORT")]
     controller_port: Option<NonZeroU16>,
 
@@ -58,8 +58,8 @@ pub(crate) struct ControllerFlags {
     #[arg(long, value_name = "FILE")]
     trust_roots: Option<PathBuf>,
 
-    /// ServiceAccount in the controller's namespace, of which a token that lives ten minutes is taken
-    /// to show that you may look
+    /// ServiceAccount in the controller's namespace whose token, valid for ten minutes, authorizes you
+    /// to read
     #[arg(long, value_name = "NAME", default_value = "portcullis-viewer")]
     viewer: String,
 }
@@ -104,8 +104,8 @@ pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<ControllerC
     // Plaintext proves neither the server's identity nor integrity, so it is limited to loopback.
     if let Some(other) = found.find(|ip| !ip.to_canonical().is_loopback()) {
         bail!(
-            "--controller: `{address}` is {other}, which is not on loopback (127.0.0.0/8, ::1); in \
-             plaintext only a controller on this machine is asked, or one at the end of a \
+            "--controller: `{address}` is {other}, which is not on loopback (127.0.0.0/8, ::1); \
+             plaintext is limited to a controller on this machine, or one behind a \
              `kubectl port-forward`"
         );
     }
@@ -147,7 +147,7 @@ pub(crate) async fn in_cluster(
         let (pods, pod, tls, name) = (pods.clone(), pod.name.clone(), tls.clone(), name.clone());
         async move {
             let attempt = port_forward::tls(&pods, &pod, port, tls, name);
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody answers in 10 s");
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no response within 10 s");
             tokio::time::timeout(PATIENCE, attempt).await.map_err(late)?.map(TokioIo::new)
         }
     });
@@ -215,12 +215,12 @@ async fn bearer(
              --viewer and --controller-namespace name another"
         ),
         Err(error) if is_forbidden(&error) => bail!(
-            "no token of ServiceAccount {namespace}/{viewer} is given: {}. It needs in namespace \
+            "cannot create a token of ServiceAccount {namespace}/{viewer}: {}. It needs in namespace \
              {namespace}: {{apiGroups: [\"\"], resources: [serviceaccounts/token], resourceNames: \
              [{viewer}], verbs: [create]}}",
             message(&error)
         ),
-        Err(error) => return Err(explain(&error, &cluster.source, "take a token")),
+        Err(error) => return Err(explain(&error, &cluster.source, "create a token")),
     };
     let mut value: MetadataValue<Ascii> =
         format!("Bearer {token}").parse().context("the API server's token is no header value")?;

@@ -12,18 +12,18 @@ use clap::Args;
 use policy_crds::Kind;
 use std::process::ExitCode;
 
-/// Say who may reach a workload, and which object lets them
+/// Show which clients may reach a workload, and which object grants it
 ///
-/// For every port and route: the grants, in the order in which they are tried, with whom each
-/// admits (identities, networks, probes of the node) and the object it comes from; and what would
-/// grant but does not, with the reason. Computed from the objects by the same code as in the
-/// controller, so that default policies, namespace-wide policies, conflicts of Servers and
-/// undeclared ports are all in it. It is what a sidecar enforces; pods of a cluster that have none are
-/// told so, because nothing of this holds there.
+/// For every port and route: the grants in order of evaluation, with the clients that each admits
+/// (identities, networks, probes of the node) and the object that it comes from; and grants that do not
+/// take effect, with the reason. Computed from the objects by the same code as in the controller, so
+/// that default policies, namespace-wide policies, conflicts of Servers and undeclared ports are
+/// included. Sidecars enforce the result; pods of a cluster without a sidecar are marked, because
+/// nothing of this holds there.
 ///
-/// Without --filename the cluster of the current context is asked; the first line says which one
-/// that is. What the API server does not let you list is named, and what depends on it is said to be
-/// not known.
+/// Without --filename, reads the cluster of the current context; the first line names it. Resources
+/// that the API server does not let you list are named, and whatever depends on them is shown as not
+/// known.
 ///
 /// Exit codes: 0 done, 1 nothing was found or something failed, 2 wrong use.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(crate) struct AuthzArgs {
     #[arg(value_name = "KIND/NAME")]
     workload: Option<WorkloadTarget>,
 
-    /// Tell of the proxy's own ports too (4143, 4190 and 4191)
+    /// Include the proxy's own ports (4143, 4190 and 4191)
     #[arg(long)]
     all_ports: bool,
 
@@ -53,7 +53,7 @@ pub(crate) struct AuthzArgs {
     #[command(flatten)]
     controller: PodFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

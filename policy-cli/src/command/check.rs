@@ -16,18 +16,18 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Say what is wrong with manifests or in a cluster, and where
+/// Check manifests or a cluster for mistakes in policies
 ///
-/// Errors are what makes an object invalid: it grants nothing until they are corrected, and keeps
-/// what it claims. Warnings are what takes effect, perhaps not as meant: references that lead
-/// nowhere, selectors that select nothing, matches that are never reached, and empty lists, whose
-/// meaning is said in words. Notes are worth knowing, and no fault.
+/// Errors make an object invalid: it grants nothing until they are corrected, and keeps what it claims.
+/// Warnings are about objects that take effect, perhaps not as intended: references that lead nowhere,
+/// selectors that select nothing, matches that are never reached, and empty lists, whose meaning is
+/// explained. Notes are worth knowing, and no fault.
 ///
-/// With a directory, manifests are checked. Without one, the cluster of the current context is; the
-/// first line says which one that is. There references that lead nowhere and port names that no
-/// selected pod has are errors, because nothing else will be applied beside them; and so that an
-/// upgrade of an application does not take its policies out of force unnoticed, every policy that
-/// matches no port of any workload is named.
+/// With a directory, checks manifests. Without one, checks the cluster of the current context; the
+/// first line names it. In a cluster, references that lead nowhere and port names that no selected pod
+/// has are errors, because nothing else will be applied beside them. Every policy that matches no port
+/// of any workload is reported, so that an upgrade of an application cannot disable its policies
+/// unnoticed.
 ///
 /// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings, and what may not be listed)
 /// or nothing to check, 2 wrong use.
@@ -62,7 +62,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     deny_warnings: bool,
 
-    /// Form of the findings
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

@@ -74,7 +74,8 @@ pub(crate) fn run(args: EchoArgs) -> anyhow::Result<ExitCode> {
             let listener = tokio::net::TcpListener::bind(wanted)
                 .await
                 .with_context(|| format!("cannot listen on `{wanted}`"))?;
-            let address = listener.local_addr().context("cannot tell the address listened on")?;
+            let address =
+                listener.local_addr().context("cannot read the address of the listener")?;
             output::text(&format!("listening on {address}\n"))?;
             let (options, counters) = (options.clone(), Arc::clone(&counters));
             serving.spawn(serve(listener, options, counters, stop.clone()));

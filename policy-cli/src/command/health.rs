@@ -17,13 +17,13 @@ use tokio::time::Instant;
 /// Interval between attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Say whether an installation works, and what mends it where it does not
+/// Check whether an installation works, with hints for mending it
 ///
-/// Looks at the control plane's replicas, their leader and what each of them says of itself, at the
-/// webhooks and whether the API server gets their answers, at certificates and roots, at the rights of
-/// the service accounts, and at the pods that are to have sidecars. Nothing is changed: what is sent
-/// to try a webhook is kept by nobody. What you may not look at is told as not known, with the right
-/// that it takes. docs/health.md explains every line.
+/// Checks the control plane's replicas, their leader and the state that each reports, the webhooks and
+/// whether the API server gets their responses, certificates and roots, the permissions of the service
+/// accounts, and the pods that should have sidecars. Nothing is changed: the object that probes a
+/// webhook is not persisted. What you may not read is reported as not known, with the missing
+/// permission. docs/health.md explains every line.
 ///
 /// Exit codes: 0 healthy, 1 something fails (with --deny-warnings: or warns), 2 wrong use, 3 the
 /// cluster cannot be reached.
@@ -38,7 +38,7 @@ Examples:
   portcullis health -o json | jq '.findings[] | select(.outcome != \"pass\")'"
 )]
 pub(crate) struct HealthArgs {
-    /// Look again until all is well, for at most so long: a whole number with s, m or h
+    /// Repeat until healthy, for at most this long: a whole number with s, m or h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     wait: Option<Duration>,
 
@@ -49,14 +49,14 @@ pub(crate) struct HealthArgs {
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Look at the pods of this namespace alone [default: of every namespace]
+    /// Check only the pods of this namespace [default: of every namespace]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespace: Option<Arc<str>>,
 
     #[command(flatten)]
     control_plane: ControlPlaneFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

@@ -26,14 +26,14 @@ const ISSUER: &str = "portcullis-issuer";
 
 /// Get an identity of the mesh: a service account's certificate, its key and the roots
 ///
-/// Takes a token of the service account from the API server, or from a file, and asks the issuer for a
-/// certificate under a fresh key. Written are tls.crt (the certificate and what leads to a root),
-/// tls.key (mode 0600) and ca.crt (the roots), for clients without a sidecar and for trying policies:
-/// `portcullis request --identity FOLDER` takes them. Whoever has the key is the service account for as long as the
-/// certificate lasts, a day by default.
+/// Takes a token of the service account from the API server, or from a file, and requests a certificate
+/// from the issuer under a new key. Writes tls.crt (the certificate and its chain to a root), tls.key
+/// (mode 0600) and ca.crt (the roots), for clients without a sidecar and for trying policies:
+/// `portcullis request --identity FOLDER` uses them. The key proves the service account's identity for
+/// as long as the certificate is valid, a day by default.
 ///
-/// The issuer is reached through a port-forward, or where --issuer says. With --token, --issuer and
-/// --trust-roots no API server is asked, as in a pod that has its token and the roots mounted.
+/// Connects to the issuer through a port-forward, or to the address in --issuer. With --token, --issuer
+/// and --trust-roots, no API server is needed, as in a pod that has its token and the roots mounted.
 ///
 /// Exit codes: 0 written, 1 something failed, 2 wrong use.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub(crate) struct IdentityArgs {
     #[arg(value_name = "ACCOUNT")]
     account: Option<String>,
 
-    /// Folder that the files are written to; made if it is not there
+    /// Folder that the files are written to; created if it does not exist
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 
@@ -62,15 +62,15 @@ pub(crate) struct IdentityArgs {
     #[arg(long)]
     keep: bool,
 
-    /// File with a token of the service account, read at each renewal [default: one is asked for]
+    /// File with a token of the service account, read at each renewal [default: a token is requested]
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
 
-    /// Audience of the token that is asked for
+    /// Audience of the requested token
     #[arg(long, value_name = "AUDIENCE", default_value = "portcullis.dev/identity")]
     audience: String,
 
-    /// Where the issuer is [default: one of its pods, through a port-forward]
+    /// Address of the issuer [default: one of its pods, through a port-forward]
     #[arg(long, value_name = "HOST:PORT")]
     issuer: Option<String>,
 
@@ -97,7 +97,7 @@ pub(crate) struct IdentityArgs {
     #[command(flatten)]
     control_plane: ControlPlaneFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -161,7 +161,7 @@ impl<'a> IdentityRequest<'a> {
     }
 
     fn cluster(&self) -> anyhow::Result<&Cluster> {
-        self.cluster.as_ref().context("no cluster is asked")
+        self.cluster.as_ref().context("no cluster is selected")
     }
 
     /// The service account of the identity.

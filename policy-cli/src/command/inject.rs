@@ -11,11 +11,11 @@ use std::process::ExitCode;
 
 /// Add the sidecar to manifests, as the injector does in a cluster
 ///
-/// Reads YAML or JSON from files, or from standard input where `-` is given, and writes YAML to
-/// standard output: every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController,
-/// Job, CronJob and List of them with a sidecar, everything else as it was, without comments. What
-/// has a sidecar stays as it is. Manifests that say `portcullis.dev/inject: disabled`, or whose
-/// Namespace among the input does, get none. What was done, and why not, is told on standard error.
+/// Reads YAML or JSON from files, or from standard input with `-`, and writes YAML to standard output:
+/// every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController, Job, CronJob and
+/// List of them with a sidecar, everything else unchanged, without comments. Pods that have a sidecar
+/// stay as they are. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input
+/// has it, get none. Standard error lists what was injected, and what was not and why.
 ///
 /// Exit codes: 0 done, 1 something is refused or cannot be read (nothing is written then), 2 wrong
 /// use.
@@ -33,12 +33,12 @@ pub(crate) struct InjectArgs {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
 
-    /// What holds where manifests say nothing: the name of a setting, as it is annotated after
-    /// `portcullis.dev/`, and its value; may be repeated
+    /// Default of a setting that manifests may annotate: the annotation's name after `portcullis.dev/`,
+    /// and its value; may be repeated
     #[arg(long, value_name = "SETTING=VALUE")]
     set: Vec<Preset>,
 
-    /// What kind of container the sidecar is
+    /// Kind of container that runs the sidecar
     #[arg(long, value_enum, default_value_t)]
     sidecar: SidecarKind,
 
@@ -50,8 +50,9 @@ pub(crate) struct InjectArgs {
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     identity_domain: String,
 
-    /// PEM file with the roots that the sidecars begin with; later ones count if an authority vouches
-    /// for them. Without it they trust the ConfigMap of their namespace, whoever writes it
+    /// PEM file with the initial trust roots of the sidecars; later roots are accepted if a trusted CA
+    /// vouches for them. Without it, sidecars trust the ConfigMap of their namespace, and everyone who
+    /// may write it
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
 
@@ -63,10 +64,10 @@ pub(crate) struct InjectArgs {
 /// Kind of container that runs the sidecar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum SidecarKind {
-    /// An init container that goes on, for Kubernetes 1.29 and newer
+    /// An init container that keeps running, for Kubernetes 1.29 and newer
     #[default]
     Native,
-    /// A container like others
+    /// An ordinary container
     Container,
 }
 

@@ -12,12 +12,12 @@ use policy_controller::args::ClusterArgs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Say whether a cluster is ready for an installation
+/// Check whether a cluster is ready for an installation
 ///
-/// Looks at the version of the API server and its clock, at your rights to install what the chart
-/// renders, at Gateway API, at Linkerd and what an earlier installation left, and at the Pod Security
-/// level of namespaces that ask for sidecars. Nothing is changed. Each line that is not ok says what
-/// mends it; docs/health.md explains all of them.
+/// Checks the version of the API server and its clock, your permissions to install what the chart
+/// renders, Gateway API, Linkerd, leftovers of an earlier installation, and the Pod Security level of
+/// namespaces that request sidecars. Nothing is changed. Each line that is not ok has a hint for
+/// mending it; docs/health.md explains all of them.
 ///
 /// Exit codes: 0 ready, 1 something fails (with --deny-warnings: or warns), 2 wrong use, 3 the cluster
 /// cannot be reached.
@@ -32,7 +32,7 @@ Examples:
   portcullis preflight -o json | jq '.findings[] | select(.outcome == \"fail\") | .mend'"
 )]
 pub(crate) struct PreflightArgs {
-    /// Namespaces that are to have sidecars, beside those that ask for them already
+    /// Namespaces that will have sidecars, in addition to those that request them already
     #[arg(value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespaces: Vec<Arc<str>>,
 
@@ -43,15 +43,15 @@ pub(crate) struct PreflightArgs {
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Namespace that the control plane is to be installed in
+    /// Namespace for the control plane
     #[arg(long, value_name = "NAMESPACE", default_value = "portcullis", value_parser = crate::cluster::namespace)]
     controller_namespace: Arc<str>,
 
-    /// Name of the release of Helm that is to be installed
+    /// Name of the Helm release
     #[arg(long, value_name = "NAME", default_value = "portcullis")]
     release: String,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

@@ -20,16 +20,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Ask one thing, with or without a mesh identity, from a chosen address
+/// Send one request, with or without a mesh identity, from a chosen address
 ///
-/// The scheme says what is spoken: http and https are HTTP/1.1, h2 is HTTP/2 with prior knowledge,
+/// The scheme selects the protocol: http and https are HTTP/1.1, h2 is HTTP/2 with prior knowledge,
 /// grpc and grpcs a unary gRPC call, tcp raw bytes that are expected back. With --identity, a folder
-/// that `portcullis identity` wrote, or with --cert, --key and --roots the connection is mutual TLS
+/// that `portcullis identity` wrote, or with --cert, --key and --roots, the connection is mutual TLS
 /// with the mesh identity of that certificate; --server-name is the identity of the server, which is
-/// also sent as SNI. With --direct the connection goes to the
-/// sidecar's own port, as meshed clients connect, and a transport header names the port of the URL.
+/// also sent as SNI. With --direct, the connection goes to the sidecar's own port, as meshed clients
+/// connect, and a transport header names the port of the URL.
 ///
-/// Exit codes: 0 HTTP below 400, gRPC OK or bytes that came back; 1 no answer (not reachable, TLS
+/// Exit codes: 0 HTTP below 400, gRPC OK or bytes that came back; 1 no response (not reachable, TLS
 /// failed, closed, too late); 2 wrong use; 3 refused (HTTP 403, gRPC PERMISSION_DENIED); 4 any other
 /// failure that the server reports.
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ Examples:
   portcullis request -o json http://127.0.0.1:8080/ | jq .status"
 )]
 pub(crate) struct RequestArgs {
-    /// What to ask: SCHEME://HOST:PORT/PATH, sent exactly as written
+    /// URL: SCHEME://HOST:PORT/PATH, sent exactly as written
     url: String,
 
     /// Address to send from
@@ -105,11 +105,11 @@ pub(crate) struct RequestArgs {
     )]
     direct: Option<NonZeroU16>,
 
-    /// Bound on the whole exchange, in seconds
+    /// Timeout of the whole exchange, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     timeout: f64,
 
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

@@ -17,19 +17,19 @@ use std::process::ExitCode;
 /// Limit of the response size: every object of a large cluster.
 const ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
-/// Say what every policy object is told, and on how many proxies it is in force
+/// Show the conditions of every policy object, and how many proxies enforce it
 ///
-/// Asks the controller: in a cluster through a port-forward to one of its pods, with a token of a
-/// viewer that lives ten minutes, in TLS to the controller's identity; on this machine with
-/// --controller. ACCEPTED: the object takes effect. RESOLVEDREFS: everything it refers to can be
-/// used. PROGRAMMED n of m: so many of the running pods with a sidecar that depend on it decide by
-/// its current revision.
+/// Queries the controller: in a cluster through a port-forward to one of its pods, with TLS to the
+/// controller's identity and a viewer's token that is valid for ten minutes; on this machine with
+/// --controller. ACCEPTED: the object takes effect. RESOLVEDREFS: everything it refers to can be used.
+/// PROGRAMMED n of m: of m running pods with a sidecar that depend on it, n enforce its current
+/// revision.
 ///
-/// Pods that ask for a sidecar, or whose namespace does, and have none are named too.
+/// Pods that request a sidecar, or whose namespace does, and have none are listed too.
 ///
-/// Where no controller answers that is said, conditions are worked out from the objects, and those
-/// that the objects carry are told where they differ. With --filename manifests are looked at, and
-/// nothing is asked.
+/// If no controller responds, a note says so, conditions are computed from the objects, and those in
+/// the objects' status are shown where they differ. With --filename, reads manifests and queries
+/// nothing.
 ///
 /// Exit codes: 0 done, 1 a named object was not found or something failed, 2 wrong use.
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ Examples:
   portcullis status -A -o json | jq '.objects[] | select(.programmed.inForce < .programmed.concerned)'"
 )]
 pub(crate) struct StatusArgs {
-    /// Objects to tell of, for example server/web, or a kind; by default all
+    /// Objects to show, for example server/web, or a kind; by default all
     #[arg(value_name = "KIND[/NAME]")]
     names: Vec<ResourceArg>,
 
@@ -55,7 +55,7 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     controller: ControllerFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

@@ -53,11 +53,11 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "NETWORK")]
     subnet: Option<Ipv4Net>,
 
-    /// Where the controller serves policies; port 0 takes a free one
+    /// Address at which the controller serves policies; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     grpc_addr: SocketAddr,
 
-    /// Form of tables and decisions
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

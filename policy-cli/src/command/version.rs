@@ -11,13 +11,13 @@ use policy_controller::args::ClusterArgs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Say which versions run: of this program, of the control plane and of every sidecar
+/// Show the running versions of this program, of the control plane and of every sidecar
 ///
-/// Versions are those of the images that pods run, or what the pods say where an image has no tag.
-/// Sidecars are counted by version. One that is older than the controller gets the new version when
-/// its pod is made anew; none should be newer, because the controller is upgraded first.
+/// Versions are those of the images that pods run, or those in the pods' labels and annotations if an
+/// image has no tag. Sidecars are counted by version. One that is older than the controller is upgraded
+/// when its pod is recreated; none should be newer, because the controller is upgraded first.
 ///
-/// Exit codes: 0 done, 1 the cluster cannot be asked, 2 wrong use.
+/// Exit codes: 0 done, 1 the cluster cannot be read, 2 wrong use.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -29,21 +29,21 @@ Examples:
   portcullis version -o json | jq '.running[] | select(.skew == \"older\") | .some'"
 )]
 pub(crate) struct VersionArgs {
-    /// Say the version of this program alone, and ask no cluster
+    /// Show only the version of this program, without a cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "namespace"])]
     client: bool,
 
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Count the sidecars of this namespace alone [default: of every namespace]
+    /// Count only the sidecars of this namespace [default: of every namespace]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespace: Option<Arc<str>>,
 
     #[command(flatten)]
     control_plane: ControlPlaneFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }

@@ -37,10 +37,10 @@ const UPDATE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Print the policy of a port, and again whenever it changes
 ///
-/// Speaks the API that proxies speak, but never acknowledges: what is printed here does not count as
-/// enforced. Asks the controller of the current context's cluster, through a port-forward to one of
-/// its pods, in TLS to the controller's identity and with a token of a viewer that lives ten minutes;
-/// which one it is is said on standard error. With --controller one on this machine is asked, in
+/// Uses the API of proxies, but never acknowledges: what is printed here does not count as enforced.
+/// Connects to the controller of the current context's cluster, through a port-forward to one of its
+/// pods, with TLS to the controller's identity and a viewer's token that is valid for ten minutes; a
+/// note on standard error names the controller. With --controller, connects to one on this machine in
 /// plaintext, which controllers allow over loopback only.
 #[derive(Debug, Args)]
 #[command(
@@ -61,7 +61,7 @@ pub(crate) struct WatchArgs {
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Namespace of the pod, where the port does not name it [default: that of the context]
+    /// Namespace of the pod, unless the port includes it [default: that of the context]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespace: Option<Arc<str>>,
 
@@ -72,7 +72,7 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     once: bool,
 
-    /// Form of each policy
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -165,7 +165,7 @@ impl<'a> WatchSession<'a> {
             (Some(cluster), _) => {
                 let connection = in_cluster(cluster, flags).await?;
                 let note = Paint::stderr().notice("note:");
-                eprintln!("{note} asking {} of {}", connection.to, cluster.source);
+                eprintln!("{note} watching {} of {}", connection.to, cluster.source);
                 connection
             }
             (None, address) => on_this_machine(address.as_deref().unwrap_or_default()).await?,
@@ -181,10 +181,7 @@ async fn watch(args: &WatchArgs) -> anyhow::Result<ExitCode> {
         match stream(&session, &mut shown).await {
             Ok(StreamEnd::Done) => return Ok(ExitCode::SUCCESS),
             Ok(StreamEnd::ByServer(why)) => {
-                eprintln!(
-                    "{} the stream ended: {why}; asking again",
-                    Paint::stderr().notice("note:")
-                );
+                eprintln!("{} the stream ended: {why}; retrying", Paint::stderr().notice("note:"));
                 tokio::time::sleep(RETRY).await;
             }
             Err(error) => return Err(error),
@@ -265,14 +262,14 @@ fn stream_end(
     match status.code() {
         Code::NotFound => bail!("`{namespace}/{name}`: {message}"),
         Code::Unauthenticated if !accepted => {
-            bail!("the controller does not know who you are: {message}")
+            bail!("the controller rejects the credentials: {message}")
         }
         // Without any valid response before, the server is not a controller.
         Code::Unknown | Code::Internal if !accepted => {
-            bail!("what answers does not speak as a controller does: {}: {message}", status.code())
+            bail!("the server is not a policy controller: {}: {message}", status.code())
         }
         Code::InvalidArgument | Code::PermissionDenied | Code::Unimplemented => {
-            bail!("the controller refuses: {message}")
+            bail!("the controller rejects the request: {message}")
         }
         Code::Ok
         | Code::Cancelled
