@@ -223,11 +223,11 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
                  pod; give --kubeconfig FILE, or a directory of manifests"
             ),
             Err(error) => anyhow::anyhow!(
-                "no cluster can be asked: the file that $KUBECONFIG names, else ~/.kube/config, \
+                "no cluster is available: the file that $KUBECONFIG names, else ~/.kube/config, \
                  cannot be used: {}",
                 chain(&error)
             ),
-            Ok(_) => anyhow::anyhow!("no cluster can be asked: {why}"),
+            Ok(_) => anyhow::anyhow!("no cluster is available: {why}"),
         },
         (error @ ClusterError::Client(_), _) => anyhow::Error::new(error),
     }

@@ -302,9 +302,9 @@ fn a_kubeconfig_that_cannot_be_used_is_not_told_as_none() {
         String::from_utf8(command.output().unwrap().stderr).unwrap()
     };
     let broken = said("contexts: [");
-    assert!(broken.starts_with("error: no cluster can be asked: the file that $KUB"), "{broken}");
+    assert!(broken.starts_with("error: no cluster is available: the file that $KUB"), "{broken}");
     let empty = said("{apiVersion: v1, kind: Config, current-context: gone}");
-    assert!(empty.contains("no cluster can be asked") && empty.contains("gone"), "{empty}");
+    assert!(empty.contains("no cluster is available") && empty.contains("gone"), "{empty}");
 }
 
 #[test]

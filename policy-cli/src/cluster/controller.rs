@@ -61,7 +61,7 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
     let mut pods = match pods(cluster, namespace, selector).await {
         Ok(pods) => pods,
         Err(error) if is_forbidden(&error) => bail!(
-            "the controller cannot be looked for: {} (--controller-namespace says where else)",
+            "cannot look for the controller: {} (--controller-namespace names another namespace)",
             message(&error)
         ),
         Err(error) => return Err(explain(&error, &cluster.source, "look for the controller")),

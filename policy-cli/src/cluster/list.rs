@@ -54,7 +54,7 @@ pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
     }
     if listing.permissions.can_list_nothing() {
         anyhow::bail!(
-            "{} lets you list nothing that policy depends on. A role that would:\n{}",
+            "{} lets you list nothing that policy depends on. A ClusterRole that would allow it:\n{}",
             cluster.source,
             listing.permissions.cluster_role()
         );

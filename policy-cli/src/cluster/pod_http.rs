@@ -48,7 +48,7 @@ pub(crate) async fn get(
     let refused = match forwarded.await {
         Ok(Ok(response)) => return Ok(response),
         Ok(Err(refused)) => refused,
-        Err(_) => PodRequestError::failed("port-forward: nobody answers in 10 s"),
+        Err(_) => PodRequestError::failed("port-forward: no response within 10 s"),
     };
     let also = |proxy: &str| PodRequestError {
         words: format!("{}; proxy: {proxy}", refused.words),
@@ -58,7 +58,7 @@ pub(crate) async fn get(
     match proxied.await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(words)) => Err(also(&words)),
-        Err(_) => Err(also("nobody answers in 10 s")),
+        Err(_) => Err(also("no response within 10 s")),
     }
 }
 

@@ -197,7 +197,7 @@ fn parse_pod_args<T>(
     let pod = format!("{}/{name}", metadata("namespace").unwrap_or_default());
     match wrong {
         Some(error) => Err(error.context(format!("the flags of pod {pod} cannot be read here"))),
-        None => anyhow::bail!("pod {pod} has no container that is told `{subcommand}`"),
+        None => anyhow::bail!("pod {pod} has no container with the subcommand `{subcommand}`"),
     }
 }
 
@@ -331,6 +331,9 @@ mod tests {
         assert!(error.contains("denny") || error.contains("--manifests"), "{error}");
         let error =
             format!("{:#}", controller_settings(&found(&json!({"name": "c"}))).unwrap_err());
-        assert_eq!(error, "pod linkerd/policy-controller-0 has no container that is told `run`");
+        assert_eq!(
+            error,
+            "pod linkerd/policy-controller-0 has no container with the subcommand `run`"
+        );
     }
 }

@@ -35,7 +35,9 @@ impl FetchError {
     /// The permission that would allow the read.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Forbidden { permission, .. } => Some(format!("it takes the right {permission}")),
+            Self::Forbidden { permission, .. } => {
+                Some(format!("it needs the permission {permission}"))
+            }
             Self::Failed(_) => None,
         }
     }

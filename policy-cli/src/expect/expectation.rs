@@ -200,7 +200,7 @@ impl Expectation {
     fn check(&self) -> Result<(), &'static str> {
         let kinds = [self.http.is_some(), self.grpc.is_some(), self.tcp];
         if kinds.into_iter().filter(|kind| *kind).count() != 1 {
-            return Err("exactly one of http, grpc and tcp says what is asked");
+            return Err("exactly one of http, grpc and tcp is required");
         }
         if self.from.service_account.is_some() && self.from.identity.is_some() {
             return Err("from: serviceAccount and identity exclude each other");

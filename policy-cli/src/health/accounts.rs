@@ -62,7 +62,7 @@ pub(super) fn accounts(
         match missing_permissions {
             Err(why) => CheckResult::unknown(check, why),
             Ok(missing_permissions) if missing_permissions.is_empty() => {
-                CheckResult::pass(check, format!("ServiceAccount {account} may do what it takes"))
+                CheckResult::pass(check, format!("ServiceAccount {account} has its permissions"))
             }
             Ok(missing_permissions) => {
                 let names: Vec<String> =

@@ -26,7 +26,7 @@ pub(super) fn ca_bundle(
     if !without.is_empty() {
         findings.push(CheckResult::fail(
             check,
-            format!("no caBundle says whom to trust at {}", abbreviated(&without)),
+            format!("caBundle is empty at {}", abbreviated(&without)),
             "the controller writes it: see its log, and its right to patch the configuration; a \
              supplied certificate takes admission.tls.caBundle",
         ));
@@ -43,7 +43,7 @@ pub(super) fn ca_bundle(
                 findings.push(CheckResult::fail(
                     check,
                     "the Secret with the webhooks' certificate is missing or empty",
-                    "`helm upgrade` makes it anew, and the controller fills it: see its log",
+                    "`helm upgrade` recreates it, and the controller fills it: see its log",
                 ));
             }
             held
@@ -149,7 +149,7 @@ mod tests {
         let expected = "caBundle is not who vouches for the served certificate at a";
         assert_eq!(other.message, expected);
         let none = of(Value::Null, Some(&one));
-        assert_eq!(none.message, "no caBundle says whom to trust at a");
+        assert_eq!(none.message, "caBundle is empty at a");
         assert_eq!(of(json!(""), Some(&one)).outcome, CheckOutcome::Fail);
         assert_eq!(of(json!("b25l"), Some(&Ok(None))).outcome, CheckOutcome::Fail);
         assert_eq!(of(json!("b25l"), None).outcome, CheckOutcome::Pass);

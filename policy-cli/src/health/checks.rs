@@ -42,7 +42,7 @@ pub(crate) fn run_checks(snapshot: &Snapshot) -> Vec<CheckResult> {
             &snapshot.home,
         ));
     } else {
-        all.push(CheckResult::pass(Check::PodSecurity, "the controller is told to inject nothing"));
+        all.push(CheckResult::pass(Check::PodSecurity, "the injector is disabled"));
     }
     all.push(missing(&snapshot.namespaces, &snapshot.pods, &snapshot.home));
     all.push(not_ready(&snapshot.pods));
@@ -66,10 +66,8 @@ fn control_plane(snapshot: &Snapshot, all: &mut Vec<CheckResult>) {
     let unknown =
         [("controller", snapshot.controller.as_ref().err()), ("issuer", issuer_error(snapshot))];
     all.extend(unknown.into_iter().filter_map(|(what, words)| {
-        let words = format!(
-            "what the {what} is told, so that the chart's defaults are assumed: {}",
-            words?
-        );
+        let words =
+            format!("settings of the {what}, so the chart's defaults are assumed: {}", words?);
         Some(CheckResult::unknown(Check::Replicas, &FetchError::Failed(words)))
     }));
 }

@@ -45,9 +45,9 @@ pub(super) fn check_validity(check: Check, bundle: &Bundle<'_>, now: SystemTime)
     let left = ends.duration_since(now).unwrap_or_default();
     // Automatic renewal happens long before.
     if left < life.checked_div(10).unwrap_or(Duration::ZERO) {
-        return CheckResult::warn(check, format!("{what} ends soon, at {}", shown(ends)), *hint);
+        return CheckResult::warn(check, format!("{what} expires soon, at {}", shown(ends)), *hint);
     }
-    CheckResult::pass(check, format!("{what} lasts until {}", shown(ends)))
+    CheckResult::pass(check, format!("{what} is valid until {}", shown(ends)))
 }
 
 #[cfg(test)]

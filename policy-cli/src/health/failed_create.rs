@@ -40,7 +40,7 @@ pub(super) fn failed_create(
     });
     let mut findings: Vec<CheckResult> = still.map(|(owner, event)| of(owner, event)).collect();
     if findings.is_empty() {
-        findings.push(CheckResult::pass(check, "no pod was refused where sidecars are asked for"));
+        findings.push(CheckResult::pass(check, "no pod was refused in namespaces with injection"));
     }
     findings
 }
@@ -57,11 +57,7 @@ fn of((namespace, kind, name): Owner<'_>, event: &Value) -> CheckResult {
         return CheckResult::fail(check, message, hint);
     }
     if words.contains("portcullis.dev") {
-        return CheckResult::fail(
-            check,
-            message,
-            "the injector refused it, or was not there to be asked",
-        );
+        return CheckResult::fail(check, message, "the injector rejected it, or was unavailable");
     }
     CheckResult::warn(check, message, "the message is the API server's: a quota or another webhook")
 }

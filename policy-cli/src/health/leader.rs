@@ -17,16 +17,18 @@ pub(super) fn leader(
     now: SystemTime,
 ) -> CheckResult {
     let check = Check::Leader;
-    let hint = "the log of the controller says why nobody leads: the rights on the Lease, or the API \
+    let hint = "the log of the controller says why no replica leads: the rights on the Lease, or the API \
                 server. Without a leader policies take effect, and no status is written";
     let lease = match lease {
         Ok(Some(lease)) => lease,
-        Ok(None) => return CheckResult::fail(check, "there is no Lease: nobody has led yet", hint),
+        Ok(None) => {
+            return CheckResult::fail(check, "there is no Lease: no replica has led yet", hint);
+        }
         Err(why) => return CheckResult::unknown(check, why),
     };
     let holder = text(lease, "/spec/holderIdentity");
     if holder.is_empty() {
-        return CheckResult::fail(check, "nobody holds the Lease", hint);
+        return CheckResult::fail(check, "no replica holds the Lease", hint);
     }
     let renewed = text(lease, "/spec/renewTime").parse::<jiff::Timestamp>().ok();
     let Some(renewed) = renewed.map(SystemTime::from) else {

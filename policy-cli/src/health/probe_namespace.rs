@@ -38,8 +38,8 @@ pub(super) fn probe_namespace(
     match namespaces {
         Err(why) => Err(why.clone()),
         Ok(_) => {
-            let words = "whether the webhook answers: it is asked about no namespace that is looked \
-                         at";
+            let words = "whether the webhook responds: it is not called for any of the selected \
+                         namespaces";
             Err(FetchError::Failed(words.to_owned()))
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn where_no_namespace_is_left_it_is_not_known() {
         let nowhere = probe_namespace(&Ok(vec![]), None, "mesh").unwrap_err();
-        assert!(nowhere.message().contains("no namespace"), "{nowhere:?}");
+        assert!(nowhere.message().contains("not called"), "{nowhere:?}");
         let unread = FetchError::Failed("no".to_owned());
         assert_eq!(probe_namespace(&Err(unread.clone()), None, "mesh"), Err(unread));
     }

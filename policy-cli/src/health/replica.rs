@@ -14,8 +14,7 @@ pub(super) fn replicas(
     let mut findings: Vec<CheckResult> =
         pages.iter().flat_map(|(pod, page)| replica(pod, page)).collect();
     if findings.is_empty() && !pages.is_empty() {
-        let message =
-            format!("{} replicas answer, follow the cluster and miss nothing", pages.len());
+        let message = format!("{} replicas respond, are in sync and miss nothing", pages.len());
         findings.push(CheckResult::pass(check, message));
     }
     findings
@@ -26,11 +25,11 @@ fn replica(pod: &str, page: &Result<PodResponse, PodRequestError>) -> Vec<CheckR
     let page = match page {
         Ok(page) => page,
         Err(PodRequestError { words, forbidden: false }) => {
-            let why = format!("what pod {pod} says of itself: {words}");
+            let why = format!("what pod {pod} reports: {words}");
             return vec![CheckResult::unknown(check, &FetchError::Failed(why))];
         }
         Err(PodRequestError { words, forbidden: true }) => {
-            let why = format!("what pod {pod} says of itself: {words}");
+            let why = format!("what pod {pod} reports: {words}");
             let right =
                 "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
                          the control plane's namespace"
@@ -47,7 +46,7 @@ fn replica(pod: &str, page: &Result<PodResponse, PodRequestError>) -> Vec<CheckR
         findings.push(CheckResult::fail(
             check,
             format!("pod {pod} says: {first} (HTTP status {})", page.status),
-            "what it waits for stands there; its log says why it does not come",
+            "the message names what it waits for; the pod's log says why",
         ));
     }
     for line in page.text.lines() {
@@ -81,7 +80,7 @@ mod tests {
     #[test]
     fn a_replica_says_what_it_misses() {
         let findings = replicas(&pages(200, "ready\n"));
-        let expected = "1 replicas answer, follow the cluster and miss nothing";
+        let expected = "1 replicas respond, are in sync and miss nothing";
         assert_eq!(summaries(&findings), [(CheckOutcome::Pass, expected)]);
         let findings = replicas(&pages(500, "not ready: pods are not listed\nremark: x is late\n"));
         assert_eq!(
@@ -110,7 +109,7 @@ mod tests {
             (refused.outcome, failed.outcome),
             (CheckOutcome::Unknown, CheckOutcome::Unknown)
         );
-        assert_eq!(failed.message, "not known: what pod c-0 says of itself: no");
+        assert_eq!(failed.message, "not known: what pod c-0 reports: no");
         assert_eq!(failed.hint, None);
         let right = "resources: [pods/portforward], verbs: [create, get]";
         assert!(refused.hint.unwrap().contains(right));

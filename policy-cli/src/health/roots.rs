@@ -25,7 +25,7 @@ pub(super) fn roots(home: &FetchResult<Option<Value>>, now: SystemTime) -> Check
             "the issuer writes it: see its log",
         ),
         Ok(Some(map)) => {
-            let what = "the last root of the mesh to end";
+            let what = "the last root of the mesh to expire";
             check_validity(check, &Bundle { what, pem: text(map, BUNDLE).as_bytes(), hint }, now)
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn in_namespaces(
         findings.push(CheckResult::fail(check, message, hint));
     }
     if !other.is_empty() {
-        let message = format!("the roots of the mesh are other ones in {}", abbreviated(&other));
+        let message = format!("the roots of the mesh differ in {}", abbreviated(&other));
         findings.push(CheckResult::warn(check, message, hint));
     }
     if findings.is_empty() {
@@ -106,7 +106,7 @@ mod tests {
             summaries(&wrong),
             [
                 (CheckOutcome::Fail, "the roots of the mesh are missing in bank"),
-                (CheckOutcome::Warn, "the roots of the mesh are other ones in shop"),
+                (CheckOutcome::Warn, "the roots of the mesh differ in shop"),
             ]
         );
         let unread = Err(FetchError::Failed("no".to_owned()));

@@ -34,7 +34,7 @@ pub(super) fn missing(
             names.len(),
             abbreviated(&names)
         ),
-        "make them anew: `kubectl rollout restart`; `portcullis status` says why each ought to have one",
+        "recreate them: `kubectl rollout restart`; `portcullis status` says why each ought to have one",
     )
 }
 

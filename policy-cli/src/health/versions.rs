@@ -67,7 +67,7 @@ pub(super) fn of_all_sidecars(
             Skew::Older => findings.push(CheckResult::warn(
                 check,
                 message,
-                "make their pods anew: `kubectl rollout restart`",
+                "recreate their pods: `kubectl rollout restart`",
             )),
             Skew::Newer | Skew::Other => findings.push(CheckResult::warn(
                 check,

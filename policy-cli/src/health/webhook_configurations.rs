@@ -12,8 +12,8 @@ pub(super) fn webhook_configurations(configurations: &[WebhookConfiguration]) ->
     if findings.is_empty() {
         let names: Vec<String> = configurations.iter().map(|one| one.name.clone()).collect();
         let message = match configurations.len() {
-            0 => "the controller is told to serve no webhooks".to_owned(),
-            _ => format!("the API server is told of every webhook ({})", names.join(", ")),
+            0 => "the controller serves no webhooks".to_owned(),
+            _ => format!("every webhook is configured ({})", names.join(", ")),
         };
         findings.push(CheckResult::pass(check, message));
     }
@@ -23,7 +23,7 @@ pub(super) fn webhook_configurations(configurations: &[WebhookConfiguration]) ->
 fn of(configuration: &WebhookConfiguration) -> Option<CheckResult> {
     let WebhookConfiguration { name, webhooks, found } = configuration;
     let check = Check::Webhooks;
-    let hint = "`helm upgrade` makes it anew";
+    let hint = "`helm upgrade` recreates it";
     let found = match found {
         Ok(Some(found)) => found,
         Ok(None) => return Some(CheckResult::fail(check, format!("{name} does not exist"), hint)),
@@ -56,7 +56,7 @@ mod tests {
             }])
         };
         let both = of(Ok(Some(json!({"webhooks": [{"name": "b"}, {"name": "a"}]}))));
-        let expected = "the API server is told of every webhook (validating/x)";
+        let expected = "every webhook is configured (validating/x)";
         assert_eq!(summaries(&both), [(CheckOutcome::Pass, expected)]);
         let one = of(Ok(Some(json!({"webhooks": [{"name": "b"}]}))));
         assert_eq!(summaries(&one), [(CheckOutcome::Fail, "validating/x lacks a")]);

@@ -77,18 +77,18 @@ pub(super) fn evaluate(response: &ProbeResponse) -> CheckResult {
     let silent = message.contains(&format!("failed calling webhook \"{name}\""));
     let other = || {
         let message = format!(
-            "whether {name} answers: the API server gives {status} for another reason: {message}"
+            "whether {name} responds: the API server returns {status} for another reason: {message}"
         );
         CheckResult::unknown(check, &FetchError::Failed(message))
     };
     match *status {
         _ if denied => {
-            CheckResult::pass(check, "the API server asks the webhook and gets its answer")
+            CheckResult::pass(check, "the API server calls the webhook and gets its response")
         }
         200..300 => CheckResult::fail(
             check,
             format!(
-                "the API server takes a broken policy in namespace {namespace}: it does not ask"
+                "the API server accepts an invalid policy in namespace {namespace}: no webhook call"
             ),
             format!(
                 "see the ValidatingWebhookConfiguration, and whether namespace {namespace} has the \
@@ -97,7 +97,7 @@ pub(super) fn evaluate(response: &ProbeResponse) -> CheckResult {
         ),
         _ if silent => CheckResult::fail(
             check,
-            format!("the API server gets no answer of the webhook: {message}"),
+            format!("the API server gets no response from the webhook: {message}"),
             "certificates: the lines above and below; no connection: NetworkPolicies and firewalls \
              between the API server and the controller's pods (networkPolicy.admissionFrom)",
         ),

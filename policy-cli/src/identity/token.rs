@@ -70,12 +70,12 @@ impl Token {
                 bail!("there is no ServiceAccount {namespace}/{name}; -n names another namespace")
             }
             Err(error) if is_forbidden(&error) => bail!(
-                "no token of ServiceAccount {namespace}/{name} is given: {}. It needs in namespace \
+                "cannot create a token of ServiceAccount {namespace}/{name}: {}. It needs in namespace \
                  {namespace}: {{apiGroups: [\"\"], resources: [serviceaccounts/token], \
                  resourceNames: [{name}], verbs: [create]}}; --token FILE takes one that you have",
                 message(&error)
             ),
-            Err(error) => return Err(explain(&error, &cluster.source, "take a token")),
+            Err(error) => return Err(explain(&error, &cluster.source, "create a token")),
         };
         // Replaced atomically, because the issuer client may read it at the same time.
         let folder = file.path().parent().unwrap_or_else(|| Path::new("."));

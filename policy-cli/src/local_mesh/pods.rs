@@ -69,7 +69,7 @@ pub(crate) enum PodError {
     NoSuchAddress(IpAddr),
     /// The address is in use.
     #[error(
-        "`{0}` is in use: end whoever listens there or on that port of all addresses, or choose \
+        "`{0}` is in use: stop the process that listens there or on that port of all addresses, or choose \
          other addresses with --subnet"
     )]
     InUse(SocketAddr),

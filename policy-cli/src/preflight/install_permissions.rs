@@ -136,7 +136,7 @@ pub(super) fn rights(missing_permissions: &FetchResult<Vec<Permission>>) -> Chec
     let names: Vec<String> = missing_permissions.iter().map(ToString::to_string).collect();
     CheckResult::fail(
         check,
-        format!("you may not do what installing takes: {}", abbreviated(&names)),
+        format!("you lack permissions for the installation: {}", abbreviated(&names)),
         "install as somebody who is bound to the ClusterRole cluster-admin, or ask for these rights",
     )
 }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(missing_permissions.outcome, CheckOutcome::Fail);
         assert_eq!(
             missing_permissions.message,
-            "you may not do what installing takes: escalate clusterroles.rbac.authorization.k8s.io, \
+            "you lack permissions for the installation: escalate clusterroles.rbac.authorization.k8s.io, \
              escalate roles.rbac.authorization.k8s.io in namespace mesh"
         );
         let unread = Err(FetchError::Failed("no".to_owned()));

@@ -65,7 +65,7 @@ pub(super) fn leftovers(
             ),
             (true, false) => "no earlier installation left anything".to_owned(),
             (false, false) => {
-                format!("what an earlier installation left is taken up by {release}")
+                format!("what an earlier installation left is adopted by {release}")
             }
         };
         findings.push(CheckResult::pass(check, message));
@@ -101,7 +101,7 @@ fn owned(there: &[(&Leftover, &Value)], release: Release<'_>) -> Option<CheckRes
     Some(match owner {
         Some(owner) => CheckResult::fail(
             Check::Leftovers,
-            format!("{owner} has {names}: Helm takes nothing from it for {release}"),
+            format!("{owner} owns {names}: Helm does not adopt them for {release}"),
             format!(
                 "`helm upgrade --install {} --namespace {}`, or remove that installation first; what \
                  is only left over is taken with `--take-ownership`",
@@ -110,7 +110,9 @@ fn owned(there: &[(&Leftover, &Value)], release: Release<'_>) -> Option<CheckRes
         ),
         None => CheckResult::warn(
             Check::Leftovers,
-            format!("no release of Helm has {names}: Helm does not take over what it did not make"),
+            format!(
+                "no Helm release owns {names}: Helm does not adopt objects that it did not create"
+            ),
             "install with `--take-ownership`",
         ),
     })
@@ -165,7 +167,7 @@ mod tests {
             (CheckOutcome::Pass, "no earlier installation left anything")
         );
         let (outcome, message) = said(&[left(Some("mesh"), None)], false);
-        assert!(outcome == CheckOutcome::Pass && message.contains("is taken up"), "{message}");
+        assert!(outcome == CheckOutcome::Pass && message.contains("is adopted"), "{message}");
         let (outcome, message) = said(&[left(Some("mesh"), None)], true);
         assert!(outcome == CheckOutcome::Pass && message.contains("`helm upgrade`"), "{message}");
         let (outcome, message) = said(&[left(Some("other"), None)], false);
@@ -175,8 +177,8 @@ mod tests {
         assert_eq!(outcome, CheckOutcome::Fail);
         assert_eq!(
             message,
-            "release guard of namespace mesh has clusterrole/portcullis-issuer: Helm takes nothing \
-             from it for release portcullis of namespace mesh"
+            "release guard of namespace mesh owns clusterrole/portcullis-issuer: Helm does not adopt \
+             them for release portcullis of namespace mesh"
         );
         assert_eq!(said(&[left(None, None)], false).0, CheckOutcome::Warn);
         let unread =

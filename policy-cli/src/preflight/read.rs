@@ -74,13 +74,13 @@ async fn missing_install_permissions(
     cluster: &Cluster,
     namespace: &str,
 ) -> FetchResult<Vec<Permission>> {
-    let asked = |rights| missing_permissions(&cluster.client, Subject::Caller, rights);
+    let missing = |rights| missing_permissions(&cluster.client, Subject::Caller, rights);
     let place = get(&cluster.client, "/api/v1/namespaces", namespace).await;
     let needed =
         [create_permissions(namespace), helm_permissions(namespace, matches!(place, Ok(None)))];
-    let mut all = asked(needed.concat()).await?;
-    if !asked(escalate_permissions(namespace)).await?.is_empty() {
-        all.extend(asked(granted_permissions(namespace)).await?);
+    let mut all = missing(needed.concat()).await?;
+    if !missing(escalate_permissions(namespace)).await?.is_empty() {
+        all.extend(missing(granted_permissions(namespace)).await?);
     }
     Ok(all)
 }
@@ -89,8 +89,8 @@ async fn missing_install_permissions(
 async fn definitions(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     let ours = Kind::watched().filter(|kind| kind.spec().is_defined_here());
     let names = ours.map(|kind| format!("{}.{}", kind.plural(), kind.group()));
-    let asked = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
-    let found: FetchResult<Vec<Option<Value>>> = join_all(asked).await.into_iter().collect();
+    let reads = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
+    let found: FetchResult<Vec<Option<Value>>> = join_all(reads).await.into_iter().collect();
     Ok(found?.into_iter().flatten().collect())
 }
 

@@ -32,11 +32,11 @@ impl StatusReport {
 
     fn by(&self, paint: Paint) -> String {
         match (&self.controller, &self.no_controller) {
-            (Some(controller), _) => paint.dim(&format!(", told by {controller}")),
+            (Some(controller), _) => paint.dim(&format!(", reported by {controller}")),
             (None, Some(why)) => {
                 let line = format!(
-                    "\nno controller answers: {why}\nconditions are worked out here; those that \
-                     objects carry are told below; PROGRAMMED is what objects carry"
+                    "\nno controller responds: {why}\nconditions are computed here; those in the \
+                     objects' status are listed below; PROGRAMMED is from the objects' status"
                 );
                 paint.notice(&line)
             }
@@ -141,7 +141,7 @@ fn line(condition: &Condition, paint: Paint) -> String {
     let parent = parent.as_ref().map(|parent| format!(" for {parent}")).unwrap_or_default();
     let source_words = match (source, writer) {
         (ConditionSource::Object, Some(writer)) => format!(", written by {writer}"),
-        (ConditionSource::Object, None) => ", carried by the object".to_owned(),
+        (ConditionSource::Object, None) => ", in the object's status".to_owned(),
         (ConditionSource::Controller | ConditionSource::Computed, _) => String::new(),
     };
     let outdated = if *outdated { ", about an older generation" } else { "" };

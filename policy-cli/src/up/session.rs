@@ -365,7 +365,9 @@ impl Session {
     async fn end(self, signals: &mut Signals) {
         let Self { mesh, pods, .. } = self;
         if !pods.is_empty() {
-            eprintln!("\nending when open requests have ended; Ctrl-C again ends at once");
+            eprintln!(
+                "\nshutting down when open requests are complete; Ctrl-C again exits at once"
+            );
         }
         let ending = async {
             join_all(pods.into_values().map(|pod| pod.unit.drain())).await;
