@@ -162,7 +162,7 @@ impl Cluster {
     /// No cluster is configured, or its configuration cannot be read; the message lists the
     /// alternatives.
     pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<Self> {
-        let config = flags.api.config().await.map_err(|error| no_cluster(&flags.api, error))?;
+        let config = flags.api.config().await.map_err(|error| cluster_error(&flags.api, error))?;
         let scope = match (&flags.namespaces.namespace, flags.namespaces.all_namespaces) {
             (_, true) => Scope::All,
             (Some(namespace), false) => Scope::Namespace(namespace.clone()),
@@ -201,7 +201,7 @@ fn kubeconfig(api: &ClusterArgs) -> Option<Kubeconfig> {
 }
 
 /// Explains why no cluster is available, and lists the alternatives.
-fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
+fn cluster_error(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
     let known: Vec<String> = kubeconfig(api)
         .map(|file| file.contexts.into_iter().map(|context| context.name).collect())
         .unwrap_or_default();
@@ -215,7 +215,7 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
         }
         (ClusterError::Kubeconfig { file, error }, _) => anyhow::anyhow!(
             "--kubeconfig: `{file}` cannot be used: {}; `kubectl config view` shows what it says",
-            chain(&error)
+            error_chain(&error)
         ),
         (ClusterError::NoCluster(why), _) => match Kubeconfig::read() {
             Err(error) if is_absent(&error) => anyhow::anyhow!(
@@ -225,7 +225,7 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
             Err(error) => anyhow::anyhow!(
                 "no cluster is available: the file that $KUBECONFIG names, else ~/.kube/config, \
                  cannot be used: {}",
-                chain(&error)
+                error_chain(&error)
             ),
             Ok(_) => anyhow::anyhow!("no cluster is available: {why}"),
         },
@@ -243,7 +243,7 @@ fn is_absent(error: &KubeconfigError) -> bool {
 }
 
 /// Formats an error with its causes, without repetitions.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_a_plain_container_is_told() {
+    fn a_job_with_a_plain_container_is_reported() {
         let job = format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {{template: {{{SPEC}}}}}\n"
         );

@@ -138,7 +138,7 @@ impl Inventory {
 
     /// Prints notes to standard error: kinds that may not be listed, the role that would allow it,
     /// and assumed settings.
-    pub(crate) fn notes(&self) {
+    pub(crate) fn print_notes(&self) {
         let label = Paint::stderr().notice("note:");
         for line in self.permissions.summary().lines() {
             eprintln!("{label} {line}");

@@ -229,7 +229,7 @@ fn authz_tells_ports_that_only_annotations_name_apart() {
 }
 
 #[test]
-fn a_server_whose_port_cannot_be_read_is_told_as_owning_every_port() {
+fn a_server_whose_port_cannot_be_read_is_reported_as_owning_every_port() {
     let directory = tempfile::tempdir().unwrap();
     let manifests = "
 apiVersion: v1
@@ -383,7 +383,7 @@ fn a_directory_and_a_cluster_are_not_asked_at_once() {
 }
 
 #[test]
-fn an_api_server_that_is_not_reached_is_told_in_one_message_of_our_own() {
+fn an_api_server_that_is_not_reached_is_reported_in_one_message_of_our_own() {
     // A port without a listener.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();

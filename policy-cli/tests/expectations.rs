@@ -92,7 +92,7 @@ fn contrary(directory: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn what_is_not_as_expected_is_told_by_both_runners() {
+async fn what_is_not_as_expected_is_reported_by_both_runners() {
     let directory = tempfile::tempdir().unwrap();
     let file = contrary(directory.path());
     let evaluator = run_evaluator(&example("audit-mode"), &file).unwrap();

@@ -269,7 +269,7 @@ fn every_annotation_of_linkerd_that_is_read_has_a_row() {
 }
 
 #[test]
-fn a_namespace_that_linkerds_injector_may_serve_is_told_nothing_of_ours() {
+fn a_namespace_that_linkerds_injector_may_serve_is_reported_nothing_of_ours() {
     let folder = tempfile::tempdir().unwrap();
     for (annotations, told) in [
         ("linkerd.io/inject: enabled", false),

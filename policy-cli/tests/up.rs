@@ -153,7 +153,7 @@ fn example(name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn clients_get_what_their_policies_say_and_each_decision_is_told() {
+fn clients_get_what_their_policies_say_and_each_decision_is_reported() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path());
     let (code, answer) =
@@ -240,7 +240,7 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
 }
 
 #[test]
-fn a_client_that_is_too_fast_is_told_and_so_are_we() {
+fn a_client_that_is_too_fast_is_reported_and_so_are_we() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path());
     let deadline = Instant::now() + PATIENCE;

@@ -17,9 +17,9 @@ pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
     let mut access = exempt(policy);
     let shadowed = shadowed(&policy.routes.routes, policy.paths);
     for number in 0..policy.routes.routes.len() {
-        access.extend(by_route(policy, number, &shadowed));
+        access.extend(route_rows(policy, number, &shadowed));
     }
-    let rest = by_port(policy, &mut access);
+    let rest = port_rows(policy, &mut access);
     (access, rest)
 }
 
@@ -33,19 +33,19 @@ fn exempt(policy: &ServerPolicy) -> Vec<Access> {
             None => "connections".to_owned(),
         };
         let about = Access { what: vec![what], exempt: true, ..no_access() };
-        Some(access_by(&exemption.authorization, &about))
+        Some(access_row(&exemption.authorization, &about))
     };
     policy.exemptions.iter().filter_map(row).collect()
 }
 
 /// Rows decided by the grants of the port itself.
-fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
+fn port_rows(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     let ServerPolicy { authorizations, protocol, routes, .. } = policy;
     // On a TLS port, a connection without TLS is denied before grants are evaluated.
     let connections = if *protocol == Protocol::Tls { "TLS connections" } else { "connections" };
     let connections = policy.admits_bytes().then(|| connections.to_owned());
     let mut decided = |what: Vec<String>, hosts: Vec<String>| {
-        access.extend(by_all(authorizations.iter(), &Access { what, hosts, ..no_access() }));
+        access.extend(grant_rows(authorizations.iter(), &Access { what, hosts, ..no_access() }));
     };
     if !protocol.is_http() {
         decided(connections.into_iter().collect(), Vec::new());
@@ -85,7 +85,7 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     (!rest.is_empty()).then(|| rest.join("; "))
 }
 
-fn by_route(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<Access> {
+fn route_rows(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<Access> {
     let Some(route) = policy.routes.routes.get(number) else { return Vec::new() };
     if !policy.protocol.is_http() || route.rules.is_empty() {
         return Vec::new();
@@ -97,17 +97,17 @@ fn by_route(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<
         what,
         ..no_access()
     };
-    let mut rows_by_route = Vec::new();
+    let mut rows = Vec::new();
     if matches!(route.origin, Origin::Deny(_)) {
-        rows_by_route.extend((!what.is_empty()).then(|| about(what)));
+        rows.extend((!what.is_empty()).then(|| about(what)));
     } else if !what.is_empty() {
         let server = route.inherits_server.then(|| policy.authorizations.iter());
         let grants = route.authorizations.iter().chain(server.into_iter().flatten());
-        rows_by_route.extend(by_all(grants, &about(what)));
+        rows.extend(grant_rows(grants, &about(what)));
     }
     // An earlier match takes all of these requests, so this route admits no client for them.
-    rows_by_route.extend((!unreached.is_empty()).then(|| about(unreached)));
-    rows_by_route
+    rows.extend((!unreached.is_empty()).then(|| about(unreached)));
+    rows
 }
 
 /// Returns the matches of a route in words, split into those that can be reached and those that
@@ -130,8 +130,11 @@ fn matches(route: &Route, number: usize, shadowed: &[Shadowed]) -> (Vec<String>,
 }
 
 /// One row per grant, or a single row without a grant if there are none.
-fn by_all<'a>(grants: impl Iterator<Item = &'a Arc<Authorization>>, about: &Access) -> Vec<Access> {
-    let rows: Vec<Access> = grants.map(|grant| access_by(grant, about)).collect();
+fn grant_rows<'a>(
+    grants: impl Iterator<Item = &'a Arc<Authorization>>,
+    about: &Access,
+) -> Vec<Access> {
+    let rows: Vec<Access> = grants.map(|grant| access_row(grant, about)).collect();
     if rows.is_empty() { vec![about.clone()] } else { rows }
 }
 
@@ -148,12 +151,12 @@ fn no_access() -> Access {
     }
 }
 
-fn access_by(grant: &Authorization, about: &Access) -> Access {
+fn access_row(grant: &Authorization, about: &Access) -> Access {
     let (requires, granted) = match &grant.requirement {
         Requirement::Nothing => (Vec::new(), true),
         Requirement::All(conditions) => {
-            let empty = conditions.is_empty() || conditions.iter().any(names_nobody);
-            (conditions.iter().map(need).collect(), !empty)
+            let empty = conditions.is_empty() || conditions.iter().any(matches_no_client);
+            (conditions.iter().map(requirement).collect(), !empty)
         }
     };
     Access {
@@ -166,7 +169,7 @@ fn access_by(grant: &Authorization, about: &Access) -> Access {
 }
 
 /// True if a condition can never hold because its list of networks or identities is empty.
-fn names_nobody(condition: &Condition) -> bool {
+fn matches_no_client(condition: &Condition) -> bool {
     match &condition.test {
         Test::Network(networks) => networks.is_empty(),
         Test::Identity(identities) => identities.is_empty(),
@@ -174,7 +177,7 @@ fn names_nobody(condition: &Condition) -> bool {
     }
 }
 
-fn need(condition: &Condition) -> ClientRequirement {
+fn requirement(condition: &Condition) -> ClientRequirement {
     let from = condition.source.to_string();
     match &condition.test {
         Test::Network(networks) => ClientRequirement {

@@ -99,12 +99,12 @@ pub(crate) async fn pods(
         return Ok(WorkloadSelection::All);
     };
     let found: BTreeSet<WorkloadKey> = match (kind, &inventory.cluster) {
-        (Kind::Pod | Kind::ExternalWorkload, _) => named(inventory, *kind, name),
-        (kind, None) => declared(inventory, *kind, name),
-        (kind, Some(cluster)) => owned(inventory, cluster, *kind, name).await?,
+        (Kind::Pod | Kind::ExternalWorkload, _) => named_workload(inventory, *kind, name),
+        (kind, None) => declared_pods(inventory, *kind, name),
+        (kind, Some(cluster)) => owned_pods(inventory, cluster, *kind, name).await?,
     };
     if found.is_empty() {
-        bail!("{}", missing(inventory, *kind, name));
+        bail!("{}", not_found(inventory, *kind, name));
     }
     Ok(WorkloadSelection::These(found))
 }
@@ -114,14 +114,14 @@ fn workloads(inventory: &Inventory) -> impl Iterator<Item = &WorkloadKey> {
     keys.filter(|key| inventory.scope.contains(&key.namespace))
 }
 
-fn named(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
+fn named_workload(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
     let wanted = if kind == Kind::Pod { WorkloadKind::Pod } else { WorkloadKind::ExternalWorkload };
     let fits = |key: &&WorkloadKey| key.kind == wanted && *key.name == *name;
     workloads(inventory).filter(fits).cloned().collect()
 }
 
 /// Pods of a workload resource in manifests.
-fn declared(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
+fn declared_pods(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
     let stands = |key: &ObjectKey| key.kind == kind && *key.name == *name;
     let pods = inventory.locations.iter().filter(|(_, place)| stands(&place.declared));
     pods.map(|(pod, _)| WorkloadKey::pod(&pod.namespace, &pod.name))
@@ -131,7 +131,7 @@ fn declared(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadK
 
 /// Pods that a resource of a cluster owns: those of a Deployment through its ReplicaSets, those of
 /// a CronJob through its Jobs.
-async fn owned(
+async fn owned_pods(
     inventory: &Inventory,
     cluster: &Cluster,
     kind: Kind,
@@ -139,9 +139,9 @@ async fn owned(
 ) -> anyhow::Result<BTreeSet<WorkloadKey>> {
     let top = vec![(kind.as_str(), name.to_owned())];
     let owners = if kind == Kind::Deployment {
-        between(cluster, Kind::ReplicaSet, &top).await?
+        owned_objects(cluster, Kind::ReplicaSet, &top).await?
     } else if kind == Kind::CronJob {
-        between(cluster, Kind::Job, &top).await?
+        owned_objects(cluster, Kind::Job, &top).await?
     } else {
         top
     };
@@ -152,7 +152,7 @@ async fn owned(
 }
 
 /// Objects of a kind that one of `owners` owns.
-async fn between(
+async fn owned_objects(
     cluster: &Cluster,
     kind: Kind,
     owners: &[(&'static str, String)],
@@ -181,7 +181,7 @@ fn is_owned(value: &Value, owners: &[(&'static str, String)]) -> bool {
 }
 
 /// Error message for a name that does not exist, with the closest existing name as a suggestion.
-fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
+fn not_found(inventory: &Inventory, kind: Kind, name: &str) -> String {
     let source = &inventory.source;
     let known: Vec<&str> = match (kind, inventory.cluster.is_some()) {
         (Kind::Pod | Kind::ExternalWorkload, _) => {

@@ -81,7 +81,7 @@ fn port_text(port: &Port, paint: Paint) -> String {
     if let Some(otherwise) = &port.otherwise {
         let _ = writeln!(text, "    anything else: {otherwise}");
     }
-    if grants_nobody(port) {
+    if admits_no_client(port) {
         let words = "grants nobody: every request to these ports is refused";
         let _ = writeln!(text, "    {}", paint.notice(words));
     }
@@ -98,7 +98,7 @@ fn port_text(port: &Port, paint: Paint) -> String {
 }
 
 /// True if a Server admits no client, not counting probes.
-fn grants_nobody(port: &Port) -> bool {
+fn admits_no_client(port: &Port) -> bool {
     port.of_server && port.denied.is_none() && port.access.iter().all(|a| a.exempt || !a.granted)
 }
 

@@ -11,7 +11,7 @@ pub(super) fn findings(compiled: &Compiled, locations: &mut Locations) -> Vec<Fi
     for object in &compiled.objects {
         let key = &object.meta.key;
         // Invalid objects have more important errors.
-        if !speaks_of_policy(key.kind) || matches!(object.body, Body::Invalid(_)) {
+        if !is_policy_kind(key.kind) || matches!(object.body, Body::Invalid(_)) {
             continue;
         }
         let Some(spec) = locations.value(key).and_then(|value| value.get("spec")) else { continue };
@@ -25,7 +25,7 @@ pub(super) fn findings(compiled: &Compiled, locations: &mut Locations) -> Vec<Fi
     findings
 }
 
-fn speaks_of_policy(kind: Kind) -> bool {
+fn is_policy_kind(kind: Kind) -> bool {
     matches!(kind.group(), "policy.linkerd.io" | "gateway.networking.k8s.io")
 }
 

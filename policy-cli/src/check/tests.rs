@@ -38,13 +38,13 @@ fn sound_manifests_are_passed_over_in_silence() {
 }
 
 #[test]
-fn a_selector_that_selects_nothing_is_told() {
+fn a_selector_that_selects_nothing_is_reported() {
     let server = SERVER.replace("app: web}}", "app: wbe}}");
     warns(&format!("{POD}{server}"), "9 spec.podSelector: selects no pod of namespace `shop`");
 }
 
 #[test]
-fn a_port_name_that_no_pod_has_is_told() {
+fn a_port_name_that_no_pod_has_is_reported() {
     let server = SERVER.replace("port: http", "port: grpc");
     warns(
         &format!("{POD}{server}"),
@@ -53,7 +53,7 @@ fn a_port_name_that_no_pod_has_is_told() {
 }
 
 #[test]
-fn a_dangling_reference_is_told_where_it_is() {
+fn a_dangling_reference_is_located() {
     let policy = "apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
                   metadata: {name: p, namespace: shop}\nspec:\n\
                   \x20 targetRef: {group: policy.linkerd.io, kind: Server, name: web}\n\
@@ -63,7 +63,7 @@ fn a_dangling_reference_is_told_where_it_is() {
 }
 
 #[test]
-fn an_empty_list_is_told_in_words() {
+fn an_empty_list_is_reported_in_words() {
     let policy = "apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
                   metadata: {name: p, namespace: shop}\n\
                   spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: web}, \
@@ -73,7 +73,7 @@ fn an_empty_list_is_told_in_words() {
 }
 
 #[test]
-fn a_match_that_is_never_reached_is_told() {
+fn a_match_that_is_never_reached_is_reported() {
     let route = |name: &str| {
         format!(
             "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
@@ -100,7 +100,7 @@ fn a_broken_rule_is_an_error_with_its_place() {
 }
 
 #[test]
-fn a_server_whose_port_another_owns_is_told_the_owner() {
+fn a_server_whose_port_another_owns_names_the_owner() {
     let second = SERVER.replace("name: web", "name: zeb");
     let text = format!("{POD}{SERVER}{second}");
     warns(&text, "spec.port: takes no effect: what it selects is owned by Server shop/web");
@@ -110,7 +110,7 @@ fn a_server_whose_port_another_owns_is_told_the_owner() {
 }
 
 #[test]
-fn what_may_surprise_is_told() {
+fn what_may_surprise_is_reported() {
     let server = SERVER.replace("port: http", "port: '8080'");
     warns(&format!("{POD}{server}"), "spec.port: ");
     let route = "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
@@ -122,7 +122,7 @@ fn what_may_surprise_is_told() {
 }
 
 #[test]
-fn rules_that_linkerd_would_order_otherwise_are_told() {
+fn rules_that_linkerd_would_order_otherwise_are_reported() {
     let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
                  metadata: {name: r, namespace: shop}\n\
                  spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n  \

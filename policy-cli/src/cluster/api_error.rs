@@ -1,6 +1,6 @@
 //! Classification and explanation of API server errors.
 
-use super::{QuerySource, chain};
+use super::{QuerySource, error_chain};
 use anyhow::anyhow;
 
 /// True for 403 Forbidden.
@@ -24,7 +24,7 @@ fn code(error: &kube::Error) -> Option<u16> {
 
 /// Message of the API server, or the connection error.
 pub(crate) fn message(error: &kube::Error) -> String {
-    let kube::Error::Api(status) = error else { return chain(error) };
+    let kube::Error::Api(status) = error else { return error_chain(error) };
     if status.message.is_empty() {
         format!("HTTP status {}", status.code)
     } else {

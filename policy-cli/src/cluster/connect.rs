@@ -96,7 +96,7 @@ impl Interceptor for BearerToken {
 ///
 /// # Errors
 /// It is not an address of this machine, or the connection is refused.
-pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<ControllerConnection> {
+pub(crate) async fn connect_local(address: &str) -> anyhow::Result<ControllerConnection> {
     let found = tokio::net::lookup_host(address).await;
     let mut found = found
         .with_context(|| format!("--controller: `{address}` is not ADDRESS:PORT"))?
@@ -125,7 +125,7 @@ pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<ControllerC
 /// The first step that fails: finding a pod, reading the roots, requesting a token, the
 /// port-forward, or the TLS handshake. Each message contains what is missing and the flag that
 /// changes it.
-pub(crate) async fn in_cluster(
+pub(crate) async fn connect_in_cluster(
     cluster: &Cluster,
     flags: &ControllerFlags,
 ) -> anyhow::Result<ControllerConnection> {
@@ -138,7 +138,7 @@ pub(crate) async fn in_cluster(
     );
     let roots =
         roots(cluster, &flags.pod.controller_namespace, flags.trust_roots.as_deref()).await?;
-    let token = bearer(cluster, flags).await?;
+    let token = request_token(cluster, flags).await?;
     let tls = tls_config(roots, &identity)?;
     let name = server_name(&identity, &found)?;
     let (pods, pod) = (Api::<Pod>::namespaced(cluster.client.clone(), &found.namespace), found);
@@ -155,7 +155,7 @@ pub(crate) async fn in_cluster(
         .connect_with_connector(connector)
         .await
         .map_err(|error| {
-            anyhow!("cannot connect to {to}, port {port}: {}", super::chain(&error))
+            anyhow!("cannot connect to {to}, port {port}: {}", super::error_chain(&error))
         })?;
     Ok(ControllerConnection {
         channel: InterceptedService::new(channel, BearerToken(Some(token))),
@@ -201,7 +201,7 @@ fn tls_config(
 }
 
 /// Requests a token of the viewer, with the audience of this project's controllers.
-async fn bearer(
+async fn request_token(
     cluster: &Cluster,
     flags: &ControllerFlags,
 ) -> anyhow::Result<MetadataValue<Ascii>> {

@@ -2,7 +2,7 @@
 //! through the API server's proxy, which arrives from the API server's address.
 
 use super::port_forward;
-use super::{Cluster, chain};
+use super::{Cluster, error_chain};
 use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
@@ -74,7 +74,7 @@ async fn forwarded(
     port: u16,
     path: &str,
 ) -> Result<PodResponse, PodRequestError> {
-    let message = |error: &dyn std::error::Error| PodRequestError::failed(chain(error));
+    let message = |error: &dyn std::error::Error| PodRequestError::failed(error_chain(error));
     let pods = Api::<Pod>::namespaced(cluster.client.clone(), namespace);
     let stream = port_forward::plain(&pods, name, port).await.map_err(|error| PodRequestError {
         forbidden: error.kind() == io::ErrorKind::PermissionDenied,
@@ -117,12 +117,13 @@ async fn proxied(
     let uri = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy{path}");
     let request = Request::get(uri).body(kube::client::Body::empty());
     let request = request.map_err(|error| error.to_string())?;
-    let response = cluster.client.send(request).await.map_err(|error| chain(&error))?;
+    let response = cluster.client.send(request).await.map_err(|error| error_chain(&error))?;
     let status = response.status().as_u16();
     let kind = response.headers().get(header::CONTENT_TYPE);
     // This project's ports answer in plain text: JSON comes from the API server itself.
     let own = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = response.into_body().collect().await.map_err(|error| chain(&error))?.to_bytes();
+    let body =
+        response.into_body().collect().await.map_err(|error| error_chain(&error))?.to_bytes();
     let text = String::from_utf8_lossy(&body).into_owned();
     if own {
         let status: Option<serde_json::Value> = serde_json::from_str(&text).ok();

@@ -1,7 +1,7 @@
 //! Settings of the controller from its flags. Policies depend on them as much as on objects.
 
 use super::controller::{ControllerPod, PodFlags, find};
-use super::{Cluster, chain};
+use super::{Cluster, error_chain};
 use anyhow::anyhow;
 use clap::{Args, Parser};
 use policy_controller::args;
@@ -240,7 +240,7 @@ fn downward_api_value(variable: &Value, pod: &Value) -> Option<String> {
 fn parse(arguments: &[String]) -> anyhow::Result<args::Settings> {
     match parsed(arguments)? {
         Command::Run(run) => {
-            args::Settings::try_from(*run).map_err(|error| anyhow!("{}", chain(&error)))
+            args::Settings::try_from(*run).map_err(|error| anyhow!("{}", error_chain(&error)))
         }
         Command::Issuer(_) => Err(anyhow!("this is the issuer, not the controller")),
     }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_cannot_be_read_are_told() {
+    fn flags_that_cannot_be_read_are_reported() {
         let container = json!({"name": "c", "args": ["run", "--default-policy=denny"]});
         let error = format!("{:#}", controller_settings(&found(&container)).unwrap_err());
         assert!(error.contains("denny") || error.contains("--manifests"), "{error}");

@@ -61,19 +61,19 @@ pub(crate) struct AuthzArgs {
 pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         let inventory = Inventory::read(&args.inventory, &args.controller).await?;
-        inventory.notes();
+        inventory.print_notes();
         let target = args.workload.clone().unwrap_or(WorkloadTarget::All);
         let pods = pods(&inventory, &target).await?;
         let report = report(&inventory, &target, &pods, args.all_ports);
         if report.workloads.is_empty() {
-            bail!("{}", nothing(&inventory, &target));
+            bail!("{}", no_workload_message(&inventory, &target));
         }
         output::print(args.output, &report, |report: &AuthzReport| report.text(Paint::stdout()))?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-fn nothing(inventory: &Inventory, target: &WorkloadTarget) -> String {
+fn no_workload_message(inventory: &Inventory, target: &WorkloadTarget) -> String {
     let Inventory { source, scope, permissions, .. } = inventory;
     let mut deciding = vec![Kind::Pod, Kind::ExternalWorkload];
     deciding.extend(target.server().map(|_| Kind::Server));

@@ -166,7 +166,7 @@ async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
     let cluster = Cluster::connect(&args.cluster).await?;
     let settings = Settings::of_cluster(&cluster, &args.controller, &args.settings).await;
     let inventory = Inventory::of_cluster(cluster, settings).await?;
-    inventory.notes();
+    inventory.print_notes();
     let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
     Ok(CheckRun { source, list_failures, findings: check_inventory(inventory) })
 }
@@ -176,7 +176,7 @@ fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
     let on_cluster = report.source.directory.is_none();
     if on_cluster {
         text.push_str(&paint.dim(&report.source.to_string()));
-        if let Some(hidden) = hidden(report.list_failures) {
+        if let Some(hidden) = unlisted_suffix(report.list_failures) {
             text.push_str(&paint.notice(&hidden));
         }
         text.push_str("\n\n");
@@ -222,7 +222,7 @@ fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
 
 /// Suffix of the first line that names the kinds that may not be listed, because everything below
 /// covers only the rest.
-fn hidden(list_failures: &[ListFailure]) -> Option<String> {
+fn unlisted_suffix(list_failures: &[ListFailure]) -> Option<String> {
     let forbidden = list_failures.iter().filter(|failure| failure.why == FORBIDDEN);
     let (elsewhere, hidden): (Vec<_>, Vec<_>) =
         forbidden.partition(|failure| failure.is_in_other_namespaces());

@@ -250,7 +250,7 @@ impl<'a> IdentityRequest<'a> {
             selector: control_plane.issuer_selector.clone(),
         };
         // Fail early if there is no pod.
-        pods.one().await?;
+        pods.find().await?;
         Ok(IssuerRoute::Forward(Box::new(pods)))
     }
 }

@@ -1,7 +1,9 @@
 //! `portcullis status`.
 
 use super::block_on;
-use crate::cluster::connect::{ControllerConnection, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::connect::{
+    ControllerConnection, ControllerFlags, connect_in_cluster, connect_local,
+};
 use crate::cluster::settings::Settings;
 use crate::cluster::{Cluster, QuerySource, Scope};
 use crate::inventory::{Inventory, InventoryFlags};
@@ -80,7 +82,7 @@ async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusR
     if let Some(address) = &controller.controller {
         let scope = flags.cluster.namespaces.of_directory();
         let source = QuerySource::controller(address, &scope);
-        let connection = on_this_machine(address).await?;
+        let connection = connect_local(address).await?;
         return fetch(connection, &scope, source, names).await;
     }
     if flags.filename.is_some() {
@@ -89,7 +91,7 @@ async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusR
     }
     let cluster = Cluster::connect(&flags.cluster).await?;
     let (scope, source) = (cluster.scope.clone(), cluster.source.clone());
-    let answer = match in_cluster(&cluster, controller).await {
+    let answer = match connect_in_cluster(&cluster, controller).await {
         Ok(connection) => fetch(connection, &scope, source, names).await,
         Err(error) => Err(error),
     };
@@ -98,7 +100,7 @@ async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusR
         Err(error) => {
             let settings = Settings::of_cluster(&cluster, &controller.pod, &flags.settings).await;
             let inventory = Inventory::of_cluster(cluster.clone(), settings).await?;
-            inventory.notes();
+            inventory.print_notes();
             of_inventory(&inventory, Some(format!("{error:#}")), names)
         }
     };

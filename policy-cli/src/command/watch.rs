@@ -1,7 +1,9 @@
 //! `portcullis watch`.
 
 use super::block_on;
-use crate::cluster::connect::{AuthorizedChannel, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::connect::{
+    AuthorizedChannel, ControllerFlags, connect_in_cluster, connect_local,
+};
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::expect::WorkloadPort;
 use crate::output::{self, Format, Paint};
@@ -163,12 +165,12 @@ impl<'a> WatchSession<'a> {
         let flags = &self.args.controller;
         let connection = match (&self.cluster, &flags.controller) {
             (Some(cluster), _) => {
-                let connection = in_cluster(cluster, flags).await?;
+                let connection = connect_in_cluster(cluster, flags).await?;
                 let note = Paint::stderr().notice("note:");
                 eprintln!("{note} watching {} of {}", connection.to, cluster.source);
                 connection
             }
-            (None, address) => on_this_machine(address.as_deref().unwrap_or_default()).await?,
+            (None, address) => connect_local(address.as_deref().unwrap_or_default()).await?,
         };
         Ok(connection.channel)
     }
@@ -221,7 +223,7 @@ async fn stream(
             Err(status) => return stream_end(session, &status, shown.is_some()),
         };
         match update {
-            Some(watch_response::Kind::Workload(workload)) => undeclared(session, &workload),
+            Some(watch_response::Kind::Workload(workload)) => note_undeclared(session, &workload),
             Some(watch_response::Kind::Port(update)) => {
                 if let Some(port) = apply(session, &mut state, &update, shown)? {
                     requests.send(WatchRequest { kind: Some(Kind::Resync(port)) }).await?;
@@ -287,7 +289,7 @@ fn stream_end(
     }
 }
 
-fn undeclared(session: &WatchSession<'_>, workload: &Workload) {
+fn note_undeclared(session: &WatchSession<'_>, workload: &Workload) {
     let port = u32::from(session.target.port.get());
     if !workload.declared_ports.contains(&port) {
         let note = Paint::stderr().notice("note:");

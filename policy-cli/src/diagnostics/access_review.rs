@@ -89,11 +89,11 @@ pub(crate) async fn missing_permissions(
         Ok::<_, FetchError>((!is_allowed).then_some(permission))
     });
     let mut answers = futures_util::stream::iter(reviews).buffered(CONCURRENCY);
-    let mut missing_permissions = Vec::new();
+    let mut missing = Vec::new();
     while let Some(answer) = answers.next().await {
-        missing_permissions.extend(answer?);
+        missing.extend(answer?);
     }
-    Ok(missing_permissions)
+    Ok(missing)
 }
 
 async fn is_allowed(
@@ -134,7 +134,7 @@ async fn is_allowed(
                 "{{apiGroups: [authorization.k8s.io], resources: [{plural}], verbs: [create]}} in \
                  the whole cluster"
             );
-            return FetchError::Forbidden { permission: permission, message: message(&error) };
+            return FetchError::Forbidden { permission, message: message(&error) };
         }
         FetchError::Failed(message(&error))
     };

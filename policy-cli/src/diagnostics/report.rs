@@ -151,7 +151,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn what_fails_is_told_with_its_mend_below_its_heading() {
+    fn what_fails_is_reported_with_its_mend_below_its_heading() {
         let source = QuerySource::directory(Path::new("x"), &Scope::All);
         let findings = vec![
             CheckResult::fail(Check::Leader, "nobody leads", "look at the Lease"),

@@ -111,24 +111,24 @@ impl ConnectionContext {
     async fn handle(self, stream: TcpStream) -> io::Result<()> {
         // Responses are small, and tests depend on their latency.
         stream.set_nodelay(true)?;
-        let Some(config) = self.options.tls.clone() else { return self.speak(stream).await };
+        let Some(config) = self.options.tls.clone() else { return self.serve_stream(stream).await };
         if !self.options.plaintext_too {
             return self.accept(config, stream).await;
         }
         let mut first = [0];
         match stream.peek(&mut first).await? {
             1 if first == [sniff::HANDSHAKE_RECORD] => self.accept(config, stream).await,
-            _ => self.speak(stream).await,
+            _ => self.serve_stream(stream).await,
         }
     }
 
     async fn accept(self, config: Arc<rustls::ServerConfig>, stream: TcpStream) -> io::Result<()> {
         let accept = tokio_rustls::TlsAcceptor::from(config).accept(stream);
         let stream = tokio::time::timeout(HANDSHAKE, accept).await??;
-        self.speak(stream).await
+        self.serve_stream(stream).await
     }
 
-    async fn speak<S>(self, mut stream: S) -> io::Result<()>
+    async fn serve_stream<S>(self, mut stream: S) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -43,12 +43,12 @@ pub fn run_evaluator_on(
     let resolver = ClientResolver { config };
     let mut report = Report::default();
     for expectation in &expectations.requests {
-        report.add(expectation, ask(&resolver, compiled, expectation)?);
+        report.add(expectation, evaluate(&resolver, compiled, expectation)?);
     }
     Ok(report)
 }
 
-fn ask(
+fn evaluate(
     resolver: &ClientResolver<'_>,
     compiled: &Compiled,
     expectation: &Expectation,
@@ -147,7 +147,7 @@ fn decide(
     request: Option<&Request>,
 ) -> DecisionSummary {
     let policy = evaluator.policy();
-    let Some(request) = request.filter(|_| speaks_http(policy, connection)) else {
+    let Some(request) = request.filter(|_| carries_http(policy, connection)) else {
         return DecisionSummary::of(evaluator, &evaluator.decide_connection(connection));
     };
     if let Some(reason) = policy.deny {
@@ -175,7 +175,7 @@ fn decide(
 }
 
 /// Passed-through TLS is not read, and opaque and TLS ports carry bytes.
-fn speaks_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
+fn carries_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
     policy.protocol.is_http() && connection.tls != Tls::Passthrough
 }
 

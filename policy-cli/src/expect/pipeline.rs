@@ -61,7 +61,7 @@ async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Repo
     run.start_pods(&expectations).await?;
     let mut report = Report::default();
     for expectation in &expectations.requests {
-        let (found, further) = run.ask(expectation).await?;
+        let (found, further) = run.run_request(expectation).await?;
         report.add_with(expectation, found, further);
     }
     Ok(report)
@@ -94,7 +94,7 @@ impl PipelineRun {
         Ok(())
     }
 
-    async fn ask(
+    async fn run_request(
         &mut self,
         expectation: &Expectation,
     ) -> Result<(DecisionSummary, Vec<String>), ExpectError> {

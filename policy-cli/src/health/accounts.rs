@@ -54,28 +54,23 @@ pub(super) fn of_issuer(settings: &IssuerSettings, home: &str) -> Vec<Permission
 }
 
 /// Reports the missing permissions of the service accounts.
-pub(super) fn accounts(
-    missing_permissions: &[(String, FetchResult<Vec<Permission>>)],
-) -> Vec<CheckResult> {
+pub(super) fn accounts(missing: &[(String, FetchResult<Vec<Permission>>)]) -> Vec<CheckResult> {
     let check = Check::AccountRights;
-    let of = |(account, missing_permissions): &(String, FetchResult<Vec<Permission>>)| {
-        match missing_permissions {
-            Err(why) => CheckResult::unknown(check, why),
-            Ok(missing_permissions) if missing_permissions.is_empty() => {
-                CheckResult::pass(check, format!("ServiceAccount {account} has its permissions"))
-            }
-            Ok(missing_permissions) => {
-                let names: Vec<String> =
-                    missing_permissions.iter().map(ToString::to_string).collect();
-                CheckResult::fail(
-                    check,
-                    format!("ServiceAccount {account} may not {}", abbreviated(&names)),
-                    "`helm upgrade` renders its roles anew; see who changed or unbound them",
-                )
-            }
+    let of = |(account, missing): &(String, FetchResult<Vec<Permission>>)| match missing {
+        Err(why) => CheckResult::unknown(check, why),
+        Ok(missing) if missing.is_empty() => {
+            CheckResult::pass(check, format!("ServiceAccount {account} has its permissions"))
+        }
+        Ok(missing) => {
+            let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            CheckResult::fail(
+                check,
+                format!("ServiceAccount {account} may not {}", abbreviated(&names)),
+                "`helm upgrade` renders its roles anew; see who changed or unbound them",
+            )
         }
     };
-    missing_permissions.iter().map(of).collect()
+    missing.iter().map(of).collect()
 }
 
 #[cfg(test)]
@@ -115,9 +110,7 @@ mod tests {
     #[test]
     fn what_is_lacking_is_named_by_account() {
         let right = of_issuer(&IssuerSettings::default(), "mesh").remove(0);
-        let of = |missing_permissions| {
-            accounts(&[("mesh/issuer".to_owned(), missing_permissions)]).remove(0)
-        };
+        let of = |missing| accounts(&[("mesh/issuer".to_owned(), missing)]).remove(0);
         assert_eq!(of(Ok(vec![])).outcome, CheckOutcome::Pass);
         let missing = of(Ok(vec![right]));
         assert_eq!(missing.outcome, CheckOutcome::Fail);

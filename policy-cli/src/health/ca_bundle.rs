@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_told() {
+    fn what_is_no_certificate_is_reported() {
         let now = SystemTime::now();
         let findings = certificate(&configuration(json!("b25l")), None, now);
         assert_eq!(findings[0].outcome, CheckOutcome::Fail, "{findings:?}");

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_refused_until_now_are_told() {
+    fn pods_that_are_refused_until_now_are_reported() {
         let namespace = json!({"kind": "Namespace", "metadata": {"name": "shop",
             "annotations": {"portcullis.dev/inject": "enabled"}}});
         let namespaces = Ok(vec![namespace]);

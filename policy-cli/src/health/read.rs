@@ -36,13 +36,13 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
     let control_plane = ControlPlane::read(cluster, flags).await;
     let (run, issue) = control_plane.settings();
     let home = &control_plane.home;
-    let (deployments, lease, secret) = at_home(cluster, home, &run).await;
+    let (deployments, lease, secret) = control_plane_objects(cluster, home, &run).await;
     let (roots, all_roots) = roots(cluster, &control_plane, &issue).await;
     let webhooks = configurations(cluster, &run, home).await;
-    let (namespaces, pods) = tokio::join!(namespaces(cluster), everywhere(cluster));
+    let (namespaces, pods) = tokio::join!(namespaces(cluster), list_pods(cluster));
     let (refused, created) = tokio::join!(
-        within(cluster, "events", "reason=FailedCreate"),
-        within(cluster, "events", "reason=SuccessfulCreate"),
+        list_selected(cluster, "events", "reason=FailedCreate"),
+        list_selected(cluster, "events", "reason=SuccessfulCreate"),
     );
     let components =
         [(&control_plane.controllers, run.admin), (&control_plane.issuers, issue.admin)];
@@ -106,7 +106,7 @@ impl ControlPlane {
 }
 
 /// Reads the Deployments, the Lease, and the Secret of the webhooks' certificate if there is one.
-async fn at_home(
+async fn control_plane_objects(
     cluster: &Cluster,
     home: &str,
     settings: &ControllerSettings,
@@ -139,7 +139,7 @@ async fn roots(
     };
     let maps = format!("/api/v1/namespaces/{}/configmaps", control_plane.home);
     let named = format!("metadata.name={map}");
-    tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
+    tokio::join!(get(&cluster.client, &maps, map), list_selected(cluster, "configmaps", &named))
 }
 
 /// Lists the pods of a component of the control plane.
@@ -170,12 +170,12 @@ fn path(cluster: &Cluster, resource: &str) -> String {
 }
 
 /// Lists the pods of these namespaces.
-async fn everywhere(cluster: &Cluster) -> FetchResult<Vec<Value>> {
+async fn list_pods(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     list(&cluster.client, &path(cluster, "pods")).await
 }
 
 /// Lists objects of these namespaces with a field selector.
-async fn within(cluster: &Cluster, resource: &str, fields: &str) -> FetchResult<Vec<Value>> {
+async fn list_selected(cluster: &Cluster, resource: &str, fields: &str) -> FetchResult<Vec<Value>> {
     select(&cluster.client, &path(cluster, resource), fields).await
 }
 

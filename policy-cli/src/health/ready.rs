@@ -29,7 +29,8 @@ pub(super) fn ready(
                     replicaset` says why no pod is made";
         return CheckResult::fail(check, message, hint);
     }
-    let unready: Vec<String> = pods.iter().filter(|pod| !is_ready(pod)).map(why_unready).collect();
+    let unready: Vec<String> =
+        pods.iter().filter(|pod| !is_ready(pod)).map(describe_unready).collect();
     let of = wanted.unwrap_or(pods.len());
     let message = format!("{ready} of {of} replicas of {deployment} are ready");
     let hint = "`kubectl describe pod` and the pod's log say what it waits for";
@@ -48,7 +49,7 @@ pub(super) fn ready(
 }
 
 /// Name of an unready pod, with the waiting reason of its first container.
-fn why_unready(pod: &Value) -> String {
+fn describe_unready(pod: &Value) -> String {
     let states = items(pod, "/status/containerStatuses");
     let mut waiting = states.map(|state| text(state, "/state/waiting/reason"));
     let reason = waiting.find(|reason| !reason.is_empty()).unwrap_or_default();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_refused_is_told_of_a_right() {
+    fn only_forbidden_requests_name_a_permission() {
         let of = |forbidden| {
             let silent = Err(PodRequestError { words: "no".to_owned(), forbidden });
             replicas(&[("c-0".to_owned(), silent)]).remove(0)

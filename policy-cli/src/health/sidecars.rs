@@ -4,7 +4,7 @@ use crate::diagnostics::check::Check;
 use crate::diagnostics::fetch::FetchResult;
 use crate::diagnostics::metadata::{items, text};
 use crate::diagnostics::result::{CheckResult, abbreviated};
-use crate::status::sidecars::without;
+use crate::status::sidecars::uninjected_pods;
 use crate::version::pod_version::of_sidecar;
 use crate::version::report::name;
 use policy_webhooks::injector::SIDECAR;
@@ -21,9 +21,9 @@ pub(super) fn missing(
         (Ok(namespaces), Ok(pods)) => (namespaces, pods),
         (Err(why), _) | (_, Err(why)) => return CheckResult::unknown(check, why),
     };
-    let missing_permissions = without(namespaces, pods, home);
+    let uninjected = uninjected_pods(namespaces, pods, home);
     let names: Vec<String> =
-        missing_permissions.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        uninjected.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
     if names.is_empty() {
         return CheckResult::pass(check, "every pod that ought to have a sidecar has one");
     }
@@ -99,12 +99,8 @@ mod tests {
             "spec": {"containers": [{"name": "web"}]}, "status": {"phase": "Running"}});
         let of = |pods: Vec<Value>| missing(&Ok(vec![namespace.clone()]), &Ok(pods), "mesh");
         assert_eq!(of(vec![injected("shop", "web", "proxy:1")]).outcome, CheckOutcome::Pass);
-        let missing_permissions = of(vec![plain]);
-        assert_eq!(missing_permissions.outcome, CheckOutcome::Warn);
-        assert!(
-            missing_permissions.message.ends_with(": shop/plain"),
-            "{}",
-            missing_permissions.message
-        );
+        let uninjected = of(vec![plain]);
+        assert_eq!(uninjected.outcome, CheckOutcome::Warn);
+        assert!(uninjected.message.ends_with(": shop/plain"), "{}", uninjected.message);
     }
 }

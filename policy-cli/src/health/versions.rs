@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_of_another_version_are_told() {
+    fn sidecars_of_another_version_are_reported() {
         let controllers = Ok(vec![pod("0.2.0")]);
         let of = |image: &str| {
             let pods = Ok(vec![injected("shop", "web", image)]);

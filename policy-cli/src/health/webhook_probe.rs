@@ -32,7 +32,7 @@ pub(super) async fn send(cluster: &Cluster, namespace: &str) -> ProbeResponse {
 }
 
 async fn post(cluster: &Cluster, namespace: &str, object: &Value) -> Result<(u16, String), String> {
-    let message = |error: &dyn std::error::Error| crate::cluster::chain(error);
+    let message = |error: &dyn std::error::Error| crate::cluster::error_chain(error);
     let path =
         format!("/apis/policy.linkerd.io/v1alpha1/namespaces/{namespace}/{RESOURCE}?dryRun=All");
     let body = serde_json::to_vec(object).map_err(|error| message(&error))?;
@@ -133,13 +133,13 @@ mod tests {
         assert_eq!(of(201, "").outcome, CheckOutcome::Fail);
         let away = format!("Internal error occurred: failed calling webhook {ours}: x509: unknown");
         assert_eq!(of(500, &away).outcome, CheckOutcome::Fail);
-        let missing_permissions = of(
+        let forbidden = of(
             403,
             "networkauthentications.policy.linkerd.io is forbidden: User \"jane\" cannot create \
              resource \"networkauthentications\"",
         );
-        assert_eq!(missing_permissions.outcome, CheckOutcome::Unknown);
-        assert!(missing_permissions.hint.unwrap().contains("verbs: [create]"));
+        assert_eq!(forbidden.outcome, CheckOutcome::Unknown);
+        assert!(forbidden.hint.unwrap().contains("verbs: [create]"));
         let gone = of(404, "the server could not find the requested resource");
         assert_eq!((gone.outcome, gone.hint), (CheckOutcome::Unknown, None));
         let away = of(0, "connection refused");

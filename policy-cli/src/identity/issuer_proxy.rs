@@ -49,7 +49,7 @@ impl IssuerPods {
     ///
     /// # Errors
     /// There is none, or listing pods is forbidden. The message names the flags that change it.
-    pub(crate) async fn one(&self) -> anyhow::Result<(String, u16)> {
+    pub(crate) async fn find(&self) -> anyhow::Result<(String, u16)> {
         let Self { cluster, namespace, selector } = self;
         let all = pods(cluster, namespace, selector).await;
         let mut all =
@@ -156,7 +156,7 @@ impl Forwarder {
                 let _ = copy_bidirectional(&mut local, &mut remote).await;
             }
             IssuerRoute::Forward(pods) => {
-                let found = pods.one().await;
+                let found = pods.find().await;
                 let (pod, port) = found.map_err(|error| io::Error::other(format!("{error:#}")))?;
                 let mut remote = port_forward::tls(&pods.api(), &pod, port, tls, server).await?;
                 let _ = copy_bidirectional(&mut local, &mut remote).await;

@@ -170,7 +170,7 @@ impl PodLauncher {
         let (store, discovery) = self.discover(state, identity.clone())?;
         let recorder = Some(Arc::clone(&self.recorder));
         let sidecar = Sidecar::start(config, store, identity, recorder)
-            .map_err(|error| refused(workload, error))?;
+            .map_err(|error| start_error(workload, error))?;
         let addresses = sidecar.addresses();
         let direct = addresses.get(ports.len()).copied();
         let ports = ports.iter().copied().zip(addresses.iter().copied()).collect();
@@ -250,7 +250,7 @@ pub(crate) fn application_name(namespace: &str, pod: &str) -> String {
     format!("{pod}.{namespace}")
 }
 
-fn refused(workload: String, error: StartError) -> PodError {
+fn start_error(workload: String, error: StartError) -> PodError {
     match error {
         StartError::Listen { address, error } => PodError::listen(address, error),
         StartError::Worker(_) => PodError::Sidecar { workload, error },

@@ -124,16 +124,16 @@ pub(super) fn granted_permissions(namespace: &str) -> Vec<Permission> {
 }
 
 /// Reports the missing permissions.
-pub(super) fn rights(missing_permissions: &FetchResult<Vec<Permission>>) -> CheckResult {
+pub(super) fn rights(missing: &FetchResult<Vec<Permission>>) -> CheckResult {
     let check = Check::InstallRights;
-    let missing_permissions = match missing_permissions {
-        Ok(missing_permissions) => missing_permissions,
+    let missing = match missing {
+        Ok(missing) => missing,
         Err(why) => return CheckResult::unknown(check, why),
     };
-    if missing_permissions.is_empty() {
+    if missing.is_empty() {
         return CheckResult::pass(check, "you may install what the chart renders");
     }
-    let names: Vec<String> = missing_permissions.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
     CheckResult::fail(
         check,
         format!("you lack permissions for the installation: {}", abbreviated(&names)),
@@ -150,7 +150,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn everything_that_the_chart_renders_is_asked_about() {
+    fn everything_that_the_chart_renders_is_checked() {
         let golden = "../tests/tests/chart/golden/default.yaml";
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
         let text = std::fs::read_to_string(golden).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helm_does_for_itself_is_asked_about() {
+    fn what_helm_does_for_itself_is_checked() {
         let of = |absent| {
             let mut all = create_permissions("mesh");
             all.extend(helm_permissions("mesh", absent));
@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn rights_that_are_lacking_are_named() {
         assert_eq!(rights(&Ok(Vec::new())).outcome, CheckOutcome::Pass);
-        let missing_permissions = rights(&Ok(escalate_permissions("mesh")));
-        assert_eq!(missing_permissions.outcome, CheckOutcome::Fail);
+        let missing = rights(&Ok(escalate_permissions("mesh")));
+        assert_eq!(missing.outcome, CheckOutcome::Fail);
         assert_eq!(
-            missing_permissions.message,
+            missing.message,
             "you lack permissions for the installation: escalate clusterroles.rbac.authorization.k8s.io, \
              escalate roles.rbac.authorization.k8s.io in namespace mesh"
         );

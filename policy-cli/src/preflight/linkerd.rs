@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn linkerd_is_told_by_its_webhooks_and_its_definitions() {
+    fn linkerd_is_detected_by_its_webhooks_and_its_definitions() {
         let (none, nothing) = (Ok(None), Ok(Vec::new()));
         let findings = linkerd([&none, &none], &nothing);
         assert_eq!(summaries(&findings), [(CheckOutcome::Pass, "Linkerd is not in the cluster")]);

@@ -16,14 +16,14 @@ use tokio::net::{TcpSocket, TcpStream};
 pub async fn send(client_request: &ClientRequest) -> Result<ClientResponse, RequestError> {
     let bound = client_request.timeout;
     let started = Instant::now();
-    let mut response = tokio::time::timeout(bound, ask(client_request))
+    let mut response = tokio::time::timeout(bound, perform(client_request))
         .await
         .map_err(|_| RequestError::Timeout { address: client_request.address, bound })??;
     response.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(response)
 }
 
-async fn ask(client_request: &ClientRequest) -> Result<ClientResponse, RequestError> {
+async fn perform(client_request: &ClientRequest) -> Result<ClientResponse, RequestError> {
     let stream = connect(client_request.address, client_request.from).await?;
     let local = stream.local_addr().ok();
     let mut response = match &client_request.tls {

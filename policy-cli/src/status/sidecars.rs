@@ -42,9 +42,10 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Missin
         }
     };
     match (namespaces, pods) {
-        (Ok(namespaces), Ok(pods)) => {
-            MissingSidecars { without: without(&namespaces, &pods, control_plane), unknown: None }
-        }
+        (Ok(namespaces), Ok(pods)) => MissingSidecars {
+            without: uninjected_pods(&namespaces, &pods, control_plane),
+            unknown: None,
+        },
         (Err(error), _) | (_, Err(error)) => {
             let words = format!(
                 "which pods lack a sidecar is not known: namespaces and pods cannot be read: {error}"
@@ -56,7 +57,7 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Missin
 
 /// Returns the pods that should have a sidecar and have none. Pods of `control_plane` have no
 /// sidecars.
-pub(crate) fn without(
+pub(crate) fn uninjected_pods(
     namespaces: &[Value],
     pods: &[Value],
     control_plane: &str,
@@ -118,7 +119,7 @@ mod tests {
             namespace("silent", "disabled"),
             namespace("portcullis", "enabled"),
         ];
-        let found = without(&namespaces, &pods, "portcullis");
+        let found = uninjected_pods(&namespaces, &pods, "portcullis");
         let names: Vec<&str> = found.iter().map(|pod| pod.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert!(found.iter().all(|pod| pod.namespace == "shop"));

@@ -55,11 +55,16 @@ fn name(object: &Object) -> String {
 }
 
 fn row(object: &Object) -> [String; 4] {
-    [name(object), joined(object, "Accepted"), joined(object, "ResolvedRefs"), programmed(object)]
+    [
+        name(object),
+        merged_status(object, "Accepted"),
+        merged_status(object, "ResolvedRefs"),
+        programmed(object),
+    ]
 }
 
 /// Conditions of a type merged into one word: a failure for one parent is a failure.
-fn joined(object: &Object, kind: &str) -> String {
+fn merged_status(object: &Object, kind: &str) -> String {
     let conditions = object
         .conditions
         .iter()
@@ -85,7 +90,7 @@ fn programmed(object: &Object) -> String {
 /// Conditions that need attention, one per line.
 fn details(object: &Object, paint: Paint) -> String {
     let mut text = String::new();
-    if let Some(line) = object.programmed.as_ref().and_then(|count| counted(count, paint)) {
+    if let Some(line) = object.programmed.as_ref().and_then(|count| programmed_line(count, paint)) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {line}");
     }
@@ -98,7 +103,7 @@ fn details(object: &Object, paint: Paint) -> String {
 }
 
 /// Line about a count: why the object is not enforced everywhere, and on which pods.
-fn counted(programmed: &Programmed, paint: Paint) -> Option<String> {
+fn programmed_line(programmed: &Programmed, paint: Paint) -> Option<String> {
     let Programmed { in_force, concerned, refused, status, reason, message } = programmed;
     let (Some(status), Some(reason), Some(message)) = (status, reason, message) else {
         let line = format!("refused by {refused} of {concerned} proxies");

@@ -102,7 +102,7 @@ fn network_members(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, Stri
 
 /// Address of a network that no exception covers.
 fn member(network: &IpNet, except: &[IpNet]) -> Option<IpAddr> {
-    let beside = except.iter().flat_map(|net| [after(net), address_at(network, 7)]);
+    let beside = except.iter().flat_map(|net| [address_after(net), address_at(network, 7)]);
     [address_at(network, 1), network.network()]
         .into_iter()
         .chain(beside)
@@ -113,7 +113,7 @@ fn member(network: &IpNet, except: &[IpNet]) -> Option<IpAddr> {
 }
 
 /// The address after the last of a network.
-fn after(network: &IpNet) -> IpAddr {
+fn address_after(network: &IpNet) -> IpAddr {
     match network.broadcast() {
         IpAddr::V4(last) => Ipv4Addr::from_bits(last.to_bits().wrapping_add(1)).into(),
         IpAddr::V6(last) => std::net::Ipv6Addr::from_bits(last.to_bits().wrapping_add(1)).into(),
@@ -141,7 +141,7 @@ fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<SampleC
     let mut others = BTreeSet::new();
     for object in objects {
         let mut named = IdentityCollector { config, accounts: &mut accounts, others: &mut others };
-        named.by(object);
+        named.collect(object);
     }
     let accounts = accounts.into_iter().map(|(namespace, name)| SampleClient {
         name: format!("{namespace}/{name}"),
@@ -165,7 +165,7 @@ struct IdentityCollector<'a> {
 }
 
 impl IdentityCollector<'_> {
-    fn by(&mut self, object: &Object) {
+    fn collect(&mut self, object: &Object) {
         let key = &object.meta.key;
         let own = match &object.body {
             Body::Valid(Resource::ServiceAccount) => Some(&key.name),

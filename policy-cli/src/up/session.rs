@@ -4,7 +4,7 @@ use super::client_certs::ClientCertificates;
 use super::clients::{SampleClient, clients};
 use super::decisions::DecisionLine;
 use super::screen::{ChangedEvent, ClientCommand, ClientRow, PortRow, ProblemEvent, ReadyEvent};
-use super::suggest::{Candidate, choose};
+use super::suggest::{Candidate, suggest};
 use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
 use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
 use crate::output::{self, Format, Paint};
@@ -46,18 +46,18 @@ pub(crate) struct UpOptions {
 /// Runs until a signal arrives. Certificates are removed before this returns.
 pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    readable(&options.directory)?;
+    check_readable(&options.directory)?;
     let mut session = tokio::select! {
         session = Session::start(options) => session?,
         () = signals.next() => return Ok(ExitCode::SUCCESS),
     };
-    session.show()?;
-    session.follow(&mut signals).await?;
-    session.end(&mut signals).await;
+    session.print_ready()?;
+    session.follow_changes(&mut signals).await?;
+    session.shutdown(&mut signals).await;
     Ok(ExitCode::SUCCESS)
 }
 
-fn readable(directory: &Path) -> anyhow::Result<()> {
+fn check_readable(directory: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot read `{}`", directory.display());
     let kind = std::fs::metadata(directory).with_context(cannot)?;
     if kind.is_dir() {
@@ -240,7 +240,7 @@ impl Session {
         };
         let identity = client.identity.clone().map(Identity::Dns);
         let roots = self.certificates.root();
-        let command = choose(candidates, stands_for, identity.as_ref())
+        let command = suggest(candidates, stands_for, identity.as_ref())
             .and_then(|(index, request)| Some((ports.get(index)?, candidates.get(index)?, request)))
             .map(|(port, candidate, request)| {
                 let protocol = candidate.policy.protocol;
@@ -259,7 +259,7 @@ impl Session {
         })
     }
 
-    fn show(&self) -> anyhow::Result<()> {
+    fn print_ready(&self) -> anyhow::Result<()> {
         let ready = ReadyEvent {
             event: "ready",
             controller: self.mesh.controller.addr,
@@ -271,7 +271,7 @@ impl Session {
         Ok(output::print_next(self.format, &ready, text)?)
     }
 
-    async fn follow(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    async fn follow_changes(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
         let mut objects = self.mesh.objects.changed();
         objects.mark_unchanged();
         let mut diagnostics = self.mesh.controller.diagnostics.clone();
@@ -362,7 +362,7 @@ impl Session {
     }
 
     /// Drains open requests, until a second signal arrives.
-    async fn end(self, signals: &mut Signals) {
+    async fn shutdown(self, signals: &mut Signals) {
         let Self { mesh, pods, .. } = self;
         if !pods.is_empty() {
             eprintln!(

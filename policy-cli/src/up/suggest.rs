@@ -34,7 +34,7 @@ impl Candidate {
     }
 
     /// Returns a request that is permitted for the client. Ports that are not HTTP have none.
-    pub(crate) fn passes(
+    pub(crate) fn permitted_request(
         &self,
         client: IpAddr,
         identity: Option<&Identity>,
@@ -57,14 +57,14 @@ impl Candidate {
     }
 
     /// Returns a request for a client without any permitted one.
-    pub(crate) fn usual(&self) -> SuggestedRequest {
+    pub(crate) fn fallback(&self) -> SuggestedRequest {
         let first = requests(&self.policy).into_iter().next();
         first.unwrap_or(SuggestedRequest { method: Method::GET, path: "/".to_owned() })
     }
 }
 
 /// Selects the port and request: a permitted one, and one for curl if possible.
-pub(crate) fn choose(
+pub(crate) fn suggest(
     candidates: &[Candidate],
     client: IpAddr,
     identity: Option<&Identity>,
@@ -74,10 +74,10 @@ pub(crate) fn choose(
     };
     let mut order: Vec<_> = candidates.iter().enumerate().collect();
     order.sort_by_key(|(_, candidate)| !plain(candidate));
-    let passes = order
-        .iter()
-        .find_map(|(index, candidate)| Some((*index, candidate.passes(client, identity)?)));
-    passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.usual())))
+    let passes = order.iter().find_map(|(index, candidate)| {
+        Some((*index, candidate.permitted_request(client, identity)?))
+    });
+    passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.fallback())))
 }
 
 /// Candidate requests: one per match of each route, the plain one, and one per probe.

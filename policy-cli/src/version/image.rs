@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tag_is_told_from_ports_and_digests() {
+    fn the_tag_is_distinguished_from_ports_and_digests() {
         for (image, found) in [
             ("ghcr.io/portcullis/proxy:0.1.0", Some("0.1.0")),
             ("registry:5000/proxy:v2", Some("v2")),

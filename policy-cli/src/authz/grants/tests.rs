@@ -86,7 +86,7 @@ fn of_other_requests(row: &&Access, name: Option<&str>) -> bool {
 
 proptest! {
     #[test]
-    fn connections_are_told_as_they_are_decided(policy in any_policy(), client in any_client()) {
+    fn connections_agree_with_decisions(policy in any_policy(), client in any_client()) {
         let (access, _) = rows(&policy);
         let evaluator = Evaluator::build(Arc::new(policy)).unwrap();
         let connection = client.view();
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn requests_are_told_as_they_are_decided(
+    fn requests_agree_with_decisions(
         policy in any_policy(), client in any_client(), sent in any_request(),
     ) {
         let (access, otherwise) = rows(&policy);
@@ -118,7 +118,7 @@ proptest! {
             // Such a request is denied for every client.
         } else if let Some((route, rule)) = matched.and_then(|id| evaluator.rule(id)) {
             let number = policy.routes.routes.iter().position(|own| std::ptr::eq(&**own, route));
-            let told = by_route(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
+            let told = route_rows(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
             prop_assert!(told.iter().all(|row| access.contains(row)));
             // At least one of the rule's matches is shown as reachable.
             let requests: Vec<String> = rule.matches.iter().map(request).collect();
@@ -151,7 +151,7 @@ fn a_tls_port_is_not_told_as_open_to_plaintext() {
 }
 
 #[test]
-fn a_route_that_only_denies_is_told_as_nobodys() {
+fn a_route_that_only_denies_is_reported_as_nobodys() {
     let mut policy = policy();
     policy.authorizations = set(vec![grant("all", Vec::new())]);
     let mut denied = route("r", vec![RequestMatch::path(PathPattern::prefix("/"))]);
@@ -197,7 +197,7 @@ fn a_host_that_leaves_the_rest_to_the_ports_grants_has_a_row_of_its_own() {
 }
 
 #[test]
-fn an_empty_list_is_told_as_nobody() {
+fn an_empty_list_is_reported_as_nobody() {
     let mut policy = policy();
     policy.routes.otherwise = Unmatched::DefaultRoute;
     policy.authorizations = set(vec![grant("none", vec![Test::Identity(Vec::new())])]);
