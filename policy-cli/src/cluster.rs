@@ -58,7 +58,7 @@ pub(crate) fn namespace(name: &str) -> Result<Arc<str>, String> {
 pub(crate) enum Scope {
     /// All of them.
     All,
-    /// This one.
+    /// One namespace.
     Namespace(Arc<str>),
 }
 

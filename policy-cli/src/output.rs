@@ -4,10 +4,10 @@ use comfy_table::{Cell, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
-/// The form of results.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// A table for people.
     #[default]
     Table,
     /// One JSON document, or one per line for a stream of results.
@@ -162,27 +162,27 @@ impl Paint {
         self.on
     }
 
-    /// Something that went well.
+    /// Styles a success.
     pub fn good(self, text: &str) -> String {
         self.wrap("32", text)
     }
 
-    /// Something that was refused or failed.
+    /// Styles a denial or a failure.
     pub fn bad(self, text: &str) -> String {
         self.wrap("31", text)
     }
 
-    /// Something to look at.
+    /// Styles a warning.
     pub fn notice(self, text: &str) -> String {
         self.wrap("33", text)
     }
 
-    /// A heading.
+    /// Styles a heading.
     pub fn bold(self, text: &str) -> String {
         self.wrap("1", text)
     }
 
-    /// Something less important.
+    /// Styles less important text.
     pub fn dim(self, text: &str) -> String {
         self.wrap("2", text)
     }

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Let through.
+    /// Admitted.
     Allow,
     /// Admitted, and logged as audited.
     Audit,
@@ -17,7 +17,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word.
+    /// Name of the verdict.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -51,7 +51,7 @@ impl DecisionSummary {
         }
     }
 
-    /// A decision in words.
+    /// Summarizes a decision.
     pub(crate) fn of(evaluator: &Evaluator, decision: &Decision) -> Self {
         let route = |id| evaluator.rule(id).map(|(route, _)| route.origin.to_string());
         match decision {

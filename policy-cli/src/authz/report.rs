@@ -53,13 +53,13 @@ pub(crate) struct WorkloadGroup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Sidecar {
-    /// A sidecar of ours.
+    /// A sidecar of this project.
     Here,
     /// A proxy that uses Linkerd's API, or that of an ExternalWorkload.
     Compatible,
-    /// Nothing.
+    /// No proxy.
     Missing,
-    /// It does not run.
+    /// The pod is not running.
     NotRunning,
 }
 

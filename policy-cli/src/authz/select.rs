@@ -73,7 +73,7 @@ impl WorkloadTarget {
 pub(crate) enum WorkloadSelection {
     /// All of them.
     All,
-    /// These.
+    /// Only these.
     These(BTreeSet<WorkloadKey>),
 }
 

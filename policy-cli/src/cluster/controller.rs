@@ -47,7 +47,7 @@ pub(crate) struct ControllerPod {
     pub(crate) name: String,
     /// Its ServiceAccount.
     pub(crate) service_account: String,
-    /// All of it.
+    /// The whole object.
     pub(crate) pod: Value,
 }
 

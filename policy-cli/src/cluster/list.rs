@@ -172,7 +172,7 @@ fn failed(cluster: &Cluster, kind: Kind, error: &kube::Error) -> anyhow::Error {
     explain(error, &cluster.source, &format!("list {}", super::permissions::resource(kind)))
 }
 
-/// One object.
+/// Reads one object.
 pub(crate) async fn one(client: &Client, path: &str, name: &str) -> Result<Value, kube::Error> {
     let request = Request::new(path).get(name, &kube::api::GetParams::default());
     client.request(request.map_err(kube::Error::BuildRequest)?).await

@@ -17,12 +17,12 @@ pub(crate) enum ListScope {
     Namespace {
         /// The namespace.
         namespace: Arc<str>,
-        /// The API server's words.
+        /// The API server's message.
         refusal: Arc<str>,
     },
     /// Not at all, as far as it was attempted.
     Denied {
-        /// The API server's words.
+        /// The API server's message.
         refusal: Arc<str>,
     },
 }
@@ -40,7 +40,7 @@ pub(crate) struct ListFailure {
     pub(crate) r#where: String,
     /// `forbidden` or `absent`.
     pub(crate) why: &'static str,
-    /// The API server's words.
+    /// The API server's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct PodResponse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodRequestError {
     /// Errors of both ways.
-    pub(crate) words: String,
+    pub(crate) message: String,
     /// True if the port-forward was refused because of a missing permission.
     pub(crate) forbidden: bool,
 }
@@ -51,20 +51,20 @@ pub(crate) async fn get(
         Err(_) => PodRequestError::failed("port-forward: no response within 10 s"),
     };
     let also = |proxy: &str| PodRequestError {
-        words: format!("{}; proxy: {proxy}", refused.words),
+        message: format!("{}; proxy: {proxy}", refused.message),
         forbidden: refused.forbidden,
     };
     let proxied = tokio::time::timeout(PATIENCE, proxied(cluster, (namespace, name), port, path));
     match proxied.await {
         Ok(Ok(response)) => Ok(response),
-        Ok(Err(words)) => Err(also(&words)),
+        Ok(Err(message)) => Err(also(&message)),
         Err(_) => Err(also("no response within 10 s")),
     }
 }
 
 impl PodRequestError {
-    fn failed(words: impl Into<String>) -> Self {
-        Self { words: words.into(), forbidden: false }
+    fn failed(message: impl Into<String>) -> Self {
+        Self { message: message.into(), forbidden: false }
     }
 }
 

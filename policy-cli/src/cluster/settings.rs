@@ -65,7 +65,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Those of a directory.
+    /// Settings of a directory.
     pub(crate) fn of_directory(flags: &SettingsFlags) -> Self {
         Self::new(ControllerConfig::default(), DEFAULTS.to_owned(), true, flags)
     }

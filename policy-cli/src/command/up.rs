@@ -16,16 +16,16 @@ use std::process::ExitCode;
 
 /// Run manifests on this machine, without a cluster
 ///
-/// Starts the controller on the manifests, and in front of a small echo application for every pod's
-/// ports a real sidecar, each pod at an address of its own on loopback. Prints the addresses, the
-/// clients that the manifests know (somebody outside, inside each network, the node, each
-/// ServiceAccount with its certificate) with a command to paste for each, and then every decision.
-/// Editing, adding or deleting a manifest changes the next decision.
+/// Starts the controller on the manifests, and for every pod a real sidecar in front of a small echo
+/// application, each pod at its own loopback address. Prints the addresses, sample clients of the
+/// manifests (outside, inside each network, the node, each ServiceAccount with its certificate) with a
+/// command to paste for each, and then every decision. Editing, adding or deleting a manifest changes
+/// the next decision.
 ///
 /// Pods come from Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and CronJob; a Deployment
-/// `web` stands for the pods `web-0`, `web-1`, … . Loopback addresses stand for the real ones that
-/// policies are about; the tables say which for which. Certificates come from a CA that exists in
-/// memory only; clients' files are in a private temporary directory, which goes when `up` ends.
+/// `web` becomes the pods `web-0`, `web-1`, … . Loopback addresses stand for the real ones that policies
+/// match; the tables show both. Certificates come from a CA that exists only in memory; clients' files
+/// are in a private temporary directory, which is removed when `up` ends.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,

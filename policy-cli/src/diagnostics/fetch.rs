@@ -13,14 +13,14 @@ pub(crate) type FetchResult<T> = Result<T, FetchError>;
 /// Error of a read from the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FetchError {
-    /// There is no right to.
+    /// 403 Forbidden.
     Forbidden {
         /// The permission, as a rule of a role.
         permission: String,
         /// The API server's words.
         message: String,
     },
-    /// It failed, in words.
+    /// Another error, in words.
     Failed(String),
 }
 

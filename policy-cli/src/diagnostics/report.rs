@@ -24,14 +24,14 @@ pub(crate) struct DiagnosticsReport {
     pub(crate) failures: usize,
     /// Number of checks with an unknown result.
     pub(crate) unknown: usize,
-    /// Every line.
+    /// The results.
     pub(crate) findings: Vec<CheckLine>,
     /// Word for success.
     #[serde(skip)]
     verdict: &'static str,
 }
 
-/// One line.
+/// Output line of a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CheckLine {

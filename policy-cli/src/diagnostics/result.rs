@@ -7,7 +7,7 @@ use super::fetch::FetchError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckOutcome {
-    /// As it should be.
+    /// It works.
     Pass,
     /// It works, perhaps not for long or not as intended.
     Warn,
@@ -17,7 +17,7 @@ pub(crate) enum CheckOutcome {
     Unknown,
 }
 
-/// One line of the result.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckResult {
     /// The check.
@@ -31,12 +31,12 @@ pub(crate) struct CheckResult {
 }
 
 impl CheckResult {
-    /// All is well.
+    /// A passed check.
     pub(crate) fn pass(check: Check, message: impl Into<String>) -> Self {
         Self { check, outcome: CheckOutcome::Pass, message: message.into(), hint: None }
     }
 
-    /// Something to look at.
+    /// A warning.
     pub(crate) fn warn(check: Check, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let (message, hint) = (message.into(), Some(hint.into()));
         Self { check, outcome: CheckOutcome::Warn, message, hint }

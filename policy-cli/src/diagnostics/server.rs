@@ -16,7 +16,7 @@ const OLDEST: u32 = 28;
 /// Version and time of the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// Its answer to `/version`.
+    /// Response to `/version`.
     pub(crate) version: Value,
     /// Its time, in seconds; `None` without a `Date` header.
     pub(crate) date: Option<SystemTime>,

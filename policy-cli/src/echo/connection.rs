@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-/// The body of every answer.
+/// Body of a response.
 pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Options of the echo server. The default has no name and speaks plaintext.

@@ -1,4 +1,4 @@
-//! Answers to HTTP requests.
+//! Responses to HTTP requests.
 
 use super::connection::{Body, ConnectionContext, echo_bytes};
 use super::grpc;
@@ -72,7 +72,7 @@ impl ResponseOptions {
     }
 }
 
-/// Answers one request.
+/// Responds to a request.
 pub(super) async fn answer(
     connection: ConnectionContext,
     request: Request<Incoming>,

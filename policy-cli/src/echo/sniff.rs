@@ -22,7 +22,7 @@ pub enum DetectedProtocol {
     Http1,
     /// HTTP/2 with prior knowledge.
     Http2,
-    /// Something else.
+    /// Another protocol.
     Raw,
 }
 

@@ -12,11 +12,11 @@ use std::net::IpAddr;
 pub(crate) struct ClientEndpoint {
     /// Its address.
     pub(crate) address: IpAddr,
-    /// The identity it proves.
+    /// The identity that it proves.
     pub(crate) identity: Option<Identity>,
 }
 
-/// Finds clients.
+/// Resolves clients of expectations.
 pub(crate) struct ClientResolver<'a> {
     pub(crate) config: &'a ControllerConfig,
 }

@@ -71,9 +71,9 @@ pub enum ProbeRoutesMode {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReferenceGrantsMode {
-    /// Needed.
+    /// Required.
     Enforce,
-    /// Missed with a condition.
+    /// A missing one is reported in a condition.
     Warn,
 }
 

@@ -21,7 +21,7 @@ use crate::diagnostics::security::{pod_security, requests_injection};
 use crate::diagnostics::server;
 use serde_json::Value;
 
-/// Every finding.
+/// Runs all checks on a snapshot.
 pub(crate) fn run_checks(snapshot: &Snapshot) -> Vec<CheckResult> {
     let mut all = vec![
         server::version(&snapshot.server.version),

@@ -24,12 +24,12 @@ fn replica(pod: &str, page: &Result<PodResponse, PodRequestError>) -> Vec<CheckR
     let check = Check::Replicas;
     let page = match page {
         Ok(page) => page,
-        Err(PodRequestError { words, forbidden: false }) => {
-            let why = format!("what pod {pod} reports: {words}");
+        Err(PodRequestError { message, forbidden: false }) => {
+            let why = format!("what pod {pod} reports: {message}");
             return vec![CheckResult::unknown(check, &FetchError::Failed(why))];
         }
-        Err(PodRequestError { words, forbidden: true }) => {
-            let why = format!("what pod {pod} reports: {words}");
+        Err(PodRequestError { message, forbidden: true }) => {
+            let why = format!("what pod {pod} reports: {message}");
             let right =
                 "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
                          the control plane's namespace"
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn only_forbidden_requests_name_a_permission() {
         let of = |forbidden| {
-            let silent = Err(PodRequestError { words: "no".to_owned(), forbidden });
+            let silent = Err(PodRequestError { message: "no".to_owned(), forbidden });
             replicas(&[("c-0".to_owned(), silent)]).remove(0)
         };
         let (refused, failed) = (of(true), of(false));

@@ -16,7 +16,7 @@ pub(crate) struct Snapshot {
     pub(super) home: String,
     /// The API server.
     pub(super) server: Server,
-    /// The time here.
+    /// Time of this machine.
     pub(super) local: SystemTime,
     /// The kinds that are served.
     pub(super) kinds: Vec<ServedKind>,
@@ -46,7 +46,7 @@ pub(crate) struct Snapshot {
     pub(super) all_roots: FetchResult<Vec<Value>>,
     /// The selected namespaces.
     pub(super) namespaces: FetchResult<Vec<Value>>,
-    /// Their pods.
+    /// The pods of these namespaces.
     pub(super) pods: FetchResult<Vec<Value>>,
     /// Events about pods that could not be created, and about others that could.
     pub(super) refused: FetchResult<Vec<Value>>,
@@ -56,9 +56,9 @@ pub(crate) struct Snapshot {
 /// An expected webhook configuration.
 #[derive(Clone, Debug)]
 pub(super) struct WebhookConfiguration {
-    /// As `kubectl` names it.
+    /// Name in `kubectl`'s format.
     pub(super) name: String,
-    /// The webhooks in it.
+    /// Names of its webhooks.
     pub(super) webhooks: Vec<String>,
     /// The object in the cluster.
     pub(super) found: FetchResult<Option<Value>>,

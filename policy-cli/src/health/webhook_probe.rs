@@ -13,7 +13,7 @@ use kube::client::Body;
 use policy_webhooks::admission::{Installation, Target, configuration};
 use serde_json::{Value, json};
 
-/// The kind that is sent.
+/// Resource of the probe object.
 const RESOURCE: &str = "networkauthentications";
 
 /// Sends an object that only the webhook rejects: an exception outside of its network.

@@ -24,9 +24,9 @@ pub(crate) struct IdentityWriter {
     pub(crate) name: String,
     /// The roots of the mesh.
     pub(crate) roots: Vec<CertificateDer<'static>>,
-    /// The token that is shown.
+    /// Token for the issuer.
     pub(crate) token: Token,
-    /// The way to the issuer.
+    /// Proxy to the issuer.
     pub(crate) proxy: IssuerProxy,
     /// Paths of the files.
     pub(crate) files: IdentityFiles,

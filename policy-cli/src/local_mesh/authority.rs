@@ -41,7 +41,7 @@ pub(crate) struct IssueError {
 }
 
 impl Authority {
-    /// A new authority.
+    /// Creates an authority.
     pub(crate) fn new() -> Result<Self, IssueError> {
         let name = "portcullis throw-away CA";
         Self::make(name).map_err(|error| IssueError { name: name.to_owned(), error })

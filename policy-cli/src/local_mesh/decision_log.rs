@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// Capacity of the queue of decisions.
 const CAPACITY: usize = 4096;
 
-/// One decision.
+/// A decision.
 #[derive(Clone, Debug)]
 pub(crate) struct DecisionRecord {
     /// Time at which the request or connection arrived.

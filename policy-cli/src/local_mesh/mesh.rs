@@ -32,7 +32,7 @@ pub(crate) struct LocalMesh {
     pub(crate) objects: ObjectStore,
     /// Addresses of pods and clients.
     pub(crate) addresses: AddressPool,
-    /// Starts pods.
+    /// Launcher of pods.
     pub(crate) launcher: PodLauncher,
     /// Decisions of the sidecars.
     pub(crate) decisions: mpsc::Receiver<DecisionRecord>,
@@ -70,7 +70,7 @@ pub(crate) enum LocalMeshError {
     /// The controller does not know a workload.
     #[error("`{0}`: {1}")]
     Lookup(WorkloadKey, LookupError),
-    /// A pod does not start.
+    /// A pod failed to start.
     #[error(transparent)]
     Pod(#[from] PodError),
     /// The subnet is exhausted.

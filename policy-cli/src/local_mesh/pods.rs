@@ -23,13 +23,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Starts pods, and holds what they share.
 pub(crate) struct PodLauncher {
-    /// Issues certificates.
+    /// CA of the certificates.
     pub(crate) authority: Authority,
     /// Address at which the controller serves policies.
     pub(crate) controller: SocketAddr,
     /// Map of the clients' addresses.
     pub(crate) address_map: AddressMap,
-    /// Takes their decisions.
+    /// Recorder of decisions.
     pub(crate) recorder: Arc<dyn Recorder>,
     /// Allocation of the ports.
     pub(crate) ports: PortAllocation,

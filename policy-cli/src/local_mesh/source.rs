@@ -16,7 +16,7 @@ pub(crate) struct ObjectStore {
 }
 
 impl ObjectStore {
-    /// None yet.
+    /// Creates an empty store.
     pub(crate) fn new() -> Self {
         Self { by_key: Arc::default(), changed: watch::Sender::new(0) }
     }

@@ -17,7 +17,7 @@ pub(super) struct Leftover {
     pub(super) service: Option<bool>,
 }
 
-/// A release of Helm.
+/// A Helm release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Release<'a> {
     /// Its name.

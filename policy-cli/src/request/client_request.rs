@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// One question.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct ClientRequest {
     /// Address to connect to.

@@ -23,7 +23,7 @@ pub struct ClientResponse {
     pub grpc_message: Option<String>,
     /// Header lines in the order received; bytes that are not UTF-8 are replaced.
     pub headers: Vec<(String, String)>,
-    /// Trailer lines.
+    /// Trailers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trailers: Vec<(String, String)>,
     /// The body, or the bytes of a raw connection; bytes that are not UTF-8 are replaced.

@@ -25,7 +25,7 @@ pub enum RequestError {
     /// The TLS handshake did not complete.
     #[error("TLS handshake with `{address}` failed: {error}")]
     Handshake {
-        /// With whom.
+        /// The server's address.
         address: SocketAddr,
         /// The TLS library's error.
         error: std::io::Error,
@@ -50,9 +50,9 @@ pub enum RequestError {
     /// The timeout expired.
     #[error("no complete answer from `{address}` within {} ms", .bound.as_millis())]
     Timeout {
-        /// From whom.
+        /// The server's address.
         address: SocketAddr,
-        /// The bound.
+        /// The timeout.
         bound: Duration,
     },
 }

@@ -15,7 +15,7 @@ pub enum Protocol {
     Http2,
     /// A unary gRPC call.
     Grpc,
-    /// Raw bytes, both ways.
+    /// Raw bytes in both directions.
     Tcp,
 }
 
@@ -50,7 +50,7 @@ pub struct RequestUrl {
 /// Error of parsing a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// No or another scheme.
+    /// The scheme is missing or unknown.
     #[error("`{0}` does not begin with http://, https://, h2://, grpc://, grpcs:// or tcp://")]
     Scheme(String),
     /// The host or port cannot be read.

@@ -12,7 +12,7 @@ fn kinds_with_conditions() -> impl Iterator<Item = Kind> {
 /// A resource argument: `KIND` or `KIND.GROUP`, either with `/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceArg {
-    /// As it was written.
+    /// The argument as written.
     pub(crate) text: String,
     kinds: Vec<Kind>,
     name: Option<String>,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// A client worth trying.
+/// A sample client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SampleClient {
     /// Key of its address.

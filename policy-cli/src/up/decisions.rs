@@ -30,7 +30,7 @@ pub(crate) struct DecisionLine<'a> {
     pub(crate) method: Option<&'a str>,
     /// Path and query.
     pub(crate) path: Option<&'a str>,
-    /// Status of the answer.
+    /// HTTP status of the response.
     pub(crate) status: Option<u16>,
     /// `allow`, `audit`, `deny`.
     pub(crate) decision: Verdict,

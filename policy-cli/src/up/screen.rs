@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-/// A port of a pod.
+/// Row of a pod's port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PortRow {
@@ -29,7 +29,7 @@ pub(crate) struct PortRow {
     pub(crate) application: String,
 }
 
-/// A client.
+/// Row of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientRow {
@@ -72,10 +72,10 @@ pub(crate) struct ReadyEvent<'a> {
 pub(crate) struct ChangedEvent<'a> {
     /// Always `changed`.
     pub(crate) event: &'static str,
-    /// Ports that are there now.
+    /// New ports.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) ports: &'a [PortRow],
-    /// Workloads that are gone.
+    /// Removed workloads.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) gone: &'a [String],
     /// New clients.
@@ -192,9 +192,9 @@ fn commands(rows: &[ClientRow], paint: Paint) -> String {
 
 /// Input of a command to paste.
 pub(crate) struct ClientCommand<'a> {
-    /// From where.
+    /// Source address.
     pub(crate) from: Ipv4Addr,
-    /// With which certificate.
+    /// The client's certificate.
     pub(crate) pair: Option<&'a CertificateFiles>,
     /// Trust roots.
     pub(crate) roots: &'a Path,

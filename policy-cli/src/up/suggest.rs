@@ -8,7 +8,7 @@ use policy_core::{
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A request.
+/// A sample request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SuggestedRequest {
     /// Method.
@@ -27,7 +27,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// A port.
+    /// Creates a candidate.
     pub(crate) fn new(policy: Arc<ServerPolicy>, facts: Arc<Facts>) -> Self {
         let evaluator = Evaluator::build(Arc::clone(&policy)).ok();
         Self { policy, facts, evaluator }

@@ -81,7 +81,7 @@ fn row(running: &ComponentVersion) -> [String; 4] {
     [(*component).to_owned(), version, pods.to_string(), note]
 }
 
-/// Some names of many.
+/// The first names of a list, and the number of the others.
 pub(crate) fn shown(some: &[String], all: usize) -> String {
     let more = all.saturating_sub(some.len());
     let names = some.join(", ");
