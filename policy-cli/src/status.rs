@@ -253,8 +253,8 @@ impl From<messages::Programmed> for Programmed {
     fn from(programmed: messages::Programmed) -> Self {
         let messages::Programmed { in_force, concerned, refused, status, reason, message } =
             programmed;
-        let said = |text: String| (!text.is_empty()).then_some(text);
-        let (status, reason, message) = (said(status), said(reason), said(message));
+        let non_empty = |text: String| (!text.is_empty()).then_some(text);
+        let (status, reason, message) = (non_empty(status), non_empty(reason), non_empty(message));
         Self { in_force, concerned, refused, status, reason, message }
     }
 }

@@ -91,8 +91,8 @@ fn port_text(port: &Port, paint: Paint) -> String {
     for withheld in &port.withheld {
         let on = withheld.route.as_ref().map(|route| format!(" on {route}")).unwrap_or_default();
         let word = if withheld.not_known { "not known" } else { "withheld" };
-        let said = format!("{word}: {}{on}: {}", withheld.by, withheld.reason);
-        let _ = writeln!(text, "    {}", paint.notice(&said));
+        let notice = format!("{word}: {}{on}: {}", withheld.by, withheld.reason);
+        let _ = writeln!(text, "    {}", paint.notice(&notice));
     }
     text
 }

@@ -154,7 +154,7 @@ mod tests {
     fn what_fails_is_reported_with_its_mend_below_its_heading() {
         let source = QuerySource::directory(Path::new("x"), &Scope::All);
         let findings = vec![
-            CheckResult::fail(Check::Leader, "nobody leads", "look at the Lease"),
+            CheckResult::fail(Check::Leader, "no replica leads", "look at the Lease"),
             CheckResult::pass(Check::ApiServer, "it answers"),
             CheckResult::warn(Check::Clock, "a minute", "NTP"),
         ];
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(
             report.text(Paint::plain()),
             "manifests of x, all namespaces\n\nCluster\n  ok    it answers\n  warn  a minute\n        \
-             mend: NTP\n        see docs/health.md#cluster: clock\n\nControl plane\n  FAIL  nobody \
+             mend: NTP\n        see docs/health.md#cluster: clock\n\nControl plane\n  FAIL  no replica \
              leads\n        mend: look at the Lease\n        see docs/health.md#control-plane: leader\n\n\
              not healthy: 1 passed, 1 failure, 1 warning\n"
         );

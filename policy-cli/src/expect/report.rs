@@ -57,7 +57,7 @@ impl Report {
         self.cases.push(Case { name: expected.name.clone(), found, differences });
     }
 
-    /// Adds a request whose decision may be right although its outcome is not.
+    /// Adds a request, with the differences between its decision and its outcome.
     pub(crate) fn add_with(
         &mut self,
         expected: &Expectation,
