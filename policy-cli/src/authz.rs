@@ -1,14 +1,17 @@
-//! Who may reach a workload: for every port and route, which grants admit whom, and from which
-//! object each comes. Read off the policies that the controller would serve, never worked out anew.
+//! Effective authorization of a workload: for every port and route, the grants, the clients that
+//! each grant admits, and the object that each comes from. Read from the policies that the
+//! controller would serve, never computed a second time.
 
 mod grants;
 mod report;
 pub(crate) mod select;
 mod text;
 
-pub(crate) use report::{Access, Need, Port, Report, Sidecar, Withhold, Workloads};
+pub(crate) use report::{
+    Access, AuthzReport, ClientRequirement, Port, Sidecar, UnresolvedGrantEntry, WorkloadGroup,
+};
 
-use crate::cluster::unknown;
+use crate::cluster::undetermined;
 use crate::inventory::Inventory;
 use grants::rows;
 use policy_core::{
@@ -19,23 +22,23 @@ use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
 use policy_engine::CompiledWorkload;
 use policy_engine::standing::Standing;
 use policy_engine::view::{PolicyView, protocol_name};
-use select::Target;
+use select::WorkloadTarget;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The ports of the proxy itself: inbound, control and admin.
-const OF_THE_PROXY: [u16; 3] = [4143, 4190, 4191];
+/// Ports of the proxy itself: inbound, control and admin.
+const PROXY_PORTS: [u16; 3] = [4143, 4190, 4191];
 
-/// Who may reach the workloads that are asked about, on the ports of the proxy itself only where
-/// `all_ports` are asked for.
+/// Reports the effective authorization of the selected workloads. The proxy's own ports are
+/// included only with `all_ports`.
 pub(crate) fn report(
     inventory: &Inventory,
-    target: &Target,
-    pods: &select::Pods,
+    target: &WorkloadTarget,
+    pods: &select::WorkloadSelection,
     all_ports: bool,
-) -> Report {
+) -> AuthzReport {
     let standings = standings(inventory);
     let mut groups: BTreeMap<Group, (&CompiledWorkload, Vec<String>)> = BTreeMap::new();
     for (key, workload) in &inventory.compiled.workloads {
@@ -49,23 +52,24 @@ pub(crate) fn report(
     }
     let hidden = match all_ports {
         true => BTreeSet::new(),
-        false => OF_THE_PROXY.into_iter().filter_map(NonZeroU16::new).collect(),
+        false => PROXY_PORTS.into_iter().filter_map(NonZeroU16::new).collect(),
     };
-    let teller = Teller { inventory, target, hidden };
-    let mut workloads: Vec<Workloads> = groups
+    let builder = ReportBuilder { inventory, target, hidden };
+    let mut workloads: Vec<WorkloadGroup> = groups
         .into_iter()
-        .filter_map(|(group, (workload, names))| teller.workloads(&group, workload, names))
+        .filter_map(|(group, (workload, names))| builder.workloads(&group, workload, names))
         .collect();
     workloads.sort_by(|a, b| (&a.namespace, &a.names).cmp(&(&b.namespace, &b.names)));
-    Report {
-        asked: inventory.asked.clone(),
+    AuthzReport {
+        source: inventory.source.clone(),
         settings: inventory.settings.clone(),
-        gaps: inventory.told_gaps(),
+        list_failures: inventory.list_failures(),
         workloads,
     }
 }
 
-/// What runs at each workload of a cluster. Manifests are read before a sidecar is injected.
+/// State of the sidecar of each workload in a cluster. Empty for manifests, which are read before
+/// injection.
 fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
     let objects = inventory.cluster.iter().flat_map(|_| &inventory.compiled.objects);
     let standing = |object: &Arc<Object>| {
@@ -83,8 +87,8 @@ fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
     objects.filter_map(standing).collect()
 }
 
-/// What tells workloads apart. Equal policies of one compilation are one allocation, so that their
-/// addresses do.
+/// Key by which workloads are grouped. Equal policies of one compilation share one allocation, so
+/// comparing their addresses is enough.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     namespace: Arc<str>,
@@ -116,21 +120,21 @@ impl Group {
     }
 }
 
-struct Teller<'a> {
+struct ReportBuilder<'a> {
     inventory: &'a Inventory,
-    target: &'a Target,
-    /// The ports of the proxy itself, where they are left out.
+    target: &'a WorkloadTarget,
+    /// Ports of the proxy itself, if they are hidden.
     hidden: BTreeSet<NonZeroU16>,
 }
 
-impl Teller<'_> {
-    /// What holds for a group; none if nothing of it is asked about.
+impl ReportBuilder<'_> {
+    /// Returns the entry of a group, or `None` if the target selects nothing of it.
     fn workloads(
         &self,
         group: &Group,
         workload: &CompiledWorkload,
         names: Vec<String>,
-    ) -> Option<Workloads> {
+    ) -> Option<WorkloadGroup> {
         let CompiledWorkload { policy, annotated, state } = workload;
         let server = self.target.server();
         let owned = |policy: &ServerPolicy| match (server, &policy.owner) {
@@ -156,9 +160,9 @@ impl Teller<'_> {
         if ports.is_empty() && annotated_ports.is_empty() && other_ports.is_none() {
             return None;
         }
-        let Inventory { gaps, compiled, .. } = self.inventory;
-        Some(Workloads {
-            not_known: unknown::of_ports(&group.namespace, gaps, &compiled.objects),
+        let Inventory { permissions, compiled, .. } = self.inventory;
+        Some(WorkloadGroup {
+            not_known: undetermined::of_ports(&group.namespace, permissions, &compiled.objects),
             namespace: group.namespace.to_string(),
             kind: match group.kind {
                 WorkloadKind::Pod => "Pod",
@@ -172,28 +176,30 @@ impl Teller<'_> {
         })
     }
 
-    /// Whether a port of the proxy itself is left out. One that a Server owns is told.
+    /// True if this is one of the proxy's own ports and is left out. A port that a Server owns is
+    /// always shown.
     fn is_hidden(&self, port: NonZeroU16, policy: &ServerPolicy) -> bool {
         self.hidden.contains(&port) && matches!(policy.owner, Owner::Default(_))
     }
 
-    /// Ports that nothing but annotations names; those of equal policy are told once.
+    /// Ports named only by annotations, with ports of equal policy merged.
     fn annotated<'a>(
         &self,
         named: impl Iterator<Item = &'a (RangeInclusive<u16>, Arc<ServerPolicy>)>,
     ) -> Vec<Port> {
-        let mut told: Vec<(&Arc<ServerPolicy>, Vec<String>)> = Vec::new();
+        let mut by_policy: Vec<(&Arc<ServerPolicy>, Vec<String>)> = Vec::new();
         for (range, policy) in named {
             let range = match (range.start(), range.end()) {
                 (first, last) if first == last => first.to_string(),
                 (first, last) => format!("{first}-{last}"),
             };
-            match told.iter_mut().find(|(known, _)| Arc::ptr_eq(known, policy)) {
+            match by_policy.iter_mut().find(|(known, _)| Arc::ptr_eq(known, policy)) {
                 Some((_, ranges)) => ranges.push(range),
-                None => told.push((policy, vec![range])),
+                None => by_policy.push((policy, vec![range])),
             }
         }
-        told.into_iter()
+        by_policy
+            .into_iter()
             .map(|(policy, ranges)| Port { ranges, ..self.port(None, policy) })
             .collect()
     }
@@ -222,10 +228,10 @@ impl Teller<'_> {
         }
     }
 
-    fn withheld(&self, route: Option<String>, withheld: &Withheld) -> Withhold {
+    fn withheld(&self, route: Option<String>, withheld: &Withheld) -> UnresolvedGrantEntry {
         let object = key(&withheld.source).and_then(|key| self.inventory.object(&key));
         let missing = object
-            .map(|object| unknown::of_object(object, &self.inventory.gaps))
+            .map(|object| undetermined::of_object(object, &self.inventory.permissions))
             .unwrap_or_default();
         let reason = if missing.is_empty() {
             withheld.reason.to_string()
@@ -233,7 +239,7 @@ impl Teller<'_> {
             let missing: Vec<String> = missing.into_iter().collect();
             format!("not known, because {} may not be listed", missing.join(" and "))
         };
-        Withhold {
+        UnresolvedGrantEntry {
             route,
             by: withheld.source.to_string(),
             not_known: reason != *withheld.reason,
@@ -247,7 +253,7 @@ fn key(object: &ObjectRef) -> Option<ObjectKey> {
     Some(ObjectKey { kind, namespace: object.namespace().into(), name: object.name().into() })
 }
 
-/// Ports that nothing declares, where those are refused.
+/// Entry for undeclared ports where these are denied.
 fn undeclared() -> Port {
     Port {
         port: None,

@@ -1,77 +1,78 @@
-//! Linting of manifests and of clusters: what is wrong, what refers to nothing, what can never take
-//! effect, and what an empty list means, each with its place in the file or the object's name.
+//! Linting of manifests and of clusters: validation errors, dangling references, policies without
+//! effect, and empty lists, each with its location in the file or the object's name.
 
+mod context;
 mod empty;
+mod engine_findings;
 mod finding;
-mod idle;
-mod lacks;
-mod listed;
-mod objects;
-mod places;
+mod locations;
+mod object_errors;
 mod pods;
+mod port_names;
 mod remarks;
-mod world;
+mod unused;
 
-pub use finding::Unknown;
+pub use finding::Undetermined;
 
 use crate::cluster::Scope;
 use crate::cluster::settings::Settings;
 use crate::inventory::Inventory;
+use context::CheckContext;
 use finding::Finding;
-use places::Places;
+use locations::Locations;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::ControllerConfig;
 use policy_engine::source::SourceError;
 use policy_engine::source::{Diagnostic, Severity};
 use std::path::Path;
-use world::World;
 
-/// What was found.
+/// Result of a check.
 #[derive(Debug)]
 pub struct Findings {
-    /// Everything found, by file and line, or by object.
+    /// Diagnostics, sorted by file and line, or by object.
     pub diagnostics: Vec<Diagnostic>,
-    /// What cannot be said, because something could not be listed.
-    pub unknown: Vec<Unknown>,
-    /// How many objects were read; a Deployment counts as its pods.
+    /// Questions left open because something could not be listed.
+    pub undetermined: Vec<Undetermined>,
+    /// Number of objects read; a Deployment counts as its pods.
     pub objects: usize,
 }
 
 impl Findings {
-    /// How many findings are of this severity.
+    /// Number of findings of this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
     }
 }
 
-/// Reads manifests and says everything that is to be said about them. Errors lose grants; warnings
-/// take effect, perhaps not as meant.
+/// Reads manifests and lints them. Errors are objects that lose their grants; warnings are objects
+/// that take effect, perhaps not as intended.
 ///
 /// # Errors
 /// If `path` itself cannot be read.
 pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceError> {
-    let settings = Settings::given(config.clone());
+    let settings = Settings::from_config(config.clone());
     Ok(check_inventory(Inventory::of_directory(path, Scope::All, settings)?))
 }
 
-/// Says everything that is to be said about the objects that were read.
+/// Lints the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
-    let Inventory { compiled, mut diagnostics, values, places, gaps, .. } = inventory;
+    let Inventory { compiled, mut diagnostics, values, locations, permissions, .. } = inventory;
     let scope = &inventory.scope;
     let whole = inventory.cluster.is_some();
     let mesh_known = inventory.settings.mesh_known;
-    let world = World { compiled: &compiled, gaps: &gaps, whole, mesh_known };
-    let mut places = Places::new(places, values);
-    let mut unknown = Vec::new();
-    let mut found = findings(&world, &mut places, &mut unknown);
-    if world.whole {
-        found.extend(objects::findings(&world));
+    let context =
+        CheckContext { compiled: &compiled, permissions: &permissions, whole, mesh_known };
+    let mut locations = Locations::new(locations, values);
+    let mut undetermined = Vec::new();
+    let mut found = findings(&context, &mut locations, &mut undetermined);
+    if context.whole {
+        found.extend(object_errors::findings(&context));
     }
     found.retain(|finding| is_shown(scope, &finding.object));
-    unknown.retain(|unknown| is_shown(scope, &unknown.object));
-    diagnostics.extend(objects::gathered(found).into_iter().map(|f| places.diagnostic(f)));
-    if !world.whole {
-        let of_pods = pods::diagnostics(&mut places, &diagnostics);
+    undetermined.retain(|undetermined| is_shown(scope, &undetermined.object));
+    diagnostics.extend(object_errors::merged(found).into_iter().map(|f| locations.diagnostic(f)));
+    if !context.whole {
+        let of_pods = pods::diagnostics(&mut locations, &diagnostics);
         diagnostics.extend(of_pods);
     }
     diagnostics.sort_by(|a, b| {
@@ -79,22 +80,26 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
         key(a).cmp(&key(b))
     });
     let objects = compiled.objects.iter().filter(|object| is_shown(scope, &object.meta.key));
-    Findings { diagnostics, unknown, objects: objects.count() }
+    Findings { diagnostics, undetermined, objects: objects.count() }
 }
 
-/// Whether an object is in the namespaces that are asked about, or is one of them.
+/// True if an object is in the selected namespaces, or is one of these Namespaces.
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
     scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
 }
 
-fn findings(world: &World<'_>, places: &mut Places, unknown: &mut Vec<Unknown>) -> Vec<Finding> {
-    let compiled = world.compiled;
-    let mut findings = lacks::findings(world, places, unknown);
-    findings.extend(empty::findings(compiled, places));
-    findings.extend(listed::findings(world, unknown));
-    if world.whole {
-        let idle = idle::findings(world, &findings, unknown);
-        findings.extend(idle);
+fn findings(
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
+    undetermined: &mut Vec<Undetermined>,
+) -> Vec<Finding> {
+    let compiled = context.compiled;
+    let mut findings = engine_findings::findings(context, locations, undetermined);
+    findings.extend(empty::findings(compiled, locations));
+    findings.extend(port_names::findings(context, undetermined));
+    if context.whole {
+        let unused = unused::findings(context, &findings, undetermined);
+        findings.extend(unused);
     }
     let remarks = remarks::findings(compiled, &findings);
     findings.extend(remarks);

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and the exit codes of the answers.
+//! Command line: subcommands and exit codes.
 
 use crate::command;
 use crate::output::{OutputError, Paint};
@@ -9,9 +9,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Decide at the pod who may reach which port and route of a workload, and say why.
 ///
-/// Results go to standard output, everything else to standard error. Standard input is read only by `inject -`.
-/// Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command line;
-/// `request` has further ones of its own. PORTCULLIS_LOG=debug shows what the parts inside log.
+/// Results go to standard output, everything else to standard error. Standard input is read only by
+/// `inject -`. Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command
+/// line; `request` has additional ones. PORTCULLIS_LOG=debug prints the logs of embedded components.
 #[derive(Debug, Parser)]
 #[command(name = "portcullis", version, verbatim_doc_comment, arg_required_else_help = true)]
 struct Cli {
@@ -21,37 +21,37 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Up(command::up::Arguments),
-    Check(command::check::Arguments),
-    Status(command::status::Arguments),
-    Authz(command::authz::Arguments),
-    Echo(command::echo::Arguments),
-    Health(command::health::Arguments),
-    Identity(command::identity::Arguments),
-    Inject(command::inject::Arguments),
-    Preflight(command::preflight::Arguments),
-    Request(command::request::Arguments),
-    Version(command::version::Arguments),
-    Watch(command::watch::Arguments),
+    Up(command::up::UpArgs),
+    Check(command::check::CheckArgs),
+    Status(command::status::StatusArgs),
+    Authz(command::authz::AuthzArgs),
+    Echo(command::echo::EchoArgs),
+    Health(command::health::HealthArgs),
+    Identity(command::identity::IdentityArgs),
+    Inject(command::inject::InjectArgs),
+    Preflight(command::preflight::PreflightArgs),
+    Request(command::request::RequestArgs),
+    Version(command::version::VersionArgs),
+    Watch(command::watch::WatchArgs),
 }
 
-/// Runs `portcullis` with the arguments of the process and says how it ended.
+/// Runs `portcullis` with the arguments of the process and returns its exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    log();
+    init_logging();
     let result = match cli.command {
-        Command::Up(arguments) => command::up::run(arguments),
-        Command::Check(arguments) => command::check::run(&arguments),
-        Command::Status(arguments) => command::status::run(&arguments),
-        Command::Authz(arguments) => command::authz::run(&arguments),
-        Command::Echo(arguments) => command::echo::run(arguments),
-        Command::Health(arguments) => command::health::run(&arguments),
-        Command::Identity(arguments) => command::identity::run(&arguments),
-        Command::Inject(arguments) => command::inject::run(&arguments),
-        Command::Preflight(arguments) => command::preflight::run(&arguments),
-        Command::Request(arguments) => command::request::run(&arguments),
-        Command::Version(arguments) => command::version::run(&arguments),
-        Command::Watch(arguments) => command::watch::run(&arguments),
+        Command::Up(args) => command::up::run(args),
+        Command::Check(args) => command::check::run(&args),
+        Command::Status(args) => command::status::run(&args),
+        Command::Authz(args) => command::authz::run(&args),
+        Command::Echo(args) => command::echo::run(args),
+        Command::Health(args) => command::health::run(&args),
+        Command::Identity(args) => command::identity::run(&args),
+        Command::Inject(args) => command::inject::run(&args),
+        Command::Preflight(args) => command::preflight::run(&args),
+        Command::Request(args) => command::request::run(&args),
+        Command::Version(args) => command::version::run(&args),
+        Command::Watch(args) => command::watch::run(&args),
     };
     match result {
         Ok(code) => code,
@@ -61,19 +61,19 @@ pub fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             let label = Paint::stderr().bad("error:");
-            // Nobody is left to tell if standard error is closed.
+            // Nothing more can be reported if standard error is closed.
             let _ = writeln!(std::io::stderr(), "{label} {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// What is logged where nobody asks for more. The client of the API server logs each failure that it
-/// also returns, which is told in words of ours.
-const QUIET: &str = "error,kube_client=off";
+/// Default log filter. The Kubernetes client logs each failure that it also returns, and returned
+/// errors are printed by the commands.
+const DEFAULT_FILTER: &str = "error,kube_client=off";
 
-/// Log lines of the parts inside go to standard error, as far as `PORTCULLIS_LOG` asks for them.
-fn log() {
+/// Sends log lines to standard error, filtered by `PORTCULLIS_LOG`.
+fn init_logging() {
     let programs = [policy_server::log::CONTROLLER, policy_server::log::PROXY];
     let filter = std::env::var("PORTCULLIS_LOG").map_err(|error| error.to_string());
     let filter = filter.and_then(|filter| {
@@ -81,7 +81,7 @@ fn log() {
         EnvFilter::try_new(filter).map_err(|error| error.to_string())
     });
     tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(QUIET)))
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER)))
         .with_writer(std::io::stderr)
         .init();
 }

@@ -1,17 +1,17 @@
-//! Commands on a cluster: which one is asked, what is listed there, how its controller is reached,
-//! and what is said where the API server refuses.
+//! Access to a cluster: selecting it, listing its objects, reaching its controller, and explaining
+//! errors of the API server.
 
+pub(crate) mod api_error;
 pub(crate) mod connect;
 pub(crate) mod controller;
-pub(crate) mod forward;
-pub(crate) mod gaps;
 pub(crate) mod list;
-pub(crate) mod page;
-pub(crate) mod refusal;
+pub(crate) mod permissions;
+pub(crate) mod pod_http;
+pub(crate) mod port_forward;
 pub(crate) mod roots;
 pub(crate) mod settings;
 pub(crate) mod token;
-pub(crate) mod unknown;
+pub(crate) mod undetermined;
 
 use anyhow::Context;
 use clap::Args;
@@ -23,7 +23,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Flags that name a cluster and a namespace.
+/// Flags that select a cluster and a namespace.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ClusterFlags {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) struct ClusterFlags {
     pub(crate) namespaces: NamespaceFlags,
 }
 
-/// Flags that name a namespace.
+/// Flags that select a namespace.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Namespace")]
 pub(crate) struct NamespaceFlags {
@@ -46,24 +46,24 @@ pub(crate) struct NamespaceFlags {
     pub(crate) all_namespaces: bool,
 }
 
-/// Reads the name of a namespace, which becomes part of URLs.
+/// Parses the name of a namespace, which becomes part of URLs.
 pub(crate) fn namespace(name: &str) -> Result<Arc<str>, String> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let sound = (1..=63).contains(&name.len()) && name.bytes().all(fits);
     if sound { Ok(name.into()) } else { Err("expected letters a-z, digits and `-`".to_owned()) }
 }
 
-/// The namespaces that a command is about.
+/// Namespaces that a command covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All of them.
     All,
-    /// This one.
+    /// One namespace.
     Namespace(Arc<str>),
 }
 
 impl Scope {
-    /// Whether something of this namespace is shown. What is in no namespace is shown with all.
+    /// True if objects of this namespace are shown. Objects without a namespace are shown with all.
     pub(crate) fn contains(&self, namespace: &str) -> bool {
         match self {
             Self::All => true,
@@ -71,7 +71,7 @@ impl Scope {
         }
     }
 
-    /// The one namespace, if it is one.
+    /// The namespace, if there is only one.
     pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
         match self {
             Self::All => None,
@@ -81,29 +81,29 @@ impl Scope {
 }
 
 impl NamespaceFlags {
-    /// What they say of a directory, which is about all its namespaces unless one is named.
+    /// Scope for a directory: all its namespaces unless one is named.
     pub(crate) fn of_directory(&self) -> Scope {
         self.namespace.clone().map_or(Scope::All, Scope::Namespace)
     }
 }
 
-/// What a command asked, as its output says.
+/// Source of a command's result: a cluster, a controller or a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Asked {
+pub(crate) struct QuerySource {
     /// The directory or file, where manifests were read.
     pub(crate) directory: Option<String>,
     /// The address of a controller on this machine.
     pub(crate) controller: Option<String>,
-    /// The context of the kubeconfig; none for a directory and inside a pod.
+    /// The context of the kubeconfig; absent for a directory and inside a pod.
     pub(crate) context: Option<String>,
     /// The API server.
     pub(crate) server: Option<String>,
-    /// The one namespace; none: all.
+    /// The namespace; absent: all.
     pub(crate) namespace: Option<String>,
 }
 
-impl Asked {
+impl QuerySource {
     /// A controller on this machine.
     pub(crate) fn controller(address: &str, scope: &Scope) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl Asked {
 }
 
 /// `context kind at https://127.0.0.1:6443, namespace shop`
-impl fmt::Display for Asked {
+impl fmt::Display for QuerySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = self.server.as_deref().unwrap_or_default();
         match (&self.directory, &self.controller, &self.context) {
@@ -144,24 +144,25 @@ impl fmt::Display for Asked {
     }
 }
 
-/// A cluster that is asked.
+/// Connection to a cluster.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     /// The connection.
     pub(crate) client: kube::Client,
-    /// What is asked, in words.
-    pub(crate) asked: Asked,
-    /// The namespaces that are shown.
+    /// Description of the cluster for output.
+    pub(crate) source: QuerySource,
+    /// Namespaces that are shown.
     pub(crate) scope: Scope,
 }
 
 impl Cluster {
-    /// Finds out which cluster is meant. Nothing is sent yet.
+    /// Selects the cluster. Sends nothing yet.
     ///
     /// # Errors
-    /// There is none, or what names it cannot be read; says what to give instead.
+    /// No cluster is configured, or its configuration cannot be read; the message lists the
+    /// alternatives.
     pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<Self> {
-        let config = flags.api.config().await.map_err(|error| no_cluster(&flags.api, error))?;
+        let config = flags.api.config().await.map_err(|error| cluster_error(&flags.api, error))?;
         let scope = match (&flags.namespaces.namespace, flags.namespaces.all_namespaces) {
             (_, true) => Scope::All,
             (Some(namespace), false) => Scope::Namespace(namespace.clone()),
@@ -173,7 +174,7 @@ impl Cluster {
                 Scope::Namespace(name)
             }
         };
-        let asked = Asked {
+        let source = QuerySource {
             directory: None,
             controller: None,
             context: context(&flags.api),
@@ -182,11 +183,11 @@ impl Cluster {
         };
         let client =
             kube::Client::try_from(config).context("cannot make a client of the cluster")?;
-        Ok(Self { client, asked, scope })
+        Ok(Self { client, source, scope })
     }
 }
 
-/// The name of the context that is used; none where no kubeconfig is.
+/// Name of the selected context; `None` without a kubeconfig.
 fn context(api: &ClusterArgs) -> Option<String> {
     api.context.clone().or_else(|| kubeconfig(api)?.current_context)
 }
@@ -199,8 +200,8 @@ fn kubeconfig(api: &ClusterArgs) -> Option<Kubeconfig> {
     .ok()
 }
 
-/// Why there is no cluster to ask, and what can be given instead.
-fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
+/// Explains why no cluster is available, and lists the alternatives.
+fn cluster_error(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
     let known: Vec<String> = kubeconfig(api)
         .map(|file| file.contexts.into_iter().map(|context| context.name).collect())
         .unwrap_or_default();
@@ -214,7 +215,7 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
         }
         (ClusterError::Kubeconfig { file, error }, _) => anyhow::anyhow!(
             "--kubeconfig: `{file}` cannot be used: {}; `kubectl config view` shows what it says",
-            chain(&error)
+            error_chain(&error)
         ),
         (ClusterError::NoCluster(why), _) => match Kubeconfig::read() {
             Err(error) if is_absent(&error) => anyhow::anyhow!(
@@ -222,17 +223,17 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
                  pod; give --kubeconfig FILE, or a directory of manifests"
             ),
             Err(error) => anyhow::anyhow!(
-                "no cluster can be asked: the file that $KUBECONFIG names, else ~/.kube/config, \
+                "no cluster is available: the file that $KUBECONFIG names, else ~/.kube/config, \
                  cannot be used: {}",
-                chain(&error)
+                error_chain(&error)
             ),
-            Ok(_) => anyhow::anyhow!("no cluster can be asked: {why}"),
+            Ok(_) => anyhow::anyhow!("no cluster is available: {why}"),
         },
         (error @ ClusterError::Client(_), _) => anyhow::Error::new(error),
     }
 }
 
-/// Whether there is no kubeconfig at all.
+/// True if there is no kubeconfig at all.
 fn is_absent(error: &KubeconfigError) -> bool {
     if let KubeconfigError::ReadConfig(error, _) = error {
         error.kind() == std::io::ErrorKind::NotFound
@@ -241,8 +242,8 @@ fn is_absent(error: &KubeconfigError) -> bool {
     }
 }
 
-/// An error with its causes, each said once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+/// Formats an error with its causes, without repetitions.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -263,9 +264,9 @@ mod tests {
     #[test]
     fn what_was_asked_is_said_in_one_line() {
         let scope = Scope::Namespace("shop".into());
-        let directory = Asked::directory(Path::new("deploy"), &scope);
+        let directory = QuerySource::directory(Path::new("deploy"), &scope);
         assert_eq!(directory.to_string(), "manifests of deploy, namespace shop");
-        let cluster = Asked {
+        let cluster = QuerySource {
             directory: None,
             controller: None,
             context: Some("kind".to_owned()),

@@ -1,4 +1,4 @@
-//! One module per command: its arguments, and what it prints.
+//! One module per command: its arguments and its output.
 
 pub(crate) mod authz;
 pub(crate) mod check;
@@ -16,7 +16,7 @@ pub(crate) mod watch;
 use anyhow::Context;
 use std::future::Future;
 
-/// Runs `work` on a runtime of one thread.
+/// Runs `work` on a single-threaded runtime.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,30 +1,31 @@
-//! Whether an installation works: the control plane, what the API server asks it, certificates, rights,
-//! and the pods that are to have sidecars.
+//! Health of an installation: the control plane, its webhooks, certificates, permissions, and the
+//! pods that should have sidecars.
 //!
 //! ```text
-//! cluster ─read─▶ facts ─findings─▶ ready, leader, replica, … ─▶ findings
+//! cluster ─read─▶ snapshot ─run_checks─▶ ready, leader, replica, … ─▶ results
 //! ```
 //!
-//! Only `read` and what it calls ask the cluster. Everything else is a function of what was read.
+//! Only `read` and the functions that it calls access the cluster. Everything else is a pure
+//! function of the snapshot.
 
 mod accounts;
-mod answers;
-mod authority;
-mod configured;
+mod ca_bundle;
+mod checks;
+mod component_settings;
 mod expiry;
-mod facts;
-mod findings;
-mod judged;
+mod failed_create;
 mod leader;
-mod mounted;
+mod probe_namespace;
 mod read;
 mod ready;
-mod refused;
 mod replica;
 mod roots;
 mod sidecars;
-mod told;
+mod snapshot;
 mod versions;
+mod volumes;
+mod webhook_configurations;
+mod webhook_probe;
 
-pub(crate) use findings::findings;
+pub(crate) use checks::run_checks;
 pub(crate) use read::read;

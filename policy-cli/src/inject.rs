@@ -1,4 +1,4 @@
-//! Manifests with sidecars, as the injector's webhook would store them.
+//! Injection of sidecars into manifests, as the injector's webhook would do it.
 
 use policy_crds::document;
 use policy_webhooks::injector::{
@@ -7,31 +7,31 @@ use policy_webhooks::injector::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One text and where it comes from.
-pub(crate) struct Source {
+/// A manifest file.
+pub(crate) struct ManifestInput {
     /// The file; `-` is standard input.
     pub(crate) name: String,
-    /// What is in it.
+    /// Content.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What came of manifests.
+/// Result of an injection.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Injected {
+pub(crate) struct InjectResult {
     /// The documents, as YAML.
     pub(crate) yaml: String,
-    /// What is worth knowing: what was injected, what was not and why.
+    /// Notes: what was injected, and what was not and why.
     pub(crate) notes: Vec<String>,
-    /// What is wrong. Where there is any, nothing should be applied.
+    /// Errors. If there are any, the output should not be applied.
     pub(crate) errors: Vec<String>,
 }
 
-/// The namespace of an object that names none.
+/// Namespace of objects without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Injects every pod and pod template of the sources. What namespaces among them say counts.
-pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
-    let mut injected = Injected::default();
+/// Injects every pod and pod template of the sources. Namespaces among them apply to their pods.
+pub(crate) fn manifests(sources: &[ManifestInput], settings: &Settings) -> InjectResult {
+    let mut injected = InjectResult::default();
     let mut documents: Vec<Value> = Vec::new();
     for source in sources {
         for document in document::read_bytes(&source.bytes) {
@@ -47,7 +47,7 @@ pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
     for mut document in documents {
         let found = templates(&document);
         for template in found {
-            one(&mut document, &template, &namespaces, settings, &mut injected);
+            inject_template(&mut document, &template, &namespaces, settings, &mut injected);
         }
         texts.push(policy_crds::render::yaml(&document));
     }
@@ -55,12 +55,12 @@ pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
     injected
 }
 
-fn one(
+fn inject_template(
     document: &mut Value,
     template: &Template,
     namespaces: &BTreeMap<String, NamespaceContext>,
     settings: &Settings,
-    injected: &mut Injected,
+    injected: &mut InjectResult,
 ) {
     let Some(pod) = document.pointer_mut(&template.pointer) else { return };
     let Template { kind, namespace, name, .. } = template;
@@ -81,7 +81,7 @@ fn one(
             warnings
         }
         Outcome::Skipped { reason, mut warnings } => {
-            // It is the first thing that is told.
+            // The reason is already printed with the note.
             warnings.retain(|warning| Some(warning) != reason.warning().as_ref());
             injected.notes.push(format!("{place}: not injected: {reason}"));
             warnings
@@ -94,7 +94,7 @@ fn one(
     injected.notes.extend(warnings.into_iter().map(|warning| format!("{place}: {warning}")));
 }
 
-/// The namespaces among documents, those in lists too.
+/// Namespaces among the documents, including those in Lists.
 fn namespaces(documents: &[Value]) -> BTreeMap<String, NamespaceContext> {
     let items = |document: &Value| document.get("items").and_then(Value::as_array).cloned();
     let lists = documents.iter().filter_map(items).flatten();
@@ -115,8 +115,8 @@ mod tests {
         Settings { defaults: Defaults::default(), control_plane, trust, bypass, native }
     }
 
-    fn of(text: &str) -> Injected {
-        let source = Source { name: "-".to_owned(), bytes: text.as_bytes().to_vec() };
+    fn of(text: &str) -> InjectResult {
+        let source = ManifestInput { name: "-".to_owned(), bytes: text.as_bytes().to_vec() };
         manifests(&[source], &settings(true))
     }
 
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn what_is_no_workload_passes_unchanged_and_silently() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
-        assert_eq!(of(text), Injected { yaml: text.to_owned(), ..Injected::default() });
+        assert_eq!(of(text), InjectResult { yaml: text.to_owned(), ..InjectResult::default() });
     }
 
     #[test]
@@ -194,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_a_plain_container_is_told() {
+    fn a_job_with_a_plain_container_is_reported() {
         let job = format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {{template: {{{SPEC}}}}}\n"
         );
-        let source = Source { name: "-".to_owned(), bytes: job.into_bytes() };
+        let source = ManifestInput { name: "-".to_owned(), bytes: job.into_bytes() };
         let notes = manifests(&[source], &settings(false)).notes;
         assert_eq!(notes[1], format!("Job a: {JOB_WARNING}"));
     }

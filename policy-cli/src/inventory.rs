@@ -1,10 +1,10 @@
-//! The objects that a command is about, from a directory or from a cluster, and what they mean.
+//! Objects of a directory or a cluster, with their compiled policies.
 
 use crate::cluster::controller::PodFlags;
-use crate::cluster::gaps::{Gap, Gaps};
 use crate::cluster::list::{self, Listing};
+use crate::cluster::permissions::{ListFailure, ListPermissions};
 use crate::cluster::settings::{Settings, SettingsFlags};
-use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
+use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
 use crate::output::Paint;
 use anyhow::Context;
 use clap::Args;
@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Flags of commands that look at a directory or at a cluster.
+/// Flags of commands that read a directory or a cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InventoryFlags {
-    /// Look at manifests instead of a cluster: a directory (YAML or JSON, any layout), or one file
+    /// Read manifests instead of a cluster: a directory (YAML or JSON, any layout), or one file
     #[arg(short = 'f', long, value_name = "PATH", conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) filename: Option<PathBuf>,
 
@@ -33,33 +33,33 @@ pub(crate) struct InventoryFlags {
     pub(crate) settings: SettingsFlags,
 }
 
-/// The objects, and what they mean.
+/// Objects with their compiled policies.
 pub(crate) struct Inventory {
-    /// What was asked.
-    pub(crate) asked: Asked,
-    /// The namespaces that are shown.
+    /// Source of the objects.
+    pub(crate) source: QuerySource,
+    /// Namespaces that are shown.
     pub(crate) scope: Scope,
-    /// What the objects are compiled with.
+    /// Settings that the objects are compiled with.
     pub(crate) settings: Settings,
-    /// What they mean.
+    /// Compiled policies.
     pub(crate) compiled: Compiled,
-    /// What could not be listed.
-    pub(crate) gaps: Gaps,
-    /// What is wrong with files.
+    /// Extent to which each kind could be listed.
+    pub(crate) permissions: ListPermissions,
+    /// Diagnostics of files.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// The objects as a cluster gives them; empty for a directory.
+    /// The objects as the API server returns them; empty for a directory.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
-    /// Where objects stand in files; empty for a cluster.
-    pub(crate) places: BTreeMap<ObjectKey, Place>,
-    /// The cluster, if it is one.
+    /// Locations of objects in files; empty for a cluster.
+    pub(crate) locations: BTreeMap<ObjectKey, Place>,
+    /// The cluster, unless it is a directory.
     pub(crate) cluster: Option<Cluster>,
 }
 
 impl Inventory {
-    /// Reads what the flags name.
+    /// Reads the objects that the flags select.
     ///
     /// # Errors
-    /// What cannot be read, and what to do about it.
+    /// Whatever cannot be read, with advice.
     pub(crate) async fn read(flags: &InventoryFlags, pod: &PodFlags) -> anyhow::Result<Self> {
         match &flags.filename {
             Some(path) => {
@@ -87,14 +87,14 @@ impl Inventory {
         let loaded = load(path, settings.config.limits)?;
         let objects = loaded.objects.iter().map(|object| Object::clone(object)).collect();
         Ok(Self {
-            asked: Asked::directory(path, &scope),
+            source: QuerySource::directory(path, &scope),
             scope,
             compiled: compile_objects(objects, &settings.config),
             settings,
-            gaps: Gaps::default(),
+            permissions: ListPermissions::default(),
             diagnostics: loaded.diagnostics,
             values: BTreeMap::new(),
-            places: loaded.places,
+            locations: loaded.places,
             cluster: None,
         })
     }
@@ -102,50 +102,50 @@ impl Inventory {
     /// Lists a cluster.
     ///
     /// # Errors
-    /// It cannot be reached, or refuses everything.
+    /// The API server cannot be reached, or forbids everything.
     pub(crate) async fn of_cluster(
         cluster: Cluster,
         mut settings: Settings,
     ) -> anyhow::Result<Self> {
-        let Listing { values, mut objects, gaps } = list::list(&cluster).await?;
-        if !gaps.knows_everywhere(Kind::Namespace) {
-            // The controller has read what may not be listed here.
+        let Listing { values, mut objects, permissions } = list::list(&cluster).await?;
+        if !permissions.can_list_everywhere(Kind::Namespace) {
+            // The controller can read the Namespaces that may not be listed here.
             settings.config.namespaces = Namespaces::Optional;
         }
         objects.retain(|object| settings.sees(&object.meta.key));
         Ok(Self {
-            asked: cluster.asked.clone(),
+            source: cluster.source.clone(),
             scope: cluster.scope.clone(),
             compiled: compile_objects(objects, &settings.config),
             settings,
-            gaps,
+            permissions,
             diagnostics: Vec::new(),
             values,
-            places: BTreeMap::new(),
+            locations: BTreeMap::new(),
             cluster: Some(cluster),
         })
     }
 
-    /// The object of this name, as it is understood.
+    /// Returns the parsed object with this key.
     pub(crate) fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
         self.compiled.objects.iter().find(|object| object.meta.key == *key)
     }
 
-    /// What could not be listed, for output.
-    pub(crate) fn told_gaps(&self) -> Vec<Gap> {
-        self.gaps.told()
+    /// Kinds that could not be listed, for output.
+    pub(crate) fn list_failures(&self) -> Vec<ListFailure> {
+        self.permissions.failures()
     }
 
-    /// What people are told beside the result, on standard error: what may not be listed and what
-    /// would give it, and settings that are assumed.
-    pub(crate) fn notes(&self) {
+    /// Prints notes to standard error: kinds that may not be listed, the role that would allow it,
+    /// and assumed settings.
+    pub(crate) fn print_notes(&self) {
         let label = Paint::stderr().notice("note:");
-        for line in self.gaps.words().lines() {
+        for line in self.permissions.summary().lines() {
             eprintln!("{label} {line}");
         }
-        if !self.gaps.words().is_empty() {
-            eprintln!("{label} what depends on it is said to be not known. A role that gives it:");
-            eprintln!("{}", self.gaps.role());
+        if !self.permissions.summary().is_empty() {
+            eprintln!("{label} what depends on it is not known. A ClusterRole that allows it:");
+            eprintln!("{}", self.permissions.cluster_role());
         }
         if let Some(watched) = &self.settings.watched {
             let (watched, from) = (watched.join(", "), &self.settings.from);

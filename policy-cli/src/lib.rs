@@ -1,22 +1,23 @@
 //! The command `portcullis`, and the parts of it that examples, tests and other programs use: the
-//! echo application, the client, and expectations with their runners.
+//! echo server, the client, and expectations with their runners.
 //!
-//! **Invariants.** Nothing here decides by policy: decisions come from `policy-core`, compiled by
-//! `policy-controller` and enforced by `policy-proxy`. Standard input is never read unless a command
-//! was asked to. Results go to standard output, everything else to standard error.
+//! **Invariants.** This crate makes no policy decisions of its own: they come from `policy-core`,
+//! compiled by `policy-controller` and enforced by `policy-proxy`. Standard input is read only if a
+//! command is given `-`. Results go to standard output, everything else to standard error.
 
 mod authz;
 pub mod check;
-mod checkup;
 pub mod cli;
 mod cluster;
 mod command;
+mod diagnostics;
 pub mod echo;
 pub mod expect;
 mod health;
 mod identity;
 mod inject;
 mod inventory;
+mod local_mesh;
 pub mod output;
 mod preflight;
 pub mod request;
@@ -25,4 +26,3 @@ mod status;
 mod up;
 mod verdict;
 mod version;
-mod world;

@@ -1,37 +1,37 @@
-//! How results are printed: tables for people, JSON and YAML for programs, colour on terminals only.
+//! Output of results: tables for people, JSON and YAML for programs, colour on terminals only.
 
 use comfy_table::{Cell, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
-/// The form of results.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// A table for people.
     #[default]
     Table,
-    /// One JSON document, or one per line where results keep coming.
+    /// One JSON document, or one per line for a stream of results.
     Json,
-    /// One YAML document, or one after another where results keep coming.
+    /// One YAML document, or one after another for a stream of results.
     Yaml,
 }
 
-/// Why a result could not be printed.
+/// Error of printing a result.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// Standard output does not take it.
+    /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}")]
     Io(#[from] io::Error),
-    /// JSON cannot say it.
+    /// The result cannot be serialised as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// YAML cannot say it.
+    /// The result cannot be serialised as YAML.
     #[error("cannot write YAML: {0}")]
     Yaml(String),
 }
 
 impl OutputError {
-    /// Whether the reader of standard output has gone, which is no failure of ours.
+    /// True if the reader of standard output has closed it, which is not a failure of the command.
     pub fn is_broken_pipe(&self) -> bool {
         match self {
             Self::Io(error) => error.kind() == io::ErrorKind::BrokenPipe,
@@ -41,7 +41,7 @@ impl OutputError {
     }
 }
 
-/// Prints `value` as JSON or YAML, or what `table` makes of it.
+/// Prints `value` as JSON or YAML, or as formatted by `table`.
 pub fn print<T: Serialize>(
     format: Format,
     value: &T,
@@ -84,7 +84,7 @@ fn yaml<T: Serialize>(value: &T) -> Result<String, OutputError> {
     Ok(yaml)
 }
 
-/// Writes to standard output at once.
+/// Writes to standard output and flushes it.
 pub fn text(text: &str) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -92,8 +92,8 @@ pub fn text(text: &str) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Lays out rows under a header, without lines, ending with a line break. Cells must not be
-/// coloured: their width is counted.
+/// Formats rows under a header, without borders, ending with a line break. Cells must not be
+/// coloured, because their width is counted.
 pub fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -101,8 +101,8 @@ pub fn table<const N: usize>(
     table_within(None, header, rows)
 }
 
-/// The columns of the terminal that standard output is, or those that `COLUMNS` states there; none
-/// where it is no terminal: what is piped on is never wrapped.
+/// Columns of the terminal, or those of `COLUMNS`; `None` if standard output is not a terminal,
+/// because piped output is never wrapped.
 pub fn width() -> Option<u16> {
     let out = io::stdout();
     if !out.is_terminal() {
@@ -112,7 +112,7 @@ pub fn width() -> Option<u16> {
     stated.or_else(|| Some(rustix::termios::tcgetwinsize(out).ok()?.ws_col)).filter(|w| *w > 0)
 }
 
-/// The same, with cells wrapped so that no line is longer than `width`, as far as that can be.
+/// Like [`table`], with cells wrapped so that no line is longer than `width`, as far as possible.
 pub fn table_within<const N: usize>(
     width: Option<u16>,
     header: [&str; N],
@@ -135,7 +135,7 @@ pub fn table_within<const N: usize>(
     laid_out
 }
 
-/// Colours, if they are wanted.
+/// Colours, if enabled.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     on: bool,
@@ -157,32 +157,32 @@ impl Paint {
         Self { on: false }
     }
 
-    /// Whether there are colours.
+    /// True if colours are enabled.
     pub fn is_on(self) -> bool {
         self.on
     }
 
-    /// Something that went well.
+    /// Styles a success.
     pub fn good(self, text: &str) -> String {
         self.wrap("32", text)
     }
 
-    /// Something that was refused or failed.
+    /// Styles a denial or a failure.
     pub fn bad(self, text: &str) -> String {
         self.wrap("31", text)
     }
 
-    /// Something to look at.
+    /// Styles a warning.
     pub fn notice(self, text: &str) -> String {
         self.wrap("33", text)
     }
 
-    /// A heading.
+    /// Styles a heading.
     pub fn bold(self, text: &str) -> String {
         self.wrap("1", text)
     }
 
-    /// Something less important.
+    /// Styles less important text.
     pub fn dim(self, text: &str) -> String {
         self.wrap("2", text)
     }

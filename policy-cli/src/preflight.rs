@@ -1,12 +1,13 @@
-//! Whether a cluster is ready for an installation: what would make it fail, or fail later.
+//! Readiness of a cluster for an installation: conditions that would make it fail, at once or
+//! later.
 //!
 //! ```text
-//! cluster ─read─▶ facts ─▶ install, beside, leftovers, checkup::* ─▶ findings
+//! cluster ─read─▶ linkerd, leftovers, install_permissions, diagnostics::* ─▶ results
 //! ```
 
-mod beside;
-mod install;
+mod install_permissions;
 mod leftovers;
+mod linkerd;
 pub(crate) mod read;
 
 pub(crate) use leftovers::Release;

@@ -1,19 +1,19 @@
-//! A client that asks one thing, with or without a mesh identity, from a chosen address.
+//! Client that sends one request, with or without a mesh identity, from a chosen address.
 //!
-//! [`send`] reports what the server answered, whatever it was; only a question that got no answer
-//! is an error ([`Failed`]).
+//! [`send`] returns every response of the server, whatever its status; only a request without a
+//! response is an error ([`RequestError`]).
 
-pub(crate) mod answer;
+mod client_request;
+pub(crate) mod client_response;
 mod error;
 mod exchange;
 pub mod identity;
-mod question;
 mod send;
-pub mod target;
+pub mod url;
 
-pub use answer::{Answer, Outcome};
-pub use error::Failed;
+pub use client_request::{ClientRequest, Tls};
+pub use client_response::{ClientResponse, Outcome};
+pub use error::RequestError;
 pub use identity::{Credentials, CredentialsError};
-pub use question::{Question, Tls};
 pub use send::{connect, send};
-pub use target::{Protocol, Target, TargetError};
+pub use url::{Protocol, RequestUrl, UrlError};

@@ -1,4 +1,4 @@
-//! The signals that ask for an end.
+//! Signals that end the process.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals([Signal; 3]);
 
 impl Signals {
-    /// Listens from now on.
+    /// Installs the signal handlers.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot wait for signals");
         Ok(Self([
@@ -17,7 +17,7 @@ impl Signals {
         ]))
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         let Self([interrupt, terminate, hangup]) = self;
         tokio::select! {

@@ -1,43 +1,45 @@
-//! What every policy object is told about itself, and on how many proxies it is in force.
+//! Status of every policy object, and the number of proxies that enforce it.
 
 mod condition;
-pub(crate) mod kept;
-pub(crate) mod names;
+pub(crate) mod object_conditions;
+pub(crate) mod resource_args;
 pub(crate) mod sidecars;
 mod text;
 
-pub(crate) use condition::{Condition, Source};
+pub(crate) use condition::{Condition, ConditionSource};
 
-use crate::cluster::gaps::Gap;
-use crate::cluster::{Asked, Scope, unknown};
+use crate::cluster::permissions::ListFailure;
+use crate::cluster::{QuerySource, Scope, undetermined};
 use crate::inventory::Inventory;
-use names::{Name, Names};
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::ObjectCondition;
 use policy_proto::messages;
+use resource_args::{ResourceArg, ResourceArgs};
 use serde::Serialize;
 use std::io::Write;
 
-/// What is told, and by whom.
+/// Result of `portcullis status`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
-    /// What was asked.
-    pub(crate) asked: Asked,
-    /// The controller that answered; none: conditions are worked out here, and those that objects
-    /// carry are told beside them.
+pub(crate) struct StatusReport {
+    /// Source of the objects.
+    #[serde(rename = "asked")]
+    pub(crate) source: QuerySource,
+    /// The controller that responded; `None` if conditions are computed here, beside those in the
+    /// objects' status.
     pub(crate) controller: Option<String>,
-    /// Why no controller answered, if one was asked.
+    /// Reason why no controller responded, if one was tried.
     pub(crate) no_controller: Option<String>,
-    /// What the controller is short of, in its words.
+    /// Inputs that the controller is missing, in its words.
     pub(crate) missing: Vec<String>,
-    /// What could not be listed.
-    pub(crate) gaps: Vec<Gap>,
+    /// Kinds that could not be listed.
+    #[serde(rename = "gaps")]
+    pub(crate) list_failures: Vec<ListFailure>,
     /// The objects.
     pub(crate) objects: Vec<Object>,
-    /// Pods that ought to have a sidecar and have none.
-    pub(crate) without_sidecar: Vec<sidecars::Without>,
-    /// The objects that were named and are not there, or may not be looked for.
+    /// Pods that should have a sidecar and have none.
+    pub(crate) without_sidecar: Vec<sidecars::UninjectedPod>,
+    /// Selected objects that do not exist, or may not be listed.
     #[serde(skip)]
     pub(crate) absent: Vec<String>,
 }
@@ -54,103 +56,108 @@ pub(crate) struct Object {
     pub(crate) namespace: String,
     /// Name.
     pub(crate) name: String,
-    /// The generation that conditions are about; none: it has none.
+    /// The generation that conditions refer to, if there is one.
     pub(crate) generation: Option<i64>,
-    /// What it is told.
+    /// Its conditions.
     pub(crate) conditions: Vec<Condition>,
-    /// On how many proxies it is in force; none: that cannot be said.
+    /// Number of proxies that enforce it; `None` if unknown.
     pub(crate) programmed: Option<Programmed>,
-    /// What it refers to and could not be listed.
+    /// Resources that it refers to and that could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_known: Vec<String>,
 }
 
-/// A count of proxies, and what it comes to.
+/// Number of proxies that enforce an object, and the resulting condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Programmed {
-    /// Proxies that decide by it.
+    /// Proxies that enforce it.
     pub(crate) in_force: u64,
-    /// Running pods with a sidecar that depend on it.
+    /// Running pods with a sidecar that it affects.
     pub(crate) concerned: u64,
-    /// Proxies that refused it, of those concerned.
+    /// Affected proxies that rejected it.
     pub(crate) refused: u64,
-    /// `True`, `False` or `Unknown`; none: the controller is of a version that does not say.
+    /// `True`, `False` or `Unknown`; absent if the controller is of an older version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<String>,
-    /// Why, for programs.
+    /// Reason, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// Why, for people.
+    /// Message, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
 }
 
-impl Report {
-    /// With the pods that lack a sidecar; what is not known of them is told on standard error.
-    pub(crate) fn with_sidecars(self, found: sidecars::Sidecars) -> Self {
+impl StatusReport {
+    /// Adds the pods that lack a sidecar. If they are unknown, prints why to standard error.
+    pub(crate) fn with_sidecars(self, found: sidecars::MissingSidecars) -> Self {
         if let Some(unknown) = found.unknown {
-            // Nobody is left to tell if standard error is closed.
+            // Nothing more can be reported if standard error is closed.
             let _ = writeln!(std::io::stderr(), "note: {unknown}");
         }
         Self { without_sidecar: found.without, ..self }
     }
 }
 
-/// What a controller says.
+/// Report of a controller's response.
 pub(crate) fn of_controller(
-    asked: Asked,
+    source: QuerySource,
     to: String,
     response: messages::ObjectsResponse,
-    names: &Names,
-) -> Report {
+    names: &ResourceArgs,
+) -> StatusReport {
     let objects = response.objects.into_iter().map(Object::from);
     let wanted = |object: &Object| names.fit(&object.group, &object.kind, &object.name);
     let objects: Vec<Object> = objects.filter(wanted).collect();
-    Report {
-        asked,
+    StatusReport {
+        source,
         controller: Some(to),
         no_controller: None,
         missing: response.missing,
-        gaps: Vec::new(),
+        list_failures: Vec::new(),
         absent: absent(&objects, names, |_| Vec::new()),
         objects,
         without_sidecar: Vec::new(),
     }
 }
 
-/// What the objects say, and what follows from them.
+/// Report of conditions computed from the objects.
 pub(crate) fn of_inventory(
     inventory: &Inventory,
     no_controller: Option<String>,
-    names: &Names,
-) -> Report {
-    let told = inventory.compiled.conditions.iter();
-    let shown = told.filter(|(key, _)| {
+    names: &ResourceArgs,
+) -> StatusReport {
+    let conditions = inventory.compiled.conditions.iter();
+    let shown = conditions.filter(|(key, _)| {
         is_shown(&inventory.scope, key) && names.fit(key.kind.group(), key.kind.as_str(), &key.name)
     });
     let objects: Vec<Object> =
-        shown.map(|(key, conditions)| worked_out(inventory, key, conditions)).collect();
-    let Inventory { scope, gaps, .. } = inventory;
-    Report {
-        asked: inventory.asked.clone(),
+        shown.map(|(key, conditions)| computed_object(inventory, key, conditions)).collect();
+    let Inventory { scope, permissions, .. } = inventory;
+    StatusReport {
+        source: inventory.source.clone(),
         controller: None,
         no_controller,
         missing: Vec::new(),
-        gaps: inventory.told_gaps(),
-        absent: absent(&objects, names, |name| unknown::in_scope(name.kinds(), scope, gaps)),
+        list_failures: inventory.list_failures(),
+        absent: absent(&objects, names, |name| {
+            undetermined::in_scope(name.kinds(), scope, permissions)
+        }),
         objects,
         without_sidecar: Vec::new(),
     }
 }
 
-/// The objects that were named and are not among these; with what may not be listed, in which they
-/// may be.
-fn absent(objects: &[Object], names: &Names, hidden: impl Fn(&Name) -> Vec<String>) -> Vec<String> {
-    let is_there = |name: &&Name| {
+/// Selected objects that are missing, with the kinds that may not be listed.
+fn absent(
+    objects: &[Object],
+    names: &ResourceArgs,
+    hidden: impl Fn(&ResourceArg) -> Vec<String>,
+) -> Vec<String> {
+    let is_there = |name: &&ResourceArg| {
         objects.iter().any(|object| name.fits(&object.group, &object.kind, &object.name))
     };
-    let told = |name: &Name| match hidden(name).as_slice() {
+    let describe = |name: &ResourceArg| match hidden(name).as_slice() {
         [] => name.text.clone(),
         hidden => format!(
             "{} (which is not known, because {} may not be listed)",
@@ -158,23 +165,27 @@ fn absent(objects: &[Object], names: &Names, hidden: impl Fn(&Name) -> Vec<Strin
             hidden.join(" and ")
         ),
     };
-    names.0.iter().filter(|name| name.is_one() && !is_there(name)).map(told).collect()
+    names.0.iter().filter(|name| name.is_one() && !is_there(name)).map(describe).collect()
 }
 
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
     scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
 }
 
-fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondition]) -> Object {
+fn computed_object(
+    inventory: &Inventory,
+    key: &ObjectKey,
+    conditions: &[ObjectCondition],
+) -> Object {
     let object = inventory.object(key);
     let not_known: Vec<String> = object
-        .map(|object| unknown::of_object(object, &inventory.gaps).into_iter().collect())
+        .map(|object| undetermined::of_object(object, &inventory.permissions).into_iter().collect())
         .unwrap_or_default();
     let generation = object.and_then(|object| object.meta.generation);
     let mut all: Vec<Condition> =
         conditions.iter().map(|condition| computed(condition, &not_known)).collect();
     if let Some(value) = inventory.values.get(key) {
-        all.extend(kept::conditions(value, generation));
+        all.extend(object_conditions::conditions(value, generation));
     }
     Object {
         group: key.kind.group().to_owned(),
@@ -188,8 +199,8 @@ fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondit
     }
 }
 
-/// A condition that follows from the objects. Where something could not be listed, what is missing
-/// may be there.
+/// Condition computed from the objects. If something could not be listed, a failure becomes
+/// `Unknown`, because the missing object may exist.
 fn computed(condition: &ObjectCondition, not_known: &[String]) -> Condition {
     use policy_engine::conditions::Reason;
     let doubtful =
@@ -208,7 +219,7 @@ fn computed(condition: &ObjectCondition, not_known: &[String]) -> Condition {
         message,
         parent: condition.parent.as_ref().map(ToString::to_string),
         section: condition.section.as_ref().map(ToString::to_string),
-        source: Source::Computed,
+        source: ConditionSource::Computed,
         writer: None,
         outdated: false,
     }
@@ -242,8 +253,8 @@ impl From<messages::Programmed> for Programmed {
     fn from(programmed: messages::Programmed) -> Self {
         let messages::Programmed { in_force, concerned, refused, status, reason, message } =
             programmed;
-        let said = |text: String| (!text.is_empty()).then_some(text);
-        let (status, reason, message) = (said(status), said(reason), said(message));
+        let non_empty = |text: String| (!text.is_empty()).then_some(text);
+        let (status, reason, message) = (non_empty(status), non_empty(reason), non_empty(message));
         Self { in_force, concerned, refused, status, reason, message }
     }
 }

@@ -1,11 +1,11 @@
-//! `portcullis up`: manifests become a running mesh on loopback addresses, with a live log of what it
-//! decides.
+//! `portcullis up`: runs manifests as a mesh on loopback addresses, with a live log of its
+//! decisions.
 
+mod client_certs;
 mod clients;
 mod decisions;
-mod files;
 mod screen;
 mod session;
 mod suggest;
 
-pub(crate) use session::{Options, run};
+pub(crate) use session::{UpOptions, run};

@@ -1,23 +1,23 @@
-//! What becomes of a request.
+//! Decision on a request.
 
 use policy_core::{Decision, Evaluator};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The three things that can become of a request.
+/// Verdict on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Let through.
+    /// Admitted.
     Allow,
-    /// Let through, and logged as audited.
+    /// Admitted, and logged as audited.
     Audit,
     /// Refused.
     Deny,
 }
 
 impl Verdict {
-    /// The word.
+    /// Name of the verdict.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -27,21 +27,21 @@ impl Verdict {
     }
 }
 
-/// What became of a request.
+/// Summary of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct DecisionSummary {
     /// The verdict.
     pub decision: Verdict,
     /// The stable reason of a denial.
     pub reason: Option<String>,
     /// The route that matched.
     pub route: Option<String>,
-    /// The grant that settled a permit.
+    /// The grant that permitted the request.
     pub authorization: Option<String>,
 }
 
-impl Found {
-    /// A denial that no route or grant had a part in.
+impl DecisionSummary {
+    /// Denial without a route or grant.
     pub(crate) fn denied(reason: policy_core::Denied) -> Self {
         Self {
             decision: Verdict::Deny,
@@ -51,7 +51,7 @@ impl Found {
         }
     }
 
-    /// A decision in words.
+    /// Summarizes a decision.
     pub(crate) fn of(evaluator: &Evaluator, decision: &Decision) -> Self {
         let route = |id| evaluator.rule(id).map(|(route, _)| route.origin.to_string());
         match decision {
@@ -70,7 +70,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for DecisionSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.decision.as_str())?;
         let named = [

@@ -1,8 +1,8 @@
-//! Which versions run: of this program, of the control plane and of the sidecars, and whether they fit.
+//! Versions of this program, of the control plane and of the sidecars, and their skew.
 
 mod image;
-pub(crate) mod installed;
-mod number;
+pub(crate) mod pod_version;
 pub(crate) mod read;
 pub(crate) mod report;
+mod semver;
 pub(crate) mod skew;

@@ -1,4 +1,4 @@
-//! `authz` and `status` on directories, and what they say where nothing can be asked.
+//! Tests of `authz` and `status` on directories, and of their errors without a cluster.
 
 #![allow(
     clippy::unwrap_used,
@@ -189,7 +189,7 @@ fn authz_takes_nobody_for_somebody() {
     assert_eq!(*access, expected, "{report:#}");
 }
 
-/// Reads who may what on ports: their numbers or ranges, and the grants.
+/// Extracts the ports, as numbers or ranges, and their grants.
 fn told(ports: &Value) -> Vec<(Value, Vec<Value>)> {
     let told = |port: &Value| {
         let grants = port["access"].as_array().unwrap().iter().map(|row| row["by"].clone());
@@ -229,7 +229,7 @@ fn authz_tells_ports_that_only_annotations_name_apart() {
 }
 
 #[test]
-fn a_server_whose_port_cannot_be_read_is_told_as_owning_every_port() {
+fn a_server_whose_port_cannot_be_read_is_reported_as_owning_every_port() {
     let directory = tempfile::tempdir().unwrap();
     let manifests = "
 apiVersion: v1
@@ -302,9 +302,9 @@ fn a_kubeconfig_that_cannot_be_used_is_not_told_as_none() {
         String::from_utf8(command.output().unwrap().stderr).unwrap()
     };
     let broken = said("contexts: [");
-    assert!(broken.starts_with("error: no cluster can be asked: the file that $KUB"), "{broken}");
+    assert!(broken.starts_with("error: no cluster is available: the file that $KUB"), "{broken}");
     let empty = said("{apiVersion: v1, kind: Config, current-context: gone}");
-    assert!(empty.contains("no cluster can be asked") && empty.contains("gone"), "{empty}");
+    assert!(empty.contains("no cluster is available") && empty.contains("gone"), "{empty}");
 }
 
 #[test]
@@ -383,8 +383,8 @@ fn a_directory_and_a_cluster_are_not_asked_at_once() {
 }
 
 #[test]
-fn an_api_server_that_is_not_reached_is_told_in_one_message_of_our_own() {
-    // A port where nobody listens.
+fn an_api_server_that_is_not_reached_is_reported_in_one_message_of_our_own() {
+    // A port without a listener.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");

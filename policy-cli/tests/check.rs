@@ -1,6 +1,6 @@
-//! `check` of manifests, as people see it: each folder of `tests/check` has manifests and, in
-//! `expected.txt`, the exit code and all that is printed. What is meant to change is written by
-//! `PORTCULLIS_WRITE_CHECK=1 cargo test -p policy-cli --test check`.
+//! Golden tests of `check`: each folder of `tests/check` has manifests, and in `expected.txt` the
+//! exit code and the output. `PORTCULLIS_WRITE_CHECK=1 cargo test -p policy-cli --test check`
+//! rewrites them.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Compares what `check` prints of a folder with what is expected.
+/// Compares the output of `check` on a folder with the expected one.
 #[track_caller]
 fn golden(name: &str, flags: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");
@@ -39,28 +39,28 @@ fn annotations_that_the_webhook_refuses_are_errors_and_those_it_warns_of_are_war
 }
 
 #[test]
-fn a_service_account_that_is_not_among_those_given_is_told_with_the_one_that_was_meant() {
+fn a_service_account_that_is_not_among_those_given_is_reported_with_the_one_that_was_meant() {
     golden("clients", &[]);
 }
 
 #[test]
-fn an_identity_of_another_mesh_is_told_with_the_spelling_of_this_one() {
+fn an_identity_of_another_mesh_is_reported_with_the_spelling_of_this_one() {
     golden("identities", &[]);
     golden("identities", &["--control-plane-namespace=linkerd"]);
 }
 
 #[test]
-fn an_authentication_without_a_user_is_told() {
+fn an_authentication_without_a_user_is_reported() {
     golden("unused", &[]);
 }
 
 #[test]
-fn a_kind_of_two_groups_is_named_with_its_group_and_the_other_one_is_told() {
+fn a_kind_of_two_groups_is_named_with_its_group_and_the_other_one_is_reported() {
     golden("namesakes", &[]);
 }
 
 #[test]
-fn a_server_that_grants_nobody_is_told_unless_it_says_that_it_denies() {
+fn a_server_that_grants_nobody_is_reported_unless_it_says_that_it_denies() {
     golden("grants", &[]);
 }
 

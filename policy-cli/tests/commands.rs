@@ -30,12 +30,12 @@ fn example(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A process that is gone when the test is.
+/// A process that is killed when dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // By a signal that lets it take its files along; it may have ended by itself.
+        // SIGINT lets it remove its files; it may have exited by itself.
         let _ = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
         let _ = self.0.wait();
     }

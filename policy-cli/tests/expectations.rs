@@ -82,7 +82,7 @@ fn every_example_has_expectations_and_reads_without_complaint() {
     assert!(count >= 4, "{count} examples");
 }
 
-/// The audit-mode example with every expectation turned into its contrary.
+/// The audit-mode example with every expectation inverted.
 fn contrary(directory: &Path) -> PathBuf {
     let text = std::fs::read_to_string(example("audit-mode").join("expectations.yaml")).unwrap();
     let text = text.replace("decision: allow", "decision: deny\n  reason: unauthorized");
@@ -92,7 +92,7 @@ fn contrary(directory: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn what_is_not_as_expected_is_told_by_both_runners() {
+async fn what_is_not_as_expected_is_reported_by_both_runners() {
     let directory = tempfile::tempdir().unwrap();
     let file = contrary(directory.path());
     let evaluator = run_evaluator(&example("audit-mode"), &file).unwrap();

@@ -1,6 +1,6 @@
-//! Every annotation that Linkerd's injector copies from a Namespace to its pods, and what becomes of
-//! it here: on a Namespace it does what it does on the pod, or a warning says that it does nothing.
-//! Asked of the built program.
+//! Every annotation that Linkerd's injector copies from a Namespace to its pods, and its effect
+//! here: on a Namespace it has the effect that it has on the pod, or a warning says that it has
+//! none. Runs the built program.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// What becomes of an annotation of a Namespace.
+/// Effect of an annotation of a Namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Becomes {
     /// The controller reads it live: the policies are those of a pod that states it.
@@ -30,11 +30,11 @@ enum Becomes {
     Refused(&'static str),
     /// No sidecar is injected.
     Skipped,
-    /// It has no meaning here, which `inject` and `check` say.
-    Told,
+    /// It has no meaning here, and `inject` and `check` report that.
+    Ignored,
 }
 
-use Becomes::{Both, Inherited, Injected, Refused, Skipped, Told};
+use Becomes::{Both, Ignored, Inherited, Injected, Refused, Skipped};
 
 /// Linkerd's annotations, with a value that is not the usual one.
 const TABLE: [(&str, &str, Becomes); 64] = [
@@ -63,55 +63,55 @@ const TABLE: [(&str, &str, Becomes); 64] = [
     ("config.linkerd.io/access-log", "yes", Refused("expected one of")),
     ("config.linkerd.io/shutdown-grace-period", "1m30s", Refused("expected a whole number")),
     // Of our own sidecar the image, the ports, the user and the privileges are ours to choose.
-    ("config.linkerd.io/admin-port", "8080", Told),
-    ("config.linkerd.io/control-port", "4190", Told),
-    ("config.linkerd.io/inbound-port", "4140", Told),
-    ("config.linkerd.io/outbound-port", "4141", Told),
-    ("config.linkerd.io/pod-inbound-ports", "8080", Told),
-    ("config.linkerd.io/init-image", "a/init", Told),
-    ("config.linkerd.io/init-image-version", "v2", Told),
-    ("config.linkerd.io/proxy-image", "a/proxy", Told),
-    ("config.linkerd.io/proxy-version", "v2", Told),
-    ("config.linkerd.io/proxy-uid", "2103", Told),
-    ("config.linkerd.io/proxy-gid", "2103", Told),
-    ("config.linkerd.io/proxy-additional-env", "[]", Told),
-    ("config.linkerd.io/proxy-cpu-ratio-limit", "0.5", Told),
-    ("config.linkerd.io/proxy-enable-native-sidecar", "false", Told),
-    ("config.alpha.linkerd.io/proxy-enable-native-sidecar", "false", Told),
-    ("config.beta.linkerd.io/proxy-enable-native-sidecar", "false", Told),
-    ("config.alpha.linkerd.io/proxy-wait-before-exit-seconds", "5", Told),
-    ("config.linkerd.io/proxy-await", "disabled", Told),
-    ("config.linkerd.io/close-wait-timeout", "1m", Told),
+    ("config.linkerd.io/admin-port", "8080", Ignored),
+    ("config.linkerd.io/control-port", "4190", Ignored),
+    ("config.linkerd.io/inbound-port", "4140", Ignored),
+    ("config.linkerd.io/outbound-port", "4141", Ignored),
+    ("config.linkerd.io/pod-inbound-ports", "8080", Ignored),
+    ("config.linkerd.io/init-image", "a/init", Ignored),
+    ("config.linkerd.io/init-image-version", "v2", Ignored),
+    ("config.linkerd.io/proxy-image", "a/proxy", Ignored),
+    ("config.linkerd.io/proxy-version", "v2", Ignored),
+    ("config.linkerd.io/proxy-uid", "2103", Ignored),
+    ("config.linkerd.io/proxy-gid", "2103", Ignored),
+    ("config.linkerd.io/proxy-additional-env", "[]", Ignored),
+    ("config.linkerd.io/proxy-cpu-ratio-limit", "0.5", Ignored),
+    ("config.linkerd.io/proxy-enable-native-sidecar", "false", Ignored),
+    ("config.alpha.linkerd.io/proxy-enable-native-sidecar", "false", Ignored),
+    ("config.beta.linkerd.io/proxy-enable-native-sidecar", "false", Ignored),
+    ("config.alpha.linkerd.io/proxy-wait-before-exit-seconds", "5", Ignored),
+    ("config.linkerd.io/proxy-await", "disabled", Ignored),
+    ("config.linkerd.io/close-wait-timeout", "1m", Ignored),
     // Connections to the application, and how its protocol is found out.
-    ("config.linkerd.io/proxy-inbound-connect-timeout", "200ms", Told),
-    ("config.linkerd.io/proxy-inbound-discovery-cache-unused-timeout", "60s", Told),
-    ("config.linkerd.io/proxy-disable-inbound-protocol-detect-timeout", "true", Told),
-    ("config.linkerd.io/enable-gateway", "true", Told),
+    ("config.linkerd.io/proxy-inbound-connect-timeout", "200ms", Ignored),
+    ("config.linkerd.io/proxy-inbound-discovery-cache-unused-timeout", "60s", Ignored),
+    ("config.linkerd.io/proxy-disable-inbound-protocol-detect-timeout", "true", Ignored),
+    ("config.linkerd.io/enable-gateway", "true", Ignored),
     // More is redirected than there: nothing is open that was closed.
-    ("config.linkerd.io/skip-subnets", "172.17.0.0/16", Told),
+    ("config.linkerd.io/skip-subnets", "172.17.0.0/16", Ignored),
     // There is no outbound side, no debug container, no tap and no tracing.
-    ("config.linkerd.io/skip-outbound-ports", "3306", Told),
-    ("config.linkerd.io/proxy-outbound-connect-timeout", "2s", Told),
-    ("config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout", "60s", Told),
-    ("config.linkerd.io/proxy-disable-outbound-protocol-detect-timeout", "true", Told),
-    ("config.linkerd.io/enable-external-profiles", "true", Told),
-    ("config.linkerd.io/proxy-destination-get-networks", "10.0.0.0/8", Told),
-    ("config.linkerd.io/proxy-log-http-headers", "insecure", Told),
-    ("config.linkerd.io/debug-image", "a/debug", Told),
-    ("config.linkerd.io/debug-image-pull-policy", "Always", Told),
-    ("config.linkerd.io/debug-image-version", "v2", Told),
-    ("config.linkerd.io/enable-debug-sidecar", "true", Told),
-    ("config.linkerd.io/disable-tap", "true", Told),
-    ("config.linkerd.io/trace-collector", "collector:55678", Told),
-    ("config.alpha.linkerd.io/trace-collector-service-account", "collector", Told),
+    ("config.linkerd.io/skip-outbound-ports", "3306", Ignored),
+    ("config.linkerd.io/proxy-outbound-connect-timeout", "2s", Ignored),
+    ("config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout", "60s", Ignored),
+    ("config.linkerd.io/proxy-disable-outbound-protocol-detect-timeout", "true", Ignored),
+    ("config.linkerd.io/enable-external-profiles", "true", Ignored),
+    ("config.linkerd.io/proxy-destination-get-networks", "10.0.0.0/8", Ignored),
+    ("config.linkerd.io/proxy-log-http-headers", "insecure", Ignored),
+    ("config.linkerd.io/debug-image", "a/debug", Ignored),
+    ("config.linkerd.io/debug-image-pull-policy", "Always", Ignored),
+    ("config.linkerd.io/debug-image-version", "v2", Ignored),
+    ("config.linkerd.io/enable-debug-sidecar", "true", Ignored),
+    ("config.linkerd.io/disable-tap", "true", Ignored),
+    ("config.linkerd.io/trace-collector", "collector:55678", Ignored),
+    ("config.alpha.linkerd.io/trace-collector-service-account", "collector", Ignored),
     // An identity is never switched off.
-    ("config.linkerd.io/disable-identity", "true", Told),
+    ("config.linkerd.io/disable-identity", "true", Ignored),
     // Nor is what Linkerd will invent next left aside in silence.
-    ("config.linkerd.io/not-invented-yet", "true", Told),
-    ("config.beta.linkerd.io/not-invented-yet", "true", Told),
+    ("config.linkerd.io/not-invented-yet", "true", Ignored),
+    ("config.beta.linkerd.io/not-invented-yet", "true", Ignored),
 ];
 
-/// Where an annotation stands.
+/// Object that carries an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stands {
     Nowhere,
@@ -156,24 +156,24 @@ fn portcullis(arguments: &[&str], input: &str) -> (i32, String, String) {
     command.args(arguments).env_remove("KUBECONFIG");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It need not read what it was not asked to.
+    // The program may exit before it has read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// What came of manifests.
+/// Result of injecting and checking manifests.
 struct Outcome {
-    /// Whether anything was written.
+    /// True if anything was written.
     written: bool,
     /// The pod, without Linkerd's annotations.
     pod: Value,
-    /// Who may what on its ports.
+    /// Effective authorization of its ports.
     policies: Value,
-    /// What `inject` says.
+    /// Notes of `inject`.
     told: String,
-    /// What `check` says of the manifests.
+    /// Findings of `check` for the manifests.
     checked: String,
 }
 
@@ -218,7 +218,7 @@ fn an_annotation_of_a_namespace_does_what_it_does_on_the_pod_or_says_that_it_doe
             Skipped => (true, changes.1),
             Both => (true, true),
             Refused(_) => (true, true),
-            Told => (false, false),
+            Ignored => (false, false),
         };
         assert_eq!(changes, expected, "{name}={value}: it changes (the pod, its policies)");
         let field = annotation::field(name);
@@ -235,7 +235,7 @@ fn an_annotation_of_a_namespace_does_what_it_does_on_the_pod_or_says_that_it_doe
                 let says = namespace.told.contains(&format!("Namespace shop: {field}: "));
                 assert!(says && namespace.told.contains(why), "{name}: {}", namespace.told);
             }
-            Told => {
+            Ignored => {
                 let words = format!("Namespace shop: {field}: has no effect on this sidecar");
                 assert!(namespace.told.contains(&words), "{name}: {}", namespace.told);
                 let words = format!("{field}: has no effect on this sidecar");
@@ -249,8 +249,8 @@ fn an_annotation_of_a_namespace_does_what_it_does_on_the_pod_or_says_that_it_doe
     }
 }
 
-/// An annotation that means something here and has no row is one of which nobody has shown what it
-/// does on a Namespace.
+/// Fails if an annotation that has a meaning here has no row: its effect on a Namespace would be
+/// untested.
 #[test]
 fn every_annotation_of_linkerd_that_is_read_has_a_row() {
     let rows: BTreeSet<String> = TABLE.iter().map(|(name, ..)| (*name).to_owned()).collect();
@@ -269,7 +269,7 @@ fn every_annotation_of_linkerd_that_is_read_has_a_row() {
 }
 
 #[test]
-fn a_namespace_that_linkerds_injector_may_serve_is_told_nothing_of_ours() {
+fn a_namespace_that_linkerds_injector_may_serve_is_reported_nothing_of_ours() {
     let folder = tempfile::tempdir().unwrap();
     for (annotations, told) in [
         ("linkerd.io/inject: enabled", false),

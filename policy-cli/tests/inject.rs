@@ -20,7 +20,7 @@ fn inject(arguments: &[&str], input: &str) -> Output {
     command.arg("inject").args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It need not read what it was not asked to.
+    // The program may exit before it has read its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

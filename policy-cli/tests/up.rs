@@ -100,7 +100,7 @@ impl Up {
         found.unwrap_or_else(|| panic!("no port {workload}:{port} in {ports:#?}"))
     }
 
-    /// Asks as a client does who pastes our commands; the exit code and the answer.
+    /// Sends a request as this client would; returns the exit code and the response.
     fn ask(&self, client: &str, to: (&str, u16), scheme: &str, path: &str) -> (i32, Value) {
         self.ask_with(&[], client, to, (scheme, path))
     }
@@ -115,7 +115,7 @@ impl Up {
         answer(self.command(client, to, (scheme, path)).args(more).output().unwrap())
     }
 
-    /// What to run in order to ask.
+    /// The command line that sends the request.
     fn command(&self, client: &str, to: (&str, u16), (scheme, path): (&str, &str)) -> Command {
         let (client, row) = (self.client(client), self.port(to.0, to.1));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ impl Up {
     }
 }
 
-/// The exit code and the answer.
+/// Returns the exit code and the response.
 fn answer(output: Output) -> (i32, Value) {
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
 }
@@ -153,7 +153,7 @@ fn example(name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn clients_get_what_their_policies_say_and_each_decision_is_told() {
+fn clients_get_what_their_policies_say_and_each_decision_is_reported() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path());
     let (code, answer) =
@@ -240,7 +240,7 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
 }
 
 #[test]
-fn a_client_that_is_too_fast_is_told_and_so_are_we() {
+fn a_client_that_is_too_fast_is_reported_and_so_are_we() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path());
     let deadline = Instant::now() + PATIENCE;
@@ -302,7 +302,7 @@ fn an_open_connection_survives_changes_of_its_policy() {
                     break;
                 }
                 assert!(Instant::now() < deadline, "never became {expected}");
-                // The page's rate limit is 1000 per second for everybody.
+                // The page's rate limit is 1000 per second for all clients together.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }

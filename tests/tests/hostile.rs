@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 struct World {
     address: SocketAddr,
     sidecar: Child,
-    application: echo::Running,
+    application: echo::EchoServer,
     _runtime: Runtime,
 }
 
@@ -25,7 +25,10 @@ impl World {
             .build()
             .unwrap();
         let application = runtime
-            .block_on(echo::start(SocketAddr::from(([127, 0, 0, 1], 0)), echo::Options::default()))
+            .block_on(echo::start(
+                SocketAddr::from(([127, 0, 0, 1], 0)),
+                echo::EchoOptions::default(),
+            ))
             .unwrap();
         let mut sidecar = Command::new(env!("CARGO_BIN_EXE_sidecar-under-test"))
             .arg(application.address().to_string())

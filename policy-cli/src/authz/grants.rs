@@ -1,6 +1,6 @@
-//! The rows of a port: one for each thing that may be done and each grant of it.
+//! Rows of a port: one for each kind of request and each grant of it.
 
-use super::report::{Access, Need};
+use super::report::{Access, ClientRequirement};
 use policy_core::{
     Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
     Unmatched,
@@ -8,8 +8,8 @@ use policy_core::{
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
 
-/// Who may what on a port, in the order in which grants are tried, and what becomes of requests that
-/// no grant is asked about.
+/// Returns the access rows of a port in the order in which grants are evaluated, and the fate of
+/// requests that no grant covers.
 pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
     if policy.deny.is_some() {
         return (Vec::new(), None);
@@ -17,35 +17,35 @@ pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
     let mut access = exempt(policy);
     let shadowed = shadowed(&policy.routes.routes, policy.paths);
     for number in 0..policy.routes.routes.len() {
-        access.extend(by_route(policy, number, &shadowed));
+        access.extend(route_rows(policy, number, &shadowed));
     }
-    let rest = by_port(policy, &mut access);
+    let rest = port_rows(policy, &mut access);
     (access, rest)
 }
 
-/// What passes without routes being looked at.
+/// Exempt traffic, which is admitted before routes are evaluated.
 fn exempt(policy: &ServerPolicy) -> Vec<Access> {
     let row = |exemption: &Exemption| {
         let what = match &exemption.request {
-            // Nothing is read as a request where the protocol is not HTTP.
+            // Other protocols than HTTP have no requests.
             Some(_) if !policy.protocol.is_http() => return None,
             Some(wanted) => request(wanted),
             None => "connections".to_owned(),
         };
-        let about = Access { what: vec![what], exempt: true, ..nobody() };
-        Some(access_by(&exemption.authorization, &about))
+        let about = Access { what: vec![what], exempt: true, ..no_access() };
+        Some(access_row(&exemption.authorization, &about))
     };
     policy.exemptions.iter().filter_map(row).collect()
 }
 
-/// What the port's own grants decide.
-fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
+/// Rows decided by the grants of the port itself.
+fn port_rows(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     let ServerPolicy { authorizations, protocol, routes, .. } = policy;
-    // On a TLS port, a connection without TLS is refused before grants are looked at.
+    // On a TLS port, a connection without TLS is denied before grants are evaluated.
     let connections = if *protocol == Protocol::Tls { "TLS connections" } else { "connections" };
     let connections = policy.admits_bytes().then(|| connections.to_owned());
     let mut decided = |what: Vec<String>, hosts: Vec<String>| {
-        access.extend(by_all(authorizations.iter(), &Access { what, hosts, ..nobody() }));
+        access.extend(grant_rows(authorizations.iter(), &Access { what, hosts, ..no_access() }));
     };
     if !protocol.is_http() {
         decided(connections.into_iter().collect(), Vec::new());
@@ -71,12 +71,13 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
             None
         }
         Unmatched::FallThrough => {
-            // There is no table after the last one.
+            // The last table has no successor.
             rest.push(unmatched(Unmatched::NotFound));
             None
         }
     };
-    // Whoever speaks no HTTP to a port that is detected is decided by the port's grants, too.
+    // On a port with protocol detection, clients that speak no HTTP are decided by the port's
+    // grants, too.
     let what: Vec<String> = requests.into_iter().chain(connections).collect();
     if !what.is_empty() {
         decided(what, Vec::new());
@@ -84,7 +85,7 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     (!rest.is_empty()).then(|| rest.join("; "))
 }
 
-fn by_route(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<Access> {
+fn route_rows(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<Access> {
     let Some(route) = policy.routes.routes.get(number) else { return Vec::new() };
     if !policy.protocol.is_http() || route.rules.is_empty() {
         return Vec::new();
@@ -94,22 +95,23 @@ fn by_route(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<
         route: Some(route.origin.to_string()),
         hosts: route.hosts.iter().map(host).collect(),
         what,
-        ..nobody()
+        ..no_access()
     };
-    let mut told = Vec::new();
+    let mut rows = Vec::new();
     if matches!(route.origin, Origin::Deny(_)) {
-        told.extend((!what.is_empty()).then(|| about(what)));
+        rows.extend((!what.is_empty()).then(|| about(what)));
     } else if !what.is_empty() {
         let server = route.inherits_server.then(|| policy.authorizations.iter());
         let grants = route.authorizations.iter().chain(server.into_iter().flatten());
-        told.extend(by_all(grants, &about(what)));
+        rows.extend(grant_rows(grants, &about(what)));
     }
-    // Nobody gets anywhere by what an earlier match takes all requests of.
-    told.extend((!unreached.is_empty()).then(|| about(unreached)));
-    told
+    // An earlier match takes all of these requests, so this route admits no client for them.
+    rows.extend((!unreached.is_empty()).then(|| about(unreached)));
+    rows
 }
 
-/// What a route matches, in words, and what of it is never reached.
+/// Returns the matches of a route in words, split into those that can be reached and those that
+/// cannot.
 fn matches(route: &Route, number: usize, shadowed: &[Shadowed]) -> (Vec<String>, Vec<String>) {
     let (mut what, mut unreached) = (Vec::new(), Vec::new());
     for (rule, content) in route.rules.iter().enumerate() {
@@ -127,13 +129,16 @@ fn matches(route: &Route, number: usize, shadowed: &[Shadowed]) -> (Vec<String>,
     (what, unreached)
 }
 
-/// One row for every grant; one that says so where there is none.
-fn by_all<'a>(grants: impl Iterator<Item = &'a Arc<Authorization>>, about: &Access) -> Vec<Access> {
-    let rows: Vec<Access> = grants.map(|grant| access_by(grant, about)).collect();
+/// One row per grant, or a single row without a grant if there are none.
+fn grant_rows<'a>(
+    grants: impl Iterator<Item = &'a Arc<Authorization>>,
+    about: &Access,
+) -> Vec<Access> {
+    let rows: Vec<Access> = grants.map(|grant| access_row(grant, about)).collect();
     if rows.is_empty() { vec![about.clone()] } else { rows }
 }
 
-fn nobody() -> Access {
+fn no_access() -> Access {
     Access {
         route: None,
         hosts: Vec::new(),
@@ -146,12 +151,12 @@ fn nobody() -> Access {
     }
 }
 
-fn access_by(grant: &Authorization, about: &Access) -> Access {
+fn access_row(grant: &Authorization, about: &Access) -> Access {
     let (requires, granted) = match &grant.requirement {
         Requirement::Nothing => (Vec::new(), true),
         Requirement::All(conditions) => {
-            let empty = conditions.is_empty() || conditions.iter().any(names_nobody);
-            (conditions.iter().map(need).collect(), !empty)
+            let empty = conditions.is_empty() || conditions.iter().any(matches_no_client);
+            (conditions.iter().map(requirement).collect(), !empty)
         }
     };
     Access {
@@ -163,8 +168,8 @@ fn access_by(grant: &Authorization, about: &Access) -> Access {
     }
 }
 
-/// Whether a condition holds for nobody, because the list of whom it names is empty.
-fn names_nobody(condition: &Condition) -> bool {
+/// True if a condition can never hold because its list of networks or identities is empty.
+fn matches_no_client(condition: &Condition) -> bool {
     match &condition.test {
         Test::Network(networks) => networks.is_empty(),
         Test::Identity(identities) => identities.is_empty(),
@@ -172,17 +177,25 @@ fn names_nobody(condition: &Condition) -> bool {
     }
 }
 
-fn need(condition: &Condition) -> Need {
+fn requirement(condition: &Condition) -> ClientRequirement {
     let from = condition.source.to_string();
     match &condition.test {
-        Test::Network(networks) => {
-            Need { networks: networks.iter().map(network).collect(), from, ..Need::default() }
+        Test::Network(networks) => ClientRequirement {
+            networks: networks.iter().map(network).collect(),
+            from,
+            ..ClientRequirement::default()
+        },
+        Test::Identity(identities) => ClientRequirement {
+            identities: identities.iter().map(identity).collect(),
+            from,
+            ..ClientRequirement::default()
+        },
+        Test::MeshTls => {
+            ClientRequirement { tls: Some("mesh"), from, ..ClientRequirement::default() }
         }
-        Test::Identity(identities) => {
-            Need { identities: identities.iter().map(identity).collect(), from, ..Need::default() }
+        Test::TlsPassthrough => {
+            ClientRequirement { tls: Some("passthrough"), from, ..ClientRequirement::default() }
         }
-        Test::MeshTls => Need { tls: Some("mesh"), from, ..Need::default() },
-        Test::TlsPassthrough => Need { tls: Some("passthrough"), from, ..Need::default() },
     }
 }
 

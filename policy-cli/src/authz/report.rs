@@ -1,44 +1,47 @@
-//! What is told of who may reach which workloads.
+//! Output of `portcullis authz`.
 
-use crate::cluster::Asked;
-use crate::cluster::gaps::Gap;
+use crate::cluster::QuerySource;
+use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::Settings;
 use policy_engine::standing::Standing;
 use serde::Serialize;
 use std::num::NonZeroU16;
 
-/// Who may reach which workloads.
+/// Result of `portcullis authz`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
-    /// What was asked.
-    pub(crate) asked: Asked,
-    /// What policies were compiled with.
+pub(crate) struct AuthzReport {
+    /// Source of the objects.
+    #[serde(rename = "asked")]
+    pub(crate) source: QuerySource,
+    /// Settings that the policies were compiled with.
     pub(crate) settings: Settings,
-    /// What could not be listed.
-    pub(crate) gaps: Vec<Gap>,
-    /// The workloads; those for which the same holds are told once.
-    pub(crate) workloads: Vec<Workloads>,
+    /// Kinds that could not be listed.
+    #[serde(rename = "gaps")]
+    pub(crate) list_failures: Vec<ListFailure>,
+    /// The workloads, with those of identical policy merged into one group.
+    pub(crate) workloads: Vec<WorkloadGroup>,
 }
 
-/// Workloads for which the same holds.
+/// Workloads of identical policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Workloads {
+pub(crate) struct WorkloadGroup {
     /// Namespace.
     pub(crate) namespace: String,
     /// `Pod` or `ExternalWorkload`.
     pub(crate) kind: &'static str,
     /// Names.
     pub(crate) names: Vec<String>,
-    /// What runs there and enforces this; none: manifests do not say.
+    /// State of the sidecar; absent for manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sidecar: Option<Sidecar>,
-    /// What decides about them and could not be listed: what is told may be incomplete or wrong.
+    /// Resources that could not be listed although they affect these workloads: the result may be
+    /// incomplete or wrong.
     pub(crate) not_known: Vec<String>,
     /// Declared ports.
     pub(crate) ports: Vec<Port>,
-    /// Ports that nothing but annotations names.
+    /// Ports named only by annotations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) annotated_ports: Vec<Port>,
     /// Every other port.
@@ -46,17 +49,17 @@ pub(crate) struct Workloads {
     pub(crate) other_ports: Option<Port>,
 }
 
-/// What runs beside a workload and enforces its policies.
+/// State of the proxy that enforces a workload's policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Sidecar {
-    /// A sidecar of ours.
+    /// A sidecar of this project.
     Here,
-    /// A proxy of Linkerd's API, or that of an ExternalWorkload.
+    /// A proxy that uses Linkerd's API, or that of an ExternalWorkload.
     Compatible,
-    /// Nothing.
+    /// No proxy.
     Missing,
-    /// It does not run.
+    /// The pod is not running.
     NotRunning,
 }
 
@@ -71,61 +74,61 @@ impl From<Standing> for Sidecar {
     }
 }
 
-/// Who may reach a port.
+/// Effective authorization of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Port {
-    /// The port; none: those of `ranges`, else every port that is not named elsewhere.
+    /// The port; absent: those of `ranges`, or else every port that is not listed.
     pub(crate) port: Option<NonZeroU16>,
-    /// Ports that share what is told, such as `9000` or `9002-9010`.
+    /// Ports that share this entry, such as `9000` or `9002-9010`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ranges: Vec<String>,
-    /// The Server that owns it, or the default policy that holds.
+    /// The Server that owns it, or the default policy.
     pub(crate) owner: String,
-    /// Whether a Server owns it.
+    /// True if a Server owns the port.
     #[serde(skip)]
     pub(crate) of_server: bool,
-    /// How connections are read.
+    /// Protocol by which connections are read.
     pub(crate) protocol: String,
-    /// Why everything is refused, if it is.
+    /// Reason if every request is denied.
     pub(crate) denied: Option<&'static str>,
-    /// Who may do what.
+    /// Access rows.
     pub(crate) access: Vec<Access>,
-    /// What becomes of requests that no route matches; none: they are in `access`.
+    /// Fate of requests that no route matches; absent if `access` covers them.
     pub(crate) otherwise: Option<String>,
-    /// How many requests are let through of those that are granted, in words.
+    /// Rate limits on granted requests, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) limits: Vec<String>,
-    /// What would grant and does not.
-    pub(crate) withheld: Vec<Withhold>,
+    /// Grants that do not take effect.
+    pub(crate) withheld: Vec<UnresolvedGrantEntry>,
 }
 
-/// Something that may be done, and by whom.
+/// Requests, with the clients that one grant admits to them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Access {
-    /// The route; none where no route decides.
+    /// The route; absent where no route decides.
     pub(crate) route: Option<String>,
     /// Its hosts; empty: every host.
     pub(crate) hosts: Vec<String>,
-    /// Which requests, in words; `connections` for what is not HTTP, `requests` for all.
+    /// Requests in words: `connections` for traffic that is not HTTP, `requests` for all requests.
     pub(crate) what: Vec<String>,
-    /// What a client must fulfil, all of it; empty: nothing.
-    pub(crate) requires: Vec<Need>,
-    /// Whether anybody may.
+    /// Requirements that a client must fulfil, all of them; empty: no requirement.
+    pub(crate) requires: Vec<ClientRequirement>,
+    /// True if any client can be admitted.
     pub(crate) granted: bool,
-    /// The object that grants it; none if nothing does.
+    /// The object that grants it; absent if there is none.
     pub(crate) by: Option<String>,
-    /// Whether it is logged as audited.
+    /// True if admitted requests are logged as audited.
     pub(crate) audited: bool,
-    /// Whether it passes without routes being looked at, as probes do.
+    /// True if admitted before routes are evaluated, as probes are.
     pub(crate) exempt: bool,
 }
 
-/// What a client must fulfil: one of the things in the one list that is not empty.
+/// A requirement: the client must match one entry of the one list that is not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Need {
+pub(crate) struct ClientRequirement {
     /// One of these identities: a name, `*.suffix`, or `*` for any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) identities: Vec<String>,
@@ -135,20 +138,20 @@ pub(crate) struct Need {
     /// `mesh` (with or without an identity) or `passthrough`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<&'static str>,
-    /// The object that asks for it.
+    /// The object that requires it.
     pub(crate) from: String,
 }
 
-/// A grant that came to nothing.
+/// A grant without effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Withhold {
-    /// The route it would have been for; none: the port.
+pub(crate) struct UnresolvedGrantEntry {
+    /// The route of the grant; absent: the port.
     pub(crate) route: Option<String>,
-    /// The object that would have granted.
+    /// The object that contains the grant.
     pub(crate) by: String,
-    /// Why it does not.
+    /// Reason why it does not.
     pub(crate) reason: String,
-    /// Whether that is only because something could not be listed.
+    /// True if that is unknown only because something could not be listed.
     pub(crate) not_known: bool,
 }

@@ -1,8 +1,8 @@
-//! Which workloads are asked about: one, those of a Deployment or the like, those behind a Server,
-//! or all.
+//! Selects workloads: one by name, those of a Deployment and the like, those behind a Server, or
+//! all.
 
-use crate::cluster::refusal::explain;
-use crate::cluster::{Cluster, Scope, list, unknown};
+use crate::cluster::api_error::explain;
+use crate::cluster::{Cluster, Scope, list, undetermined};
 use crate::inventory::Inventory;
 use anyhow::bail;
 use policy_core::{WorkloadKey, WorkloadKind};
@@ -12,18 +12,18 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What is asked about, by name.
+/// Workloads named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum WorkloadTarget {
     /// Every workload.
     All,
-    /// A Pod, an ExternalWorkload, or whatever pods are made by.
+    /// A Pod, an ExternalWorkload, or a controller of pods such as a Deployment.
     Workload(Kind, Arc<str>),
     /// The ports that a Server owns.
     Server(Arc<str>),
 }
 
-/// The kinds that name workloads.
+/// Kinds that select workloads.
 const KINDS: [Kind; 9] = [
     Kind::Pod,
     Kind::ExternalWorkload,
@@ -36,7 +36,7 @@ const KINDS: [Kind; 9] = [
     Kind::CronJob,
 ];
 
-impl FromStr for Target {
+impl FromStr for WorkloadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -58,7 +58,7 @@ impl FromStr for Target {
     }
 }
 
-impl Target {
+impl WorkloadTarget {
     /// The name of the Server, if it is one.
     pub(crate) fn server(&self) -> Option<&Arc<str>> {
         match self {
@@ -68,17 +68,17 @@ impl Target {
     }
 }
 
-/// The workloads that are asked about.
+/// The selected workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pods {
+pub(crate) enum WorkloadSelection {
     /// All of them.
     All,
-    /// These.
+    /// Only these.
     These(BTreeSet<WorkloadKey>),
 }
 
-impl Pods {
-    /// Whether a workload is asked about.
+impl WorkloadSelection {
+    /// True if a workload is selected.
     pub(crate) fn contains(&self, key: &WorkloadKey) -> bool {
         match self {
             Self::All => true,
@@ -90,20 +90,23 @@ impl Pods {
 /// Finds the workloads that `target` names.
 ///
 /// # Errors
-/// There is none, or a cluster does not say which pods a Deployment has.
-pub(crate) async fn pods(inventory: &Inventory, target: &Target) -> anyhow::Result<Pods> {
-    let Target::Workload(kind, name) = target else {
-        return Ok(Pods::All);
+/// No workload matches, or the API server does not return the owners of the pods.
+pub(crate) async fn pods(
+    inventory: &Inventory,
+    target: &WorkloadTarget,
+) -> anyhow::Result<WorkloadSelection> {
+    let WorkloadTarget::Workload(kind, name) = target else {
+        return Ok(WorkloadSelection::All);
     };
     let found: BTreeSet<WorkloadKey> = match (kind, &inventory.cluster) {
-        (Kind::Pod | Kind::ExternalWorkload, _) => named(inventory, *kind, name),
-        (kind, None) => declared(inventory, *kind, name),
-        (kind, Some(cluster)) => owned(inventory, cluster, *kind, name).await?,
+        (Kind::Pod | Kind::ExternalWorkload, _) => named_workload(inventory, *kind, name),
+        (kind, None) => declared_pods(inventory, *kind, name),
+        (kind, Some(cluster)) => owned_pods(inventory, cluster, *kind, name).await?,
     };
     if found.is_empty() {
-        bail!("{}", missing(inventory, *kind, name));
+        bail!("{}", not_found(inventory, *kind, name));
     }
-    Ok(Pods::These(found))
+    Ok(WorkloadSelection::These(found))
 }
 
 fn workloads(inventory: &Inventory) -> impl Iterator<Item = &WorkloadKey> {
@@ -111,24 +114,24 @@ fn workloads(inventory: &Inventory) -> impl Iterator<Item = &WorkloadKey> {
     keys.filter(|key| inventory.scope.contains(&key.namespace))
 }
 
-fn named(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
+fn named_workload(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
     let wanted = if kind == Kind::Pod { WorkloadKind::Pod } else { WorkloadKind::ExternalWorkload };
     let fits = |key: &&WorkloadKey| key.kind == wanted && *key.name == *name;
     workloads(inventory).filter(fits).cloned().collect()
 }
 
-/// The pods that a manifest stands for.
-fn declared(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
+/// Pods of a workload resource in manifests.
+fn declared_pods(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
     let stands = |key: &ObjectKey| key.kind == kind && *key.name == *name;
-    let pods = inventory.places.iter().filter(|(_, place)| stands(&place.declared));
+    let pods = inventory.locations.iter().filter(|(_, place)| stands(&place.declared));
     pods.map(|(pod, _)| WorkloadKey::pod(&pod.namespace, &pod.name))
         .filter(|key| inventory.scope.contains(&key.namespace))
         .collect()
 }
 
-/// The pods that a cluster says something owns: a Deployment through its ReplicaSets, a CronJob
-/// through its Jobs.
-async fn owned(
+/// Pods that a resource of a cluster owns: those of a Deployment through its ReplicaSets, those of
+/// a CronJob through its Jobs.
+async fn owned_pods(
     inventory: &Inventory,
     cluster: &Cluster,
     kind: Kind,
@@ -136,9 +139,9 @@ async fn owned(
 ) -> anyhow::Result<BTreeSet<WorkloadKey>> {
     let top = vec![(kind.as_str(), name.to_owned())];
     let owners = if kind == Kind::Deployment {
-        between(cluster, Kind::ReplicaSet, &top).await?
+        owned_objects(cluster, Kind::ReplicaSet, &top).await?
     } else if kind == Kind::CronJob {
-        between(cluster, Kind::Job, &top).await?
+        owned_objects(cluster, Kind::Job, &top).await?
     } else {
         top
     };
@@ -148,8 +151,8 @@ async fn owned(
     Ok(pods.map(|(key, _)| WorkloadKey::pod(&key.namespace, &key.name)).collect())
 }
 
-/// The objects of a kind that are owned by one of `owners`.
-async fn between(
+/// Objects of a kind that one of `owners` owns.
+async fn owned_objects(
     cluster: &Cluster,
     kind: Kind,
     owners: &[(&'static str, String)],
@@ -161,7 +164,7 @@ async fn between(
     };
     let found = list::pages(&cluster.client, &path)
         .await
-        .map_err(|error| explain(&error, &cluster.asked, &format!("list {}", kind.plural())))?;
+        .map_err(|error| explain(&error, &cluster.source, &format!("list {}", kind.plural())))?;
     let owned = found.iter().filter(|value| is_owned(value, owners));
     let name = |value: &Value| {
         Some((kind.as_str(), value.get("metadata")?.get("name")?.as_str()?.to_owned()))
@@ -177,15 +180,15 @@ fn is_owned(value: &Value, owners: &[(&'static str, String)]) -> bool {
     })
 }
 
-/// What is said where nothing has the name: the nearest one that there is.
-fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
-    let asked = &inventory.asked;
+/// Error message for a name that does not exist, with the closest existing name as a suggestion.
+fn not_found(inventory: &Inventory, kind: Kind, name: &str) -> String {
+    let source = &inventory.source;
     let known: Vec<&str> = match (kind, inventory.cluster.is_some()) {
         (Kind::Pod | Kind::ExternalWorkload, _) => {
             workloads(inventory).map(|key| &*key.name).collect()
         }
         (_, false) => {
-            let declared = inventory.places.values().map(|place| &place.declared);
+            let declared = inventory.locations.values().map(|place| &place.declared);
             declared.filter(|key| key.kind == kind).map(|key| &*key.name).collect()
         }
         (_, true) => Vec::new(),
@@ -194,17 +197,17 @@ fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
     let kind_name = kind.as_str();
     let is_workload = matches!(kind, Kind::Pod | Kind::ExternalWorkload);
     let sought = if is_workload { kind } else { Kind::Pod };
-    let hidden = unknown::in_scope(&[sought], &inventory.scope, &inventory.gaps);
+    let hidden = undetermined::in_scope(&[sought], &inventory.scope, &inventory.permissions);
     if let Some(hidden) = hidden.first() {
         let what = if is_workload { "there is a" } else { "there are pods of" };
         format!(
-            "whether {what} {kind_name} {name} in {asked} is not known, because {hidden} may not be \
+            "whether {what} {kind_name} {name} in {source} is not known, because {hidden} may not be \
              listed"
         )
     } else if is_workload {
-        format!("there is no {kind_name} {name} in {asked}{near}")
+        format!("there is no {kind_name} {name} in {source}{near}")
     } else {
-        format!("no pod of {kind_name} {name} was found in {asked}{near}")
+        format!("no pod of {kind_name} {name} was found in {source}{near}")
     }
 }
 
@@ -215,18 +218,21 @@ mod tests {
 
     #[test]
     fn targets_are_named_as_people_name_them() {
-        let deployment = Target::Workload(Kind::Deployment, "web".into());
+        let deployment = WorkloadTarget::Workload(Kind::Deployment, "web".into());
         for text in ["deploy/web", "deployment/web", "Deployments/web"] {
             assert_eq!(text.parse(), Ok(deployment.clone()), "{text}");
         }
-        assert_eq!("server/web".parse(), Ok(Target::Server("web".into())));
+        assert_eq!("server/web".parse(), Ok(WorkloadTarget::Server("web".into())));
         assert_eq!(
-            "web".parse::<Target>(),
+            "web".parse::<WorkloadTarget>(),
             Err("`web` is not KIND/NAME, for example deploy/web".to_owned())
         );
-        let error = "svc/web".parse::<Target>().unwrap_err();
+        let error = "svc/web".parse::<WorkloadTarget>().unwrap_err();
         assert!(error.starts_with("`svc` is not one of pod, externalworkload, server"), "{error}");
-        assert!("pod/".parse::<Target>().is_err() && "pod/a/b".parse::<Target>().is_err());
+        assert!(
+            "pod/".parse::<WorkloadTarget>().is_err()
+                && "pod/a/b".parse::<WorkloadTarget>().is_err()
+        );
     }
 
     #[test]

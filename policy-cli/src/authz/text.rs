@@ -1,16 +1,16 @@
-//! Who may reach what, as tables for people.
+//! Tables of `portcullis authz`.
 
-use super::{Access, Need, Port, Report, Sidecar, Workloads};
+use super::{Access, AuthzReport, ClientRequirement, Port, Sidecar, WorkloadGroup};
 use crate::output::{self, Paint};
 use std::fmt::Write;
 
-/// Names of workloads that are told; of more, how many there are.
+/// Number of workload names shown per group; further ones are only counted.
 const NAMES: usize = 3;
 
-impl Report {
-    /// The tables, with a heading for each group of workloads.
+impl AuthzReport {
+    /// Tables, with a heading for each group of workloads.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let mut text = format!("{}\n", paint.dim(&self.asked.to_string()));
+        let mut text = format!("{}\n", paint.dim(&self.source.to_string()));
         for workloads in &self.workloads {
             let heading = format!("{} {}", workloads.kind, names(workloads));
             // Writing to a String cannot fail.
@@ -22,7 +22,7 @@ impl Report {
                 let line = format!("not known: {missing} may not be listed");
                 let _ = writeln!(text, "{}", paint.notice(&line));
             }
-            let Workloads { ports, annotated_ports, other_ports, .. } = workloads;
+            let WorkloadGroup { ports, annotated_ports, other_ports, .. } = workloads;
             for port in ports.iter().chain(annotated_ports).chain(other_ports) {
                 text.push_str(&port_text(port, paint));
             }
@@ -31,8 +31,8 @@ impl Report {
     }
 }
 
-/// What is to be said of who enforces this, where it is not a sidecar that runs.
-fn enforced(workloads: &Workloads, paint: Paint) -> Option<String> {
+/// Notice about enforcement; `None` if a running sidecar enforces the policies.
+fn enforced(workloads: &WorkloadGroup, paint: Paint) -> Option<String> {
     match workloads.sidecar? {
         Sidecar::Missing => Some(paint.bad("no sidecar: nothing of this holds")),
         Sidecar::NotRunning => {
@@ -45,8 +45,8 @@ fn enforced(workloads: &Workloads, paint: Paint) -> Option<String> {
     }
 }
 
-fn names(workloads: &Workloads) -> String {
-    let Workloads { namespace, names, .. } = workloads;
+fn names(workloads: &WorkloadGroup) -> String {
+    let WorkloadGroup { namespace, names, .. } = workloads;
     let shown = names.iter().take(NAMES).map(|name| format!("{namespace}/{name}"));
     let mut text = shown.collect::<Vec<_>>().join(", ");
     let more = names.len().saturating_sub(NAMES);
@@ -81,7 +81,7 @@ fn port_text(port: &Port, paint: Paint) -> String {
     if let Some(otherwise) = &port.otherwise {
         let _ = writeln!(text, "    anything else: {otherwise}");
     }
-    if grants_nobody(port) {
+    if admits_no_client(port) {
         let words = "grants nobody: every request to these ports is refused";
         let _ = writeln!(text, "    {}", paint.notice(words));
     }
@@ -91,18 +91,18 @@ fn port_text(port: &Port, paint: Paint) -> String {
     for withheld in &port.withheld {
         let on = withheld.route.as_ref().map(|route| format!(" on {route}")).unwrap_or_default();
         let word = if withheld.not_known { "not known" } else { "withheld" };
-        let said = format!("{word}: {}{on}: {}", withheld.by, withheld.reason);
-        let _ = writeln!(text, "    {}", paint.notice(&said));
+        let notice = format!("{word}: {}{on}: {}", withheld.by, withheld.reason);
+        let _ = writeln!(text, "    {}", paint.notice(&notice));
     }
     text
 }
 
-/// Whether a Server lets nobody in, the probes of its workloads aside.
-fn grants_nobody(port: &Port) -> bool {
+/// True if a Server admits no client, not counting probes.
+fn admits_no_client(port: &Port) -> bool {
     port.of_server && port.denied.is_none() && port.access.iter().all(|a| a.exempt || !a.granted)
 }
 
-/// One row for each grant; what it is about is said once.
+/// One row per grant; consecutive rows about the same requests show these only once.
 fn rows(access: &[Access]) -> Vec<[String; 3]> {
     let mut rows: Vec<[String; 3]> = Vec::new();
     let mut before: Option<&Access> = None;
@@ -130,7 +130,7 @@ fn what(entry: &Access) -> String {
     lines.join("\n")
 }
 
-/// Who may, in words.
+/// The clients that a row admits, in words.
 pub(super) fn who(entry: &Access) -> String {
     if !entry.granted {
         return "nobody".to_owned();
@@ -138,8 +138,8 @@ pub(super) fn who(entry: &Access) -> String {
     let words = match entry.requires.as_slice() {
         [] => "everybody".to_owned(),
         needs => {
-            // An identity of any address asks for nothing but the identity.
-            let asks = |need: &&Need| !is_anywhere(need) || needs.len() == 1;
+            // Together with an identity, a requirement that any address fulfils adds nothing.
+            let asks = |need: &&ClientRequirement| !is_anywhere(need) || needs.len() == 1;
             needs.iter().filter(asks).map(need).collect::<Vec<_>>().join("\nand ")
         }
     };
@@ -148,13 +148,13 @@ pub(super) fn who(entry: &Access) -> String {
     format!("{words}{exempt}{audited}")
 }
 
-/// Whether an address of any network does.
-fn is_anywhere(need: &Need) -> bool {
-    let Need { identities, networks, tls, from: _ } = need;
+/// True if an address of any network fulfils the requirement.
+fn is_anywhere(need: &ClientRequirement) -> bool {
+    let ClientRequirement { identities, networks, tls, from: _ } = need;
     identities.is_empty() && tls.is_none() && *networks == ["0.0.0.0/0", "::/0"]
 }
 
-fn need(need: &Need) -> String {
+fn need(need: &ClientRequirement) -> String {
     match (need.identities.as_slice(), need.networks.as_slice(), need.tls) {
         (_, _, Some("mesh")) => "any mesh TLS client".to_owned(),
         (_, _, Some(_)) => "TLS that is passed through".to_owned(),
@@ -170,7 +170,7 @@ fn need(need: &Need) -> String {
 mod tests {
     use super::*;
 
-    fn entry(requires: Vec<Need>) -> Access {
+    fn entry(requires: Vec<ClientRequirement>) -> Access {
         Access {
             route: None,
             hosts: Vec::new(),
@@ -183,15 +183,18 @@ mod tests {
         }
     }
 
-    fn networks(networks: &[&str]) -> Need {
+    fn networks(networks: &[&str]) -> ClientRequirement {
         let networks = networks.iter().map(|network| (*network).to_owned()).collect();
-        Need { networks, ..Need::default() }
+        ClientRequirement { networks, ..ClientRequirement::default() }
     }
 
     #[test]
     fn an_identity_of_any_address_is_an_identity() {
         let any = || networks(&["0.0.0.0/0", "::/0"]);
-        let named = |name: &str| Need { identities: vec![name.to_owned()], ..Need::default() };
+        let named = |name: &str| ClientRequirement {
+            identities: vec![name.to_owned()],
+            ..ClientRequirement::default()
+        };
         assert_eq!(who(&entry(vec![any(), named("*")])), "any mesh identity");
         assert_eq!(who(&entry(vec![any(), named("web")])), "web");
         assert_eq!(who(&entry(vec![any()])), "any address");

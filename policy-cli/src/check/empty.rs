@@ -1,20 +1,20 @@
-//! What an empty list or selector means, in words.
+//! Explains empty lists and selectors.
 
 use super::finding::Finding;
-use super::places::Places;
+use super::locations::Locations;
 use policy_crds::{Body, Kind};
 use policy_engine::Compiled;
 use serde_json::Value;
 
-pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding> {
+pub(super) fn findings(compiled: &Compiled, locations: &mut Locations) -> Vec<Finding> {
     let mut findings = Vec::new();
     for object in &compiled.objects {
         let key = &object.meta.key;
-        // In an invalid object, what an empty list means is the least of the troubles.
-        if !speaks_of_policy(key.kind) || matches!(object.body, Body::Invalid(_)) {
+        // Invalid objects have more important errors.
+        if !is_policy_kind(key.kind) || matches!(object.body, Body::Invalid(_)) {
             continue;
         }
-        let Some(spec) = places.value(key).and_then(|value| value.get("spec")) else { continue };
+        let Some(spec) = locations.value(key).and_then(|value| value.get("spec")) else { continue };
         let mut empty = Vec::new();
         visit(spec, "spec", &mut empty);
         findings.extend(empty.into_iter().filter_map(|field| {
@@ -25,11 +25,11 @@ pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding>
     findings
 }
 
-fn speaks_of_policy(kind: Kind) -> bool {
+fn is_policy_kind(kind: Kind) -> bool {
     matches!(kind.group(), "policy.linkerd.io" | "gateway.networking.k8s.io")
 }
 
-/// The paths of all empty lists and mappings.
+/// Collects the paths of all empty lists and mappings.
 fn visit(value: &Value, path: &str, empty: &mut Vec<String>) {
     match value {
         Value::Array(items) if items.is_empty() => empty.push(path.to_owned()),
@@ -48,7 +48,7 @@ fn visit(value: &Value, path: &str, empty: &mut Vec<String>) {
     }
 }
 
-/// What it means; nothing where it goes without saying.
+/// Meaning of an empty field; `None` where it is obvious.
 fn meaning(kind: Kind, field: &str) -> Option<&'static str> {
     let last = field.rsplit('.').next().unwrap_or(field);
     match (kind, last) {

@@ -1,26 +1,26 @@
-//! What is found, and what cannot be said.
+//! Findings, and questions left open.
 
 use policy_crds::ObjectKey;
 use policy_engine::source::Severity;
 
-/// Something that cannot be said of an object.
+/// A question about an object that cannot be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct Undetermined {
     /// The object.
     pub object: ObjectKey,
-    /// What cannot be said, and why.
+    /// The question, and why it is open.
     pub message: String,
-    /// Whether it leaves open what the object has in force.
+    /// True if it leaves open whether the object takes effect.
     pub(super) decides: bool,
 }
 
-/// A finding before its place has been looked up.
+/// A finding whose location has not been resolved.
 pub(super) struct Finding {
     pub(super) object: ObjectKey,
     pub(super) field: String,
     pub(super) message: String,
     pub(super) severity: Severity,
-    /// Whether it explains why an object would take part in nothing.
+    /// True if it explains why an object takes part in no policy.
     pub(super) explains: bool,
 }
 

@@ -1,6 +1,6 @@
-//! What the injector would tell the authors of pods and of pod templates.
+//! Warnings and errors of the injector for pods and pod templates.
 
-use super::places::{File, Places};
+use super::locations::{Locations, ManifestFile};
 use policy_crds::document::Document;
 use policy_crds::{FieldError, Part};
 use policy_engine::source::{Diagnostic, Severity};
@@ -8,23 +8,27 @@ use policy_webhooks::injector::{NamespaceContext, Template, dry_run, templates};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The namespaces among the manifests.
+/// Namespaces among the manifests.
 type Namespaces = BTreeMap<String, NamespaceContext>;
 
-/// What would be told of all pods and templates, save of fields of which something is said already.
-pub(super) fn diagnostics(places: &mut Places, said: &[Diagnostic]) -> Vec<Diagnostic> {
-    let namespaces = namespaces(places);
+/// Returns the injector's diagnostics for all pods and templates, without fields that are already
+/// reported.
+pub(super) fn diagnostics(locations: &mut Locations, reported: &[Diagnostic]) -> Vec<Diagnostic> {
+    let namespaces = namespaces(locations);
     let mut found = Vec::new();
-    for (name, file) in places.files() {
+    for (name, file) in locations.files() {
         for document in &file.documents {
             let Ok(value) = &document.value else { continue };
             for part in policy_crds::parts(value) {
-                found.extend(of_part(&At { name, file, document, part: &part }, &namespaces));
+                found.extend(of_part(
+                    &PodLocation { name, file, document, part: &part },
+                    &namespaces,
+                ));
             }
         }
     }
     let is_new = |new: &Diagnostic| {
-        !said
+        !reported
             .iter()
             .any(|old| (&old.file, &old.object, &old.field) == (&new.file, &new.object, &new.field))
     };
@@ -32,17 +36,17 @@ pub(super) fn diagnostics(places: &mut Places, said: &[Diagnostic]) -> Vec<Diagn
     found
 }
 
-/// Where an object stands.
-struct At<'a> {
+/// Location of a pod or pod template.
+struct PodLocation<'a> {
     name: &'a Arc<str>,
-    file: &'a File,
+    file: &'a ManifestFile,
     document: &'a Document,
     part: &'a Part<'a>,
 }
 
-fn namespaces(places: &mut Places) -> Namespaces {
+fn namespaces(locations: &mut Locations) -> Namespaces {
     let mut namespaces = Namespaces::new();
-    for (_, file) in places.files() {
+    for (_, file) in locations.files() {
         for document in &file.documents {
             let Ok(value) = &document.value else { continue };
             let parts = policy_crds::parts(value);
@@ -53,8 +57,8 @@ fn namespaces(places: &mut Places) -> Namespaces {
     namespaces
 }
 
-/// What is told of one object: it is a pod, has a template of pods, or is neither.
-fn of_part(at: &At<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
+/// Diagnostics for one object. An object that is neither a pod nor has a pod template has none.
+fn of_part(at: &PodLocation<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for template in templates(&at.part.value) {
         let Template { pointer, namespace, .. } = &template;
@@ -62,16 +66,21 @@ fn of_part(at: &At<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
         let namespace = if namespace.is_empty() { "default" } else { namespace };
         let around = namespaces.get(namespace).cloned();
         let around = around.unwrap_or_else(|| NamespaceContext::unknown(namespace));
-        let told = dry_run(pod, &around);
+        let messages = dry_run(pod, &around);
         let place = pointer.trim_start_matches('/').replace('/', ".");
-        let said = |error, severity| diagnostic(at, &place, error, severity);
-        found.extend(told.refused.into_iter().map(|error| said(error, Severity::Error)));
-        found.extend(told.warned.into_iter().map(|error| said(error, Severity::Warning)));
+        let reported = |error, severity| diagnostic(at, &place, error, severity);
+        found.extend(messages.refused.into_iter().map(|error| reported(error, Severity::Error)));
+        found.extend(messages.warned.into_iter().map(|error| reported(error, Severity::Warning)));
     }
     found
 }
 
-fn diagnostic(at: &At<'_>, place: &str, error: FieldError, severity: Severity) -> Diagnostic {
+fn diagnostic(
+    at: &PodLocation<'_>,
+    place: &str,
+    error: FieldError,
+    severity: Severity,
+) -> Diagnostic {
     let FieldError { field, message } = error;
     let field = match (place.is_empty(), field.is_empty()) {
         (true, _) => field,

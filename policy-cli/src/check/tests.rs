@@ -1,4 +1,4 @@
-//! What `check` says, by example.
+//! Examples of findings.
 
 use super::*;
 
@@ -9,7 +9,7 @@ const SERVER: &str = "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\n\
                       metadata: {name: web, namespace: shop}\n\
                       spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1, accessPolicy: deny}\n---\n";
 
-fn said(text: &str) -> Vec<(Severity, String)> {
+fn reported(text: &str) -> Vec<(Severity, String)> {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("all.yaml"), text).unwrap();
     let findings = check(directory.path(), &ControllerConfig::default()).unwrap();
@@ -25,26 +25,26 @@ fn said(text: &str) -> Vec<(Severity, String)> {
 }
 
 fn warns(text: &str, expected: &str) {
-    let said = said(text);
-    let found = said
+    let reported = reported(text);
+    let found = reported
         .iter()
         .any(|(severity, text)| *severity == Severity::Warning && text.contains(expected));
-    assert!(found, "`{expected}` not in {said:#?}");
+    assert!(found, "`{expected}` not in {reported:#?}");
 }
 
 #[test]
 fn sound_manifests_are_passed_over_in_silence() {
-    assert_eq!(said(&format!("{POD}{SERVER}")), []);
+    assert_eq!(reported(&format!("{POD}{SERVER}")), []);
 }
 
 #[test]
-fn a_selector_that_selects_nothing_is_told() {
+fn a_selector_that_selects_nothing_is_reported() {
     let server = SERVER.replace("app: web}}", "app: wbe}}");
     warns(&format!("{POD}{server}"), "9 spec.podSelector: selects no pod of namespace `shop`");
 }
 
 #[test]
-fn a_port_name_that_no_pod_has_is_told() {
+fn a_port_name_that_no_pod_has_is_reported() {
     let server = SERVER.replace("port: http", "port: grpc");
     warns(
         &format!("{POD}{server}"),
@@ -53,7 +53,7 @@ fn a_port_name_that_no_pod_has_is_told() {
 }
 
 #[test]
-fn a_dangling_reference_is_told_where_it_is() {
+fn a_dangling_reference_is_located() {
     let policy = "apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
                   metadata: {name: p, namespace: shop}\nspec:\n\
                   \x20 targetRef: {group: policy.linkerd.io, kind: Server, name: web}\n\
@@ -63,7 +63,7 @@ fn a_dangling_reference_is_told_where_it_is() {
 }
 
 #[test]
-fn an_empty_list_is_told_in_words() {
+fn an_empty_list_is_reported_in_words() {
     let policy = "apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
                   metadata: {name: p, namespace: shop}\n\
                   spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: web}, \
@@ -73,7 +73,7 @@ fn an_empty_list_is_told_in_words() {
 }
 
 #[test]
-fn a_match_that_is_never_reached_is_told() {
+fn a_match_that_is_never_reached_is_reported() {
     let route = |name: &str| {
         format!(
             "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
@@ -92,24 +92,25 @@ fn a_match_that_is_never_reached_is_told() {
 #[test]
 fn a_broken_rule_is_an_error_with_its_place() {
     let server = SERVER.replace("HTTP/1", "HTTP/3");
-    let said = said(&format!("{POD}{server}"));
-    let errors: Vec<_> = said.iter().filter(|(severity, _)| *severity == Severity::Error).collect();
-    assert_eq!(errors.len(), 1, "{said:#?}");
-    assert!(errors[0].1.starts_with("9 spec.proxyProtocol: "), "{said:#?}");
+    let reported = reported(&format!("{POD}{server}"));
+    let errors: Vec<_> =
+        reported.iter().filter(|(severity, _)| *severity == Severity::Error).collect();
+    assert_eq!(errors.len(), 1, "{reported:#?}");
+    assert!(errors[0].1.starts_with("9 spec.proxyProtocol: "), "{reported:#?}");
 }
 
 #[test]
-fn a_server_whose_port_another_owns_is_told_the_owner() {
+fn a_server_whose_port_another_owns_names_the_owner() {
     let second = SERVER.replace("name: web", "name: zeb");
     let text = format!("{POD}{SERVER}{second}");
     warns(&text, "spec.port: takes no effect: what it selects is owned by Server shop/web");
     let elsewhere = POD.replace("name: web", "name: zeb").replace("name: http", "name: https");
     let third = SERVER.replace("name: web", "name: zeb").replace("port: http", "port: https");
-    assert_eq!(said(&format!("{POD}{SERVER}{elsewhere}{third}")), []);
+    assert_eq!(reported(&format!("{POD}{SERVER}{elsewhere}{third}")), []);
 }
 
 #[test]
-fn what_may_surprise_is_told() {
+fn what_may_surprise_is_reported() {
     let server = SERVER.replace("port: http", "port: '8080'");
     warns(&format!("{POD}{server}"), "spec.port: ");
     let route = "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
@@ -121,7 +122,7 @@ fn what_may_surprise_is_told() {
 }
 
 #[test]
-fn rules_that_linkerd_would_order_otherwise_are_told() {
+fn rules_that_linkerd_would_order_otherwise_are_reported() {
     let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
                  metadata: {name: r, namespace: shop}\n\
                  spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n  \

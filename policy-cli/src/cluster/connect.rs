@@ -1,12 +1,12 @@
-//! The connection to a controller's gRPC port: in plaintext to one on this machine, or through a
-//! port-forward to a pod, in TLS to the controller's identity and with a token of a viewer.
+//! Connection to a controller's gRPC port: in plaintext to one on this machine, or through a
+//! port-forward to a pod, with TLS to the controller's identity and a viewer's token.
 
 use super::Cluster;
-use super::controller::{Found, PodFlags, find};
-use super::forward;
-use super::refusal::{explain, is_forbidden, is_not_found, words};
+use super::api_error::{explain, is_forbidden, is_not_found, message};
+use super::controller::{ControllerPod, PodFlags, find};
+use super::port_forward;
 use super::roots::roots;
-use super::settings::told;
+use super::settings::controller_settings;
 use super::token;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -28,13 +28,13 @@ use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long a token lives, in seconds: the shortest that the API server gives.
+/// Lifetime of the token in seconds, the shortest that the API server issues.
 const TOKEN_SECONDS: i64 = 600;
 
-/// How long connecting may take.
+/// Timeout of a connection attempt.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Flags that name a controller.
+/// Flags that select a controller.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controller")]
 pub(crate) struct ControllerFlags {
@@ -45,7 +45,7 @@ pub(crate) struct ControllerFlags {
     #[command(flatten)]
     pub(crate) pod: PodFlags,
 
-    /// Port of the controller's pod [default: what its --grpc-addr says; 8090]
+    /// Port of the controller's pod [default: that of its --grpc-addr; 8090]
     #[arg(long, value_name = "PORT")]
     controller_port: Option<NonZeroU16>,
 
@@ -58,29 +58,29 @@ pub(crate) struct ControllerFlags {
     #[arg(long, value_name = "FILE")]
     trust_roots: Option<PathBuf>,
 
-    /// ServiceAccount in the controller's namespace, of which a token that lives ten minutes is taken
-    /// to show that you may look
+    /// ServiceAccount in the controller's namespace whose token, valid for ten minutes, authorizes you
+    /// to read
     #[arg(long, value_name = "NAME", default_value = "portcullis-viewer")]
     viewer: String,
 }
 
-/// A channel that shows a token, if there is one.
-pub(crate) type Authorized = InterceptedService<Channel, Bearer>;
+/// A channel that sends a bearer token, if there is one.
+pub(crate) type AuthorizedChannel = InterceptedService<Channel, BearerToken>;
 
 /// A connection to a controller.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ControllerConnection {
     /// The channel.
-    pub(crate) channel: Authorized,
-    /// Which controller it is, in words.
+    pub(crate) channel: AuthorizedChannel,
+    /// Description of the controller for output.
     pub(crate) to: String,
 }
 
 /// Adds a token to every call.
 #[derive(Clone, Debug)]
-pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
+pub(crate) struct BearerToken(Option<MetadataValue<Ascii>>);
 
-impl Interceptor for Bearer {
+impl Interceptor for BearerToken {
     fn call(
         &mut self,
         mut request: tonic::Request<()>,
@@ -95,17 +95,17 @@ impl Interceptor for Bearer {
 /// Connects in plaintext to a controller on this machine.
 ///
 /// # Errors
-/// It is not an address of this machine, or nobody answers there.
-pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<Connection> {
+/// It is not an address of this machine, or the connection is refused.
+pub(crate) async fn connect_local(address: &str) -> anyhow::Result<ControllerConnection> {
     let found = tokio::net::lookup_host(address).await;
     let mut found = found
         .with_context(|| format!("--controller: `{address}` is not ADDRESS:PORT"))?
         .map(|address| address.ip());
-    // Elsewhere nobody proves in plaintext who answers, nor that nobody else has changed it.
+    // Plaintext proves neither the server's identity nor integrity, so it is limited to loopback.
     if let Some(other) = found.find(|ip| !ip.to_canonical().is_loopback()) {
         bail!(
-            "--controller: `{address}` is {other}, which is not on loopback (127.0.0.0/8, ::1); in \
-             plaintext only a controller on this machine is asked, or one at the end of a \
+            "--controller: `{address}` is {other}, which is not on loopback (127.0.0.0/8, ::1); \
+             plaintext is limited to a controller on this machine, or one behind a \
              `kubectl port-forward`"
         );
     }
@@ -116,36 +116,38 @@ pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<Connection>
         .await
         .with_context(|| format!("cannot connect to the controller at `{address}`"))?;
     let to = format!("controller at {address}");
-    Ok(Connection { channel: InterceptedService::new(channel, Bearer(None)), to })
+    Ok(ControllerConnection { channel: InterceptedService::new(channel, BearerToken(None)), to })
 }
 
 /// Connects to the controller of a cluster.
 ///
 /// # Errors
-/// The first step that fails: no pod is found, its roots cannot be read, no token is given, the
-/// port-forward or the handshake fails. Each says what is missing and which flag changes it.
-pub(crate) async fn in_cluster(
+/// The first step that fails: finding a pod, reading the roots, requesting a token, the
+/// port-forward, or the TLS handshake. Each message contains what is missing and the flag that
+/// changes it.
+pub(crate) async fn connect_in_cluster(
     cluster: &Cluster,
     flags: &ControllerFlags,
-) -> anyhow::Result<Connection> {
+) -> anyhow::Result<ControllerConnection> {
     let found = find(cluster, &flags.pod).await?;
-    let settings = told(&found).ok();
-    let identity = identity(flags, &found, settings.as_ref().map(|told| &told.controller));
-    let port = flags
-        .controller_port
-        .map_or_else(|| settings.map_or(8090, |told| told.serve.listen.port()), NonZeroU16::get);
+    let settings = controller_settings(&found).ok();
+    let identity = identity(flags, &found, settings.as_ref().map(|settings| &settings.controller));
+    let port = flags.controller_port.map_or_else(
+        || settings.map_or(8090, |settings| settings.serve.listen.port()),
+        NonZeroU16::get,
+    );
     let roots =
         roots(cluster, &flags.pod.controller_namespace, flags.trust_roots.as_deref()).await?;
-    let token = bearer(cluster, flags).await?;
-    let tls = client(roots, &identity)?;
+    let token = request_token(cluster, flags).await?;
+    let tls = tls_config(roots, &identity)?;
     let name = server_name(&identity, &found)?;
     let (pods, pod) = (Api::<Pod>::namespaced(cluster.client.clone(), &found.namespace), found);
     let to = format!("controller {}/{}", pod.namespace, pod.name);
     let connector = tower::service_fn(move |_| {
         let (pods, pod, tls, name) = (pods.clone(), pod.name.clone(), tls.clone(), name.clone());
         async move {
-            let attempt = forward::tls(&pods, &pod, port, tls, name);
-            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody answers in 10 s");
+            let attempt = port_forward::tls(&pods, &pod, port, tls, name);
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no response within 10 s");
             tokio::time::timeout(PATIENCE, attempt).await.map_err(late)?.map(TokioIo::new)
         }
     });
@@ -153,15 +155,18 @@ pub(crate) async fn in_cluster(
         .connect_with_connector(connector)
         .await
         .map_err(|error| {
-            anyhow!("cannot connect to {to}, port {port}: {}", super::chain(&error))
+            anyhow!("cannot connect to {to}, port {port}: {}", super::error_chain(&error))
         })?;
-    Ok(Connection { channel: InterceptedService::new(channel, Bearer(Some(token))), to })
+    Ok(ControllerConnection {
+        channel: InterceptedService::new(channel, BearerToken(Some(token))),
+        to,
+    })
 }
 
-/// The identity that the controller has to prove.
+/// Identity that the controller has to prove.
 fn identity(
     flags: &ControllerFlags,
-    found: &Found,
+    found: &ControllerPod,
     config: Option<&policy_engine::ControllerConfig>,
 ) -> Identity {
     let own = flags.controller_identity.as_deref();
@@ -176,8 +181,8 @@ fn identity(
     if name.starts_with("spiffe://") { Identity::Spiffe(name) } else { Identity::Dns(name) }
 }
 
-/// The name for SNI, which plays no part in what is verified.
-fn server_name(identity: &Identity, found: &Found) -> anyhow::Result<ServerName<'static>> {
+/// Name for SNI, which is not verified.
+fn server_name(identity: &Identity, found: &ControllerPod) -> anyhow::Result<ServerName<'static>> {
     let name = match identity {
         Identity::Dns(name) => name.to_string(),
         Identity::Spiffe(_) => format!("{}.{}", found.service_account, found.namespace),
@@ -186,7 +191,7 @@ fn server_name(identity: &Identity, found: &Found) -> anyhow::Result<ServerName<
         .with_context(|| format!("--controller-identity: `{name}` is not a name"))
 }
 
-fn client(
+fn tls_config(
     roots: Vec<CertificateDer<'static>>,
     identity: &Identity,
 ) -> anyhow::Result<Arc<ClientConfig>> {
@@ -195,14 +200,14 @@ fn client(
     Ok(Arc::new(config))
 }
 
-/// A token of the viewer, good for our controllers alone.
-async fn bearer(
+/// Requests a token of the viewer, with the audience of this project's controllers.
+async fn request_token(
     cluster: &Cluster,
     flags: &ControllerFlags,
 ) -> anyhow::Result<MetadataValue<Ascii>> {
     let namespace = &flags.pod.controller_namespace;
     let viewer = &flags.viewer;
-    let answer = token::of(cluster, (namespace, viewer), AUDIENCE, TOKEN_SECONDS).await;
+    let answer = token::request(cluster, (namespace, viewer), AUDIENCE, TOKEN_SECONDS).await;
     let token = match answer {
         Ok(token) => token,
         Err(error) if is_not_found(&error) => bail!(
@@ -210,12 +215,12 @@ async fn bearer(
              --viewer and --controller-namespace name another"
         ),
         Err(error) if is_forbidden(&error) => bail!(
-            "no token of ServiceAccount {namespace}/{viewer} is given: {}. It needs in namespace \
+            "cannot create a token of ServiceAccount {namespace}/{viewer}: {}. It needs in namespace \
              {namespace}: {{apiGroups: [\"\"], resources: [serviceaccounts/token], resourceNames: \
              [{viewer}], verbs: [create]}}",
-            words(&error)
+            message(&error)
         ),
-        Err(error) => return Err(explain(&error, &cluster.asked, "take a token")),
+        Err(error) => return Err(explain(&error, &cluster.source, "create a token")),
     };
     let mut value: MetadataValue<Ascii> =
         format!("Bearer {token}").parse().context("the API server's token is no header value")?;

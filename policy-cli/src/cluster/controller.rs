@@ -1,7 +1,7 @@
-//! The controller in a cluster: which pod it is.
+//! The controller's pod in a cluster.
 
 use super::Cluster;
-use super::refusal::{explain, is_forbidden, words};
+use super::api_error::{explain, is_forbidden, message};
 use anyhow::{anyhow, bail};
 use clap::Args;
 use kube::api::ListParams;
@@ -9,7 +9,7 @@ use kube::core::Request;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Flags that say where the controller of a cluster is.
+/// Flags that locate the controller of a cluster.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controller")]
 pub(crate) struct PodFlags {
@@ -26,7 +26,7 @@ pub(crate) struct PodFlags {
     pub(crate) controller_selector: String,
 }
 
-/// Flags that say where the control plane of a cluster is.
+/// Flags that locate the control plane of a cluster.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Controller")]
 pub(crate) struct ControlPlaneFlags {
@@ -40,30 +40,31 @@ pub(crate) struct ControlPlaneFlags {
 
 /// A pod of the controller.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ControllerPod {
     /// Its namespace.
     pub(crate) namespace: Arc<str>,
     /// Its name.
     pub(crate) name: String,
     /// Its ServiceAccount.
     pub(crate) service_account: String,
-    /// All of it.
+    /// The whole object.
     pub(crate) pod: Value,
 }
 
-/// Finds a pod of the controller, one that is ready if there is any.
+/// Finds a pod of the controller, preferring a ready one.
 ///
 /// # Errors
-/// There is none, or pods may not be listed there; says where it was looked and what changes that.
-pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<Found> {
+/// There is none, or listing pods is forbidden. The message names the namespace and the flags that
+/// change it.
+pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<ControllerPod> {
     let PodFlags { controller_namespace: namespace, controller_selector: selector } = flags;
     let mut pods = match pods(cluster, namespace, selector).await {
         Ok(pods) => pods,
         Err(error) if is_forbidden(&error) => bail!(
-            "the controller cannot be looked for: {} (--controller-namespace says where else)",
-            words(&error)
+            "cannot look for the controller: {} (--controller-namespace names another namespace)",
+            message(&error)
         ),
-        Err(error) => return Err(explain(&error, &cluster.asked, "look for the controller")),
+        Err(error) => return Err(explain(&error, &cluster.source, "look for the controller")),
     };
     pods.sort_by_key(|pod| (!is_ready(pod), text(pod, &["metadata", "name"])));
     let pod = pods.into_iter().next().ok_or_else(|| {
@@ -72,7 +73,7 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
              --controller-namespace and --controller-selector say where else"
         )
     })?;
-    Ok(Found {
+    Ok(ControllerPod {
         namespace: namespace.clone(),
         name: text(&pod, &["metadata", "name"]),
         service_account: match text(&pod, &["spec", "serviceAccountName"]) {
@@ -83,7 +84,7 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
     })
 }
 
-/// The pods of a namespace that have these labels.
+/// Lists the pods of a namespace with these labels.
 ///
 /// # Errors
 /// The API server's.
@@ -107,7 +108,7 @@ fn text(value: &Value, path: &[&str]) -> String {
     found.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Whether a pod is ready and is not ending.
+/// True if a pod is ready and is not being deleted.
 pub(crate) fn is_ready(pod: &Value) -> bool {
     let conditions = pod.get("status").and_then(|status| status.get("conditions"));
     let ending = pod.get("metadata").is_some_and(|m| m.get("deletionTimestamp").is_some());

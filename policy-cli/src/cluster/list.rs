@@ -1,7 +1,7 @@
-//! Everything that policy depends on in a cluster, listed once, and how much of it may be seen.
+//! Lists all objects that policy depends on, and records which lists are forbidden.
 
-use super::gaps::{Extent, Gaps};
-use super::refusal::{explain, is_forbidden, is_gone, is_not_found, words};
+use super::api_error::{explain, is_forbidden, is_gone, is_not_found, message};
+use super::permissions::{ListPermissions, ListScope};
 use super::{Cluster, Scope};
 use futures_util::future::{join_all, try_join_all};
 use kube::Client;
@@ -16,55 +16,55 @@ use std::sync::Arc;
 /// Objects per request.
 const PAGE: u32 = 500;
 
-/// What a cluster holds.
+/// Objects of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     /// The objects as the API server gives them, status included.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
-    /// The same as they are understood.
+    /// The same objects, parsed.
     pub(crate) objects: Vec<Object>,
-    /// What could not be listed.
-    pub(crate) gaps: Gaps,
+    /// Extent to which each kind could be listed.
+    pub(crate) permissions: ListPermissions,
 }
 
 /// Lists every kind that policy depends on: in the whole cluster, because references cross
-/// namespaces; where that is refused, in the one namespace that is asked about.
+/// namespaces, or only in the selected namespace if the former is forbidden.
 ///
 /// # Errors
-/// The API server cannot be reached, or refuses everything. What it refuses in part is in
-/// [`Listing::gaps`].
+/// The API server cannot be reached, or forbids everything. What it forbids in part is recorded in
+/// [`Listing::permissions`].
 pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
-    let served = Served::discover(cluster).await?;
+    let served = ApiResources::discover(cluster).await?;
     let kinds = Kind::watched().map(|kind| {
         let version = served.version(kind);
         async move {
             let listed = match version {
-                Some(version) => of_kind(cluster, kind, version).await?,
-                None => (Extent::Absent, Vec::new()),
+                Some(version) => list_kind(cluster, kind, version).await?,
+                None => (ListScope::Absent, Vec::new()),
             };
             anyhow::Ok((kind, version.unwrap_or_default(), listed))
         }
     });
     let mut listing = Listing::default();
     for (kind, version, (extent, values)) in try_join_all(kinds).await? {
-        listing.gaps.note(kind, extent);
+        listing.permissions.record(kind, extent);
         for value in values {
-            listing.take_in(kind, version, value);
+            listing.insert(kind, version, value);
         }
     }
-    if listing.gaps.knows_nothing() {
+    if listing.permissions.can_list_nothing() {
         anyhow::bail!(
-            "{} lets you list nothing that policy depends on. A role that would:\n{}",
-            cluster.asked,
-            listing.gaps.role()
+            "{} lets you list nothing that policy depends on. A ClusterRole that would allow it:\n{}",
+            cluster.source,
+            listing.permissions.cluster_role()
         );
     }
     Ok(listing)
 }
 
 impl Listing {
-    /// Takes in one object of a list, understood as the controller does.
-    fn take_in(&mut self, kind: Kind, version: &'static str, value: Value) {
+    /// Inserts one object of a list, parsed as the controller does.
+    fn insert(&mut self, kind: Kind, version: &'static str, value: Value) {
         if let Some(object) = object_of(kind, version, value.clone()) {
             self.values.insert(object.meta.key.clone(), value);
             self.objects.push(object);
@@ -72,35 +72,35 @@ impl Listing {
     }
 }
 
-/// Which versions of which resources the API server serves.
-pub(crate) struct Served {
-    /// Plurals by `group/version`; none: that may not be asked.
+/// Resources and versions that the API server serves.
+pub(crate) struct ApiResources {
+    /// Plural names by `group/version`; `None` if discovery of the version is forbidden.
     resources: BTreeMap<String, Option<BTreeSet<String>>>,
 }
 
-impl Served {
-    /// Asks the API server, which everybody who has logged in may.
+impl ApiResources {
+    /// Runs API discovery, which is open to every authenticated user.
     ///
     /// # Errors
-    /// It cannot be reached, or fails.
+    /// The API server cannot be reached, or fails.
     pub(crate) async fn discover(cluster: &Cluster) -> anyhow::Result<Self> {
         let wanted: BTreeSet<String> = Kind::watched()
             .filter(|kind| !kind.group().is_empty())
             .flat_map(|kind| kind.versions().iter().map(move |v| format!("{}/{v}", kind.group())))
             .collect();
-        let asked = wanted.into_iter().map(|version| async move {
+        let requests = wanted.into_iter().map(|version| async move {
             let answer = cluster.client.list_api_group_resources(&version).await;
             (version, answer)
         });
         let mut resources = BTreeMap::new();
-        for (version, answer) in join_all(asked).await {
+        for (version, answer) in join_all(requests).await {
             let plurals = match answer {
                 Ok(list) => Some(list.resources.into_iter().map(|r| r.name).collect()),
                 Err(error) if is_not_found(&error) => Some(BTreeSet::new()),
                 Err(error) if is_forbidden(&error) => None,
                 Err(error) => {
                     let doing = format!("ask what is served of {version}");
-                    return Err(explain(&error, &cluster.asked, &doing));
+                    return Err(explain(&error, &cluster.source, &doing));
                 }
             };
             resources.insert(version, plurals);
@@ -108,13 +108,14 @@ impl Served {
         Ok(Self { resources })
     }
 
-    /// The version in which a kind is listed; none if the cluster does not have the kind.
+    /// Version in which a kind is listed; `None` if the cluster does not serve it.
     pub(crate) fn version(&self, kind: Kind) -> Option<&'static str> {
         let serves = |version: &&&str| {
             let key = format!("{}/{version}", kind.group());
             match self.resources.get(&key) {
                 Some(Some(plurals)) => plurals.contains(kind.plural()),
-                // The core group always is; what may not be asked is tried.
+                // The core group is always served. Where discovery is forbidden, listing is
+                // attempted.
                 Some(None) | None => true,
             }
         };
@@ -122,7 +123,7 @@ impl Served {
     }
 }
 
-/// The path of a kind's objects.
+/// API path of a kind's objects.
 fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
     let api = match kind.group() {
         "" => format!("/api/{version}"),
@@ -134,51 +135,51 @@ fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
     }
 }
 
-async fn of_kind(
+async fn list_kind(
     cluster: &Cluster,
     kind: Kind,
     version: &'static str,
-) -> anyhow::Result<(Extent, Vec<Value>)> {
+) -> anyhow::Result<(ListScope, Vec<Value>)> {
     let whole = pages(&cluster.client, &path(kind, version, None)).await;
     let refusal: Arc<str> = match whole {
-        Ok(values) => return Ok((Extent::Everywhere, values)),
-        Err(error) if is_not_found(&error) => return Ok((Extent::Absent, Vec::new())),
-        Err(error) if is_forbidden(&error) => words(&error).into(),
+        Ok(values) => return Ok((ListScope::Everywhere, values)),
+        Err(error) if is_not_found(&error) => return Ok((ListScope::Absent, Vec::new())),
+        Err(error) if is_forbidden(&error) => message(&error).into(),
         Err(error) => return Err(failed(cluster, kind, &error)),
     };
     let Scope::Namespace(namespace) = &cluster.scope else {
-        return Ok((Extent::Nothing { refusal }, Vec::new()));
+        return Ok((ListScope::Denied { refusal }, Vec::new()));
     };
     let within = if kind.is_namespaced() {
         pages(&cluster.client, &path(kind, version, Some(namespace))).await
     } else if kind == Kind::Namespace {
-        // A role of a namespace may give the Namespace itself.
+        // A Role in a namespace may allow reading the Namespace itself.
         one(&cluster.client, &path(kind, version, None), namespace).await.map(|v| vec![v])
     } else {
-        return Ok((Extent::Nothing { refusal }, Vec::new()));
+        return Ok((ListScope::Denied { refusal }, Vec::new()));
     };
     match within {
-        Ok(values) => Ok((Extent::Only { namespace: namespace.clone(), refusal }, values)),
-        Err(error) if is_forbidden(&error) => Ok((Extent::Nothing { refusal }, Vec::new())),
+        Ok(values) => Ok((ListScope::Namespace { namespace: namespace.clone(), refusal }, values)),
+        Err(error) if is_forbidden(&error) => Ok((ListScope::Denied { refusal }, Vec::new())),
         Err(error) if is_not_found(&error) && kind == Kind::Namespace => {
-            Ok((Extent::Only { namespace: namespace.clone(), refusal }, Vec::new()))
+            Ok((ListScope::Namespace { namespace: namespace.clone(), refusal }, Vec::new()))
         }
         Err(error) => Err(failed(cluster, kind, &error)),
     }
 }
 
 fn failed(cluster: &Cluster, kind: Kind, error: &kube::Error) -> anyhow::Error {
-    explain(error, &cluster.asked, &format!("list {}", super::gaps::resource(kind)))
+    explain(error, &cluster.source, &format!("list {}", super::permissions::resource(kind)))
 }
 
-/// One object.
+/// Reads one object.
 pub(crate) async fn one(client: &Client, path: &str, name: &str) -> Result<Value, kube::Error> {
     let request = Request::new(path).get(name, &kube::api::GetParams::default());
     client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-/// Every object of a list. Pages belong together; if the API server has forgotten the state that
-/// they are of, the list begins again and is asked for whole.
+/// Lists all objects, page by page. If the continue token expires (410 Gone), lists again without
+/// paging, because pages of different resource versions do not belong together.
 pub(crate) async fn pages(client: &Client, path: &str) -> Result<Vec<Value>, kube::Error> {
     let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
     let mut items = Vec::new();
@@ -215,9 +216,9 @@ mod tests {
         let mut listing = Listing::default();
         let pod = json!({"metadata": {"name": "web", "namespace": "shop"},
                          "spec": {"containers": []}});
-        listing.take_in(Kind::Pod, "v1", pod);
+        listing.insert(Kind::Pod, "v1", pod);
         let labels = json!({"name": "A b", "namespace": "shop"});
-        listing.take_in(Kind::Server, "v1beta3", json!({ "metadata": labels }));
+        listing.insert(Kind::Server, "v1beta3", json!({ "metadata": labels }));
         let bodies: Vec<&Body> = listing.objects.iter().map(|object| &object.body).collect();
         let [Body::Valid(_), Body::Invalid(server)] = bodies[..] else { panic!("{bodies:?}") };
         assert_eq!(server.claims, Claims::Server { workloads: None, port: None });
@@ -231,7 +232,7 @@ mod tests {
                 let plurals = versions.contains(version).then(|| "servers".to_owned());
                 (format!("policy.linkerd.io/{version}"), Some(plurals.into_iter().collect()))
             });
-            Served { resources: all.collect() }.version(Kind::Server)
+            ApiResources { resources: all.collect() }.version(Kind::Server)
         };
         assert_eq!(served(&["v1beta1", "v1beta3"]), Some("v1beta3"));
         assert_eq!(served(&["v1alpha1"]), Some("v1alpha1"));

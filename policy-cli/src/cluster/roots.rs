@@ -1,33 +1,34 @@
-//! The roots of the mesh, as the control plane publishes them.
+//! Trust roots of the mesh, as the control plane publishes them.
 
 use super::Cluster;
+use super::api_error::{explain, is_forbidden, is_not_found, message};
 use super::list::one;
-use super::refusal::{explain, is_forbidden, is_not_found, words};
 use anyhow::{Context, anyhow, bail};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 use std::path::Path;
 
-/// The ConfigMaps with the roots of the mesh, in the namespace of the control plane: our issuer's, and
-/// Linkerd's.
+/// ConfigMaps with the trust roots, in the namespace of the control plane: that of this project's
+/// issuer, and Linkerd's.
 pub(crate) const ROOTS: [&str; 2] =
     ["portcullis-identity-trust-roots", "linkerd-identity-trust-roots"];
 
-/// Where the roots are in either.
+/// Key of the trust bundle in both ConfigMaps.
 pub(crate) const BUNDLE: &str = "ca-bundle.crt";
 
-/// The roots of the mesh: those of the file, or those in the control plane's `namespace`.
+/// Returns the trust roots of the mesh: those of the file, or those in the control plane's
+/// `namespace`.
 ///
 /// # Errors
-/// Neither can be read; says what else names them.
+/// Neither can be read; the message names the alternatives.
 pub(crate) async fn roots(
     cluster: &Cluster,
     namespace: &str,
     file: Option<&Path>,
 ) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     if let Some(path) = file {
-        return given(path);
+        return read_roots(path);
     }
     let path = format!("/api/v1/namespaces/{namespace}/configmaps");
     let mut refused = Vec::new();
@@ -35,10 +36,10 @@ pub(crate) async fn roots(
         match one(&cluster.client, &path, name).await {
             Ok(found) => return bundle(&found, namespace, name),
             Err(error) if is_forbidden(&error) || is_not_found(&error) => {
-                refused.push(words(&error));
+                refused.push(message(&error));
             }
             Err(error) => {
-                return Err(explain(&error, &cluster.asked, "read the roots of the mesh"));
+                return Err(explain(&error, &cluster.source, "read the roots of the mesh"));
             }
         }
     }
@@ -62,20 +63,20 @@ fn bundle(
     certificates(text).with_context(|| format!("`{BUNDLE}` of ConfigMap {namespace}/{name}"))
 }
 
-/// The roots of a file that was named.
+/// Reads the roots from a file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
-pub(crate) fn given(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+/// The file cannot be read, or contains no certificate.
+pub(crate) fn read_roots(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("--trust-roots: `{}`", path.display()))?;
     certificates(&text).with_context(|| format!("--trust-roots: `{}`", path.display()))
 }
 
-/// The certificates of a PEM text, of which there is at least one.
+/// Parses the certificates of a PEM text, at least one.
 ///
 /// # Errors
-/// It is not PEM, or has none.
+/// The text is not PEM, or contains no certificate.
 pub(crate) fn certificates(text: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let found = found.map_err(|error| anyhow!("is not PEM: {error}"))?;

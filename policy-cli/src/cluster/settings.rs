@@ -1,7 +1,7 @@
-//! What the controller is told by its flags, which policies depend on as much as on objects.
+//! Settings of the controller from its flags. Policies depend on them as much as on objects.
 
-use super::controller::{Found, PodFlags, find};
-use super::{Cluster, chain};
+use super::controller::{ControllerPod, PodFlags, find};
+use super::{Cluster, error_chain};
 use anyhow::anyhow;
 use clap::{Args, Parser};
 use policy_controller::args;
@@ -13,10 +13,10 @@ use policy_kube::source::Scope;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where settings come from that nobody states.
+/// Name of the source of default settings.
 const DEFAULTS: &str = "the controller's defaults";
 
-/// Flags that replace what the controller is told.
+/// Flags that override the controller's settings.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SettingsFlags {
     /// Default policy of the cluster [default: that of the controller found there;
@@ -35,7 +35,7 @@ pub(crate) struct SettingsFlags {
     identity_domain: Option<String>,
 }
 
-/// The namespace of the control plane where nobody says another one.
+/// Default namespace of the control plane.
 const CONTROL_PLANE: &str = "portcullis";
 
 fn policy(name: &str) -> Result<DefaultPolicy, String> {
@@ -43,21 +43,20 @@ fn policy(name: &str) -> Result<DefaultPolicy, String> {
     DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
-/// What policies are compiled with.
+/// Settings that policies are compiled with.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Settings {
-    /// Where they come from, in words.
+    /// Source of the settings, in words.
     pub(crate) from: String,
-    /// Whether they are known to be those of a controller, rather than assumed.
+    /// True if they are those of a controller, rather than assumed.
     pub(crate) known: bool,
-    /// Whether it is known what ends the identities of the mesh: by the controller, or by a flag.
+    /// True if the suffix of this mesh's identities is known, from the controller or from a flag.
     #[serde(skip)]
     pub(crate) mesh_known: bool,
     /// The default policy of the cluster.
     pub(crate) default_policy: &'static str,
-    /// The namespaces that the controller watches; none: all of them. What is elsewhere takes no
-    /// effect.
+    /// The namespaces that the controller watches; absent: all. Objects elsewhere take no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watched: Option<Vec<String>>,
     /// All of them.
@@ -66,14 +65,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Those of a directory.
+    /// Settings of a directory.
     pub(crate) fn of_directory(flags: &SettingsFlags) -> Self {
         Self::new(ControllerConfig::default(), DEFAULTS.to_owned(), true, flags)
     }
 
-    /// Those of a directory that is checked: identities are those of an installation by the chart, so
-    /// that one of Linkerd's, which nobody has there, is found.
-    pub(crate) fn of_checked(flags: &SettingsFlags) -> Self {
+    /// Settings for checking a directory. Identities are those of an installation by the chart, so
+    /// that Linkerd's identities, which no workload has there, are reported.
+    pub(crate) fn for_check(flags: &SettingsFlags) -> Self {
         let mut settings = Self::of_directory(flags);
         if flags.control_plane_namespace.is_none() {
             settings.config.control_plane_namespace = CONTROL_PLANE.into();
@@ -83,18 +82,18 @@ impl Settings {
     }
 
     /// These.
-    pub(crate) fn given(config: ControllerConfig) -> Self {
+    pub(crate) fn from_config(config: ControllerConfig) -> Self {
         Self::new(config, DEFAULTS.to_owned(), true, &SettingsFlags::default())
     }
 
-    /// Those of the controller in a cluster; its defaults where there is none to be found.
+    /// Settings of the controller in a cluster, or the defaults if none is found.
     pub(crate) async fn of_cluster(
         cluster: &Cluster,
         pod: &PodFlags,
         flags: &SettingsFlags,
     ) -> Self {
         let found = find(cluster, pod).await;
-        match found.and_then(|found| Ok((told(&found)?, found))) {
+        match found.and_then(|found| Ok((controller_settings(&found)?, found))) {
             Ok((settings, found)) => {
                 let from = format!("pod {}/{}", found.namespace, found.name);
                 let watched = watched(&settings);
@@ -127,7 +126,7 @@ impl Settings {
         Self { from, known, mesh_known, default_policy, watched: None, config }
     }
 
-    /// Whether the controller sees an object.
+    /// True if the controller watches an object.
     pub(crate) fn sees(&self, object: &ObjectKey) -> bool {
         let Some(watched) = &self.watched else { return true };
         let is_namespace = object.kind == Kind::Namespace;
@@ -136,7 +135,7 @@ impl Settings {
     }
 }
 
-/// The namespaces that a controller watches; none: all of them.
+/// The namespaces that a controller watches; `None`: all.
 fn watched(settings: &args::Settings) -> Option<Vec<String>> {
     match &settings.source {
         SourceSettings::Cluster(cluster) => match &cluster.watches.scope {
@@ -147,32 +146,32 @@ fn watched(settings: &args::Settings) -> Option<Vec<String>> {
     }
 }
 
-/// What a controller in a cluster does without flags.
+/// Settings of a controller in a cluster without flags.
 fn defaults() -> ControllerConfig {
     parse(&["run".to_owned()]).map(|settings| settings.controller).unwrap_or_default()
 }
 
-/// What the controller of a pod is told.
+/// Reads the settings of the controller in a pod.
 ///
 /// # Errors
-/// No container of it is told to run a controller, or its flags cannot be read.
-pub(crate) fn told(found: &Found) -> anyhow::Result<args::Settings> {
-    of_pod_with("run", &found.pod, parse)
+/// No container runs the controller, or its flags cannot be parsed.
+pub(crate) fn controller_settings(found: &ControllerPod) -> anyhow::Result<args::Settings> {
+    parse_pod_args("run", &found.pod, parse)
 }
 
-/// What the issuer of a pod is told.
+/// Reads the flags of the issuer in a pod.
 ///
 /// # Errors
-/// No container of it is told to run an issuer, or its flags cannot be read.
-pub(crate) fn told_issuer(pod: &Value) -> anyhow::Result<IssuerArgs> {
-    of_pod_with("issuer", pod, |arguments| match parsed(arguments)? {
+/// No container runs the issuer, or its flags cannot be parsed.
+pub(crate) fn issuer_args(pod: &Value) -> anyhow::Result<IssuerArgs> {
+    parse_pod_args("issuer", pod, |arguments| match parsed(arguments)? {
         Command::Issuer(issuer) => Ok(*issuer),
         Command::Run(_) => Err(anyhow!("this is the controller, not the issuer")),
     })
 }
 
-/// What `read` makes of the arguments of the container that is told `subcommand`.
-fn of_pod_with<T>(
+/// Calls `read` with the arguments of the container that runs `subcommand`.
+fn parse_pod_args<T>(
     subcommand: &str,
     pod: &Value,
     read: impl Fn(&[String]) -> anyhow::Result<T>,
@@ -185,7 +184,7 @@ fn of_pod_with<T>(
         if arguments.first().is_none_or(|first| first != subcommand) {
             continue;
         }
-        // A variable that is left is a value that only the container knows.
+        // Only the container knows the value of a variable that is not expanded.
         let unknown = arguments.iter().find(|word| word.contains("$("));
         let unknown = unknown.map(|word| anyhow!("what `{word}` stands for is not in the pod"));
         match unknown.map_or_else(|| read(&arguments), Err) {
@@ -198,11 +197,11 @@ fn of_pod_with<T>(
     let pod = format!("{}/{name}", metadata("namespace").unwrap_or_default());
     match wrong {
         Some(error) => Err(error.context(format!("the flags of pod {pod} cannot be read here"))),
-        None => anyhow::bail!("pod {pod} has no container that is told `{subcommand}`"),
+        None => anyhow::bail!("pod {pod} has no container with the subcommand `{subcommand}`"),
     }
 }
 
-/// What a container is told, with its environment put in place as Kubernetes does.
+/// Arguments of a container, with environment variables expanded as Kubernetes does.
 fn arguments(container: &Value, pod: &Value) -> Vec<String> {
     let list = |field: &str| {
         let words = container.get(field).and_then(Value::as_array).into_iter().flatten();
@@ -215,7 +214,7 @@ fn arguments(container: &Value, pod: &Value) -> Vec<String> {
         .filter_map(|variable| {
             let name = variable.get("name")?.as_str()?;
             let stated = variable.get("value").and_then(Value::as_str).map(str::to_owned);
-            Some((format!("$({name})"), stated.or_else(|| of_pod(variable, pod))?))
+            Some((format!("$({name})"), stated.or_else(|| downward_api_value(variable, pod))?))
         })
         .collect();
     // The first word of a command is the program.
@@ -225,8 +224,8 @@ fn arguments(container: &Value, pod: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What the downward API gives a variable: a field of the pod, lists with commas.
-fn of_pod(variable: &Value, pod: &Value) -> Option<String> {
+/// Value of a variable from the downward API: a field of the pod, with lists joined by commas.
+fn downward_api_value(variable: &Value, pod: &Value) -> Option<String> {
     let path = variable.get("valueFrom")?.get("fieldRef")?.get("fieldPath")?.as_str()?;
     match path.split('.').try_fold(pod, |value, field| value.get(field))? {
         Value::String(text) => Some(text.clone()),
@@ -241,7 +240,7 @@ fn of_pod(variable: &Value, pod: &Value) -> Option<String> {
 fn parse(arguments: &[String]) -> anyhow::Result<args::Settings> {
     match parsed(arguments)? {
         Command::Run(run) => {
-            args::Settings::try_from(*run).map_err(|error| anyhow!("{}", chain(&error)))
+            args::Settings::try_from(*run).map_err(|error| anyhow!("{}", error_chain(&error)))
         }
         Command::Issuer(_) => Err(anyhow!("this is the issuer, not the controller")),
     }
@@ -262,8 +261,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn found(container: &Value) -> Found {
-        Found {
+    fn found(container: &Value) -> ControllerPod {
+        ControllerPod {
             namespace: "linkerd".into(),
             name: "policy-controller-0".to_owned(),
             service_account: "policy-controller".to_owned(),
@@ -283,7 +282,7 @@ mod tests {
             "args": ["run", "--manifests=/m", "--default-policy=deny",
                      "--identity-domain=$(DOMAIN)"],
         });
-        let config = told(&found(&container)).unwrap().controller;
+        let config = controller_settings(&found(&container)).unwrap().controller;
         assert_eq!(config.default_policy, DefaultPolicy::Deny);
         assert_eq!(&*config.identity_domain, "example.org");
     }
@@ -304,9 +303,10 @@ mod tests {
                          "--host-ips=$(HOSTS)", format!("--identity-domain={domain}")],
             })
         };
-        let config = told(&found(&container("example.org"))).unwrap().controller;
+        let config = controller_settings(&found(&container("example.org"))).unwrap().controller;
         assert_eq!(&*config.control_plane_namespace, "linkerd");
-        let error = format!("{:#}", told(&found(&container("$(DOMAIN)"))).unwrap_err());
+        let error =
+            format!("{:#}", controller_settings(&found(&container("$(DOMAIN)"))).unwrap_err());
         assert_eq!(
             error,
             "the flags of pod linkerd/policy-controller-0 cannot be read here: what \
@@ -317,19 +317,23 @@ mod tests {
     #[test]
     fn a_controller_of_some_namespaces_is_known_to_be_one() {
         let container = json!({"name": "c", "args": ["run", "--watch-namespace=shop,bank"]});
-        let settings = told(&found(&container)).unwrap();
+        let settings = controller_settings(&found(&container)).unwrap();
         let names = ["bank", "shop"].map(str::to_owned).to_vec();
         assert_eq!(watched(&settings), Some(names));
         let container = json!({"name": "c", "args": ["run"]});
-        assert_eq!(watched(&told(&found(&container)).unwrap()), None);
+        assert_eq!(watched(&controller_settings(&found(&container)).unwrap()), None);
     }
 
     #[test]
-    fn flags_that_cannot_be_read_are_told() {
+    fn flags_that_cannot_be_read_are_reported() {
         let container = json!({"name": "c", "args": ["run", "--default-policy=denny"]});
-        let error = format!("{:#}", told(&found(&container)).unwrap_err());
+        let error = format!("{:#}", controller_settings(&found(&container)).unwrap_err());
         assert!(error.contains("denny") || error.contains("--manifests"), "{error}");
-        let error = format!("{:#}", told(&found(&json!({"name": "c"}))).unwrap_err());
-        assert_eq!(error, "pod linkerd/policy-controller-0 has no container that is told `run`");
+        let error =
+            format!("{:#}", controller_settings(&found(&json!({"name": "c"}))).unwrap_err());
+        assert_eq!(
+            error,
+            "pod linkerd/policy-controller-0 has no container with the subcommand `run`"
+        );
     }
 }

@@ -1,22 +1,22 @@
-//! Tokens of service accounts, which the API server gives to whoever may ask for them.
+//! ServiceAccount tokens of the TokenRequest API.
 
 use super::Cluster;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 
-/// A token of the account `(namespace, name)`, good for `audience` and for so many seconds.
+/// Requests a token of the account `(namespace, name)` for `audience`, valid for `seconds`.
 ///
 /// # Errors
-/// The API server's: there is no such account, or its tokens may not be asked for.
-pub(crate) async fn of(
+/// The API server's: the account does not exist, or creating its tokens is forbidden.
+pub(crate) async fn request(
     cluster: &Cluster,
     (namespace, name): (&str, &str),
     audience: &str,
     seconds: i64,
 ) -> Result<String, kube::Error> {
     let accounts = Api::<ServiceAccount>::namespaced(cluster.client.clone(), namespace);
-    let request = TokenRequest {
+    let body = TokenRequest {
         spec: TokenRequestSpec {
             audiences: vec![audience.to_owned()],
             expiration_seconds: Some(seconds),
@@ -24,6 +24,6 @@ pub(crate) async fn of(
         },
         ..TokenRequest::default()
     };
-    let answer = accounts.create_token_request(name, &Default::default(), &request).await?;
+    let answer = accounts.create_token_request(name, &Default::default(), &body).await?;
     Ok(answer.status.map(|status| status.token).unwrap_or_default())
 }

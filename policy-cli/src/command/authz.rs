@@ -1,10 +1,10 @@
 //! `portcullis authz`.
 
 use super::block_on;
-use crate::authz::select::{Target, pods};
-use crate::authz::{Report, report};
+use crate::authz::select::{WorkloadTarget, pods};
+use crate::authz::{AuthzReport, report};
 use crate::cluster::controller::PodFlags;
-use crate::cluster::unknown;
+use crate::cluster::undetermined;
 use crate::inventory::{Inventory, InventoryFlags};
 use crate::output::{self, Format, Paint};
 use anyhow::bail;
@@ -12,18 +12,18 @@ use clap::Args;
 use policy_crds::Kind;
 use std::process::ExitCode;
 
-/// Say who may reach a workload, and which object lets them
+/// Show which clients may reach a workload, and which object grants it
 ///
-/// For every port and route: the grants, in the order in which they are tried, with whom each
-/// admits (identities, networks, probes of the node) and the object it comes from; and what would
-/// grant but does not, with the reason. Computed from the objects by the same code as in the
-/// controller, so that default policies, namespace-wide policies, conflicts of Servers and
-/// undeclared ports are all in it. It is what a sidecar enforces; pods of a cluster that have none are
-/// told so, because nothing of this holds there.
+/// For every port and route: the grants in order of evaluation, with the clients that each admits
+/// (identities, networks, probes of the node) and the object that it comes from; and grants that do not
+/// take effect, with the reason. Computed from the objects by the same code as in the controller, so
+/// that default policies, namespace-wide policies, conflicts of Servers and undeclared ports are
+/// included. Sidecars enforce the result; pods of a cluster without a sidecar are marked, because
+/// nothing of this holds there.
 ///
-/// Without --filename the cluster of the current context is asked; the first line says which one
-/// that is. What the API server does not let you list is named, and what depends on it is said to be
-/// not known.
+/// Without --filename, reads the cluster of the current context; the first line names it. Resources
+/// that the API server does not let you list are named, and whatever depends on them is shown as not
+/// known.
 ///
 /// Exit codes: 0 done, 1 nothing was found or something failed, 2 wrong use.
 #[derive(Debug, Args)]
@@ -37,13 +37,13 @@ Examples:
   portcullis authz -f examples/emojivoto deploy/web  # manifests, without a cluster
   portcullis authz -o json -A | jq -r '.workloads[].ports[].access[] | select(.granted) | .by'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct AuthzArgs {
     /// The workload: pod/NAME, deploy/NAME (also statefulset, daemonset, replicaset, job, cronjob),
     /// externalworkload/NAME, or server/NAME; by default every workload
     #[arg(value_name = "KIND/NAME")]
-    workload: Option<Target>,
+    workload: Option<WorkloadTarget>,
 
-    /// Tell of the proxy's own ports too (4143, 4190 and 4191)
+    /// Include the proxy's own ports (4143, 4190 and 4191)
     #[arg(long)]
     all_ports: bool,
 
@@ -53,49 +53,49 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     controller: PodFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let inventory = Inventory::read(&arguments.inventory, &arguments.controller).await?;
-        inventory.notes();
-        let target = arguments.workload.clone().unwrap_or(Target::All);
+        let inventory = Inventory::read(&args.inventory, &args.controller).await?;
+        inventory.print_notes();
+        let target = args.workload.clone().unwrap_or(WorkloadTarget::All);
         let pods = pods(&inventory, &target).await?;
-        let report = report(&inventory, &target, &pods, arguments.all_ports);
+        let report = report(&inventory, &target, &pods, args.all_ports);
         if report.workloads.is_empty() {
-            bail!("{}", nothing(&inventory, &target));
+            bail!("{}", no_workload_message(&inventory, &target));
         }
-        output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
+        output::print(args.output, &report, |report: &AuthzReport| report.text(Paint::stdout()))?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-fn nothing(inventory: &Inventory, target: &Target) -> String {
-    let Inventory { asked, scope, gaps, .. } = inventory;
+fn no_workload_message(inventory: &Inventory, target: &WorkloadTarget) -> String {
+    let Inventory { source, scope, permissions, .. } = inventory;
     let mut deciding = vec![Kind::Pod, Kind::ExternalWorkload];
     deciding.extend(target.server().map(|_| Kind::Server));
-    let missing = unknown::in_scope(&deciding, scope, gaps);
+    let missing = undetermined::in_scope(&deciding, scope, permissions);
     if !missing.is_empty() {
         let missing = missing.join(" and ");
         return match target.server() {
             Some(name) => format!(
-                "whether a Server {name} owns a port of any workload in {asked} is not known, \
+                "whether a Server {name} owns a port of any workload in {source} is not known, \
                  because {missing} may not be listed"
             ),
             None => format!(
-                "whether there is any workload in {asked} is not known, because {missing} may not \
+                "whether there is any workload in {source} is not known, because {missing} may not \
                  be listed"
             ),
         };
     }
     match target.server() {
         Some(name) => format!(
-            "no port of any workload is owned by a Server {name} in {asked}; `portcullis check` \
+            "no port of any workload is owned by a Server {name} in {source}; `portcullis check` \
              says why"
         ),
-        None => format!("there is no workload in {asked}"),
+        None => format!("there is no workload in {source}"),
     }
 }

@@ -3,9 +3,9 @@
 use super::block_on;
 use crate::check::{Findings, check_inventory};
 use crate::cluster::controller::PodFlags;
-use crate::cluster::gaps::Gap;
+use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::{Settings, SettingsFlags};
-use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
+use crate::cluster::{Cluster, ClusterFlags, QuerySource, Scope};
 use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
@@ -16,18 +16,18 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Say what is wrong with manifests or in a cluster, and where
+/// Check manifests or a cluster for mistakes in policies
 ///
-/// Errors are what makes an object invalid: it grants nothing until they are corrected, and keeps
-/// what it claims. Warnings are what takes effect, perhaps not as meant: references that lead
-/// nowhere, selectors that select nothing, matches that are never reached, and empty lists, whose
-/// meaning is said in words. Notes are worth knowing, and no fault.
+/// Errors make an object invalid: it grants nothing until they are corrected, and keeps what it claims.
+/// Warnings are about objects that take effect, perhaps not as intended: references that lead nowhere,
+/// selectors that select nothing, matches that are never reached, and empty lists, whose meaning is
+/// explained. Notes are worth knowing, and no fault.
 ///
-/// With a directory, manifests are checked. Without one, the cluster of the current context is; the
-/// first line says which one that is. There references that lead nowhere and port names that no
-/// selected pod has are errors, because nothing else will be applied beside them; and so that an
-/// upgrade of an application does not take its policies out of force unnoticed, every policy that
-/// matches no port of any workload is named.
+/// With a directory, checks manifests. Without one, checks the cluster of the current context; the
+/// first line names it. In a cluster, references that lead nowhere and port names that no selected pod
+/// has are errors, because nothing else will be applied beside them. Every policy that matches no port
+/// of any workload is reported, so that an upgrade of an application cannot disable its policies
+/// unnoticed.
 ///
 /// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings, and what may not be listed)
 /// or nothing to check, 2 wrong use.
@@ -43,7 +43,7 @@ Examples:
   portcullis check --context production -A        # every namespace of another cluster
   portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArgs {
     /// Directory of manifests (YAML or JSON, any layout), or one file; without it a cluster is
     /// checked
     #[arg(conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
@@ -62,31 +62,33 @@ pub(crate) struct Arguments {
     #[arg(long)]
     deny_warnings: bool,
 
-    /// Form of the findings
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-/// Why a gap is none of the cluster's, but of whoever asks.
+/// Value of [`ListFailure::why`] for a missing permission of the caller.
 const FORBIDDEN: &str = "forbidden";
 
-/// What `-o json` prints.
+/// The `-o json` output.
 #[derive(Serialize)]
-struct Report<'a> {
-    asked: &'a Asked,
+struct CheckReport<'a> {
+    #[serde(rename = "asked")]
+    source: &'a QuerySource,
     complete: bool,
     objects: usize,
     errors: usize,
     warnings: usize,
     notes: usize,
-    findings: Vec<Item<'a>>,
+    findings: Vec<FindingItem<'a>>,
     #[serde(rename = "notKnown")]
-    unknown: Vec<NotKnown<'a>>,
-    gaps: &'a [Gap],
+    undetermined: Vec<UndeterminedItem<'a>>,
+    #[serde(rename = "gaps")]
+    list_failures: &'a [ListFailure],
 }
 
 #[derive(Serialize)]
-struct Item<'a> {
+struct FindingItem<'a> {
     severity: &'static str,
     file: Option<&'a str>,
     line: Option<usize>,
@@ -97,12 +99,12 @@ struct Item<'a> {
 }
 
 #[derive(Serialize)]
-struct NotKnown<'a> {
+struct UndeterminedItem<'a> {
     object: String,
     message: &'a str,
 }
 
-impl<'a> From<&'a Diagnostic> for Item<'a> {
+impl<'a> From<&'a Diagnostic> for FindingItem<'a> {
     fn from(diagnostic: &'a Diagnostic) -> Self {
         Self {
             severity: diagnostic.severity.as_str(),
@@ -116,84 +118,84 @@ impl<'a> From<&'a Diagnostic> for Item<'a> {
     }
 }
 
-/// What was looked at, and what was found.
-struct Checked {
-    asked: Asked,
-    gaps: Vec<Gap>,
+/// Result of a check with its source.
+struct CheckRun {
+    source: QuerySource,
+    list_failures: Vec<ListFailure>,
     findings: Findings,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let Checked { asked, gaps, findings } = match &arguments.path {
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let CheckRun { source, list_failures, findings } = match &args.path {
         Some(path) => {
-            let settings = Settings::of_checked(&arguments.settings);
+            let settings = Settings::for_check(&args.settings);
             let inventory = Inventory::of_directory(path, Scope::All, settings);
-            Checked {
-                asked: Asked::directory(path, &Scope::All),
-                gaps: Vec::new(),
+            CheckRun {
+                source: QuerySource::directory(path, &Scope::All),
+                list_failures: Vec::new(),
                 findings: check_inventory(inventory.context("cannot read the manifests")?),
             }
         }
-        None => block_on(of_cluster(arguments))?,
+        None => block_on(check_cluster(args))?,
     };
-    let unknown = findings.unknown.iter();
-    // What could not be looked at has not been found sound.
-    let complete = gaps.iter().all(|gap| gap.why != FORBIDDEN);
-    let report = Report {
-        asked: &asked,
+    let undetermined = findings.undetermined.iter();
+    // What could not be listed has not been checked.
+    let complete = list_failures.iter().all(|failure| failure.why != FORBIDDEN);
+    let report = CheckReport {
+        source: &source,
         complete,
         objects: findings.objects,
         errors: findings.count(Severity::Error),
         warnings: findings.count(Severity::Warning),
         notes: findings.count(Severity::Note),
-        findings: findings.diagnostics.iter().map(Item::from).collect(),
-        unknown: unknown
-            .map(|u| NotKnown { object: u.object.to_string(), message: &u.message })
+        findings: findings.diagnostics.iter().map(FindingItem::from).collect(),
+        undetermined: undetermined
+            .map(|u| UndeterminedItem { object: u.object.to_string(), message: &u.message })
             .collect(),
-        gaps: &gaps,
+        list_failures: &list_failures,
     };
-    output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
-    // Nothing that was checked is nothing that was found sound.
+    output::print(args.output, &report, |report| text(report, &findings, Paint::stdout()))?;
+    // Without any object, nothing was checked.
     let denied = report.objects == 0
         || report.errors > 0
-        || (arguments.deny_warnings && (report.warnings > 0 || !complete));
+        || (args.deny_warnings && (report.warnings > 0 || !complete));
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn of_cluster(arguments: &Arguments) -> anyhow::Result<Checked> {
-    let cluster = Cluster::connect(&arguments.cluster).await?;
-    let settings = Settings::of_cluster(&cluster, &arguments.controller, &arguments.settings).await;
+async fn check_cluster(args: &CheckArgs) -> anyhow::Result<CheckRun> {
+    let cluster = Cluster::connect(&args.cluster).await?;
+    let settings = Settings::of_cluster(&cluster, &args.controller, &args.settings).await;
     let inventory = Inventory::of_cluster(cluster, settings).await?;
-    inventory.notes();
-    let (asked, gaps) = (inventory.asked.clone(), inventory.told_gaps());
-    Ok(Checked { asked, gaps, findings: check_inventory(inventory) })
+    inventory.print_notes();
+    let (source, list_failures) = (inventory.source.clone(), inventory.list_failures());
+    Ok(CheckRun { source, list_failures, findings: check_inventory(inventory) })
 }
 
-fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
+fn text(report: &CheckReport<'_>, findings: &Findings, paint: Paint) -> String {
     let mut text = String::new();
-    let on_cluster = report.asked.directory.is_none();
+    let on_cluster = report.source.directory.is_none();
     if on_cluster {
-        text.push_str(&paint.dim(&report.asked.to_string()));
-        if let Some(hidden) = hidden(report.gaps) {
+        text.push_str(&paint.dim(&report.source.to_string()));
+        if let Some(hidden) = unlisted_suffix(report.list_failures) {
             text.push_str(&paint.notice(&hidden));
         }
         text.push_str("\n\n");
     }
     for diagnostic in &findings.diagnostics {
         if diagnostic.file.is_empty() {
-            text.push_str(&placeless(diagnostic, paint));
+            text.push_str(&without_location(diagnostic, paint));
             text.push('\n');
         } else {
             text.push_str(&diagnostic.render(paint.is_on()));
             text.push_str("\n\n");
         }
     }
-    for unknown in &findings.unknown {
+    for undetermined in &findings.undetermined {
         let label = paint.notice("not known");
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{label}: {}: {}", unknown.object, unknown.message);
+        let _ = writeln!(text, "{label}: {}: {}", undetermined.object, undetermined.message);
     }
-    if on_cluster && !(findings.diagnostics.is_empty() && findings.unknown.is_empty()) {
+    if on_cluster && !(findings.diagnostics.is_empty() && findings.undetermined.is_empty()) {
         text.push('\n');
     }
     let count = |number: usize, word: &str| match number {
@@ -204,13 +206,13 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
         0 => String::new(),
         notes => format!(", {}", count(notes, "note")),
     };
-    let unknown = match report.unknown.len() {
+    let undetermined = match report.undetermined.len() {
         0 => String::new(),
-        unknown => format!(", {unknown} not known"),
+        count => format!(", {count} not known"),
     };
     let _ = writeln!(
         text,
-        "{} read: {}, {}{notes}{unknown}",
+        "{} read: {}, {}{notes}{undetermined}",
         count(report.objects, "object"),
         count(report.errors, "error"),
         count(report.warnings, "warning")
@@ -218,14 +220,15 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     text
 }
 
-/// What may not be listed, as the end of the line that says what was asked: whatever follows is said of
-/// the rest alone.
-fn hidden(gaps: &[Gap]) -> Option<String> {
-    let forbidden = gaps.iter().filter(|gap| gap.why == FORBIDDEN);
-    let (elsewhere, hidden): (Vec<_>, Vec<_>) = forbidden.partition(|gap| gap.is_elsewhere());
-    let kinds = |gaps: &[&Gap]| {
-        let first = gaps.first()?;
-        let more = gaps.len().saturating_sub(1);
+/// Suffix of the first line that names the kinds that may not be listed, because everything below
+/// covers only the rest.
+fn unlisted_suffix(list_failures: &[ListFailure]) -> Option<String> {
+    let forbidden = list_failures.iter().filter(|failure| failure.why == FORBIDDEN);
+    let (elsewhere, hidden): (Vec<_>, Vec<_>) =
+        forbidden.partition(|failure| failure.is_in_other_namespaces());
+    let kinds = |list_failures: &[&ListFailure]| {
+        let first = list_failures.first()?;
+        let more = list_failures.len().saturating_sub(1);
         Some(match more {
             0 => first.resource.clone(),
             1 => format!("{} and 1 more kind", first.resource),
@@ -242,8 +245,8 @@ fn hidden(gaps: &[Gap]) -> Option<String> {
     })
 }
 
-/// A finding that stands in no file: `error: Server shop/web: spec.port: …`.
-fn placeless(diagnostic: &Diagnostic, paint: Paint) -> String {
+/// Formats a finding without a file: `error: Server shop/web: spec.port: …`.
+fn without_location(diagnostic: &Diagnostic, paint: Paint) -> String {
     let severity = match diagnostic.severity {
         Severity::Error => paint.bad("error"),
         Severity::Warning => paint.notice("warning"),

@@ -1,7 +1,7 @@
 //! `portcullis echo`.
 
 use super::block_on;
-use crate::echo::{Counters, Options, serve, server_config};
+use crate::echo::{Counters, EchoOptions, serve, server_config};
 use crate::output;
 use crate::signals::Signals;
 use anyhow::Context;
@@ -37,7 +37,7 @@ Examples:
   curl 127.0.0.1:8080/some/path
   portcullis request grpc://127.0.0.1:8080/grpc.health.v1.Health/Check"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct EchoArgs {
     /// Address and port to listen on; port 0 takes a free one; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: Vec<SocketAddr>,
@@ -59,22 +59,23 @@ pub(crate) struct Arguments {
     plaintext_too: bool,
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let tls = match (&arguments.cert, &arguments.key) {
+pub(crate) fn run(args: EchoArgs) -> anyhow::Result<ExitCode> {
+    let tls = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Some(tls(cert, key)?),
         (None | Some(_), None | Some(_)) => None,
     };
-    let plaintext_too = arguments.plaintext_too;
-    let options = Options { name: arguments.name.map(Into::into), tls, plaintext_too };
+    let plaintext_too = args.plaintext_too;
+    let options = EchoOptions { name: args.name.map(Into::into), tls, plaintext_too };
     block_on(async move {
         let mut signals = Signals::new()?;
         let (stop, counters) = (CancellationToken::new(), Arc::new(Counters::default()));
         let mut serving = JoinSet::new();
-        for wanted in arguments.listen {
+        for wanted in args.listen {
             let listener = tokio::net::TcpListener::bind(wanted)
                 .await
                 .with_context(|| format!("cannot listen on `{wanted}`"))?;
-            let address = listener.local_addr().context("cannot tell the address listened on")?;
+            let address =
+                listener.local_addr().context("cannot read the address of the listener")?;
             output::text(&format!("listening on {address}\n"))?;
             let (options, counters) = (options.clone(), Arc::clone(&counters));
             serving.spawn(serve(listener, options, counters, stop.clone()));

@@ -1,11 +1,11 @@
 //! `portcullis health`.
 
 use super::block_on;
-use crate::checkup::answer::{told, unreachable};
-use crate::checkup::report::Report;
 use crate::cluster::controller::ControlPlaneFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
-use crate::health::{findings, read};
+use crate::diagnostics::exit::{print_report, report_unreachable};
+use crate::diagnostics::report::DiagnosticsReport;
+use crate::health::{read, run_checks};
 use crate::output::Format;
 use clap::Args;
 use policy_controller::args::ClusterArgs;
@@ -14,16 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long to wait before looking again.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Interval between attempts.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Say whether an installation works, and what mends it where it does not
+/// Check whether an installation works, with hints for mending it
 ///
-/// Looks at the control plane's replicas, their leader and what each of them says of itself, at the
-/// webhooks and whether the API server gets their answers, at certificates and roots, at the rights of
-/// the service accounts, and at the pods that are to have sidecars. Nothing is changed: what is sent
-/// to try a webhook is kept by nobody. What you may not look at is told as not known, with the right
-/// that it takes. docs/health.md explains every line.
+/// Checks the control plane's replicas, their leader and the state that each reports, the webhooks and
+/// whether the API server gets their responses, certificates and roots, the permissions of the service
+/// accounts, and the pods that should have sidecars. Nothing is changed: the object that probes a
+/// webhook is not persisted. What you may not read is reported as not known, with the missing
+/// permission. docs/health.md explains every line.
 ///
 /// Exit codes: 0 healthy, 1 something fails (with --deny-warnings: or warns), 2 wrong use, 3 the
 /// cluster cannot be reached.
@@ -37,9 +37,9 @@ Examples:
   portcullis health -n shop --deny-warnings
   portcullis health -o json | jq '.findings[] | select(.outcome != \"pass\")'"
 )]
-pub(crate) struct Arguments {
-    /// Look again until all is well, for at most so long: a whole number with s, m or h
-    #[arg(long, value_name = "TIME", value_parser = lasting)]
+pub(crate) struct HealthArgs {
+    /// Repeat until healthy, for at most this long: a whole number with s, m or h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     wait: Option<Duration>,
 
     /// Warnings are failures
@@ -49,20 +49,20 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Look at the pods of this namespace alone [default: of every namespace]
+    /// Check only the pods of this namespace [default: of every namespace]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespace: Option<Arc<str>>,
 
     #[command(flatten)]
     control_plane: ControlPlaneFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-/// Reads a time such as `60s`.
-fn lasting(text: &str) -> Result<Duration, String> {
+/// Parses a duration such as `60s`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a whole number with s, m or h, such as 60s".to_owned();
     let unit = text.chars().last().ok_or_else(expected)?;
     let seconds: u64 = match unit {
@@ -75,31 +75,31 @@ fn lasting(text: &str) -> Result<Duration, String> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(expected)
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    match block_on(look(arguments)) {
-        Ok(report) => told(&report, arguments.output),
-        Err(error) => Ok(unreachable(&error)),
+pub(crate) fn run(args: &HealthArgs) -> anyhow::Result<ExitCode> {
+    match block_on(run_diagnostics(args)) {
+        Ok(report) => print_report(&report, args.output),
+        Err(error) => Ok(report_unreachable(&error)),
     }
 }
 
-/// Looks until all is well or the time is over, and gives what was seen last.
-async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
-    let Arguments { api, namespace, control_plane, wait, deny_warnings, .. } = arguments;
+/// Repeats the checks until they pass or the timeout expires, and returns the last report.
+async fn run_diagnostics(args: &HealthArgs) -> anyhow::Result<DiagnosticsReport> {
+    let HealthArgs { api, namespace, control_plane, wait, deny_warnings, .. } = args;
     let namespaces =
         NamespaceFlags { namespace: namespace.clone(), all_namespaces: namespace.is_none() };
     let cluster = Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?;
     let deadline = Instant::now().checked_add(wait.unwrap_or_default());
     loop {
-        let report = read(&cluster, control_plane).await.map(|facts| {
-            let asked = cluster.asked.clone();
-            Report::new(asked, findings(&facts), *deny_warnings, "healthy")
+        let report = read(&cluster, control_plane).await.map(|snapshot| {
+            let source = cluster.source.clone();
+            DiagnosticsReport::new(source, run_checks(&snapshot), *deny_warnings, "healthy")
         });
         let well = report.as_ref().is_ok_and(|report| report.healthy);
         let over = deadline.is_none_or(|deadline| Instant::now() >= deadline);
         if well || over {
             return report;
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn a_time_has_a_unit() {
-        assert_eq!(lasting("60s"), Ok(Duration::from_secs(60)));
-        assert_eq!(lasting("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
         for wrong in ["", "60", "s", "1d", "-1s", "99999999999999999999h"] {
-            assert!(lasting(wrong).is_err(), "{wrong}");
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
 }

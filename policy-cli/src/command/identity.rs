@@ -2,14 +2,14 @@
 
 use super::block_on;
 use crate::cluster::controller::{ControlPlaneFlags, find};
-use crate::cluster::roots::{given, roots};
-use crate::cluster::settings::told;
+use crate::cluster::roots::{read_roots, roots};
+use crate::cluster::settings::controller_settings;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::identity::account::Account;
-use crate::identity::bridge::{Bridge, Expected, IssuerPods, Way};
-use crate::identity::files::Files;
-use crate::identity::kept::{Making, Written};
+use crate::identity::files::IdentityFiles;
+use crate::identity::issuer_proxy::{ExpectedIssuer, IssuerPods, IssuerProxy, IssuerRoute};
 use crate::identity::token::Token;
+use crate::identity::writer::{IdentityWriter, WrittenIdentity};
 use crate::output::{self, Format, Paint};
 use crate::signals::Signals;
 use anyhow::{Context, bail};
@@ -26,14 +26,14 @@ const ISSUER: &str = "portcullis-issuer";
 
 /// Get an identity of the mesh: a service account's certificate, its key and the roots
 ///
-/// Takes a token of the service account from the API server, or from a file, and asks the issuer for a
-/// certificate under a fresh key. Written are tls.crt (the certificate and what leads to a root),
-/// tls.key (mode 0600) and ca.crt (the roots), for clients without a sidecar and for trying policies:
-/// `portcullis request --identity FOLDER` takes them. Whoever has the key is the service account for as long as the
-/// certificate lasts, a day by default.
+/// Takes a token of the service account from the API server, or from a file, and requests a certificate
+/// from the issuer under a new key. Writes tls.crt (the certificate and its chain to a root), tls.key
+/// (mode 0600) and ca.crt (the roots), for clients without a sidecar and for trying policies:
+/// `portcullis request --identity FOLDER` uses them. The key proves the service account's identity for
+/// as long as the certificate is valid, a day by default.
 ///
-/// The issuer is reached through a port-forward, or where --issuer says. With --token, --issuer and
-/// --trust-roots no API server is asked, as in a pod that has its token and the roots mounted.
+/// Connects to the issuer through a port-forward, or to the address in --issuer. With --token, --issuer
+/// and --trust-roots, no API server is needed, as in a pod that has its token and the roots mounted.
 ///
 /// Exit codes: 0 written, 1 something failed, 2 wrong use.
 #[derive(Debug, Args)]
@@ -49,12 +49,12 @@ Examples:
   portcullis identity --out /identity --token /var/run/token --trust-roots /roots/ca-bundle.crt \\
     --issuer portcullis-issuer.portcullis.svc.cluster.local:8080"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct IdentityArgs {
     /// The service account [default: that of the token in --token]
     #[arg(value_name = "ACCOUNT")]
     account: Option<String>,
 
-    /// Folder that the files are written to; made if it is not there
+    /// Folder that the files are written to; created if it does not exist
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 
@@ -62,15 +62,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     keep: bool,
 
-    /// File with a token of the service account, read at each renewal [default: one is asked for]
+    /// File with a token of the service account, read at each renewal [default: a token is requested]
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
 
-    /// Audience of the token that is asked for
+    /// Audience of the requested token
     #[arg(long, value_name = "AUDIENCE", default_value = "portcullis.dev/identity")]
     audience: String,
 
-    /// Where the issuer is [default: one of its pods, through a port-forward]
+    /// Address of the issuer [default: one of its pods, through a port-forward]
     #[arg(long, value_name = "HOST:PORT")]
     issuer: Option<String>,
 
@@ -97,75 +97,76 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     control_plane: ControlPlaneFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &IdentityArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        // What is dropped takes the token's file with it, whoever asks for the end.
+        // Dropping the future removes the token's file, whichever signal ends the command.
         let mut signals = Signals::new()?;
         let mut written = false;
         tokio::select! {
-            ended = make(arguments, &mut written) => return ended.map(|()| ExitCode::SUCCESS),
+            ended = write_identity(args, &mut written) => return ended.map(|()| ExitCode::SUCCESS),
             () = signals.next() => {}
         }
         Ok(if written { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-async fn make(arguments: &Arguments, is_written: &mut bool) -> anyhow::Result<()> {
-    Files::folder(&arguments.out)?;
-    let asked = Asked::new(arguments).await?;
-    let account = asked.account()?;
-    let config = asked.config().await?;
+async fn write_identity(args: &IdentityArgs, is_written: &mut bool) -> anyhow::Result<()> {
+    IdentityFiles::folder(&args.out)?;
+    let request = IdentityRequest::new(args).await?;
+    let account = request.account()?;
+    let config = request.config().await?;
     let name = config
         .certifiable_identity(&account.namespace, &account.name)
         .with_context(|| format!("`{}` is no name of a service account", account.name))?;
-    let expected = Expected { name: asked.issuer_name(&config), roots: asked.roots().await? };
-    let making = Making {
+    let expected =
+        ExpectedIssuer { name: request.issuer_name(&config), roots: request.roots().await? };
+    let writer = IdentityWriter {
         name: name.to_string(),
         roots: expected.roots.clone(),
-        token: asked.token(account).await?,
-        bridge: Bridge::open(asked.way().await?, expected).await?,
-        files: Files::of(&arguments.out),
+        token: request.token(account).await?,
+        proxy: IssuerProxy::open(request.route().await?, expected).await?,
+        files: IdentityFiles::of(&args.out),
     };
-    let print = |written: &Written| {
+    let print = |written: &WrittenIdentity| {
         *is_written = true;
-        let format = arguments.output;
+        let format = args.output;
         Ok(output::print_next(format, written, |written| table(written, Paint::stdout()))?)
     };
-    let made = making.run(arguments.keep, print).await;
-    made.with_context(|| format!("no certificate for {name}"))
+    let result = writer.run(args.keep, print).await;
+    result.with_context(|| format!("no certificate for {name}"))
 }
 
-/// What is asked for, and of whom.
-struct Asked<'a> {
-    arguments: &'a Arguments,
-    /// The cluster, where one has to be asked.
+/// The identity to request.
+struct IdentityRequest<'a> {
+    args: &'a IdentityArgs,
+    /// The cluster, if one is needed.
     cluster: Option<Cluster>,
 }
 
-impl<'a> Asked<'a> {
-    async fn new(arguments: &'a Arguments) -> anyhow::Result<Self> {
-        let Arguments { token, issuer, trust_roots, api, namespace, .. } = arguments;
+impl<'a> IdentityRequest<'a> {
+    async fn new(args: &'a IdentityArgs) -> anyhow::Result<Self> {
+        let IdentityArgs { token, issuer, trust_roots, api, namespace, .. } = args;
         let cluster = if token.is_some() && issuer.is_some() && trust_roots.is_some() {
             None
         } else {
             let namespaces = NamespaceFlags { namespace: namespace.clone(), all_namespaces: false };
             Some(Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?)
         };
-        Ok(Self { arguments, cluster })
+        Ok(Self { args, cluster })
     }
 
     fn cluster(&self) -> anyhow::Result<&Cluster> {
-        self.cluster.as_ref().context("no cluster is asked")
+        self.cluster.as_ref().context("no cluster is selected")
     }
 
-    /// Whose identity it is to be.
+    /// The service account of the identity.
     fn account(&self) -> anyhow::Result<Account> {
-        let Arguments { account, token, namespace, .. } = self.arguments;
+        let IdentityArgs { account, token, namespace, .. } = self.args;
         let of_token = match token {
             None => None,
             Some(path) => {
@@ -191,15 +192,15 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// How identities are made of service accounts.
+    /// The settings that map service accounts to identities.
     async fn config(&self) -> anyhow::Result<ControllerConfig> {
-        let Arguments { control_plane, identity_domain, .. } = self.arguments;
+        let IdentityArgs { control_plane, identity_domain, .. } = self.args;
         let home = &control_plane.pod.controller_namespace;
         let found = match &self.cluster {
             Some(cluster) => find(cluster, &control_plane.pod).await.ok(),
             None => None,
         };
-        let settings = found.and_then(|found| told(&found).ok());
+        let settings = found.and_then(|found| controller_settings(&found).ok());
         let mut config = settings.map_or_else(
             || ControllerConfig {
                 control_plane_namespace: home.clone(),
@@ -216,47 +217,46 @@ impl<'a> Asked<'a> {
     fn issuer_name(&self, config: &ControllerConfig) -> String {
         let home = &config.control_plane_namespace;
         let own = || config.service_account_identity(home, ISSUER).to_string();
-        self.arguments.issuer_identity.clone().unwrap_or_else(own)
+        self.args.issuer_identity.clone().unwrap_or_else(own)
     }
 
     async fn roots(&self) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-        let Arguments { control_plane, trust_roots, .. } = self.arguments;
+        let IdentityArgs { control_plane, trust_roots, .. } = self.args;
         match trust_roots {
-            Some(path) => given(path),
+            Some(path) => read_roots(path),
             None => roots(self.cluster()?, &control_plane.pod.controller_namespace, None).await,
         }
     }
 
     async fn token(&self, account: Account) -> anyhow::Result<Token> {
-        match &self.arguments.token {
+        match &self.args.token {
             Some(path) => Ok(Token::File(path.clone())),
             None => {
-                let (cluster, audience) =
-                    (self.cluster()?.clone(), self.arguments.audience.clone());
-                Token::ask(cluster, account, audience).await
+                let (cluster, audience) = (self.cluster()?.clone(), self.args.audience.clone());
+                Token::request(cluster, account, audience).await
             }
         }
     }
 
-    /// How the issuer is reached.
-    async fn way(&self) -> anyhow::Result<Way> {
-        let Arguments { issuer, control_plane, .. } = self.arguments;
+    /// The route to the issuer.
+    async fn route(&self) -> anyhow::Result<IssuerRoute> {
+        let IdentityArgs { issuer, control_plane, .. } = self.args;
         if let Some(address) = issuer {
-            return Ok(Way::Address(address.clone()));
+            return Ok(IssuerRoute::Address(address.clone()));
         }
         let pods = IssuerPods {
             cluster: self.cluster()?.clone(),
             namespace: Arc::clone(&control_plane.pod.controller_namespace),
             selector: control_plane.issuer_selector.clone(),
         };
-        // What is wrong now is told now.
-        pods.one().await?;
-        Ok(Way::Forward(Box::new(pods)))
+        // Fail early if there is no pod.
+        pods.find().await?;
+        Ok(IssuerRoute::Forward(Box::new(pods)))
     }
 }
 
-fn table(written: &Written, paint: Paint) -> String {
-    let Written { identity, until, files } = written;
+fn table(written: &WrittenIdentity, paint: Paint) -> String {
+    let WrittenIdentity { identity, until, files } = written;
     format!(
         "{}\nvalid until {until}\n{} {} {}\n",
         paint.bold(identity),

@@ -1,6 +1,6 @@
 //! `portcullis inject`.
 
-use crate::inject::{Source, manifests};
+use crate::inject::{ManifestInput, manifests};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -13,11 +13,11 @@ use std::process::ExitCode;
 
 /// Add the sidecar to manifests, as the injector does in a cluster
 ///
-/// Reads YAML or JSON from files, or from standard input where `-` is given, and writes YAML to
-/// standard output: every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController,
-/// Job, CronJob and List of them with a sidecar, everything else as it was, without comments. What
-/// has a sidecar stays as it is. Manifests that say `portcullis.dev/inject: disabled`, or whose
-/// Namespace among the input does, get none. What was done, and why not, is told on standard error.
+/// Reads YAML or JSON from files, or from standard input with `-`, and writes YAML to standard output:
+/// every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController, Job, CronJob and
+/// List of them with a sidecar, everything else unchanged, without comments. Pods that have a sidecar
+/// stay as they are. Manifests with `portcullis.dev/inject: disabled`, or whose Namespace in the input
+/// has it, get none. Standard error lists what was injected, and what was not and why.
 ///
 /// Exit codes: 0 done, 1 something is refused or cannot be read (nothing is written then), 2 wrong
 /// use.
@@ -30,19 +30,19 @@ Examples:
   kubectl get deploy web -o yaml | portcullis inject - | kubectl apply -f -
   portcullis inject --set proxy-log-level=debug --set proxy-cpu-limit=1 deploy.yaml"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct InjectArgs {
     /// Manifests; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
 
-    /// What holds where manifests say nothing: the name of a setting, as it is annotated after
-    /// `portcullis.dev/`, and its value; may be repeated
+    /// Default of a setting that manifests may annotate: the annotation's name after `portcullis.dev/`,
+    /// and its value; may be repeated
     #[arg(long, value_name = "SETTING=VALUE")]
     set: Vec<Preset>,
 
-    /// What kind of container the sidecar is
+    /// Kind of container that runs the sidecar
     #[arg(long, value_enum, default_value_t)]
-    sidecar: Kind,
+    sidecar: SidecarKind,
 
     /// Namespace of the control plane
     #[arg(long, value_name = "NAMESPACE", default_value = "portcullis")]
@@ -52,8 +52,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     identity_domain: String,
 
-    /// PEM file with the roots that the sidecars begin with; later ones count if an authority vouches
-    /// for them. Without it they trust the ConfigMap of their namespace, whoever writes it
+    /// PEM file with the initial trust roots of the sidecars; later roots are accepted if a trusted CA
+    /// vouches for them. Without it, sidecars trust the ConfigMap of their namespace, and everyone who
+    /// may write it
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
 
@@ -62,33 +63,33 @@ pub(crate) struct Arguments {
     cluster_domain: String,
 }
 
-/// What kind of container the sidecar is.
+/// Kind of container that runs the sidecar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// An init container that goes on, for Kubernetes 1.29 and newer
+enum SidecarKind {
+    /// An init container that keeps running, for Kubernetes 1.29 and newer
     #[default]
     Native,
-    /// A container like others
+    /// An ordinary container
     Container,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &InjectArgs) -> anyhow::Result<ExitCode> {
     let mut defaults = Defaults::default();
-    arguments.set.iter().cloned().for_each(|preset| defaults.set(preset));
-    let Arguments { control_plane_namespace, identity_domain, cluster_domain, .. } = arguments;
+    args.set.iter().cloned().for_each(|preset| defaults.set(preset));
+    let InjectArgs { control_plane_namespace, identity_domain, cluster_domain, .. } = args;
     let settings = Settings {
         defaults,
         control_plane: ControlPlane::new(control_plane_namespace, identity_domain, cluster_domain),
-        trust: trust(arguments.roots.as_deref())?,
+        trust: trust(args.roots.as_deref())?,
         bypass: Bypass::Warn,
-        native: arguments.sidecar == Kind::Native,
+        native: args.sidecar == SidecarKind::Native,
     };
-    let sources: Vec<Source> =
-        arguments.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
+    let sources: Vec<ManifestInput> =
+        args.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
     let injected = manifests(&sources, &settings);
     let (paint, mut err) = (Paint::stderr(), std::io::stderr());
     for note in &injected.notes {
-        // Nobody is left to tell if standard error is closed.
+        // Nothing more can be reported if standard error is closed.
         let _ = writeln!(err, "{}", paint.dim(note));
     }
     if !injected.errors.is_empty() {
@@ -105,12 +106,12 @@ fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
     trust_from_pem(&text).map_err(|error| anyhow::anyhow!("--roots: `{place}`: {error}"))
 }
 
-fn read(file: &str) -> anyhow::Result<Source> {
+fn read(file: &str) -> anyhow::Result<ManifestInput> {
     let mut bytes = Vec::new();
     if file == "-" {
         std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
     } else {
         bytes = std::fs::read(file).with_context(|| format!("cannot read `{file}`"))?;
     }
-    Ok(Source { name: file.to_owned(), bytes })
+    Ok(ManifestInput { name: file.to_owned(), bytes })
 }

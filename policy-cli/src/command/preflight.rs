@@ -1,9 +1,9 @@
 //! `portcullis preflight`.
 
 use super::block_on;
-use crate::checkup::answer::{told, unreachable};
-use crate::checkup::report::Report;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::diagnostics::exit::{print_report, report_unreachable};
+use crate::diagnostics::report::DiagnosticsReport;
 use crate::output::Format;
 use crate::preflight::Release;
 use crate::preflight::read::findings;
@@ -12,12 +12,12 @@ use policy_controller::args::ClusterArgs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Say whether a cluster is ready for an installation
+/// Check whether a cluster is ready for an installation
 ///
-/// Looks at the version of the API server and its clock, at your rights to install what the chart
-/// renders, at Gateway API, at Linkerd and what an earlier installation left, and at the Pod Security
-/// level of namespaces that ask for sidecars. Nothing is changed. Each line that is not ok says what
-/// mends it; docs/health.md explains all of them.
+/// Checks the version of the API server and its clock, your permissions to install what the chart
+/// renders, Gateway API, Linkerd, leftovers of an earlier installation, and the Pod Security level of
+/// namespaces that request sidecars. Nothing is changed. Each line that is not ok has a hint for
+/// mending it; docs/health.md explains all of them.
 ///
 /// Exit codes: 0 ready, 1 something fails (with --deny-warnings: or warns), 2 wrong use, 3 the cluster
 /// cannot be reached.
@@ -31,8 +31,8 @@ Examples:
   portcullis preflight --release guard --controller-namespace mesh --context production
   portcullis preflight -o json | jq '.findings[] | select(.outcome == \"fail\") | .mend'"
 )]
-pub(crate) struct Arguments {
-    /// Namespaces that are to have sidecars, beside those that ask for them already
+pub(crate) struct PreflightArgs {
+    /// Namespaces that will have sidecars, in addition to those that request them already
     #[arg(value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespaces: Vec<Arc<str>>,
 
@@ -43,33 +43,33 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Namespace that the control plane is to be installed in
+    /// Namespace for the control plane
     #[arg(long, value_name = "NAMESPACE", default_value = "portcullis", value_parser = crate::cluster::namespace)]
     controller_namespace: Arc<str>,
 
-    /// Name of the release of Helm that is to be installed
+    /// Name of the Helm release
     #[arg(long, value_name = "NAME", default_value = "portcullis")]
     release: String,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    match block_on(look(arguments)) {
-        Ok(report) => told(&report, arguments.output),
-        Err(error) => Ok(unreachable(&error)),
+pub(crate) fn run(args: &PreflightArgs) -> anyhow::Result<ExitCode> {
+    match block_on(run_diagnostics(args)) {
+        Ok(report) => print_report(&report, args.output),
+        Err(error) => Ok(report_unreachable(&error)),
     }
 }
 
-async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
+async fn run_diagnostics(args: &PreflightArgs) -> anyhow::Result<DiagnosticsReport> {
     let namespaces = NamespaceFlags { namespace: None, all_namespaces: true };
-    let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
+    let flags = ClusterFlags { api: args.api.clone(), namespaces };
     let cluster = Cluster::connect(&flags).await?;
-    let named: Vec<String> = arguments.namespaces.iter().map(ToString::to_string).collect();
-    let Arguments { release, controller_namespace, .. } = arguments;
+    let named: Vec<String> = args.namespaces.iter().map(ToString::to_string).collect();
+    let PreflightArgs { release, controller_namespace, .. } = args;
     let release = Release { name: release, namespace: controller_namespace };
     let findings = findings(&cluster, release, &named).await?;
-    Ok(Report::new(cluster.asked, findings, arguments.deny_warnings, "ready to install"))
+    Ok(DiagnosticsReport::new(cluster.source, findings, args.deny_warnings, "ready to install"))
 }

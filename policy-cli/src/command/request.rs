@@ -1,10 +1,13 @@
 //! `portcullis request`.
 
 use super::block_on;
-use crate::identity::files::Files;
+use crate::identity::files::IdentityFiles;
 use crate::output::{self, Format, Paint};
-use crate::request::answer::grpc_name;
-use crate::request::{Answer, Credentials, Failed, Outcome, Protocol, Question, Target, Tls, send};
+use crate::request::client_response::grpc_name;
+use crate::request::{
+    ClientRequest, ClientResponse, Credentials, Outcome, Protocol, RequestError, RequestUrl, Tls,
+    send,
+};
 use anyhow::{Context, bail};
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -17,16 +20,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Ask one thing, with or without a mesh identity, from a chosen address
+/// Send one request, with or without a mesh identity, from a chosen address
 ///
-/// The scheme says what is spoken: http and https are HTTP/1.1, h2 is HTTP/2 with prior knowledge,
+/// The scheme selects the protocol: http and https are HTTP/1.1, h2 is HTTP/2 with prior knowledge,
 /// grpc and grpcs a unary gRPC call, tcp raw bytes that are expected back. With --identity, a folder
-/// that `portcullis identity` wrote, or with --cert, --key and --roots the connection is mutual TLS
+/// that `portcullis identity` wrote, or with --cert, --key and --roots, the connection is mutual TLS
 /// with the mesh identity of that certificate; --server-name is the identity of the server, which is
-/// also sent as SNI. With --direct the connection goes to the
-/// sidecar's own port, as meshed clients connect, and a transport header names the port of the URL.
+/// also sent as SNI. With --direct, the connection goes to the sidecar's own port, as meshed clients
+/// connect, and a transport header names the port of the URL.
 ///
-/// Exit codes: 0 HTTP below 400, gRPC OK or bytes that came back; 1 no answer (not reachable, TLS
+/// Exit codes: 0 HTTP below 400, gRPC OK or bytes that came back; 1 no response (not reachable, TLS
 /// failed, closed, too late); 2 wrong use; 3 refused (HTTP 403, gRPC PERMISSION_DENIED); 4 any other
 /// failure that the server reports.
 #[derive(Debug, Args)]
@@ -47,8 +50,8 @@ Examples:
     http://10.244.0.7:8080/api/list
   portcullis request -o json http://127.0.0.1:8080/ | jq .status"
 )]
-pub(crate) struct Arguments {
-    /// What to ask: SCHEME://HOST:PORT/PATH, sent exactly as written
+pub(crate) struct RequestArgs {
+    /// URL: SCHEME://HOST:PORT/PATH, sent exactly as written
     url: String,
 
     /// Address to send from
@@ -102,18 +105,18 @@ pub(crate) struct Arguments {
     )]
     direct: Option<NonZeroU16>,
 
-    /// Bound on the whole exchange, in seconds
+    /// Timeout of the whole exchange, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     timeout: f64,
 
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-/// What `-o json` prints when there was no answer.
+/// The `-o json` output for a request without a response.
 #[derive(Serialize)]
-struct NoAnswer {
+struct NoResponse {
     error: String,
 }
 
@@ -124,69 +127,69 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value))
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &RequestArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let question = match question(arguments).await {
-            Ok(question) => question,
+        let client_request = match client_request(args).await {
+            Ok(client_request) => client_request,
             Err(error) => {
                 eprintln!("{} {error:#}", Paint::stderr().bad("error:"));
                 return Ok(ExitCode::from(2));
             }
         };
-        match send(&question).await {
-            Ok(answer) => {
-                output::print(arguments.output, &answer, |answer| table(answer, Paint::stdout()))?;
-                Ok(ExitCode::from(answer.outcome.exit_code()))
+        match send(&client_request).await {
+            Ok(response) => {
+                output::print(args.output, &response, |response| table(response, Paint::stdout()))?;
+                Ok(ExitCode::from(response.outcome.exit_code()))
             }
-            Err(error) => no_answer(arguments.output, &error),
+            Err(error) => no_response(args.output, &error),
         }
     })
 }
 
-fn no_answer(format: Format, error: &Failed) -> anyhow::Result<ExitCode> {
+fn no_response(format: Format, error: &RequestError) -> anyhow::Result<ExitCode> {
     match format {
         Format::Table => bail!("{error}"),
         Format::Json | Format::Yaml => {
-            output::print(format, &NoAnswer { error: error.to_string() }, |_| String::new())?;
+            output::print(format, &NoResponse { error: error.to_string() }, |_| String::new())?;
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
-async fn question(arguments: &Arguments) -> anyhow::Result<Question> {
-    let target = arguments.url.parse::<Target>()?;
-    let address = match arguments.connect {
+async fn client_request(args: &RequestArgs) -> anyhow::Result<ClientRequest> {
+    let target = args.url.parse::<RequestUrl>()?;
+    let address = match args.connect {
         Some(address) => address,
         None => {
-            let port = arguments.direct.map_or(target.port, NonZeroU16::get);
+            let port = args.direct.map_or(target.port, NonZeroU16::get);
             resolve(&target.host, port).await?
         }
     };
-    let timeout = Duration::try_from_secs_f64(arguments.timeout)
-        .with_context(|| format!("--timeout: `{}` is not a time", arguments.timeout))?;
-    let mut question = match target.protocol {
-        Protocol::Tcp => Question::tcp(address),
-        Protocol::Grpc => Question::grpc(address, &target.path),
-        Protocol::Http1 | Protocol::Http2 => Question::get(address, &target.path),
+    let timeout = Duration::try_from_secs_f64(args.timeout)
+        .with_context(|| format!("--timeout: `{}` is not a time", args.timeout))?;
+    let mut client_request = match target.protocol {
+        Protocol::Tcp => ClientRequest::tcp(address),
+        Protocol::Grpc => ClientRequest::grpc(address, &target.path),
+        Protocol::Http1 | Protocol::Http2 => ClientRequest::get(address, &target.path),
     };
-    question.protocol = target.protocol;
-    question.host.clone_from(&target.authority);
-    question.from = arguments.from;
-    question.timeout = timeout;
-    question.tls = tls(arguments, &target)?;
-    question.direct = arguments.direct.and_then(|_| NonZeroU16::new(target.port));
-    question.headers = HeaderMap::new();
-    for (name, value) in &arguments.headers {
-        question.headers.append(name, value.clone());
+    client_request.protocol = target.protocol;
+    client_request.host.clone_from(&target.authority);
+    client_request.from = args.from;
+    client_request.timeout = timeout;
+    client_request.tls = tls(args, &target)?;
+    client_request.direct = args.direct.and_then(|_| NonZeroU16::new(target.port));
+    client_request.headers = HeaderMap::new();
+    for (name, value) in &args.headers {
+        client_request.headers.append(name, value.clone());
     }
-    if let Some(data) = &arguments.data {
-        question.body = data.clone().into();
-        question.method = Method::POST;
+    if let Some(data) = &args.data {
+        client_request.body = data.clone().into();
+        client_request.method = Method::POST;
     }
-    if let Some(method) = &arguments.method {
-        question.method = method.clone();
+    if let Some(method) = &args.method {
+        client_request.method = method.clone();
     }
-    Ok(question)
+    Ok(client_request)
 }
 
 async fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
@@ -196,61 +199,61 @@ async fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     addresses.next().with_context(|| format!("`{host}` has no address"))
 }
 
-fn tls(arguments: &Arguments, target: &Target) -> anyhow::Result<Option<Tls>> {
-    let Some(credentials) = credentials(arguments)? else {
+fn tls(args: &RequestArgs, target: &RequestUrl) -> anyhow::Result<Option<Tls>> {
+    let Some(credentials) = credentials(args)? else {
         if target.tls {
             bail!("TLS needs --roots, the certificates to trust, or --identity");
         }
         return Ok(None);
     };
-    let name = arguments.server_name.as_deref().unwrap_or(&target.host);
+    let name = args.server_name.as_deref().unwrap_or(&target.host);
     let server_name = ServerName::try_from(name.to_owned())
         .with_context(|| format!("--server-name: `{name}` is not a name"))?;
     Ok(Some(Tls { credentials, server_name }))
 }
 
-/// Who asks and whom it trusts, as far as the flags say.
-fn credentials(arguments: &Arguments) -> anyhow::Result<Option<Credentials>> {
-    if let Some(folder) = &arguments.identity {
-        let Files { certificate, key, roots } = Files::of(folder);
+/// The client's credentials and trust roots from the flags.
+fn credentials(args: &RequestArgs) -> anyhow::Result<Option<Credentials>> {
+    if let Some(folder) = &args.identity {
+        let IdentityFiles { certificate, key, roots } = IdentityFiles::of(folder);
         return Ok(Some(Credentials::read(&roots, Some((&certificate, &key)))?));
     }
-    let Some(roots) = &arguments.roots else { return Ok(None) };
-    let client = match (&arguments.cert, &arguments.key) {
+    let Some(roots) = &args.roots else { return Ok(None) };
+    let client = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
         (None | Some(_), None | Some(_)) => None,
     };
     Ok(Some(Credentials::read(roots, client)?))
 }
 
-fn table(answer: &Answer, paint: Paint) -> String {
+fn table(response: &ClientResponse, paint: Paint) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = match (answer.grpc_status, answer.status) {
+    let _ = match (response.grpc_status, response.status) {
         (Some(status), _) => writeln!(text, "grpc-status {status} {}", grpc_name(status)),
-        (None, Some(status)) => writeln!(text, "{} {status}", answer.protocol),
+        (None, Some(status)) => writeln!(text, "{} {status}", response.protocol),
         (None, None) => Ok(()),
     };
     let line = text.trim_end();
-    text = match answer.outcome {
+    text = match response.outcome {
         Outcome::Ok => paint.good(line),
         Outcome::Refused | Outcome::Failed => paint.bad(line),
     };
     if !text.is_empty() {
         text.push('\n');
     }
-    if let Some(message) = answer.grpc_message.as_deref().filter(|message| !message.is_empty()) {
+    if let Some(message) = response.grpc_message.as_deref().filter(|message| !message.is_empty()) {
         let _ = writeln!(text, "grpc-message {message}");
     }
-    for (name, value) in answer.headers.iter().chain(&answer.trailers) {
+    for (name, value) in response.headers.iter().chain(&response.trailers) {
         let _ = writeln!(text, "{}", paint.dim(&format!("{name}: {value}")));
     }
-    if !answer.body.is_empty() && answer.grpc_status.is_none() {
-        if answer.status.is_some() {
+    if !response.body.is_empty() && response.grpc_status.is_none() {
+        if response.status.is_some() {
             text.push('\n');
         }
-        text.push_str(&answer.body);
-        if !answer.body.ends_with('\n') {
+        text.push_str(&response.body);
+        if !response.body.ends_with('\n') {
             text.push('\n');
         }
     }

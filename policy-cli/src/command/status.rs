@@ -1,35 +1,37 @@
 //! `portcullis status`.
 
 use super::block_on;
-use crate::cluster::connect::{Connection, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::connect::{
+    ControllerConnection, ControllerFlags, connect_in_cluster, connect_local,
+};
 use crate::cluster::settings::Settings;
-use crate::cluster::{Asked, Cluster, Scope};
+use crate::cluster::{Cluster, QuerySource, Scope};
 use crate::inventory::{Inventory, InventoryFlags};
 use crate::output::{self, Format, Paint};
-use crate::status::names::{Name, Names};
-use crate::status::{Report, of_controller, of_inventory, sidecars};
+use crate::status::resource_args::{ResourceArg, ResourceArgs};
+use crate::status::{StatusReport, of_controller, of_inventory, sidecars};
 use anyhow::{Context, bail};
 use clap::Args;
 use policy_proto::messages::ObjectsRequest;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use std::process::ExitCode;
 
-/// The largest answer that is read: every object of a large cluster.
+/// Limit of the response size: every object of a large cluster.
 const ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
-/// Say what every policy object is told, and on how many proxies it is in force
+/// Show the conditions of every policy object, and how many proxies enforce it
 ///
-/// Asks the controller: in a cluster through a port-forward to one of its pods, with a token of a
-/// viewer that lives ten minutes, in TLS to the controller's identity; on this machine with
-/// --controller. ACCEPTED: the object takes effect. RESOLVEDREFS: everything it refers to can be
-/// used. PROGRAMMED n of m: so many of the running pods with a sidecar that depend on it decide by
-/// its current revision.
+/// Queries the controller: in a cluster through a port-forward to one of its pods, with TLS to the
+/// controller's identity and a viewer's token that is valid for ten minutes; on this machine with
+/// --controller. ACCEPTED: the object takes effect. RESOLVEDREFS: everything it refers to can be used.
+/// PROGRAMMED n of m: of m running pods with a sidecar that depend on it, n enforce its current
+/// revision.
 ///
-/// Pods that ask for a sidecar, or whose namespace does, and have none are named too.
+/// Pods that request a sidecar, or whose namespace does, and have none are listed too.
 ///
-/// Where no controller answers that is said, conditions are worked out from the objects, and those
-/// that the objects carry are told where they differ. With --filename manifests are looked at, and
-/// nothing is asked.
+/// If no controller responds, a note says so, conditions are computed from the objects, and those in
+/// the objects' status are shown where they differ. With --filename, reads manifests and queries
+/// nothing.
 ///
 /// Exit codes: 0 done, 1 a named object was not found or something failed, 2 wrong use.
 #[derive(Debug, Args)]
@@ -44,10 +46,10 @@ Examples:
   portcullis status -f deploy/                   # manifests, without a cluster
   portcullis status -A -o json | jq '.objects[] | select(.programmed.inForce < .programmed.concerned)'"
 )]
-pub(crate) struct Arguments {
-    /// Objects to tell of, for example server/web, or a kind; by default all
+pub(crate) struct StatusArgs {
+    /// Objects to show, for example server/web, or a kind; by default all
     #[arg(value_name = "KIND[/NAME]")]
-    names: Vec<Name>,
+    names: Vec<ResourceArg>,
 
     #[command(flatten)]
     inventory: InventoryFlags,
@@ -55,42 +57,42 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     controller: ControllerFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    if arguments.controller.controller.is_some() && arguments.inventory.filename.is_some() {
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    if args.controller.controller.is_some() && args.inventory.filename.is_some() {
         bail!("--controller asks a controller, --filename looks at manifests: give one of them");
     }
     block_on(async {
-        let names = Names(arguments.names.clone());
-        let report = read(arguments, &names).await?;
-        output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
+        let names = ResourceArgs(args.names.clone());
+        let report = read(args, &names).await?;
+        output::print(args.output, &report, |report: &StatusReport| report.text(Paint::stdout()))?;
         if !report.absent.is_empty() {
-            bail!("not found in {}: {}", report.asked, report.absent.join(", "));
+            bail!("not found in {}: {}", report.source, report.absent.join(", "));
         }
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
-    let Arguments { inventory: flags, controller, .. } = arguments;
+async fn read(args: &StatusArgs, names: &ResourceArgs) -> anyhow::Result<StatusReport> {
+    let StatusArgs { inventory: flags, controller, .. } = args;
     if let Some(address) = &controller.controller {
         let scope = flags.cluster.namespaces.of_directory();
-        let asked = Asked::controller(address, &scope);
-        let connection = on_this_machine(address).await?;
-        return ask(connection, &scope, asked, names).await;
+        let source = QuerySource::controller(address, &scope);
+        let connection = connect_local(address).await?;
+        return fetch(connection, &scope, source, names).await;
     }
     if flags.filename.is_some() {
         let inventory = Inventory::read(flags, &controller.pod).await?;
         return Ok(of_inventory(&inventory, None, names));
     }
     let cluster = Cluster::connect(&flags.cluster).await?;
-    let (scope, asked) = (cluster.scope.clone(), cluster.asked.clone());
-    let answer = match in_cluster(&cluster, controller).await {
-        Ok(connection) => ask(connection, &scope, asked, names).await,
+    let (scope, source) = (cluster.scope.clone(), cluster.source.clone());
+    let answer = match connect_in_cluster(&cluster, controller).await {
+        Ok(connection) => fetch(connection, &scope, source, names).await,
         Err(error) => Err(error),
     };
     let report = match answer {
@@ -98,11 +100,11 @@ async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
         Err(error) => {
             let settings = Settings::of_cluster(&cluster, &controller.pod, &flags.settings).await;
             let inventory = Inventory::of_cluster(cluster.clone(), settings).await?;
-            inventory.notes();
+            inventory.print_notes();
             of_inventory(&inventory, Some(format!("{error:#}")), names)
         }
     };
-    // Who asks about some objects is not told of others.
+    // Missing sidecars are reported only if no objects were selected.
     if !names.0.is_empty() {
         return Ok(report);
     }
@@ -110,18 +112,18 @@ async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
     Ok(report.with_sidecars(found))
 }
 
-async fn ask(
-    connection: Connection,
+async fn fetch(
+    connection: ControllerConnection,
     scope: &Scope,
-    asked: Asked,
-    names: &Names,
-) -> anyhow::Result<Report> {
-    let Connection { channel, to } = connection;
+    source: QuerySource,
+    names: &ResourceArgs,
+) -> anyhow::Result<StatusReport> {
+    let ControllerConnection { channel, to } = connection;
     let mut client = PolicyReportClient::new(channel).max_decoding_message_size(ANSWER_BYTES);
     let namespace = scope.namespace().map(ToString::to_string).unwrap_or_default();
     let answer = client.objects(ObjectsRequest { namespace }).await;
     let response = answer
         .map_err(|status| anyhow::anyhow!("{}: {}", status.code(), status.message()))
         .with_context(|| format!("{to} does not say"))?;
-    Ok(of_controller(asked, to, response.into_inner(), names))
+    Ok(of_controller(source, to, response.into_inner(), names))
 }

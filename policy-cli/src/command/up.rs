@@ -1,10 +1,10 @@
 //! `portcullis up`.
 
 use super::block_on;
+use crate::local_mesh::addresses::SUBNET;
+use crate::local_mesh::subnet;
 use crate::output::{Format, Paint};
-use crate::up::{self, Options};
-use crate::world::places::SUBNET;
-use crate::world::subnet;
+use crate::up::{self, UpOptions};
 use anyhow::{Context, bail};
 use clap::Args;
 use ipnet::{IpNet, Ipv4Net};
@@ -16,16 +16,16 @@ use std::process::ExitCode;
 
 /// Run manifests on this machine, without a cluster
 ///
-/// Starts the controller on the manifests, and in front of a small echo application for every pod's
-/// ports a real sidecar, each pod at an address of its own on loopback. Prints the addresses, the
-/// clients that the manifests know (somebody outside, inside each network, the node, each
-/// ServiceAccount with its certificate) with a command to paste for each, and then every decision.
-/// Editing, adding or deleting a manifest changes the next decision.
+/// Starts the controller on the manifests, and for every pod a real sidecar in front of a small echo
+/// application, each pod at its own loopback address. Prints the addresses, sample clients of the
+/// manifests (outside, inside each network, the node, each ServiceAccount with its certificate) with a
+/// command to paste for each, and then every decision. Editing, adding or deleting a manifest changes
+/// the next decision.
 ///
 /// Pods come from Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and CronJob; a Deployment
-/// `web` stands for the pods `web-0`, `web-1`, … . Loopback addresses stand for the real ones that
-/// policies are about; the tables say which for which. Certificates come from a CA that exists in
-/// memory only; clients' files are in a private temporary directory, which goes when `up` ends.
+/// `web` becomes the pods `web-0`, `web-1`, … . Loopback addresses stand for the real ones that policies
+/// match; the tables show both. Certificates come from a CA that exists only in memory; clients' files
+/// are in a private temporary directory, which is removed when `up` ends.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -36,7 +36,7 @@ Examples:
   portcullis up -o json examples/emojivoto | jq -c 'select(.decision == \"deny\")'
   portcullis up --subnet 127.99.0.0/16 examples/per-route     # addresses of your choice"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct UpArgs {
     /// Directory of manifests (YAML or JSON, any layout), or one file
     directory: PathBuf,
 
@@ -53,11 +53,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NETWORK")]
     subnet: Option<Ipv4Net>,
 
-    /// Where the controller serves policies; port 0 takes a free one
+    /// Address at which the controller serves policies; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     grpc_addr: SocketAddr,
 
-    /// Form of tables and decisions
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -67,35 +67,34 @@ fn policy(name: &str) -> Result<DefaultPolicy, String> {
     DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     let loopback = Ipv4Net::new(Ipv4Addr::new(127, 0, 0, 0), 8)?;
-    if let Some(subnet) = arguments.subnet
+    if let Some(subnet) = args.subnet
         && (!loopback.contains(&subnet) || subnet.prefix_len() > 16)
     {
         bail!("--subnet: `{subnet}` is no part of 127.0.0.0/8 with 65536 addresses");
     }
-    if !arguments.grpc_addr.ip().is_loopback() {
-        bail!("--grpc-addr: `{}` is not on loopback", arguments.grpc_addr);
+    if !args.grpc_addr.ip().is_loopback() {
+        bail!("--grpc-addr: `{}` is not on loopback", args.grpc_addr);
     }
-    let mut config =
-        ControllerConfig { default_policy: arguments.default_policy, ..Default::default() };
-    if !arguments.cluster_networks.is_empty() {
-        config.cluster_networks = arguments.cluster_networks;
+    let mut config = ControllerConfig { default_policy: args.default_policy, ..Default::default() };
+    if !args.cluster_networks.is_empty() {
+        config.cluster_networks = args.cluster_networks;
     }
-    let claim = match arguments.subnet {
-        Some(wanted) => subnet::hold(wanted.trunc()),
-        None => subnet::choose(),
+    let lock = match args.subnet {
+        Some(wanted) => subnet::lock(wanted.trunc()),
+        None => subnet::lock_any(),
     };
-    if arguments.subnet.is_none() && claim.subnet != SUBNET {
+    if args.subnet.is_none() && lock.subnet != SUBNET {
         let label = Paint::stderr().notice("note:");
-        eprintln!("{label} another `up` uses {SUBNET}; this one uses {}", claim.subnet);
+        eprintln!("{label} another `up` uses {SUBNET}; this one uses {}", lock.subnet);
     }
-    let options = Options {
-        directory: arguments.directory,
+    let options = UpOptions {
+        directory: args.directory,
         config: config.validated().context("settings")?,
-        listen: arguments.grpc_addr,
-        subnet: claim.subnet,
-        format: arguments.output,
+        listen: args.grpc_addr,
+        subnet: lock.subnet,
+        format: args.output,
     };
     block_on(up::run(options))
 }

@@ -5,19 +5,19 @@ use crate::cluster::controller::ControlPlaneFlags;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::output::{self, Format, Paint};
 use crate::version::read::read;
-use crate::version::report::Report;
+use crate::version::report::VersionReport;
 use clap::Args;
 use policy_controller::args::ClusterArgs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Say which versions run: of this program, of the control plane and of every sidecar
+/// Show the running versions of this program, of the control plane and of every sidecar
 ///
-/// Versions are those of the images that pods run, or what the pods say where an image has no tag.
-/// Sidecars are counted by version. One that is older than the controller gets the new version when
-/// its pod is made anew; none should be newer, because the controller is upgraded first.
+/// Versions are those of the images that pods run, or those in the pods' labels and annotations if an
+/// image has no tag. Sidecars are counted by version. One that is older than the controller is upgraded
+/// when its pod is recreated; none should be newer, because the controller is upgraded first.
 ///
-/// Exit codes: 0 done, 1 the cluster cannot be asked, 2 wrong use.
+/// Exit codes: 0 done, 1 the cluster cannot be read, 2 wrong use.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -28,34 +28,34 @@ Examples:
   portcullis version -n shop --context production
   portcullis version -o json | jq '.running[] | select(.skew == \"older\") | .some'"
 )]
-pub(crate) struct Arguments {
-    /// Say the version of this program alone, and ask no cluster
+pub(crate) struct VersionArgs {
+    /// Show only the version of this program, without a cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "namespace"])]
     client: bool,
 
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Count the sidecars of this namespace alone [default: of every namespace]
+    /// Count only the sidecars of this namespace [default: of every namespace]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespace: Option<Arc<str>>,
 
     #[command(flatten)]
     control_plane: ControlPlaneFlags,
 
-    /// Form of the result
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let report = if arguments.client { Report::of_client() } else { block_on(ask(arguments))? };
-    output::print(arguments.output, &report, |report| report.text(Paint::stdout()))?;
+pub(crate) fn run(args: &VersionArgs) -> anyhow::Result<ExitCode> {
+    let report = if args.client { VersionReport::of_client() } else { block_on(fetch(args))? };
+    output::print(args.output, &report, |report| report.text(Paint::stdout()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn ask(arguments: &Arguments) -> anyhow::Result<Report> {
-    let Arguments { api, namespace, control_plane, .. } = arguments;
+async fn fetch(args: &VersionArgs) -> anyhow::Result<VersionReport> {
+    let VersionArgs { api, namespace, control_plane, .. } = args;
     let namespaces =
         NamespaceFlags { namespace: namespace.clone(), all_namespaces: namespace.is_none() };
     let cluster = Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?;

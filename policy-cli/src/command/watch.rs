@@ -1,7 +1,9 @@
 //! `portcullis watch`.
 
 use super::block_on;
-use crate::cluster::connect::{Authorized, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::connect::{
+    AuthorizedChannel, ControllerFlags, connect_in_cluster, connect_local,
+};
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::expect::WorkloadPort;
 use crate::output::{self, Format, Paint};
@@ -29,18 +31,18 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
-/// How long to wait before asking again after a stream ended.
+/// Interval between a broken stream and the next attempt.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The largest update that is read.
+/// Limit of the size of an update.
 const UPDATE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Print the policy of a port, and again whenever it changes
 ///
-/// Speaks the API that proxies speak, but never acknowledges: what is printed here does not count as
-/// enforced. Asks the controller of the current context's cluster, through a port-forward to one of
-/// its pods, in TLS to the controller's identity and with a token of a viewer that lives ten minutes;
-/// which one it is is said on standard error. With --controller one on this machine is asked, in
+/// Uses the API of proxies, but never acknowledges: what is printed here does not count as enforced.
+/// Connects to the controller of the current context's cluster, through a port-forward to one of its
+/// pods, with TLS to the controller's identity and a viewer's token that is valid for ten minutes; a
+/// note on standard error names the controller. With --controller, connects to one on this machine in
 /// plaintext, which controllers allow over loopback only.
 #[derive(Debug, Args)]
 #[command(
@@ -53,15 +55,15 @@ Examples:
   portcullis watch --controller 127.0.0.1:8090 --once -o yaml emojivoto/web-0:8080
   portcullis watch --controller 127.0.0.1:8090 -o json emojivoto/web-0:8080 | jq .revision"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct WatchArgs {
     /// The port of a pod
     #[arg(value_name = "[NAMESPACE/]POD:PORT")]
-    target: Target,
+    target: PodPort,
 
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Namespace of the pod, where the port does not name it [default: that of the context]
+    /// Namespace of the pod, unless the port includes it [default: that of the context]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespace: Option<Arc<str>>,
 
@@ -72,24 +74,24 @@ pub(crate) struct Arguments {
     #[arg(long)]
     once: bool,
 
-    /// Form of each policy
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
-/// One policy, as `-o json` prints it.
+/// A policy, as `-o json` prints it.
 #[derive(Serialize)]
-struct Seen<'a> {
+struct PolicyEvent<'a> {
     at: String,
     target: String,
     revision: String,
     policy: &'a PolicyView,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     block_on(async {
         tokio::select! {
-            ended = watch(arguments) => ended,
+            stream_end = watch(args) => stream_end,
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted.context("cannot wait for Ctrl-C")?;
                 Ok(ExitCode::SUCCESS)
@@ -98,15 +100,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A port of a pod, perhaps without its namespace.
+/// A port of a pod, with an optional namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
+struct PodPort {
     namespace: Option<String>,
     name: String,
     port: NonZeroU16,
 }
 
-impl FromStr for Target {
+impl FromStr for PodPort {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -124,31 +126,29 @@ impl FromStr for Target {
     }
 }
 
-/// Who is asked, and for what.
-struct Asking<'a> {
-    arguments: &'a Arguments,
+/// A watch of one port.
+struct WatchSession<'a> {
+    args: &'a WatchArgs,
     cluster: Option<Cluster>,
     target: WorkloadPort,
 }
 
-impl<'a> Asking<'a> {
-    /// Finds out which controller and which namespace are meant.
-    async fn new(arguments: &'a Arguments) -> anyhow::Result<Self> {
-        let Target { namespace, name, port } = arguments.target.clone();
-        let flag = arguments.namespace.as_ref().map(ToString::to_string);
+impl<'a> WatchSession<'a> {
+    /// Resolves the controller and the namespace.
+    async fn new(args: &'a WatchArgs) -> anyhow::Result<Self> {
+        let PodPort { namespace, name, port } = args.target.clone();
+        let flag = args.namespace.as_ref().map(ToString::to_string);
         if let (Some(in_target), Some(in_flag)) = (&namespace, &flag)
             && in_target != in_flag
         {
             bail!("--namespace is `{in_flag}`, but the port is one of namespace `{in_target}`");
         }
-        let cluster = match arguments.controller.controller {
+        let cluster = match args.controller.controller {
             Some(_) => None,
             None => {
-                let namespaces = NamespaceFlags {
-                    namespace: arguments.namespace.clone(),
-                    all_namespaces: false,
-                };
-                let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
+                let namespaces =
+                    NamespaceFlags { namespace: args.namespace.clone(), all_namespaces: false };
+                let flags = ClusterFlags { api: args.api.clone(), namespaces };
                 Some(Cluster::connect(&flags).await?)
             }
         };
@@ -157,36 +157,33 @@ impl<'a> Asking<'a> {
         let namespace = namespace.context(
             "the port names no namespace: write NAMESPACE/POD:PORT, or give --namespace",
         )?;
-        Ok(Self { arguments, cluster, target: WorkloadPort { namespace, name, port } })
+        Ok(Self { args, cluster, target: WorkloadPort { namespace, name, port } })
     }
 
-    /// Connects, and says to whom.
-    async fn connect(&self) -> anyhow::Result<Authorized> {
-        let flags = &self.arguments.controller;
+    /// Connects, and prints the controller's address to standard error.
+    async fn connect(&self) -> anyhow::Result<AuthorizedChannel> {
+        let flags = &self.args.controller;
         let connection = match (&self.cluster, &flags.controller) {
             (Some(cluster), _) => {
-                let connection = in_cluster(cluster, flags).await?;
+                let connection = connect_in_cluster(cluster, flags).await?;
                 let note = Paint::stderr().notice("note:");
-                eprintln!("{note} asking {} of {}", connection.to, cluster.asked);
+                eprintln!("{note} watching {} of {}", connection.to, cluster.source);
                 connection
             }
-            (None, address) => on_this_machine(address.as_deref().unwrap_or_default()).await?,
+            (None, address) => connect_local(address.as_deref().unwrap_or_default()).await?,
         };
         Ok(connection.channel)
     }
 }
 
-async fn watch(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let asking = Asking::new(arguments).await?;
+async fn watch(args: &WatchArgs) -> anyhow::Result<ExitCode> {
+    let session = WatchSession::new(args).await?;
     let mut shown = None;
     loop {
-        match stream(&asking, &mut shown).await {
-            Ok(Ended::Enough) => return Ok(ExitCode::SUCCESS),
-            Ok(Ended::ByServer(why)) => {
-                eprintln!(
-                    "{} the stream ended: {why}; asking again",
-                    Paint::stderr().notice("note:")
-                );
+        match stream(&session, &mut shown).await {
+            Ok(StreamEnd::Done) => return Ok(ExitCode::SUCCESS),
+            Ok(StreamEnd::ByServer(why)) => {
+                eprintln!("{} the stream ended: {why}; retrying", Paint::stderr().notice("note:"));
                 tokio::time::sleep(RETRY).await;
             }
             Err(error) => return Err(error),
@@ -194,41 +191,44 @@ async fn watch(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-enum Ended {
-    Enough,
+enum StreamEnd {
+    Done,
     ByServer(String),
 }
 
-async fn stream(asking: &Asking<'_>, shown: &mut Option<PolicyView>) -> anyhow::Result<Ended> {
-    let channel = match asking.connect().await {
+async fn stream(
+    session: &WatchSession<'_>,
+    shown: &mut Option<PolicyView>,
+) -> anyhow::Result<StreamEnd> {
+    let channel = match session.connect().await {
         Ok(channel) => channel,
-        // It answered before, and may again: it is being replaced, for example.
-        Err(error) if shown.is_some() => return Ok(Ended::ByServer(format!("{error:#}"))),
+        // The controller responded before and may come back, for example after a rollout.
+        Err(error) if shown.is_some() => return Ok(StreamEnd::ByServer(format!("{error:#}"))),
         Err(error) => return Err(error),
     };
     let mut client = PolicyDiscoveryClient::new(channel).max_decoding_message_size(UPDATE_BYTES);
     let (requests, outbound) = mpsc::channel(8);
-    for kind in opening(&asking.target) {
+    for kind in initial_requests(&session.target) {
         requests.send(WatchRequest { kind: Some(kind) }).await?;
     }
     let mut updates = match client.watch(ReceiverStream::new(outbound)).await {
         Ok(response) => response.into_inner(),
-        Err(status) => return ended(asking, &status, shown.is_some()),
+        Err(status) => return stream_end(session, &status, shown.is_some()),
     };
     let mut state = PortState::new();
     loop {
         let update = match updates.message().await {
             Ok(Some(response)) => response.kind,
-            Ok(None) => return Ok(Ended::ByServer("the controller closed it".to_owned())),
-            Err(status) => return ended(asking, &status, shown.is_some()),
+            Ok(None) => return Ok(StreamEnd::ByServer("the controller closed it".to_owned())),
+            Err(status) => return stream_end(session, &status, shown.is_some()),
         };
         match update {
-            Some(watch_response::Kind::Workload(workload)) => undeclared(asking, &workload),
+            Some(watch_response::Kind::Workload(workload)) => note_undeclared(session, &workload),
             Some(watch_response::Kind::Port(update)) => {
-                if let Some(port) = apply(asking, &mut state, &update, shown)? {
+                if let Some(port) = apply(session, &mut state, &update, shown)? {
                     requests.send(WatchRequest { kind: Some(Kind::Resync(port)) }).await?;
-                } else if asking.arguments.once && state.policy().is_some() {
-                    return Ok(Ended::Enough);
+                } else if session.args.once && state.policy().is_some() {
+                    return Ok(StreamEnd::Done);
                 }
             }
             None => bail!("the controller sent a message of a kind that is not known here"),
@@ -236,7 +236,7 @@ async fn stream(asking: &Asking<'_>, shown: &mut Option<PolicyView>) -> anyhow::
     }
 }
 
-fn opening(target: &WorkloadPort) -> [Kind; 2] {
+fn initial_requests(target: &WorkloadPort) -> [Kind; 2] {
     let workload = format_workload(&WorkloadKey::pod(&target.namespace, &target.name));
     let features: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
     [
@@ -251,23 +251,27 @@ fn opening(target: &WorkloadPort) -> [Kind; 2] {
     ]
 }
 
-/// What a status means: those that asking again cannot change end the command. A token that was
-/// accepted before has expired, and the next one may be accepted again; a controller that answered
-/// before may do so again.
-fn ended(asking: &Asking<'_>, status: &tonic::Status, accepted: bool) -> anyhow::Result<Ended> {
+/// Maps a gRPC status to the end of the stream. Statuses that a retry cannot change end the
+/// command. An expired token that was accepted before is renewed by the retry, and a controller
+/// that answered before may come back.
+fn stream_end(
+    session: &WatchSession<'_>,
+    status: &tonic::Status,
+    accepted: bool,
+) -> anyhow::Result<StreamEnd> {
     let message = status.message();
-    let WorkloadPort { namespace, name, .. } = &asking.target;
+    let WorkloadPort { namespace, name, .. } = &session.target;
     match status.code() {
         Code::NotFound => bail!("`{namespace}/{name}`: {message}"),
         Code::Unauthenticated if !accepted => {
-            bail!("the controller does not know who you are: {message}")
+            bail!("the controller rejects the credentials: {message}")
         }
-        // Nothing was ever understood: who answers there is no controller.
+        // Without any valid response before, the server is not a controller.
         Code::Unknown | Code::Internal if !accepted => {
-            bail!("what answers does not speak as a controller does: {}: {message}", status.code())
+            bail!("the server is not a policy controller: {}: {message}", status.code())
         }
         Code::InvalidArgument | Code::PermissionDenied | Code::Unimplemented => {
-            bail!("the controller refuses: {message}")
+            bail!("the controller rejects the request: {message}")
         }
         Code::Ok
         | Code::Cancelled
@@ -281,27 +285,27 @@ fn ended(asking: &Asking<'_>, status: &tonic::Status, accepted: bool) -> anyhow:
         | Code::Internal
         | Code::Unavailable
         | Code::DataLoss
-        | Code::Unauthenticated => Ok(Ended::ByServer(format!("{}: {message}", status.code()))),
+        | Code::Unauthenticated => Ok(StreamEnd::ByServer(format!("{}: {message}", status.code()))),
     }
 }
 
-fn undeclared(asking: &Asking<'_>, workload: &Workload) {
-    let port = u32::from(asking.target.port.get());
+fn note_undeclared(session: &WatchSession<'_>, workload: &Workload) {
+    let port = u32::from(session.target.port.get());
     if !workload.declared_ports.contains(&port) {
         let note = Paint::stderr().notice("note:");
         eprintln!("{note} {} declares no port {port}", workload.name);
     }
 }
 
-/// Applies an update and prints the policy if it differs from the last one shown. Returns what to
-/// ask for if the update builds on something else.
+/// Applies an update and prints the policy if it differs from the last one printed. Returns the
+/// resync request if the update has another base.
 fn apply(
-    asking: &Asking<'_>,
+    session: &WatchSession<'_>,
     state: &mut PortState,
     update: &PortUpdate,
     shown: &mut Option<PolicyView>,
 ) -> anyhow::Result<Option<Resync>> {
-    if update.port != u32::from(asking.target.port.get()) {
+    if update.port != u32::from(session.target.port.get()) {
         return Ok(None);
     }
     let policy = match state.apply(update) {
@@ -314,16 +318,16 @@ fn apply(
         return Ok(None);
     }
     let content = state.revision().map(|revision| revision.content).unwrap_or_default();
-    let seen = Seen {
+    let event = PolicyEvent {
         at: jiff::Timestamp::now().to_string(),
-        target: asking.target.to_string(),
+        target: session.target.to_string(),
         revision: format!("{content:016x}"),
         policy: &view,
     };
-    output::print_next(asking.arguments.output, &seen, |seen| {
+    output::print_next(session.args.output, &event, |event| {
         let paint = Paint::stdout();
-        let head = format!("{}  {}  revision {}", seen.at, seen.target, seen.revision);
-        format!("{}\n{}\n", paint.bold(&head), seen.policy.text())
+        let head = format!("{}  {}  revision {}", event.at, event.target, event.revision);
+        format!("{}\n{}\n", paint.bold(&head), event.policy.text())
     })?;
     *shown = Some(view);
     Ok(None)
@@ -335,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_port_may_leave_its_namespace_to_the_context() {
-        let target = |namespace: Option<&str>| Target {
+        let target = |namespace: Option<&str>| PodPort {
             namespace: namespace.map(str::to_owned),
             name: "web-0".to_owned(),
             port: NonZeroU16::new(80).unwrap(),
@@ -343,7 +347,7 @@ mod tests {
         assert_eq!("web-0:80".parse(), Ok(target(None)));
         assert_eq!("shop/web-0:80".parse(), Ok(target(Some("shop"))));
         for wrong in ["web-0", "/web-0:80", "a/b/c:80", ":80", "web-0:0", "web-0:http"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+            assert!(wrong.parse::<PodPort>().is_err(), "{wrong}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What answers share: settings, counters, the connection that a request came on.
+//! Shared state of responses: options, counters, and the connection of the request.
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-/// The body of every answer.
+/// Body of a response.
 pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// How the application behaves. The default has no name and speaks plaintext.
+/// Options of the echo server. The default has no name and speaks plaintext.
 #[derive(Clone, Default)]
-pub struct Options {
-    /// Name that answers carry, for example `emojivoto/web-0:8080`.
+pub struct EchoOptions {
+    /// Name in the responses, for example `emojivoto/web-0:8080`.
     pub name: Option<Arc<str>>,
     /// Terminates TLS with this configuration.
     pub tls: Option<Arc<rustls::ServerConfig>>,
@@ -23,7 +23,7 @@ pub struct Options {
     pub plaintext_too: bool,
 }
 
-/// What the application has seen so far.
+/// Counters of the echo server.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(super) connections: AtomicU64,
@@ -36,23 +36,23 @@ impl Counters {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// HTTP requests and gRPC calls whose head arrived.
+    /// HTTP requests and gRPC calls whose headers arrived.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 }
 
-/// What answers need to know about the connection that a request came on.
+/// Connection of a request, with the server's options and counters.
 #[derive(Clone)]
-pub(super) struct Connection {
-    pub(super) options: Options,
+pub(super) struct ConnectionContext {
+    pub(super) options: EchoOptions,
     pub(super) counters: Arc<Counters>,
     pub(super) stop: CancellationToken,
     pub(super) client: SocketAddr,
     pub(super) server: SocketAddr,
 }
 
-/// Sends every byte back and closes when the client has.
+/// Sends every byte back, and closes when the client has closed.
 pub(super) async fn echo_bytes<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> io::Result<()> {
     let (mut read, mut write) = tokio::io::split(stream);
     tokio::io::copy(&mut read, &mut write).await?;

@@ -1,6 +1,6 @@
-//! Answers to gRPC calls: `grpc.health.v1.Health`, and every other method by its own messages.
+//! Responses to gRPC calls: `grpc.health.v1.Health`, and every other method with its own messages.
 
-use super::connection::{Body, Connection};
+use super::connection::{Body, ConnectionContext};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, BodyStream, StreamBody};
@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 /// with value 1 (grpc health checking protocol).
 const SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 0x01];
 
-/// Whether a request is a gRPC call.
+/// True if a request is a gRPC call.
 pub(super) fn is_call(request: &Request<Incoming>) -> bool {
     request
         .headers()
@@ -20,9 +20,9 @@ pub(super) fn is_call(request: &Request<Incoming>) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Answers a call. The metadata of the call comes back in headers that begin with `echo-`, and
-/// `echo-path` carries the method called. `grpc-status-wanted` sets the status.
-pub(super) fn answer(connection: &Connection, request: Request<Incoming>) -> Response<Body> {
+/// Responds to a call. The metadata of the call comes back in headers that begin with `echo-`, and
+/// `echo-path` contains the called method. `grpc-status-wanted` sets the status.
+pub(super) fn answer(connection: &ConnectionContext, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     let trailers = stream::once(std::future::ready(Ok(Frame::trailers(trailers(&head.headers)))));

@@ -1,6 +1,6 @@
-//! Answers to HTTP requests.
+//! Responses to HTTP requests.
 
-use super::connection::{Body, Connection, echo_bytes};
+use super::connection::{Body, ConnectionContext, echo_bytes};
 use super::grpc;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -15,10 +15,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The JSON that HTTP requests are answered with.
+/// The JSON body of HTTP responses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Received {
+pub struct ReceivedRequest {
     /// Name of the application, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -35,29 +35,29 @@ pub struct Received {
     pub headers: BTreeMap<String, Vec<String>>,
     /// Length of the request body.
     pub body_bytes: u64,
-    /// Where the connection came from.
+    /// Address of the client.
     pub client: SocketAddr,
-    /// Where it arrived.
+    /// Address of the server.
     pub server: SocketAddr,
 }
 
-/// What a request asks of the application with its `echo-*` headers. Values that cannot be read
-/// are taken as absent.
+/// Options of the response from the request's `echo-*` headers. Values that cannot be parsed are
+/// ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
-    /// `echo-status`: the status of the answer.
+pub struct ResponseOptions {
+    /// `echo-status`: the status of the response.
     pub status: Option<StatusCode>,
-    /// `echo-delay-ms`: how long to wait before the answer.
+    /// `echo-delay-ms`: delay of the response.
     pub delay: Option<Duration>,
-    /// `echo-stream`: answer with that many lines instead of JSON.
+    /// `echo-stream`: respond with this many lines instead of JSON.
     pub lines: Option<u64>,
     /// `echo-interval-ms`: time between two lines; 100 if absent.
     pub interval: Option<Duration>,
-    /// `echo-body: true`: answer with the request's own body as it arrives.
+    /// `echo-body: true`: respond with the request's own body as it arrives.
     pub body: bool,
 }
 
-impl Wish {
+impl ResponseOptions {
     /// Reads the headers of a request.
     pub fn read(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -72,14 +72,14 @@ impl Wish {
     }
 }
 
-/// Answers one request.
+/// Responds to a request.
 pub(super) async fn answer(
-    connection: Connection,
+    connection: ConnectionContext,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, hyper::Error> {
     connection.counters.requests.fetch_add(1, Ordering::Relaxed);
-    let wish = Wish::read(request.headers());
-    if let Some(delay) = wish.delay {
+    let response_options = ResponseOptions::read(request.headers());
+    if let Some(delay) = response_options.delay {
         tokio::time::sleep(delay).await;
     }
     if grpc::is_call(&request) {
@@ -88,35 +88,39 @@ pub(super) async fn answer(
     if request.method() == Method::CONNECT || request.headers().contains_key(UPGRADE) {
         return Ok(upgrade(&connection, request));
     }
-    let mut response = if wish.body {
+    let mut response = if response_options.body {
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
         let mut response = Response::new(request.into_body().boxed_unsync());
         if let Some(value) = content_type {
             response.headers_mut().insert(CONTENT_TYPE, value);
         }
         response
-    } else if let Some(lines) = wish.lines {
+    } else if let Some(lines) = response_options.lines {
         drain(request.into_body()).await?;
-        stream(lines, wish.interval.unwrap_or(Duration::from_millis(100)))
+        stream(lines, response_options.interval.unwrap_or(Duration::from_millis(100)))
     } else {
         let (head, body) = request.into_parts();
         let body_bytes = drain(body).await?;
         json(&received(&connection, &head, body_bytes))
     };
-    if let Some(status) = wish.status {
+    if let Some(status) = response_options.status {
         *response.status_mut() = status;
     }
     Ok(response)
 }
 
-fn received(connection: &Connection, head: &http::request::Parts, body_bytes: u64) -> Received {
+fn received(
+    connection: &ConnectionContext,
+    head: &http::request::Parts,
+    body_bytes: u64,
+) -> ReceivedRequest {
     let mut headers = BTreeMap::<String, Vec<String>>::new();
     for (name, value) in &head.headers {
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
         headers.entry(name.as_str().to_owned()).or_default().push(value);
     }
     let path = head.uri.path_and_query().map_or_else(|| head.uri.to_string(), ToString::to_string);
-    Received {
+    ReceivedRequest {
         name: connection.options.name.as_deref().map(str::to_owned),
         method: head.method.to_string(),
         path,
@@ -139,7 +143,7 @@ fn version(version: Version) -> &'static str {
     }
 }
 
-/// Reads a body to its end and says how long it was.
+/// Reads a body to its end and returns its length.
 async fn drain(mut body: Incoming) -> Result<u64, hyper::Error> {
     let mut length = 0_u64;
     while let Some(frame) = body.frame().await {
@@ -150,7 +154,7 @@ async fn drain(mut body: Incoming) -> Result<u64, hyper::Error> {
     Ok(length)
 }
 
-fn json(received: &Received) -> Response<Body> {
+fn json(received: &ReceivedRequest) -> Response<Body> {
     // Strings, numbers and maps with string keys always serialise.
     let mut text = serde_json::to_string_pretty(received).unwrap_or_default();
     text.push('\n');
@@ -176,10 +180,10 @@ fn stream(lines: u64, interval: Duration) -> Response<Body> {
 }
 
 /// Accepts a tunnel and sends its bytes back.
-fn upgrade(connection: &Connection, request: Request<Incoming>) -> Response<Body> {
+fn upgrade(connection: &ConnectionContext, request: Request<Incoming>) -> Response<Body> {
     let mut response = Response::new(full(Bytes::new()));
-    let asked = request.headers().get(UPGRADE).cloned();
-    if let (Some(protocol), Version::HTTP_11) = (asked, request.version()) {
+    let requested = request.headers().get(UPGRADE).cloned();
+    if let (Some(protocol), Version::HTTP_11) = (requested, request.version()) {
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         response.headers_mut().insert(UPGRADE, protocol);
         response
@@ -214,9 +218,9 @@ mod tests {
         headers.insert("echo-status", HeaderValue::from_static("not a status"));
         headers.insert("echo-stream", HeaderValue::from_static("-1"));
         headers.insert("echo-delay-ms", HeaderValue::from_static("15"));
-        let wish = Wish::read(&headers);
-        assert_eq!(wish.status, None);
-        assert_eq!(wish.lines, None);
-        assert_eq!(wish.delay, Some(Duration::from_millis(15)));
+        let response_options = ResponseOptions::read(&headers);
+        assert_eq!(response_options.status, None);
+        assert_eq!(response_options.lines, None);
+        assert_eq!(response_options.delay, Some(Duration::from_millis(15)));
     }
 }

@@ -1,8 +1,8 @@
-//! Accepts connections and answers what arrives on them.
+//! Accepts connections and responds to them.
 
-use super::connection::{Connection, Counters, Options, echo_bytes};
+use super::connection::{ConnectionContext, Counters, EchoOptions, echo_bytes};
 use super::http;
-use super::sniff::{self, Prefixed, Sniffed};
+use super::sniff::{self, DetectedProtocol, Prefixed};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
@@ -15,45 +15,45 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long a client may take for its TLS handshake.
+/// Timeout of the client's TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// A running application; dropping it stops it and closes its connections.
+/// A running echo server. Dropping it stops it and closes its connections.
 #[derive(Debug)]
-pub struct Running {
+pub struct EchoServer {
     address: SocketAddr,
     counters: Arc<Counters>,
     _stop: DropGuard,
 }
 
-impl Running {
-    /// Where it listens.
+impl EchoServer {
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has seen so far.
+    /// Counters of the server.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 }
 
-/// Starts the application on `address` (port 0: a free one) in the current runtime. Fails if the
-/// address cannot be bound.
-pub async fn start(address: SocketAddr, options: Options) -> io::Result<Running> {
+/// Starts the server on `address` (port 0: a free one) in the current runtime. Fails if the address
+/// cannot be bound.
+pub async fn start(address: SocketAddr, options: EchoOptions) -> io::Result<EchoServer> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let counters = Arc::new(Counters::default());
     let stop = CancellationToken::new();
     tokio::spawn(serve(listener, options, Arc::clone(&counters), stop.clone()));
-    Ok(Running { address, counters, _stop: stop.drop_guard() })
+    Ok(EchoServer { address, counters, _stop: stop.drop_guard() })
 }
 
-/// A TLS configuration for [`Options::tls`]: this certificate, HTTP/2 and HTTP/1.1 by ALPN, clients
-/// unauthenticated.
+/// Creates a TLS configuration for [`EchoOptions::tls`] with this certificate, HTTP/2 and HTTP/1.1
+/// by ALPN, and unauthenticated clients.
 ///
 /// # Errors
-/// If certificate and key do not fit.
+/// If certificate and key do not match.
 pub fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -67,10 +67,10 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Accepts until `stop`; open connections are closed then.
+/// Accepts connections until `stop`, which also closes the open ones.
 pub async fn serve(
     listener: TcpListener,
-    options: Options,
+    options: EchoOptions,
     counters: Arc<Counters>,
     stop: CancellationToken,
 ) {
@@ -84,7 +84,7 @@ pub async fn serve(
         match accepted {
             Ok((stream, client)) => {
                 counters.connections.fetch_add(1, Ordering::Relaxed);
-                let connection = Connection {
+                let connection = ConnectionContext {
                     options: options.clone(),
                     counters: Arc::clone(&counters),
                     stop: stop.clone(),
@@ -97,8 +97,8 @@ pub async fn serve(
                     }
                 });
             }
-            // Out of file descriptors, or the client left before it was accepted: neither is a
-            // reason to stop.
+            // Out of file descriptors, or the client disconnected before it was accepted: the
+            // server continues.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept");
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -107,36 +107,36 @@ pub async fn serve(
     }
 }
 
-impl Connection {
+impl ConnectionContext {
     async fn handle(self, stream: TcpStream) -> io::Result<()> {
-        // Answers are small and latency is what tests wait for.
+        // Responses are small, and tests depend on their latency.
         stream.set_nodelay(true)?;
-        let Some(config) = self.options.tls.clone() else { return self.speak(stream).await };
+        let Some(config) = self.options.tls.clone() else { return self.serve_stream(stream).await };
         if !self.options.plaintext_too {
             return self.accept(config, stream).await;
         }
         let mut first = [0];
         match stream.peek(&mut first).await? {
             1 if first == [sniff::HANDSHAKE_RECORD] => self.accept(config, stream).await,
-            _ => self.speak(stream).await,
+            _ => self.serve_stream(stream).await,
         }
     }
 
     async fn accept(self, config: Arc<rustls::ServerConfig>, stream: TcpStream) -> io::Result<()> {
         let accept = tokio_rustls::TlsAcceptor::from(config).accept(stream);
         let stream = tokio::time::timeout(HANDSHAKE, accept).await??;
-        self.speak(stream).await
+        self.serve_stream(stream).await
     }
 
-    async fn speak<S>(self, mut stream: S) -> io::Result<()>
+    async fn serve_stream<S>(self, mut stream: S) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sniffed, bytes) = sniff::read(&mut stream).await?;
+        let (protocol, bytes) = sniff::read(&mut stream).await?;
         let stream = Prefixed::new(bytes, stream);
-        match sniffed {
-            Sniffed::Raw => echo_bytes(stream).await,
-            Sniffed::Http1 => {
+        match protocol {
+            DetectedProtocol::Raw => echo_bytes(stream).await,
+            DetectedProtocol::Http1 => {
                 let service = hyper::service::service_fn(move |r| http::answer(self.clone(), r));
                 hyper::server::conn::http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -146,7 +146,7 @@ impl Connection {
                     .await
                     .map_err(io::Error::other)
             }
-            Sniffed::Http2 => {
+            DetectedProtocol::Http2 => {
                 let service = hyper::service::service_fn(move |r| http::answer(self.clone(), r));
                 hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())

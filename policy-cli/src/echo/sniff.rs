@@ -1,4 +1,4 @@
-//! Tells HTTP/1, HTTP/2 and other bytes apart by how a connection begins.
+//! Detects HTTP/1, HTTP/2 and other protocols by the first bytes of a connection.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::io;
@@ -6,31 +6,31 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// What an HTTP/2 client with prior knowledge sends first (RFC 9113 section 3.4).
+/// Connection preface of HTTP/2 (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How a TLS ClientHello begins: the content type `handshake` (RFC 8446 section 5.1).
+/// First byte of a TLS ClientHello: the content type `handshake` (RFC 8446 section 5.1).
 pub(crate) const HANDSHAKE_RECORD: u8 = 22;
 
-/// The longest method looked for.
+/// Length of the longest method that is detected.
 const LONGEST_METHOD: usize = 32;
 
-/// What a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sniffed {
+pub enum DetectedProtocol {
     /// HTTP/1.
     Http1,
     /// HTTP/2 with prior knowledge.
     Http2,
-    /// Something else.
+    /// Another protocol.
     Raw,
 }
 
-/// Decides by the bytes so far; `None`: more are needed. An upper-case method, a space and the
-/// beginning of a target are HTTP/1; the preface is HTTP/2.
-pub fn sniff(bytes: &[u8]) -> Option<Sniffed> {
+/// Detects the protocol from the bytes so far; `None`: more are needed. An upper-case method, a
+/// space and the beginning of a target are HTTP/1; the preface is HTTP/2.
+pub fn sniff(bytes: &[u8]) -> Option<DetectedProtocol> {
     if bytes.starts_with(PREFACE) {
-        return Some(Sniffed::Http2);
+        return Some(DetectedProtocol::Http2);
     }
     if PREFACE.starts_with(bytes) {
         return None;
@@ -41,27 +41,29 @@ pub fn sniff(bytes: &[u8]) -> Option<Sniffed> {
         (Some(b' '), None) if method > 0 => None,
         (Some(b' '), Some(target)) if method > 0 => {
             let http = matches!(target, b'/' | b'*' | b'h' | b'H') || bytes.starts_with(b"CONNECT");
-            Some(if http { Sniffed::Http1 } else { Sniffed::Raw })
+            Some(if http { DetectedProtocol::Http1 } else { DetectedProtocol::Raw })
         }
-        (None | Some(_), _) => Some(Sniffed::Raw),
+        (None | Some(_), _) => Some(DetectedProtocol::Raw),
     }
 }
 
-/// Reads until [`sniff`] can decide; what was read is returned too. The end of the stream decides
-/// for [`Sniffed::Raw`].
-pub(crate) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<(Sniffed, Bytes)> {
+/// Reads until [`sniff`] returns a protocol, and returns the bytes as well. The end of the stream
+/// means [`DetectedProtocol::Raw`].
+pub(crate) async fn read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+) -> io::Result<(DetectedProtocol, Bytes)> {
     let mut bytes = BytesMut::with_capacity(1024);
     loop {
         if stream.read_buf(&mut bytes).await? == 0 {
-            return Ok((Sniffed::Raw, bytes.freeze()));
+            return Ok((DetectedProtocol::Raw, bytes.freeze()));
         }
-        if let Some(sniffed) = sniff(&bytes) {
-            return Ok((sniffed, bytes.freeze()));
+        if let Some(protocol) = sniff(&bytes) {
+            return Ok((protocol, bytes.freeze()));
         }
     }
 }
 
-/// A stream whose first bytes have been read already and are given back first.
+/// A stream whose first bytes have already been read, and are returned first.
 pub(crate) struct Prefixed<S> {
     prefix: Bytes,
     inner: S,
@@ -114,15 +116,15 @@ mod tests {
     #[test]
     fn beginnings_tell_the_protocol() {
         for (bytes, expected) in [
-            (&b"GET / HTTP/1.1\r\n"[..], Some(Sniffed::Http1)),
-            (b"M-SEARCH * HTTP/1.1", Some(Sniffed::Http1)),
-            (b"CONNECT a:1 HTTP/1.1", Some(Sniffed::Http1)),
-            (b"GET http://a/ HTTP/1.1", Some(Sniffed::Http1)),
-            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0", Some(Sniffed::Http2)),
-            (b"hello", Some(Sniffed::Raw)),
-            (b"\x16\x03\x01", Some(Sniffed::Raw)),
-            (b"HELO mail.example", Some(Sniffed::Raw)),
-            (b" /", Some(Sniffed::Raw)),
+            (&b"GET / HTTP/1.1\r\n"[..], Some(DetectedProtocol::Http1)),
+            (b"M-SEARCH * HTTP/1.1", Some(DetectedProtocol::Http1)),
+            (b"CONNECT a:1 HTTP/1.1", Some(DetectedProtocol::Http1)),
+            (b"GET http://a/ HTTP/1.1", Some(DetectedProtocol::Http1)),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0", Some(DetectedProtocol::Http2)),
+            (b"hello", Some(DetectedProtocol::Raw)),
+            (b"\x16\x03\x01", Some(DetectedProtocol::Raw)),
+            (b"HELO mail.example", Some(DetectedProtocol::Raw)),
+            (b" /", Some(DetectedProtocol::Raw)),
             (b"GE", None),
             (b"GET ", None),
             (b"PRI * HT", None),
@@ -134,6 +136,6 @@ mod tests {
 
     #[test]
     fn a_long_run_of_capitals_is_not_waited_for() {
-        assert_eq!(sniff(&[b'A'; 100]), Some(Sniffed::Raw));
+        assert_eq!(sniff(&[b'A'; 100]), Some(DetectedProtocol::Raw));
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of the controller, as expectations state them.
+//! Settings of the controller in a file of expectations.
 
 use super::error::ExpectError;
 use policy_core::{DefaultPolicy, NetworkMatch, UndeclaredPorts};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 /// Settings of the controller, by the names of its flags.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Cluster {
+pub struct ClusterSettings {
     /// `--default-policy`.
     #[serde(default, deserialize_with = "default_policy")]
     pub default_policy: Option<DefaultPolicy>,
@@ -22,17 +22,17 @@ pub struct Cluster {
     /// `--identity-domain`.
     pub identity_domain: Option<String>,
     /// `--kubelet-exemption`: `probes` or `all`.
-    pub kubelet_exemption: Option<Exempted>,
+    pub kubelet_exemption: Option<KubeletExemptionMode>,
     /// `--probe-routes`: `always` or `unrouted`.
-    pub probe_routes: Option<Routed>,
+    pub probe_routes: Option<ProbeRoutesMode>,
     /// `--localhost-authorization`.
     pub localhost_authorization: Option<bool>,
     /// `--reference-grants`: `enforce` or `warn`.
-    pub reference_grants: Option<Grants>,
+    pub reference_grants: Option<ReferenceGrantsMode>,
     /// `--shared-namespaces`.
     pub shared_namespaces: Option<Vec<String>>,
     /// `--undeclared-ports`: `default` or `deny`.
-    pub undeclared_ports: Option<Undeclared>,
+    pub undeclared_ports: Option<UndeclaredPortsMode>,
 }
 
 /// A block of addresses: `10.0.0.0/8`.
@@ -50,8 +50,8 @@ impl<'de> Deserialize<'de> for Network {
 /// `kubeletExemption`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Exempted {
-    /// Declared probes and hooks.
+pub enum KubeletExemptionMode {
+    /// Declared probes and hooks only.
     Probes,
     /// Everything from the node.
     All,
@@ -60,7 +60,7 @@ pub enum Exempted {
 /// `probeRoutes`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Routed {
+pub enum ProbeRoutesMode {
     /// On every port.
     Always,
     /// On ports without routes.
@@ -70,17 +70,17 @@ pub enum Routed {
 /// `referenceGrants`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Grants {
-    /// Needed.
+pub enum ReferenceGrantsMode {
+    /// Required.
     Enforce,
-    /// Missed with a condition.
+    /// A missing one is reported in a condition.
     Warn,
 }
 
 /// `undeclaredPorts`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Undeclared {
+pub enum UndeclaredPortsMode {
     /// The default policy.
     Default,
     /// Refused.
@@ -96,11 +96,11 @@ fn default_policy<'de, D: Deserializer<'de>>(
     DefaultPolicy::parse(&name).map(Some).ok_or_else(unknown)
 }
 
-impl Cluster {
-    /// The controller's configuration with these settings.
+impl ClusterSettings {
+    /// Returns the controller's configuration with these settings.
     ///
     /// # Errors
-    /// The setting that makes no sense.
+    /// The invalid setting.
     pub fn config(&self) -> Result<ControllerConfig, ExpectError> {
         let mut config = ControllerConfig::default();
         if let Some(policy) = self.default_policy {
@@ -121,20 +121,20 @@ impl Cluster {
         }
         if let Some(exempted) = self.kubelet_exemption {
             config.kubelet_exemption = match exempted {
-                Exempted::Probes => KubeletExemption::Probes,
-                Exempted::All => KubeletExemption::All,
+                KubeletExemptionMode::Probes => KubeletExemption::Probes,
+                KubeletExemptionMode::All => KubeletExemption::All,
             };
         }
         if let Some(routed) = self.probe_routes {
             config.probe_routes = match routed {
-                Routed::Always => ProbeRoutes::Always,
-                Routed::Unrouted => ProbeRoutes::Unrouted,
+                ProbeRoutesMode::Always => ProbeRoutes::Always,
+                ProbeRoutesMode::Unrouted => ProbeRoutes::Unrouted,
             };
         }
         if let Some(grants) = self.reference_grants {
             config.reference_grants = match grants {
-                Grants::Enforce => ReferenceGrants::Enforce,
-                Grants::Warn => ReferenceGrants::Warn,
+                ReferenceGrantsMode::Enforce => ReferenceGrants::Enforce,
+                ReferenceGrantsMode::Warn => ReferenceGrants::Warn,
             };
         }
         if let Some(namespaces) = &self.shared_namespaces {
@@ -142,12 +142,12 @@ impl Cluster {
         }
         if let Some(undeclared) = self.undeclared_ports {
             config.undeclared_ports = match undeclared {
-                Undeclared::Default => UndeclaredPorts::Default,
-                Undeclared::Deny => UndeclaredPorts::Deny,
+                UndeclaredPortsMode::Default => UndeclaredPorts::Default,
+                UndeclaredPortsMode::Deny => UndeclaredPorts::Deny,
             };
         }
         config.localhost_authorization = self.localhost_authorization.unwrap_or(false);
-        config.validated().map_err(|error| ExpectError::World(format!("cluster: {error}")))
+        config.validated().map_err(|error| ExpectError::Setup(format!("cluster: {error}")))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Why expectations cannot be run.
+//! Errors of running expectations.
 
 use std::path::PathBuf;
 
-/// Why expectations cannot be run.
+/// Error of running expectations.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpectError {
     /// The file cannot be read.
@@ -10,26 +10,26 @@ pub enum ExpectError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// The file is not as [`Expectations`] wants it.
+    /// The file does not match the format of [`Expectations`].
     #[error("{}: {message}", .path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Line, column and what is wrong there.
+        /// Line, column and problem.
         message: String,
     },
-    /// A request that cannot be asked.
+    /// A request that cannot be sent.
     #[error("`{name}`: {message}")]
-    Unaskable {
+    InvalidRequest {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
-    /// The settings or manifests do not make a world to ask in.
+    /// The settings or manifests are invalid, or the local mesh does not start.
     #[error("{0}")]
-    World(String),
+    Setup(String),
 }

@@ -1,11 +1,11 @@
-//! Runs expectations against the evaluator alone: manifests are compiled, nothing is served.
+//! Runs expectations against the evaluator alone: manifests are compiled, and nothing is served.
 
+use super::client_endpoint::ClientResolver;
 use super::error::ExpectError;
 use super::expectation::{ClientTls, Expectation, Expectations, Version};
 use super::report::Report;
-use super::world::World;
-use crate::verdict::Found;
-use crate::world::complete;
+use crate::local_mesh::apply_defaults;
+use crate::verdict::DecisionSummary;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use policy_core::{
     Connection, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
@@ -17,66 +17,68 @@ use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Compiles the manifests of `directory` and asks the evaluator what the file `expectations` asks.
+/// Compiles the manifests of `directory` and evaluates the requests of the file `expectations`.
 ///
 /// # Errors
-/// What cannot be read, compiled or asked. Requests that are not as expected are in the report.
+/// Files that cannot be read or compiled, and requests that cannot be built. Requests with another
+/// result than expected are in the report.
 pub fn run_evaluator(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
-    let loaded = load(directory, config.limits).map_err(|e| ExpectError::World(e.to_string()))?;
-    let objects = loaded.objects.iter().map(|object| complete(Object::clone(object))).collect();
+    let loaded = load(directory, config.limits).map_err(|e| ExpectError::Setup(e.to_string()))?;
+    let objects =
+        loaded.objects.iter().map(|object| apply_defaults(Object::clone(object))).collect();
     run_evaluator_on(&compile_objects(objects, &config), &config, &expectations)
 }
 
-/// Asks the evaluator what `expectations` ask, in a world that has been compiled under `config`.
+/// Evaluates the requests of `expectations` on policies that were compiled under `config`.
 ///
 /// # Errors
-/// What cannot be asked.
+/// Requests that cannot be built.
 pub fn run_evaluator_on(
     compiled: &Compiled,
     config: &ControllerConfig,
     expectations: &Expectations,
 ) -> Result<Report, ExpectError> {
-    let world = World { config };
+    let resolver = ClientResolver { config };
     let mut report = Report::default();
     for expectation in &expectations.requests {
-        report.add(expectation, ask(&world, compiled, expectation)?);
+        report.add(expectation, evaluate(&resolver, compiled, expectation)?);
     }
     Ok(report)
 }
 
-fn ask(
-    world: &World<'_>,
+fn evaluate(
+    resolver: &ClientResolver<'_>,
     compiled: &Compiled,
     expectation: &Expectation,
-) -> Result<Found, ExpectError> {
-    let unaskable =
-        |message: String| ExpectError::Unaskable { name: expectation.name.clone(), message };
+) -> Result<DecisionSummary, ExpectError> {
+    let invalid =
+        |message: String| ExpectError::InvalidRequest { name: expectation.name.clone(), message };
     let to = &expectation.to;
     let key = WorkloadKey::pod(&to.namespace, &to.name);
     let workload = compiled
         .workloads
         .get(&key)
-        .ok_or_else(|| unaskable(format!("to: there is no pod `{key}`")))?;
+        .ok_or_else(|| invalid(format!("to: there is no pod `{key}`")))?;
     let policy = compiled
         .port(&key, to.port)
-        .ok_or_else(|| unaskable(format!("to: there is no pod `{key}`")))?;
-    let place = world.place(expectation, &workload.state.facts)?;
+        .ok_or_else(|| invalid(format!("to: there is no pod `{key}`")))?;
+    let endpoint = resolver.resolve(expectation, &workload.state.facts)?;
     let evaluator =
-        Evaluator::build(Arc::clone(&policy)).map_err(|error| unaskable(error.to_string()))?;
+        Evaluator::build(Arc::clone(&policy)).map_err(|error| invalid(error.to_string()))?;
     let connection = Connection {
-        client: fold_mapped(place.address),
-        tls: tls(&policy, expectation.tls(), place.identity.as_ref()),
+        client: fold_mapped(endpoint.address),
+        tls: tls(&policy, expectation.tls(), endpoint.identity.as_ref()),
         facts: &workload.state.facts,
     };
-    let request = request(expectation).map_err(unaskable)?;
+    let request = request(expectation).map_err(invalid)?;
     Ok(decide(&evaluator, &connection, request.as_ref()))
 }
 
-/// What a sidecar knows of TLS: nobody looks for it on opaque ports, and what is not for the sidecar
-/// is seen only as passing through. A TLS port asks for TLS of the application's own, which no client
-/// here speaks inside the mesh's.
+/// TLS as a sidecar sees it. Opaque ports do not look for it, and TLS for the application is seen
+/// only as passed through. A TLS port expects TLS of the application, which no client here speaks
+/// inside the mesh's.
 fn tls<'a>(policy: &ServerPolicy, tls: ClientTls, identity: Option<&'a Identity>) -> Tls<'a> {
     match (policy.protocol, tls) {
         (Protocol::Opaque, _) | (_, ClientTls::None) | (Protocol::Tls, ClientTls::Mesh) => {
@@ -121,7 +123,7 @@ fn request(expectation: &Expectation) -> Result<Option<Request>, String> {
     }))
 }
 
-/// The host where an expectation names none.
+/// Default host of an expectation.
 pub(super) fn host(expectation: &Expectation) -> String {
     format!("{}.{}", expectation.to.name, expectation.to.namespace)
 }
@@ -139,17 +141,21 @@ pub(super) fn headers(expectation: &Expectation) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-fn decide(evaluator: &Evaluator, connection: &Connection<'_>, request: Option<&Request>) -> Found {
+fn decide(
+    evaluator: &Evaluator,
+    connection: &Connection<'_>,
+    request: Option<&Request>,
+) -> DecisionSummary {
     let policy = evaluator.policy();
-    let Some(request) = request.filter(|_| speaks_http(policy, connection)) else {
-        return Found::of(evaluator, &evaluator.decide_connection(connection));
+    let Some(request) = request.filter(|_| carries_http(policy, connection)) else {
+        return DecisionSummary::of(evaluator, &evaluator.decide_connection(connection));
     };
     if let Some(reason) = policy.deny {
-        return Found::denied(reason);
+        return DecisionSummary::denied(reason);
     }
     let meshed = matches!(connection.tls, Tls::Terminated(_));
     if !version_fits(policy.protocol, request.version, meshed) {
-        return Found::denied(Denied::ProtocolMismatch);
+        return DecisionSummary::denied(Denied::ProtocolMismatch);
     }
     match target(policy.paths, request) {
         Ok(target) => {
@@ -160,16 +166,16 @@ fn decide(evaluator: &Evaluator, connection: &Connection<'_>, request: Option<&R
                 query: target.query,
                 headers: &request.headers,
             };
-            // The evaluator knows no time, so that rate limits are never reached here.
+            // The evaluator has no clock, so that rate limits are never reached here.
             let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
-            Found::of(evaluator, &decision)
+            DecisionSummary::of(evaluator, &decision)
         }
-        Err(fault) => Found::denied(Denied::Target(fault)),
+        Err(fault) => DecisionSummary::denied(Denied::Target(fault)),
     }
 }
 
-/// What is passed through is not read, and opaque and TLS ports carry bytes.
-fn speaks_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
+/// Passed-through TLS is not read, and opaque and TLS ports carry bytes.
+fn carries_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
     policy.protocol.is_http() && connection.tls != Tls::Passthrough
 }
 

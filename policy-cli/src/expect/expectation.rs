@@ -1,6 +1,6 @@
-//! The file of expectations: what is asked, and what is to become of it.
+//! The file of expectations: requests and their expected results.
 
-use super::cluster::Cluster;
+use super::cluster::ClusterSettings;
 use super::error::ExpectError;
 use crate::verdict::Verdict;
 use serde::{Deserialize, Deserializer};
@@ -14,22 +14,22 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Expectations {
-    /// Settings of the controller; what is absent has its default.
+    /// Settings of the controller; absent ones have their defaults.
     #[serde(default)]
-    pub cluster: Cluster,
-    /// The requests. An empty list is an error: it would promise nothing.
+    pub cluster: ClusterSettings,
+    /// The requests. An empty list is an error, because it would test nothing.
     pub requests: Vec<Expectation>,
 }
 
-/// One request and what becomes of it.
+/// A request and its expected result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Expectation {
-    /// What it promises, as reports name it.
+    /// Name of the promise, as reports print it.
     pub name: String,
-    /// Who asks.
+    /// The client.
     pub from: Client,
-    /// Whom.
+    /// The workload and port.
     pub to: WorkloadPort,
     /// A request: method and target, for example `GET /path?query`.
     pub http: Option<String>,
@@ -42,31 +42,31 @@ pub struct Expectation {
     pub host: Option<String>,
     /// Headers; several lines of one name as a list.
     #[serde(default)]
-    pub headers: BTreeMap<String, Lines>,
+    pub headers: BTreeMap<String, HeaderValues>,
     /// HTTP version of an `http` request.
     #[serde(default)]
     pub version: Version,
-    /// What is decided.
+    /// The expected decision.
     pub decision: Verdict,
     /// The stable reason of a denial. Required for `deny`.
     pub reason: Option<String>,
     /// The route that matched, `Kind namespace/name`.
     pub route: Option<String>,
-    /// The grant that settled a permit, `Kind namespace/name` or `default name`.
+    /// The grant that permitted the request, `Kind namespace/name` or `default name`.
     pub authorization: Option<String>,
 }
 
-/// One header line or several.
+/// One or several header lines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Lines {
+pub enum HeaderValues {
     /// One.
     One(String),
     /// Several, in order.
     Several(Vec<String>),
 }
 
-impl Lines {
+impl HeaderValues {
     /// The lines.
     pub fn as_slice(&self) -> &[String] {
         match self {
@@ -87,12 +87,13 @@ pub enum Version {
     H2,
 }
 
-/// Who asks. At most one of `serviceAccount` and `identity`, and of `address` and `node`.
+/// The client of a request. At most one of `serviceAccount` and `identity`, and of `address` and
+/// `node`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Client {
     /// Meshed, with the identity of this ServiceAccount (`namespace/name`), from inside the cluster
-    /// unless `address` says otherwise.
+    /// unless `address` differs.
     pub service_account: Option<String>,
     /// Meshed, with this identity: a DNS name or a `spiffe://` URI.
     pub identity: Option<String>,
@@ -156,10 +157,10 @@ impl<'de> Deserialize<'de> for WorkloadPort {
 }
 
 impl Expectations {
-    /// Reads a file and checks what its types cannot.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// The file, and line and column where YAML has one.
+    /// The file, and line and column if the YAML is invalid.
     pub fn read(path: &Path) -> Result<Self, ExpectError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ExpectError::Unreadable { path: path.to_owned(), error })?;
@@ -168,15 +169,15 @@ impl Expectations {
                 ExpectError::Malformed { path: path.to_owned(), message }
             }
             ExpectError::Unreadable { .. }
-            | ExpectError::Unaskable { .. }
-            | ExpectError::World(_) => error,
+            | ExpectError::InvalidRequest { .. }
+            | ExpectError::Setup(_) => error,
         })
     }
 
-    /// Reads a text and checks what its types cannot.
+    /// Parses and validates a text.
     ///
     /// # Errors
-    /// [`ExpectError::Malformed`] without a path, [`ExpectError::Unaskable`].
+    /// [`ExpectError::Malformed`] without a path, [`ExpectError::InvalidRequest`].
     pub fn parse(text: &str) -> Result<Self, ExpectError> {
         let malformed = |message: String| ExpectError::Malformed { path: PathBuf::new(), message };
         let expectations: Self =
@@ -186,7 +187,7 @@ impl Expectations {
         }
         for request in &expectations.requests {
             let check = request.check();
-            check.map_err(|message| ExpectError::Unaskable {
+            check.map_err(|message| ExpectError::InvalidRequest {
                 name: request.name.clone(),
                 message: message.to_owned(),
             })?;
@@ -199,7 +200,7 @@ impl Expectation {
     fn check(&self) -> Result<(), &'static str> {
         let kinds = [self.http.is_some(), self.grpc.is_some(), self.tcp];
         if kinds.into_iter().filter(|kind| *kind).count() != 1 {
-            return Err("exactly one of http, grpc and tcp says what is asked");
+            return Err("exactly one of http, grpc and tcp is required");
         }
         if self.from.service_account.is_some() && self.from.identity.is_some() {
             return Err("from: serviceAccount and identity exclude each other");
@@ -228,7 +229,7 @@ impl Expectation {
         self.http.as_deref()?.split_once(' ').map(|(method, target)| (method, target.to_owned()))
     }
 
-    /// How its client speaks TLS.
+    /// TLS mode of its client.
     pub(crate) fn tls(&self) -> ClientTls {
         let named = self.from.service_account.is_some() || self.from.identity.is_some();
         self.from.tls.unwrap_or(if named { ClientTls::Mesh } else { ClientTls::None })

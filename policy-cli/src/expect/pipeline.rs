@@ -1,17 +1,17 @@
 //! Runs expectations through the whole pipeline: controller, gRPC, sidecar, and a real client over
 //! real sockets.
 
+use super::client_endpoint::{ClientEndpoint, ClientResolver};
 use super::error::ExpectError;
 use super::evaluator::{headers, host};
 use super::expectation::{ClientTls, Expectation, Expectations, Version};
 use super::report::Report;
-use super::world::{Place, World};
-use crate::request::{Failed, Outcome, Protocol, Question, Tls, send};
-use crate::verdict::{Found, Verdict};
-use crate::world::fleet::{Ports, Unit, application_name};
-use crate::world::mesh::{Mesh, MeshError, Plan};
-use crate::world::places::Who;
-use crate::world::record::Entry;
+use crate::local_mesh::addresses::Peer;
+use crate::local_mesh::decision_log::DecisionRecord;
+use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
+use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
+use crate::request::{ClientRequest, Outcome, Protocol, RequestError, Tls, send};
+use crate::verdict::{DecisionSummary, Verdict};
 use policy_core::{WorkloadKey, fold_mapped};
 use policy_engine::WorkloadState;
 use rustls_pki_types::ServerName;
@@ -22,24 +22,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a client waits for its answer.
-const ANSWER: Duration = Duration::from_secs(15);
+/// Timeout of a client's request.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a decision may take to be told after the answer.
-const TOLD: Duration = Duration::from_secs(5);
+/// Time in which a decision must be recorded after the response.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves the manifests of `directory` and asks its sidecars what the file `expectations` asks. Uses
-/// free ports of 127.10.0.0/16, so that several can run at once. Must be called in a tokio runtime
-/// with I/O and time.
+/// Serves the manifests of `directory` and sends the requests of the file `expectations` through
+/// its sidecars. Uses free ports of 127.10.0.0/16, so that several can run at once. Must be called
+/// in a tokio runtime with I/O and time.
 ///
 /// # Errors
-/// What cannot be read, started or asked. Requests that are not as expected are in the report.
+/// Files that cannot be read, a mesh that does not start, and requests that cannot be sent.
+/// Requests with another result than expected are in the report.
 pub async fn run_pipeline(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
     run(directory, expectations, false).await
 }
 
-/// The same, with clients of the mesh on the direct path, as Linkerd's proxies connect. Ports that
-/// carry bytes are asked the other way: there an identity is known on the direct path alone.
+/// Like [`run_pipeline`], with meshed clients on the direct path, as Linkerd's proxies connect.
+/// Ports that carry bytes use the other path, because the direct path is the only one on which
+/// their clients' identity is known.
 ///
 /// # Errors
 /// As [`run_pipeline`].
@@ -53,37 +55,38 @@ pub async fn run_pipeline_direct(
 async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Report, ExpectError> {
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
-    let mesh = Mesh::start(directory, Plan::new(config, Ports::Free)).await?;
-    let mut run = Run { mesh, pods: BTreeMap::new(), direct };
+    let mesh =
+        LocalMesh::start(directory, LocalMeshConfig::new(config, PortAllocation::Free)).await?;
+    let mut run = PipelineRun { mesh, pods: BTreeMap::new(), direct };
     run.start_pods(&expectations).await?;
     let mut report = Report::default();
     for expectation in &expectations.requests {
-        let (found, further) = run.ask(expectation).await?;
+        let (found, further) = run.run_request(expectation).await?;
         report.add_with(expectation, found, further);
     }
     Ok(report)
 }
 
-impl From<MeshError> for ExpectError {
-    fn from(error: MeshError) -> Self {
-        Self::World(error.to_string())
+impl From<LocalMeshError> for ExpectError {
+    fn from(error: LocalMeshError) -> Self {
+        Self::Setup(error.to_string())
     }
 }
 
-struct Run {
-    mesh: Mesh,
-    pods: BTreeMap<WorkloadKey, (Arc<WorkloadState>, Unit)>,
+struct PipelineRun {
+    mesh: LocalMesh,
+    pods: BTreeMap<WorkloadKey, (Arc<WorkloadState>, RunningPod)>,
     direct: bool,
 }
 
-impl Run {
+impl PipelineRun {
     async fn start_pods(&mut self, expectations: &Expectations) -> Result<(), ExpectError> {
-        let mut asked: BTreeMap<WorkloadKey, BTreeSet<NonZeroU16>> = BTreeMap::new();
+        let mut ports_by_pod: BTreeMap<WorkloadKey, BTreeSet<NonZeroU16>> = BTreeMap::new();
         for expectation in &expectations.requests {
             let key = WorkloadKey::pod(&expectation.to.namespace, &expectation.to.name);
-            asked.entry(key).or_default().insert(expectation.to.port);
+            ports_by_pod.entry(key).or_default().insert(expectation.to.port);
         }
-        for (key, ports) in asked {
+        for (key, ports) in ports_by_pod {
             let state = self.mesh.state(&key).await?;
             let unit = self.mesh.start_pod(&state, &ports).await?;
             self.pods.insert(key, (state, unit));
@@ -91,56 +94,65 @@ impl Run {
         Ok(())
     }
 
-    async fn ask(
+    async fn run_request(
         &mut self,
         expectation: &Expectation,
-    ) -> Result<(Found, Vec<String>), ExpectError> {
-        let unaskable =
-            |message: String| ExpectError::Unaskable { name: expectation.name.clone(), message };
+    ) -> Result<(DecisionSummary, Vec<String>), ExpectError> {
+        let invalid = |message: String| ExpectError::InvalidRequest {
+            name: expectation.name.clone(),
+            message,
+        };
         let to = &expectation.to;
         let key = WorkloadKey::pod(&to.namespace, &to.name);
         let (state, unit) =
-            self.pods.get(&key).ok_or_else(|| unaskable(format!("there is no pod `{key}`")))?;
-        let world = World { config: &self.mesh.config };
-        let place = world.place(expectation, &state.facts)?;
+            self.pods.get(&key).ok_or_else(|| invalid(format!("there is no pod `{key}`")))?;
+        let resolver = ClientResolver { config: &self.mesh.config };
+        let endpoint = resolver.resolve(expectation, &state.facts)?;
         let address = unit.ports.get(&to.port).copied();
-        let address = address.ok_or_else(|| unaskable(format!("`{to}` has no address")))?;
+        let address = address.ok_or_else(|| invalid(format!("`{to}` has no address")))?;
         let server_name = unit.server_name.clone();
-        let meshed = expectation.tls() == ClientTls::Mesh && place.identity.is_some();
+        let meshed = expectation.tls() == ClientTls::Mesh && endpoint.identity.is_some();
         let direct = unit.direct.filter(|_| self.direct && meshed);
-        let from = self.mesh.place_at(Who::At(place.address), place.address)?;
-        let mut question = question(expectation, address).map_err(unaskable)?;
-        question.from = Some(IpAddr::V4(from));
-        question.tls = self.tls(expectation, &place, server_name).map_err(unaskable)?;
-        let direct = direct.filter(|_| question.protocol != Protocol::Tcp);
+        let from = self.mesh.allocate_for(Peer::Address(endpoint.address), endpoint.address)?;
+        let mut client_request = client_request(expectation, address).map_err(invalid)?;
+        client_request.from = Some(IpAddr::V4(from));
+        client_request.tls = self.tls(expectation, &endpoint, server_name).map_err(invalid)?;
+        let direct = direct.filter(|_| client_request.protocol != Protocol::Tcp);
         if let Some(own) = direct {
-            let asked = Question { address: own, direct: Some(to.port), ..question.clone() };
-            let (entry, answer) = self.put(&asked, place.address).await.map_err(unaskable)?;
+            let direct_request =
+                ClientRequest { address: own, direct: Some(to.port), ..client_request.clone() };
+            let (entry, response) =
+                self.exchange(&direct_request, endpoint.address).await.map_err(invalid)?;
             if entry.request.is_some() {
-                return Ok((entry.found.clone(), differs(&entry.found, &answer)));
+                return Ok((entry.found.clone(), differs(&entry.found, &response)));
             }
         }
-        let (entry, answer) = self.put(&question, place.address).await.map_err(unaskable)?;
-        Ok((entry.found.clone(), differs(&entry.found, &answer)))
+        let (entry, response) =
+            self.exchange(&client_request, endpoint.address).await.map_err(invalid)?;
+        Ok((entry.found.clone(), differs(&entry.found, &response)))
     }
 
-    /// Asks, and waits for the decision.
-    async fn put(&mut self, question: &Question, client: IpAddr) -> Result<(Entry, Got), String> {
-        let (local, answer) = send_from(question).await;
+    /// Sends a request and waits for the decision.
+    async fn exchange(
+        &mut self,
+        client_request: &ClientRequest,
+        client: IpAddr,
+    ) -> Result<(DecisionRecord, ClientResult), String> {
+        let (local, response) = send_from(client_request).await;
         let real = fold_mapped(client);
         let entry = self.decision(|entry| {
             entry.client.ip() == real && local.is_none_or(|local| entry.client.port() == local)
         });
         match entry.await {
-            Some(entry) => Ok((entry, answer)),
-            None => Err(format!("no decision was recorded; the client got {answer:?}")),
+            Some(entry) => Ok((entry, response)),
+            None => Err(format!("no decision was recorded; the client got {response:?}")),
         }
     }
 
     fn tls(
         &self,
         expectation: &Expectation,
-        place: &Place,
+        endpoint: &ClientEndpoint,
         server_name: String,
     ) -> Result<Option<Tls>, String> {
         let name = match expectation.tls() {
@@ -150,15 +162,18 @@ impl Run {
                 application_name(&expectation.to.namespace, &expectation.to.name)
             }
         };
-        let credentials = self.mesh.fleet.authority.credentials(place.identity.as_ref());
+        let credentials = self.mesh.launcher.authority.credentials(endpoint.identity.as_ref());
         Ok(Some(Tls {
             credentials: credentials.map_err(|error| error.to_string())?,
             server_name: ServerName::try_from(name).map_err(|error| error.to_string())?,
         }))
     }
 
-    /// The next decision of a client; earlier ones of others are passed over.
-    async fn decision(&mut self, is_it: impl Fn(&Entry) -> bool) -> Option<Entry> {
+    /// Waits for the next decision of a client, and skips those of others.
+    async fn decision(
+        &mut self,
+        is_it: impl Fn(&DecisionRecord) -> bool,
+    ) -> Option<DecisionRecord> {
         let decisions = &mut self.mesh.decisions;
         let wait = async {
             while let Some(entry) = decisions.recv().await {
@@ -168,56 +183,59 @@ impl Run {
             }
             None
         };
-        tokio::time::timeout(TOLD, wait).await.ok().flatten()
+        tokio::time::timeout(DECISION_TIMEOUT, wait).await.ok().flatten()
     }
 }
 
-/// What the client got, as far as it matters here.
+/// Outcome of a request for the client.
 #[derive(Debug)]
-enum Got {
-    Answer(Outcome),
-    Nothing(Failed),
+enum ClientResult {
+    Response(Outcome),
+    Error(RequestError),
 }
 
-/// Asks, and says which port the question came from if that is known.
-async fn send_from(question: &Question) -> (Option<u16>, Got) {
-    match send(question).await {
-        Ok(answer) => (answer.local.map(|local| local.port()), Got::Answer(answer.outcome)),
-        Err(error) => (None, Got::Nothing(error)),
+/// Sends a request, and returns its source port if that is known.
+async fn send_from(client_request: &ClientRequest) -> (Option<u16>, ClientResult) {
+    match send(client_request).await {
+        Ok(response) => {
+            (response.local.map(|local| local.port()), ClientResult::Response(response.outcome))
+        }
+        Err(error) => (None, ClientResult::Error(error)),
     }
 }
 
-/// How what the client got disagrees with what was decided.
-fn differs(found: &Found, got: &Got) -> Vec<String> {
+/// Contradictions between the client's outcome and the decision.
+fn differs(found: &DecisionSummary, result: &ClientResult) -> Vec<String> {
     let allowed = found.decision != Verdict::Deny;
-    match got {
-        Got::Answer(Outcome::Ok) if !allowed => {
+    match result {
+        ClientResult::Response(Outcome::Ok) if !allowed => {
             vec!["denied, but the client got through".to_owned()]
         }
-        Got::Answer(Outcome::Refused | Outcome::Failed) if allowed => {
+        ClientResult::Response(Outcome::Refused | Outcome::Failed) if allowed => {
             vec!["allowed, but the client was refused".to_owned()]
         }
-        Got::Nothing(error) if allowed => vec![format!("allowed, but {error}")],
-        Got::Answer(_) | Got::Nothing(_) => Vec::new(),
+        ClientResult::Error(error) if allowed => vec![format!("allowed, but {error}")],
+        ClientResult::Response(_) | ClientResult::Error(_) => Vec::new(),
     }
 }
 
-fn question(expectation: &Expectation, address: SocketAddr) -> Result<Question, String> {
-    let mut question = match expectation.request() {
-        None => Question::tcp(address),
+fn client_request(expectation: &Expectation, address: SocketAddr) -> Result<ClientRequest, String> {
+    let mut client_request = match expectation.request() {
+        None => ClientRequest::tcp(address),
         Some((method, target)) => {
-            let mut question = Question::get(address, &target);
-            question.method = method.parse().map_err(|_| format!("`{method}` is not a method"))?;
-            question.protocol = match (&expectation.grpc, expectation.version) {
+            let mut client_request = ClientRequest::get(address, &target);
+            client_request.method =
+                method.parse().map_err(|_| format!("`{method}` is not a method"))?;
+            client_request.protocol = match (&expectation.grpc, expectation.version) {
                 (Some(_), _) => Protocol::Grpc,
                 (None, Version::H1) => Protocol::Http1,
                 (None, Version::H2) => Protocol::Http2,
             };
-            question
+            client_request
         }
     };
-    question.host = expectation.host.clone().unwrap_or_else(|| host(expectation));
-    question.headers = headers(expectation)?;
-    question.timeout = ANSWER;
-    Ok(question)
+    client_request.host = expectation.host.clone().unwrap_or_else(|| host(expectation));
+    client_request.headers = headers(expectation)?;
+    client_request.timeout = RESPONSE_TIMEOUT;
+    Ok(client_request)
 }

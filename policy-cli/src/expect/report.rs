@@ -1,12 +1,12 @@
-//! What was found, compared with what was expected.
+//! Comparison of actual and expected results.
 
 use super::expectation::Expectation;
-use crate::verdict::Found;
+use crate::verdict::DecisionSummary;
 use serde::Serialize;
 use std::fmt;
 
-impl Found {
-    /// How it differs from what was expected; empty if it does not.
+impl DecisionSummary {
+    /// Differences from the expectation; empty if there are none.
     pub(crate) fn differs(&self, expected: &Expectation) -> Vec<String> {
         let mut differences = Vec::new();
         if self.decision != expected.decision {
@@ -33,13 +33,13 @@ impl Found {
 pub struct Case {
     /// Its name.
     pub name: String,
-    /// What was found.
-    pub found: Found,
-    /// How that differs from what was expected; empty: it does not.
+    /// The actual result.
+    pub found: DecisionSummary,
+    /// Differences from the expectation; empty if there are none.
     pub differences: Vec<String>,
 }
 
-/// What became of a file of expectations.
+/// Results of a file of expectations.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The requests in order.
@@ -47,25 +47,30 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether everything was as expected.
+    /// True if every result is as expected.
     pub fn is_as_expected(&self) -> bool {
         self.cases.iter().all(|case| case.differences.is_empty())
     }
 
-    pub(crate) fn add(&mut self, expected: &Expectation, found: Found) {
+    pub(crate) fn add(&mut self, expected: &Expectation, found: DecisionSummary) {
         let differences = found.differs(expected);
         self.cases.push(Case { name: expected.name.clone(), found, differences });
     }
 
-    /// Adds a request whose decision was right, but not what came of it.
-    pub(crate) fn add_with(&mut self, expected: &Expectation, found: Found, further: Vec<String>) {
+    /// Adds a request, with the differences between its decision and its outcome.
+    pub(crate) fn add_with(
+        &mut self,
+        expected: &Expectation,
+        found: DecisionSummary,
+        further: Vec<String>,
+    ) {
         let mut differences = found.differs(expected);
         differences.extend(further);
         self.cases.push(Case { name: expected.name.clone(), found, differences });
     }
 }
 
-/// The requests that were not as expected, one paragraph each; nothing if all were.
+/// Formats the requests with differences, one paragraph each; empty if there are none.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for case in self.cases.iter().filter(|case| !case.differences.is_empty()) {

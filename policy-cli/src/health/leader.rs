@@ -1,66 +1,68 @@
-//! Whether one replica leads, and has said so lately.
+//! Checks that one replica holds the leader Lease and has renewed it recently.
 
-use crate::checkup::check::Check;
-use crate::checkup::finding::Finding;
-use crate::checkup::metadata::{name, text};
-use crate::checkup::read::Read;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::metadata::{name, text};
+use crate::diagnostics::result::CheckResult;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
-/// Clocks of replicas and of the API server may differ by so much.
+/// Tolerated clock skew between replicas and the API server.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// Looks at the Lease by the API server's clock.
+/// Checks the Lease by the API server's clock.
 pub(super) fn leader(
-    lease: &Read<Option<Value>>,
-    controllers: &Read<Vec<Value>>,
+    lease: &FetchResult<Option<Value>>,
+    controllers: &FetchResult<Vec<Value>>,
     now: SystemTime,
-) -> Finding {
+) -> CheckResult {
     let check = Check::Leader;
-    let mend = "the log of the controller says why nobody leads: the rights on the Lease, or the API \
+    let hint = "the log of the controller says why no replica leads: the rights on the Lease, or the API \
                 server. Without a leader policies take effect, and no status is written";
     let lease = match lease {
         Ok(Some(lease)) => lease,
-        Ok(None) => return Finding::fail(check, "there is no Lease: nobody has led yet", mend),
-        Err(why) => return Finding::unknown(check, why),
+        Ok(None) => {
+            return CheckResult::fail(check, "there is no Lease: no replica has led yet", hint);
+        }
+        Err(why) => return CheckResult::unknown(check, why),
     };
     let holder = text(lease, "/spec/holderIdentity");
     if holder.is_empty() {
-        return Finding::fail(check, "nobody holds the Lease", mend);
+        return CheckResult::fail(check, "no replica holds the Lease", hint);
     }
     let renewed = text(lease, "/spec/renewTime").parse::<jiff::Timestamp>().ok();
     let Some(renewed) = renewed.map(SystemTime::from) else {
-        return Finding::fail(check, format!("{holder} has never renewed the Lease"), mend);
+        return CheckResult::fail(check, format!("{holder} has never renewed the Lease"), hint);
     };
     let lasts = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64).unwrap_or(30);
     let age = now.duration_since(renewed).unwrap_or_default();
     if age > Duration::from_secs(lasts).saturating_add(SLACK) {
         let age = age.as_secs();
         let message = format!("{holder} renewed the Lease {age} s ago, and it lasts {lasts} s");
-        return Finding::fail(check, message, mend);
+        return CheckResult::fail(check, message, hint);
     }
     let known = controllers.as_ref().is_ok_and(|pods| {
         pods.iter().any(|pod| holder.starts_with(name(pod)) && !name(pod).is_empty())
     });
     if !known && controllers.as_ref().is_ok_and(|pods| !pods.is_empty()) {
-        return Finding::warn(
+        return CheckResult::warn(
             check,
             format!("{holder} leads and is none of the controller's pods"),
             "see whether another installation, or a controller outside of the cluster, uses the Lease",
         );
     }
-    Finding::pass(check, format!("{holder} leads"))
+    CheckResult::pass(check, format!("{holder} leads"))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
     use serde_json::json;
 
-    fn at(seconds: u64, holder: &str, pods: &[&str]) -> Outcome {
+    fn at(seconds: u64, holder: &str, pods: &[&str]) -> CheckOutcome {
         let lease = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 30,
             "renewTime": "2026-01-01T00:00:00.000000Z"}});
         let start = SystemTime::from("2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap());
@@ -70,17 +72,17 @@ mod tests {
 
     #[test]
     fn a_leader_is_a_pod_that_has_renewed_its_lease() {
-        assert_eq!(at(10, "c-0", &["c-0"]), Outcome::Pass);
-        assert_eq!(at(10, "c-0_1", &["c-0"]), Outcome::Pass);
-        assert_eq!(at(50, "c-0", &["c-0"]), Outcome::Pass);
-        assert_eq!(at(51, "c-0", &["c-0"]), Outcome::Fail);
-        assert_eq!(at(10, "", &["c-0"]), Outcome::Fail);
-        assert_eq!(at(10, "laptop", &["c-0"]), Outcome::Warn);
+        assert_eq!(at(10, "c-0", &["c-0"]), CheckOutcome::Pass);
+        assert_eq!(at(10, "c-0_1", &["c-0"]), CheckOutcome::Pass);
+        assert_eq!(at(50, "c-0", &["c-0"]), CheckOutcome::Pass);
+        assert_eq!(at(51, "c-0", &["c-0"]), CheckOutcome::Fail);
+        assert_eq!(at(10, "", &["c-0"]), CheckOutcome::Fail);
+        assert_eq!(at(10, "laptop", &["c-0"]), CheckOutcome::Warn);
         let now = SystemTime::now();
-        assert_eq!(leader(&Ok(None), &Ok(vec![]), now).outcome, Outcome::Fail);
+        assert_eq!(leader(&Ok(None), &Ok(vec![]), now).outcome, CheckOutcome::Fail);
         let never = json!({"spec": {"holderIdentity": "c-0"}});
-        assert_eq!(leader(&Ok(Some(never)), &Ok(vec![]), now).outcome, Outcome::Fail);
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(leader(&unread, &Ok(vec![]), now).outcome, Outcome::Unknown);
+        assert_eq!(leader(&Ok(Some(never)), &Ok(vec![]), now).outcome, CheckOutcome::Fail);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(leader(&unread, &Ok(vec![]), now).outcome, CheckOutcome::Unknown);
     }
 }

@@ -1,19 +1,19 @@
-//! Reads what findings are made from.
+//! Reads the snapshot.
 
 use super::accounts::{of_controller, of_issuer};
-use super::answers;
-use super::facts::{Configuration, Facts, Tried};
-use super::judged::judged;
-use super::told;
-use crate::checkup::metadata::{name, text};
-use crate::checkup::read::{Read, Unread, get, list, select};
-use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::server;
+use super::component_settings::{self, ControllerSettings, IssuerSettings};
+use super::probe_namespace::probe_namespace;
+use super::snapshot::{ProbeResponse, Snapshot, WebhookConfiguration};
+use super::webhook_probe;
 use crate::cluster::controller::{ControlPlaneFlags, pods};
-use crate::cluster::list::Served;
-use crate::cluster::page::{NoPage, Page, page};
+use crate::cluster::list::ApiResources;
+use crate::cluster::pod_http::{PodRequestError, PodResponse, get as pod_get};
 use crate::cluster::roots::ROOTS;
 use crate::cluster::{Cluster, Scope};
+use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
+use crate::diagnostics::fetch::{FetchError, FetchResult, get, list, select};
+use crate::diagnostics::metadata::{name, text};
+use crate::diagnostics::server;
 use futures_util::future::join_all;
 use policy_crds::Kind;
 use policy_kube::names::BESIDE_CONFIGURATION;
@@ -23,36 +23,37 @@ use policy_webhooks::linkerd_redirect;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// Looks at everything once.
+/// Reads the snapshot.
 ///
 /// # Errors
-/// The API server cannot be reached. What it refuses is told by the findings.
-pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Facts> {
-    let server = server::ask(cluster).await?;
+/// The API server cannot be reached. Whatever it forbids is recorded in the snapshot.
+pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Snapshot> {
+    let server = server::fetch(cluster).await?;
     let local = SystemTime::now();
-    let served = Served::discover(cluster).await?;
+    let served = ApiResources::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
     let kinds = kinds.map(|kind| (kind, served.version(kind))).collect();
-    let plane = Plane::read(cluster, flags).await;
-    let (run, issue) = plane.told();
-    let home = &plane.home;
-    let (deployments, lease, secret) = at_home(cluster, home, &run).await;
-    let (roots, all_roots) = roots(cluster, &plane, &issue).await;
+    let control_plane = ControlPlane::read(cluster, flags).await;
+    let (run, issue) = control_plane.settings();
+    let home = &control_plane.home;
+    let (deployments, lease, secret) = control_plane_objects(cluster, home, &run).await;
+    let (roots, all_roots) = roots(cluster, &control_plane, &issue).await;
     let webhooks = configurations(cluster, &run, home).await;
-    let (namespaces, pods) = tokio::join!(namespaces(cluster), everywhere(cluster));
+    let (namespaces, pods) = tokio::join!(namespaces(cluster), list_pods(cluster));
     let (refused, created) = tokio::join!(
-        within(cluster, "events", "reason=FailedCreate"),
-        within(cluster, "events", "reason=SuccessfulCreate"),
+        list_selected(cluster, "events", "reason=FailedCreate"),
+        list_selected(cluster, "events", "reason=SuccessfulCreate"),
     );
-    let components = [(&plane.controllers, run.admin), (&plane.issuers, issue.admin)];
+    let components =
+        [(&control_plane.controllers, run.admin), (&control_plane.issuers, issue.admin)];
     let replicas = replicas(cluster, components).await;
-    let accounts = accounts(cluster, &plane, (&run, &issue)).await;
+    let accounts = accounts(cluster, &control_plane, (&run, &issue)).await;
     let refusal = match &run.webhook {
         Some(_) => Some(refusal(cluster, &namespaces, &run, home).await),
         None => None,
     };
-    let Plane { home, controllers, issuers, controller, issuer } = plane;
-    Ok(Facts {
+    let ControlPlane { home, controllers, issuers, controller, issuer } = control_plane;
+    Ok(Snapshot {
         home,
         server,
         local,
@@ -77,77 +78,80 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
     })
 }
 
-/// The control plane, and what it is told.
-struct Plane {
+/// The control plane and its settings.
+struct ControlPlane {
     home: String,
-    controllers: Read<Vec<Value>>,
-    issuers: Read<Vec<Value>>,
-    controller: Result<told::Controller, String>,
-    issuer: Result<told::Issuer, String>,
+    controllers: FetchResult<Vec<Value>>,
+    issuers: FetchResult<Vec<Value>>,
+    controller: Result<ControllerSettings, String>,
+    issuer: Result<IssuerSettings, String>,
 }
 
-impl Plane {
+impl ControlPlane {
     async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> Self {
         let home = flags.pod.controller_namespace.to_string();
         let controllers = component(cluster, &home, &flags.pod.controller_selector).await;
         let issuers = component(cluster, &home, &flags.issuer_selector).await;
-        let controller = told::controller(&home, controllers.as_deref().unwrap_or_default());
-        let issuer = told::issuer(issuers.as_deref().unwrap_or_default());
+        let controller =
+            component_settings::controller(&home, controllers.as_deref().unwrap_or_default());
+        let issuer = component_settings::issuer(issuers.as_deref().unwrap_or_default());
         Self { home, controllers, issuers, controller, issuer }
     }
 
-    /// What both are told, or the chart's defaults where that is not known.
-    fn told(&self) -> (told::Controller, told::Issuer) {
+    /// Settings of both, or the chart's defaults if they are unknown.
+    fn settings(&self) -> (ControllerSettings, IssuerSettings) {
         let (controller, issuer) = (self.controller.clone(), self.issuer.clone());
         (controller.unwrap_or_default(), issuer.unwrap_or_default())
     }
 }
 
-/// The Deployments, the Lease, and the Secret of the webhooks' certificate where one is kept.
-async fn at_home(
+/// Reads the Deployments, the Lease, and the Secret of the webhooks' certificate if there is one.
+async fn control_plane_objects(
     cluster: &Cluster,
     home: &str,
-    told: &told::Controller,
-) -> (Read<Vec<Value>>, Read<Option<Value>>, Option<Read<Option<Value>>>) {
+    settings: &ControllerSettings,
+) -> (FetchResult<Vec<Value>>, FetchResult<Option<Value>>, Option<FetchResult<Option<Value>>>) {
     let client = &cluster.client;
     let deployments = format!("/apis/apps/v1/namespaces/{home}/deployments");
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{home}/leases");
     let secrets = format!("/api/v1/namespaces/{home}/secrets");
     let (deployments, lease) =
-        tokio::join!(list(client, &deployments), get(client, &leases, &told.lease));
-    let secret = match &told.secret {
+        tokio::join!(list(client, &deployments), get(client, &leases, &settings.lease));
+    let secret = match &settings.secret {
         Some(secret) => Some(get(client, &secrets, secret).await),
         None => None,
     };
     (deployments, lease, secret)
 }
 
-/// The ConfigMap of the roots in the control plane's namespace, and everywhere. Those of another service
-/// are where the controller has them from.
+/// Reads the ConfigMap of the roots in the control plane's namespace, and everywhere. With another
+/// certificate service, the controller's flags name the ConfigMap.
 async fn roots(
     cluster: &Cluster,
-    plane: &Plane,
-    issue: &told::Issuer,
-) -> (Read<Option<Value>>, Read<Vec<Value>>) {
-    let external = plane.controller.as_ref().ok().filter(|told| told.external);
+    control_plane: &ControlPlane,
+    issue: &IssuerSettings,
+) -> (FetchResult<Option<Value>>, FetchResult<Vec<Value>>) {
+    let external = control_plane.controller.as_ref().ok().filter(|settings| settings.external);
     let [_, theirs] = ROOTS;
     let map = match external {
-        Some(told) => told.roots.as_deref().unwrap_or(theirs),
+        Some(settings) => settings.roots.as_deref().unwrap_or(theirs),
         None => &issue.roots,
     };
-    let maps = format!("/api/v1/namespaces/{}/configmaps", plane.home);
+    let maps = format!("/api/v1/namespaces/{}/configmaps", control_plane.home);
     let named = format!("metadata.name={map}");
-    tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
+    tokio::join!(get(&cluster.client, &maps, map), list_selected(cluster, "configmaps", &named))
 }
 
-/// The pods of a component of the control plane.
-async fn component(cluster: &Cluster, home: &str, selector: &str) -> Read<Vec<Value>> {
+/// Lists the pods of a component of the control plane.
+async fn component(cluster: &Cluster, home: &str, selector: &str) -> FetchResult<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{home}/pods");
-    pods(cluster, home, selector).await.map_err(|error| Unread::of(&error, "list", &path, None))
+    pods(cluster, home, selector)
+        .await
+        .map_err(|error| FetchError::new(&error, "list", &path, None))
 }
 
-/// The namespaces that are looked at.
-async fn namespaces(cluster: &Cluster) -> Read<Vec<Value>> {
+/// Lists the selected namespaces.
+async fn namespaces(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     match &cluster.scope {
         Scope::All => list(&cluster.client, "/api/v1/namespaces").await,
         Scope::Namespace(name) => {
@@ -157,7 +161,7 @@ async fn namespaces(cluster: &Cluster) -> Read<Vec<Value>> {
     }
 }
 
-/// The collection of a core resource in the namespaces that are looked at.
+/// API path of a core resource in the selected namespaces.
 fn path(cluster: &Cluster, resource: &str) -> String {
     match &cluster.scope {
         Scope::All => format!("/api/v1/{resource}"),
@@ -165,22 +169,22 @@ fn path(cluster: &Cluster, resource: &str) -> String {
     }
 }
 
-/// The pods of these namespaces.
-async fn everywhere(cluster: &Cluster) -> Read<Vec<Value>> {
+/// Lists the pods of these namespaces.
+async fn list_pods(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     list(&cluster.client, &path(cluster, "pods")).await
 }
 
-/// Objects of these namespaces with some fields.
-async fn within(cluster: &Cluster, resource: &str, fields: &str) -> Read<Vec<Value>> {
+/// Lists objects of these namespaces with a field selector.
+async fn list_selected(cluster: &Cluster, resource: &str, fields: &str) -> FetchResult<Vec<Value>> {
     select(&cluster.client, &path(cluster, resource), fields).await
 }
 
-/// The webhook configurations that a controller that is told this has.
+/// Webhook configurations that a controller with these settings has.
 async fn configurations(
     cluster: &Cluster,
-    told: &told::Controller,
+    settings: &ControllerSettings,
     home: &str,
-) -> Vec<Configuration> {
+) -> Vec<WebhookConfiguration> {
     let installation = |name: &str| Installation {
         name: name.to_owned(),
         namespace: home.to_owned(),
@@ -188,17 +192,17 @@ async fn configurations(
         ca_bundle: None,
     };
     let mut wanted: Vec<(&str, String, Vec<String>)> = Vec::new();
-    if let Some(name) = &told.webhook {
+    if let Some(name) = &settings.webhook {
         let webhooks = configuration(&installation(name)).webhooks.unwrap_or_default();
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
         wanted.push(("validating", name.clone(), webhooks));
     }
-    if let Some(name) = &told.injector {
+    if let Some(name) = &settings.injector {
         let webhooks = injector_configuration(&installation(name)).webhooks.unwrap_or_default();
         let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
         wanted.push(("mutating", name.clone(), webhooks));
     }
-    if told.beside {
+    if settings.beside {
         let name = BESIDE_CONFIGURATION;
         let webhooks =
             linkerd_redirect::configuration(&installation(name)).webhooks.unwrap_or_default();
@@ -209,66 +213,70 @@ async fn configurations(
         let path = format!("/apis/admissionregistration.k8s.io/v1/{manner}webhookconfigurations");
         let found = get(&cluster.client, &path, &name).await;
         let name = format!("{manner}webhookconfiguration/{name}");
-        Configuration { name, webhooks, found }
+        WebhookConfiguration { name, webhooks, found }
     });
     join_all(found).await
 }
 
-/// What each replica says of itself.
+/// State that each replica reports.
 async fn replicas(
     cluster: &Cluster,
-    components: [(&Read<Vec<Value>>, u16); 2],
-) -> Vec<(String, Result<Page, NoPage>)> {
+    components: [(&FetchResult<Vec<Value>>, u16); 2],
+) -> Vec<(String, Result<PodResponse, PodRequestError>)> {
     let all = components.into_iter().flat_map(|(pods, port)| {
         let running = pods.iter().flatten().filter(|pod| text(pod, "/status/phase") == "Running");
         running.map(move |pod| (pod, port))
     });
-    let asked = all.map(|(pod, port)| async move {
+    let pages = all.map(|(pod, port)| async move {
         let place = (text(pod, "/metadata/namespace"), name(pod));
-        (name(pod).to_owned(), page(cluster, place, port, "/ready?verbose").await)
+        (name(pod).to_owned(), pod_get(cluster, place, port, "/ready?verbose").await)
     });
-    join_all(asked).await
+    join_all(pages).await
 }
 
-/// The rights that the accounts of the control plane lack.
+/// Permissions that the accounts of the control plane lack.
 async fn accounts(
     cluster: &Cluster,
-    plane: &Plane,
-    (run, issue): (&told::Controller, &told::Issuer),
-) -> Vec<(String, Read<Vec<Right>>)> {
-    let home = plane.home.as_str();
+    control_plane: &ControlPlane,
+    (run, issue): (&ControllerSettings, &IssuerSettings),
+) -> Vec<(String, FetchResult<Vec<Permission>>)> {
+    let home = control_plane.home.as_str();
     let mut all = Vec::new();
-    for (pods, rights) in
-        [(&plane.controllers, of_controller(run, home)), (&plane.issuers, of_issuer(issue, home))]
-    {
+    for (pods, rights) in [
+        (&control_plane.controllers, of_controller(run, home)),
+        (&control_plane.issuers, of_issuer(issue, home)),
+    ] {
         let Some(pod) = pods.iter().flatten().next() else { continue };
         let account = match text(pod, "/spec/serviceAccountName") {
             "" => "default",
             account => account,
         };
-        let lacks = lacking(&cluster.client, Whose::Account(home, account), rights).await;
-        all.push((format!("{home}/{account}"), lacks));
+        let missing =
+            missing_permissions(&cluster.client, Subject::ServiceAccount(home, account), rights)
+                .await;
+        all.push((format!("{home}/{account}"), missing));
     }
     all
 }
 
-/// What the API server makes of an object that the webhook refuses, or why it is not asked.
+/// Response of the API server to an object that the webhook rejects, or the reason why it was not
+/// sent.
 async fn refusal(
     cluster: &Cluster,
-    namespaces: &Read<Vec<Value>>,
-    told: &told::Controller,
+    namespaces: &FetchResult<Vec<Value>>,
+    settings: &ControllerSettings,
     home: &str,
-) -> Read<Tried> {
-    let watched = told.watched.as_deref();
-    let namespace = match judged(namespaces, watched, home) {
+) -> FetchResult<ProbeResponse> {
+    let watched = settings.watched.as_deref();
+    let namespace = match probe_namespace(namespaces, watched, home) {
         Ok(namespace) => namespace,
         Err(why) if watched.is_some() => return Err(why),
         Err(why) => {
-            // One namespace is looked at, or none may be listed.
+            // Only one namespace is selected, or listing is forbidden.
             let other = get(&cluster.client, "/api/v1/namespaces", "default").await;
             let other = other.map(|other| other.into_iter().collect());
-            judged(&other, None, home).map_err(|_| why)?
+            probe_namespace(&other, None, home).map_err(|_| why)?
         }
     };
-    Ok(answers::ask(cluster, &namespace).await)
+    Ok(webhook_probe::send(cluster, &namespace).await)
 }

@@ -1,59 +1,63 @@
-//! What each replica says of itself at `/ready?verbose`: what is missing, what it does without, and
-//! which watches are late.
+//! Checks the state that each replica reports at `/ready?verbose`: missing inputs, disabled
+//! functions and delayed watches.
 
-use crate::checkup::check::Check;
-use crate::checkup::finding::Finding;
-use crate::checkup::read::Unread;
-use crate::cluster::page::{NoPage, Page};
+use crate::cluster::pod_http::{PodRequestError, PodResponse};
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchError;
+use crate::diagnostics::result::CheckResult;
 
-/// What the replicas say, by pod.
-pub(super) fn replicas(pages: &[(String, Result<Page, NoPage>)]) -> Vec<Finding> {
+/// Evaluates the replicas' responses, by pod.
+pub(super) fn replicas(
+    pages: &[(String, Result<PodResponse, PodRequestError>)],
+) -> Vec<CheckResult> {
     let check = Check::Replicas;
-    let mut findings: Vec<Finding> =
+    let mut findings: Vec<CheckResult> =
         pages.iter().flat_map(|(pod, page)| replica(pod, page)).collect();
     if findings.is_empty() && !pages.is_empty() {
-        let message =
-            format!("{} replicas answer, follow the cluster and miss nothing", pages.len());
-        findings.push(Finding::pass(check, message));
+        let message = format!("{} replicas respond, are in sync and miss nothing", pages.len());
+        findings.push(CheckResult::pass(check, message));
     }
     findings
 }
 
-fn replica(pod: &str, page: &Result<Page, NoPage>) -> Vec<Finding> {
+fn replica(pod: &str, page: &Result<PodResponse, PodRequestError>) -> Vec<CheckResult> {
     let check = Check::Replicas;
     let page = match page {
         Ok(page) => page,
-        Err(NoPage { words, forbidden: false }) => {
-            let why = format!("what pod {pod} says of itself: {words}");
-            return vec![Finding::unknown(check, &Unread::Failed(why))];
+        Err(PodRequestError { message, forbidden: false }) => {
+            let why = format!("what pod {pod} reports: {message}");
+            return vec![CheckResult::unknown(check, &FetchError::Failed(why))];
         }
-        Err(NoPage { words, forbidden: true }) => {
-            let why = format!("what pod {pod} says of itself: {words}");
+        Err(PodRequestError { message, forbidden: true }) => {
+            let why = format!("what pod {pod} reports: {message}");
             let right =
                 "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
                          the control plane's namespace"
                     .to_owned();
-            return vec![Finding::unknown(check, &Unread::Forbidden { right, words: why })];
+            return vec![CheckResult::unknown(
+                check,
+                &FetchError::Forbidden { permission: right, message: why },
+            )];
         }
     };
     let mut findings = Vec::new();
     let first = page.text.lines().next().unwrap_or_default();
     if page.status != 200 {
-        findings.push(Finding::fail(
+        findings.push(CheckResult::fail(
             check,
             format!("pod {pod} says: {first} (HTTP status {})", page.status),
-            "what it waits for stands there; its log says why it does not come",
+            "the message names what it waits for; the pod's log says why",
         ));
     }
     for line in page.text.lines() {
         if let Some(remark) = line.strip_prefix("remark: ") {
-            findings.push(Finding::warn(
+            findings.push(CheckResult::warn(
                 check,
                 format!("pod {pod} says: {remark}"),
                 "what it knows of this may be old: look at the API server and at the controller's rights",
             ));
         } else if let Some(function) = line.strip_prefix("without: ") {
-            findings.push(Finding::warn(
+            findings.push(CheckResult::warn(
                 check,
                 format!("pod {pod} does without: {function}"),
                 "this follows from its flags: docs/controller.md says what it costs",
@@ -66,42 +70,48 @@ fn replica(pod: &str, page: &Result<Page, NoPage>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::finding::tests::told;
+    use crate::diagnostics::result::CheckOutcome;
+    use crate::diagnostics::result::tests::summaries;
 
-    fn pages(status: u16, text: &str) -> Vec<(String, Result<Page, NoPage>)> {
-        vec![("c-0".to_owned(), Ok(Page { status, text: text.to_owned() }))]
+    fn pages(status: u16, text: &str) -> Vec<(String, Result<PodResponse, PodRequestError>)> {
+        vec![("c-0".to_owned(), Ok(PodResponse { status, text: text.to_owned() }))]
     }
 
     #[test]
     fn a_replica_says_what_it_misses() {
         let findings = replicas(&pages(200, "ready\n"));
-        let expected = "1 replicas answer, follow the cluster and miss nothing";
-        assert_eq!(told(&findings), [(Outcome::Pass, expected)]);
+        let expected = "1 replicas respond, are in sync and miss nothing";
+        assert_eq!(summaries(&findings), [(CheckOutcome::Pass, expected)]);
         let findings = replicas(&pages(500, "not ready: pods are not listed\nremark: x is late\n"));
         assert_eq!(
-            told(&findings),
+            summaries(&findings),
             [
-                (Outcome::Fail, "pod c-0 says: not ready: pods are not listed (HTTP status 500)"),
-                (Outcome::Warn, "pod c-0 says: x is late"),
+                (
+                    CheckOutcome::Fail,
+                    "pod c-0 says: not ready: pods are not listed (HTTP status 500)"
+                ),
+                (CheckOutcome::Warn, "pod c-0 says: x is late"),
             ]
         );
         let findings = replicas(&pages(200, "ready\nwithout: status\n"));
-        assert_eq!(told(&findings), [(Outcome::Warn, "pod c-0 does without: status")]);
+        assert_eq!(summaries(&findings), [(CheckOutcome::Warn, "pod c-0 does without: status")]);
         assert_eq!(replicas(&[]), []);
     }
 
     #[test]
-    fn only_who_is_refused_is_told_of_a_right() {
+    fn only_forbidden_requests_name_a_permission() {
         let of = |forbidden| {
-            let silent = Err(NoPage { words: "no".to_owned(), forbidden });
+            let silent = Err(PodRequestError { message: "no".to_owned(), forbidden });
             replicas(&[("c-0".to_owned(), silent)]).remove(0)
         };
         let (refused, failed) = (of(true), of(false));
-        assert_eq!((refused.outcome, failed.outcome), (Outcome::Unknown, Outcome::Unknown));
-        assert_eq!(failed.message, "not known: what pod c-0 says of itself: no");
-        assert_eq!(failed.mend, None);
+        assert_eq!(
+            (refused.outcome, failed.outcome),
+            (CheckOutcome::Unknown, CheckOutcome::Unknown)
+        );
+        assert_eq!(failed.message, "not known: what pod c-0 reports: no");
+        assert_eq!(failed.hint, None);
         let right = "resources: [pods/portforward], verbs: [create, get]";
-        assert!(refused.mend.unwrap().contains(right));
+        assert!(refused.hint.unwrap().contains(right));
     }
 }

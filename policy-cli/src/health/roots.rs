@@ -1,51 +1,52 @@
-//! The roots of the mesh: how long they last, and whether every namespace that needs them has them.
+//! Trust roots of the mesh: their validity, and their distribution to namespaces.
 
-use super::expiry::{Bundle, lasting};
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::metadata::{name, namespace, text};
-use crate::checkup::read::Read;
-use crate::checkup::security::asks;
+use super::expiry::{Bundle, check_validity};
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::metadata::{name, namespace, text};
+use crate::diagnostics::result::{CheckResult, abbreviated};
+use crate::diagnostics::security::requests_injection;
 use serde_json::Value;
 use std::time::SystemTime;
 
-/// Where the roots are in the ConfigMap.
+/// JSON pointer of the trust bundle in the ConfigMap.
 const BUNDLE: &str = "/data/ca-bundle.crt";
 
-/// How long the roots of the control plane's namespace last.
-pub(super) fn roots(home: &Read<Option<Value>>, now: SystemTime) -> Finding {
+/// Checks the validity of the roots in the control plane's namespace.
+pub(super) fn roots(home: &FetchResult<Option<Value>>, now: SystemTime) -> CheckResult {
     let check = Check::Roots;
-    let mend = "the issuer renews its authority: see its log; one of your own is replaced as \
+    let hint = "the issuer renews its authority: see its log; one of your own is replaced as \
                 docs/issuer.md says";
     match home {
-        Err(why) => Finding::unknown(check, why),
-        Ok(None) => Finding::fail(
+        Err(why) => CheckResult::unknown(check, why),
+        Ok(None) => CheckResult::fail(
             check,
             "the control plane's namespace has no ConfigMap with the roots of the mesh",
             "the issuer writes it: see its log",
         ),
         Ok(Some(map)) => {
-            let what = "the last root of the mesh to end";
-            lasting(check, &Bundle { what, pem: text(map, BUNDLE).as_bytes(), mend }, now)
+            let what = "the last root of the mesh to expire";
+            check_validity(check, &Bundle { what, pem: text(map, BUNDLE).as_bytes(), hint }, now)
         }
     }
 }
 
-/// Whether namespaces that ask for sidecars have the roots of the control plane's namespace, which is
-/// `plane`.
+/// Checks that namespaces that request sidecars have the roots of the control plane's namespace,
+/// which is `control_plane`.
 pub(super) fn in_namespaces(
-    home: &Read<Option<Value>>,
-    all: &Read<Vec<Value>>,
-    namespaces: &Read<Vec<Value>>,
-    plane: &str,
-) -> Vec<Finding> {
+    home: &FetchResult<Option<Value>>,
+    all: &FetchResult<Vec<Value>>,
+    namespaces: &FetchResult<Vec<Value>>,
+    control_plane: &str,
+) -> Vec<CheckResult> {
     let check = Check::RootsInNamespaces;
     let (all, namespaces) = match (all, namespaces) {
         (Ok(all), Ok(namespaces)) => (all, namespaces),
-        (Err(why), _) | (_, Err(why)) => return vec![Finding::unknown(check, why)],
+        (Err(why), _) | (_, Err(why)) => return vec![CheckResult::unknown(check, why)],
     };
     let Ok(Some(home)) = home else { return Vec::new() };
-    let asking: Vec<&str> = namespaces.iter().filter(|n| asks(n, plane)).map(name).collect();
+    let asking: Vec<&str> =
+        namespaces.iter().filter(|n| requests_injection(n, control_plane)).map(name).collect();
     let of = |wanted: &str| all.iter().find(|map| namespace(map) == wanted);
     let mut missing = Vec::new();
     let mut other = Vec::new();
@@ -58,19 +59,19 @@ pub(super) fn in_namespaces(
             Some(_) => {}
         }
     }
-    let mend = "the issuer brings them within seconds: see its log and its rights";
+    let hint = "the issuer brings them within seconds: see its log and its rights";
     let mut findings = Vec::new();
     if !missing.is_empty() {
-        let message = format!("the roots of the mesh are missing in {}", some(&missing));
-        findings.push(Finding::fail(check, message, mend));
+        let message = format!("the roots of the mesh are missing in {}", abbreviated(&missing));
+        findings.push(CheckResult::fail(check, message, hint));
     }
     if !other.is_empty() {
-        let message = format!("the roots of the mesh are other ones in {}", some(&other));
-        findings.push(Finding::warn(check, message, mend));
+        let message = format!("the roots of the mesh differ in {}", abbreviated(&other));
+        findings.push(CheckResult::warn(check, message, hint));
     }
     if findings.is_empty() {
         let message = format!("{} namespaces that ask for sidecars have the roots", asking.len());
-        findings.push(Finding::pass(check, message));
+        findings.push(CheckResult::pass(check, message));
     }
     findings
 }
@@ -78,9 +79,9 @@ pub(super) fn in_namespaces(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::finding::tests::told;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
+    use crate::diagnostics::result::tests::summaries;
     use serde_json::json;
 
     fn map(namespace: &str, bundle: &str) -> Value {
@@ -99,25 +100,28 @@ mod tests {
         let of = |maps: Vec<Value>| in_namespaces(&home, &Ok(maps), &namespaces, "mesh");
         let both = of(vec![map("shop", "one"), map("bank", "one")]);
         let expected = "2 namespaces that ask for sidecars have the roots";
-        assert_eq!(told(&both), [(Outcome::Pass, expected)]);
+        assert_eq!(summaries(&both), [(CheckOutcome::Pass, expected)]);
         let wrong = of(vec![map("shop", "two")]);
         assert_eq!(
-            told(&wrong),
+            summaries(&wrong),
             [
-                (Outcome::Fail, "the roots of the mesh are missing in bank"),
-                (Outcome::Warn, "the roots of the mesh are other ones in shop"),
+                (CheckOutcome::Fail, "the roots of the mesh are missing in bank"),
+                (CheckOutcome::Warn, "the roots of the mesh differ in shop"),
             ]
         );
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(in_namespaces(&home, &unread, &namespaces, "mesh")[0].outcome, Outcome::Unknown);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(
+            in_namespaces(&home, &unread, &namespaces, "mesh")[0].outcome,
+            CheckOutcome::Unknown
+        );
     }
 
     #[test]
     fn a_control_plane_has_roots() {
         let now = SystemTime::now();
-        assert_eq!(roots(&Ok(None), now).outcome, Outcome::Fail);
-        assert_eq!(roots(&Ok(Some(map("mesh", "no PEM"))), now).outcome, Outcome::Fail);
-        let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(roots(&unread, now).outcome, Outcome::Unknown);
+        assert_eq!(roots(&Ok(None), now).outcome, CheckOutcome::Fail);
+        assert_eq!(roots(&Ok(Some(map("mesh", "no PEM"))), now).outcome, CheckOutcome::Fail);
+        let unread = Err(FetchError::Failed("no".to_owned()));
+        assert_eq!(roots(&unread, now).outcome, CheckOutcome::Unknown);
     }
 }

@@ -1,4 +1,4 @@
-//! Whose an identity is: a service account that is named, or the one that a token is of.
+//! Service account of an identity: one that is named, or the subject of a token.
 
 use policy_server::review::jwt;
 
@@ -12,8 +12,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account that a token says it is of. Nothing is verified: the issuer does that, and refuses
-    /// a name that is not the token's.
+    /// Returns the account in a token's `sub` claim. Nothing is verified here: the issuer does
+    /// that, and rejects a name that is not the token's.
     pub(crate) fn of_token(token: &str) -> Option<Self> {
         let subject = jwt::parse(token.trim()).ok()?.claims.sub;
         let subject = subject.strip_prefix("system:serviceaccount:")?;

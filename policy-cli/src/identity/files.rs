@@ -1,4 +1,4 @@
-//! The files of an identity, each replaced in one step.
+//! Files of an identity, each replaced atomically.
 
 use anyhow::Context;
 use policy_tls::identity::{key_pem, pem};
@@ -9,35 +9,35 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where the parts of an identity are.
+/// Paths of the files of an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Files {
-    /// The certificate and what leads from it to a root, PEM.
+pub(crate) struct IdentityFiles {
+    /// The certificate and its chain to a root, PEM.
     pub(crate) certificate: PathBuf,
-    /// The private key, PEM; for its owner alone.
+    /// The private key, PEM, readable only by its owner.
     pub(crate) key: PathBuf,
     /// The roots of the mesh, PEM.
     pub(crate) roots: PathBuf,
 }
 
-impl Files {
-    /// The files of a folder, under the names that Secrets of TLS have.
+impl IdentityFiles {
+    /// Files of a folder, with the names that TLS Secrets use.
     pub(crate) fn of(folder: &Path) -> Self {
         let file = |name: &str| folder.join(name);
         Self { certificate: file("tls.crt"), key: file("tls.key"), roots: file("ca.crt") }
     }
 
-    /// Makes the folder, for its owner alone, unless it is there.
+    /// Creates the folder, readable only by its owner, unless it exists.
     ///
     /// # Errors
-    /// It cannot be made, or is no folder.
+    /// It cannot be created, or is not a folder.
     pub(crate) fn folder(folder: &Path) -> anyhow::Result<()> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.with_context(|| format!("--out: `{}`", folder.display()))
     }
 
-    /// Writes the key first, so that no certificate ever lacks its key.
+    /// Writes the key first, so that a certificate is never without its key.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -53,11 +53,11 @@ impl Files {
     }
 }
 
-/// Puts a file in the place of another.
+/// Replaces a file atomically.
 fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let written = || {
         let folder = path.parent().unwrap_or_else(|| Path::new("."));
-        // A temporary file is readable by its owner alone from the beginning.
+        // A temporary file is created readable only by its owner.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.as_file().set_permissions(Permissions::from_mode(mode))?;
@@ -78,8 +78,8 @@ mod tests {
         let made = KeyAndRequest::generate("web.example").unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("a/b");
-        Files::folder(&folder).unwrap();
-        let files = Files::of(&folder);
+        IdentityFiles::folder(&folder).unwrap();
+        let files = IdentityFiles::of(&folder);
         let root = CertificateDer::from(vec![1, 2, 3]);
         for _ in 0..2 {
             files

@@ -1,23 +1,23 @@
-//! What an earlier installation left, and whether it is in the way of a new one.
+//! Leftovers of an earlier installation that would block a new one.
 
-use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::metadata::{annotation, text};
-use crate::checkup::read::Read;
+use crate::diagnostics::check::Check;
+use crate::diagnostics::fetch::FetchResult;
+use crate::diagnostics::metadata::{annotation, text};
+use crate::diagnostics::result::{CheckResult, abbreviated};
 use serde_json::Value;
 use std::fmt;
 
-/// An object of the whole cluster that the chart would make.
-pub(super) struct Left {
-    /// Its kind and name, as `kubectl` takes them.
+/// An object of the whole cluster that the chart would install.
+pub(super) struct Leftover {
+    /// Its kind and name, in `kubectl`'s format.
     pub(super) what: String,
-    /// What is there.
-    pub(super) found: Read<Option<Value>>,
-    /// Whether the Service that a webhook leads to is there; none: it is no webhook.
+    /// The object in the cluster.
+    pub(super) found: FetchResult<Option<Value>>,
+    /// True if the Service of a webhook exists; `None` for other objects.
     pub(super) service: Option<bool>,
 }
 
-/// A release of Helm.
+/// A Helm release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Release<'a> {
     /// Its name.
@@ -34,24 +34,28 @@ impl fmt::Display for Release<'_> {
 }
 
 impl<'a> Release<'a> {
-    /// The one that an object belongs to, as Helm notes it there; none: to no release.
+    /// Release that owns an object, according to Helm's annotations; `None` without one.
     fn of(object: &'a Value) -> Option<Self> {
         let name = annotation(object, "meta.helm.sh/release-name")?;
         Some(Self { name, namespace: annotation(object, "meta.helm.sh/release-namespace")? })
     }
 }
 
-/// Looks at what is there already, before `release` is installed. `installed` says whether the
-/// controller's Deployment is in its namespace.
-pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) -> Vec<Finding> {
+/// Checks existing objects before `release` is installed. `installed` is true if the controller's
+/// Deployment exists in its namespace.
+pub(super) fn leftovers(
+    left: &[Leftover],
+    release: Release<'_>,
+    installed: bool,
+) -> Vec<CheckResult> {
     let check = Check::Leftovers;
     if let Some(why) = left.iter().find_map(|one| one.found.as_ref().err()) {
-        return vec![Finding::unknown(check, why)];
+        return vec![CheckResult::unknown(check, why)];
     }
-    let there: Vec<(&Left, &Value)> =
+    let there: Vec<(&Leftover, &Value)> =
         left.iter().filter_map(|one| Some((one, one.found.as_ref().ok()?.as_ref()?))).collect();
-    let mut findings: Vec<Finding> =
-        there.iter().filter_map(|(one, _)| leads_nowhere(one)).collect();
+    let mut findings: Vec<CheckResult> =
+        there.iter().filter_map(|(one, _)| dangling_webhook(one)).collect();
     findings.extend(owned(&there, release));
     if findings.is_empty() {
         let message = match (there.is_empty(), installed) {
@@ -61,18 +65,18 @@ pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) ->
             ),
             (true, false) => "no earlier installation left anything".to_owned(),
             (false, false) => {
-                format!("what an earlier installation left is taken up by {release}")
+                format!("what an earlier installation left is adopted by {release}")
             }
         };
-        findings.push(Finding::pass(check, message));
+        findings.push(CheckResult::pass(check, message));
     }
     findings
 }
 
-/// A webhook without its Service, for whose answer the API server waits in vain.
-fn leads_nowhere(left: &Left) -> Option<Finding> {
+/// A webhook whose Service is missing: the API server waits for its response in vain.
+fn dangling_webhook(left: &Leftover) -> Option<CheckResult> {
     (left.service == Some(false)).then(|| {
-        Finding::fail(
+        CheckResult::fail(
             Check::Leftovers,
             format!(
                 "{} is left and its Service is gone: the API server refuses what it would ask about",
@@ -83,9 +87,9 @@ fn leads_nowhere(left: &Left) -> Option<Finding> {
     })
 }
 
-/// What Helm would refuse to take over: it compares name and namespace of the release.
-fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<Finding> {
-    let foreign: Vec<(&Left, Option<Release<'_>>)> = there
+/// Objects that Helm would refuse to adopt. It compares name and namespace of the release.
+fn owned(there: &[(&Leftover, &Value)], release: Release<'_>) -> Option<CheckResult> {
+    let foreign: Vec<(&Leftover, Option<Release<'_>>)> = there
         .iter()
         .filter(|(one, _)| one.service != Some(false))
         .map(|(one, object)| (*one, Release::of(object)))
@@ -93,27 +97,28 @@ fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<Finding> {
         .collect();
     let (_, owner) = foreign.first()?;
     let names: Vec<String> = foreign.iter().map(|(left, _)| left.what.clone()).collect();
-    let names = some(&names);
+    let names = abbreviated(&names);
     Some(match owner {
-        Some(owner) => Finding::fail(
+        Some(owner) => CheckResult::fail(
             Check::Leftovers,
-            format!("{owner} has {names}: Helm takes nothing from it for {release}"),
+            format!("{owner} owns {names}: Helm does not adopt them for {release}"),
             format!(
                 "`helm upgrade --install {} --namespace {}`, or remove that installation first; what \
                  is only left over is taken with `--take-ownership`",
                 owner.name, owner.namespace
             ),
         ),
-        None => Finding::warn(
+        None => CheckResult::warn(
             Check::Leftovers,
-            format!("no release of Helm has {names}: Helm does not take over what it did not make"),
+            format!(
+                "no Helm release owns {names}: Helm does not adopt objects that it did not create"
+            ),
             "install with `--take-ownership`",
         ),
     })
 }
 
-/// The Service that the first webhook of a configuration leads to: its namespace and name; none: it
-/// leads to a URL.
+/// Service of the first webhook of a configuration, as namespace and name; `None` if it has a URL.
 pub(super) fn service(configuration: &Value) -> Option<(String, String)> {
     let of =
         |field: &str| text(configuration, &format!("/webhooks/0/clientConfig/service/{field}"));
@@ -124,60 +129,68 @@ pub(super) fn service(configuration: &Value) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::finding::tests::told;
-    use crate::checkup::read::Unread;
+    use crate::diagnostics::fetch::FetchError;
+    use crate::diagnostics::result::CheckOutcome;
+    use crate::diagnostics::result::tests::summaries;
     use serde_json::json;
 
     /// Something of the release `portcullis` of a namespace.
-    fn left(owner: Option<&str>, service: Option<bool>) -> Left {
+    fn left(owner: Option<&str>, service: Option<bool>) -> Leftover {
         left_by(owner.map(|namespace| Release { name: "portcullis", namespace }), service)
     }
 
-    fn left_by(owner: Option<Release<'_>>, service: Option<bool>) -> Left {
+    fn left_by(owner: Option<Release<'_>>, service: Option<bool>) -> Leftover {
         let annotations = owner.map(|Release { name, namespace }| {
             json!({"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace})
         });
         let object = json!({"metadata": {"annotations": annotations}});
-        Left { what: "clusterrole/portcullis-issuer".to_owned(), found: Ok(Some(object)), service }
+        Leftover {
+            what: "clusterrole/portcullis-issuer".to_owned(),
+            found: Ok(Some(object)),
+            service,
+        }
     }
 
-    fn outcomes(left: &[Left], installed: bool) -> Vec<(Outcome, String)> {
+    fn outcomes(left: &[Leftover], installed: bool) -> Vec<(CheckOutcome, String)> {
         let release = Release { name: "portcullis", namespace: "mesh" };
         let findings = leftovers(left, release, installed);
-        let told = told(&findings).into_iter();
+        let told = summaries(&findings).into_iter();
         told.map(|(outcome, message)| (outcome, message.to_owned())).collect()
     }
 
     #[test]
     fn what_is_left_is_in_the_way_or_taken_up() {
-        let said = |left: &[Left], installed| outcomes(left, installed).remove(0);
+        let said = |left: &[Leftover], installed| outcomes(left, installed).remove(0);
         let (outcome, message) = said(&[], false);
-        assert_eq!((outcome, &*message), (Outcome::Pass, "no earlier installation left anything"));
+        assert_eq!(
+            (outcome, &*message),
+            (CheckOutcome::Pass, "no earlier installation left anything")
+        );
         let (outcome, message) = said(&[left(Some("mesh"), None)], false);
-        assert!(outcome == Outcome::Pass && message.contains("is taken up"), "{message}");
+        assert!(outcome == CheckOutcome::Pass && message.contains("is adopted"), "{message}");
         let (outcome, message) = said(&[left(Some("mesh"), None)], true);
-        assert!(outcome == Outcome::Pass && message.contains("`helm upgrade`"), "{message}");
+        assert!(outcome == CheckOutcome::Pass && message.contains("`helm upgrade`"), "{message}");
         let (outcome, message) = said(&[left(Some("other"), None)], false);
-        assert!(outcome == Outcome::Fail && message.contains("namespace other"), "{message}");
+        assert!(outcome == CheckOutcome::Fail && message.contains("namespace other"), "{message}");
         let other = Release { name: "guard", namespace: "mesh" };
         let (outcome, message) = said(&[left_by(Some(other), None)], true);
-        assert_eq!(outcome, Outcome::Fail);
+        assert_eq!(outcome, CheckOutcome::Fail);
         assert_eq!(
             message,
-            "release guard of namespace mesh has clusterrole/portcullis-issuer: Helm takes nothing \
-             from it for release portcullis of namespace mesh"
+            "release guard of namespace mesh owns clusterrole/portcullis-issuer: Helm does not adopt \
+             them for release portcullis of namespace mesh"
         );
-        assert_eq!(said(&[left(None, None)], false).0, Outcome::Warn);
-        let unread = Left { found: Err(Unread::Failed("no".to_owned())), ..left(None, None) };
-        assert_eq!(said(&[unread], false).0, Outcome::Unknown);
+        assert_eq!(said(&[left(None, None)], false).0, CheckOutcome::Warn);
+        let unread =
+            Leftover { found: Err(FetchError::Failed("no".to_owned())), ..left(None, None) };
+        assert_eq!(said(&[unread], false).0, CheckOutcome::Unknown);
     }
 
     #[test]
     fn a_webhook_that_leads_nowhere_has_to_go() {
         let all = outcomes(&[left(Some("other"), Some(false))], false);
-        let [(Outcome::Fail, message)] = &all[..] else { panic!("{all:?}") };
+        let [(CheckOutcome::Fail, message)] = &all[..] else { panic!("{all:?}") };
         assert!(message.contains("its Service is gone"), "{message}");
-        assert_eq!(outcomes(&[left(Some("mesh"), Some(true))], true)[0].0, Outcome::Pass);
+        assert_eq!(outcomes(&[left(Some("mesh"), Some(true))], true)[0].0, CheckOutcome::Pass);
     }
 }

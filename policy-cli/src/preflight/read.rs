@@ -1,17 +1,19 @@
-//! What is read of a cluster before an installation, and everything that follows from it.
+//! Reads a cluster before an installation, and evaluates it.
 
-use super::beside::{INJECTOR, VALIDATOR, linkerd};
-use super::install::{for_helm, rights, to_create, to_escalate, to_grant};
-use super::leftovers::{Left, Release, leftovers, service};
-use crate::checkup::clock::clock;
-use crate::checkup::definitions::{Served, gateway_api};
-use crate::checkup::finding::Finding;
-use crate::checkup::read::{Read, get, list};
-use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::security::{asks, asks_by_own_name, pod_security};
-use crate::checkup::server;
+use super::install_permissions::{
+    create_permissions, escalate_permissions, granted_permissions, helm_permissions, rights,
+};
+use super::leftovers::{Leftover, Release, leftovers, service};
+use super::linkerd::{INJECTOR, VALIDATOR, linkerd};
 use crate::cluster::Cluster;
-use crate::cluster::list::Served as Discovered;
+use crate::cluster::list::ApiResources;
+use crate::diagnostics::access_review::{Permission, Subject, missing_permissions};
+use crate::diagnostics::clock::clock;
+use crate::diagnostics::definitions::{ServedKind, gateway_api};
+use crate::diagnostics::fetch::{FetchResult, get, list};
+use crate::diagnostics::result::CheckResult;
+use crate::diagnostics::security::{pod_security, requests_injection, requests_injection_here};
+use crate::diagnostics::server;
 use futures_util::future::join_all;
 use policy_crds::Kind;
 use policy_kube::names::{BESIDE_CONFIGURATION, INJECTOR_CONFIGURATION, WEBHOOK_CONFIGURATION};
@@ -22,8 +24,8 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Looks at a cluster: everything that the installation of `release` depends on, and the namespaces that
-/// are `named`.
+/// Checks everything that the installation of `release` depends on, and the namespaces that are
+/// `named`.
 ///
 /// # Errors
 /// The API server cannot be reached.
@@ -31,17 +33,17 @@ pub(crate) async fn findings(
     cluster: &Cluster,
     release: Release<'_>,
     named: &[String],
-) -> anyhow::Result<Vec<Finding>> {
+) -> anyhow::Result<Vec<CheckResult>> {
     let namespace = release.namespace;
-    let server = server::ask(cluster).await?;
+    let server = server::fetch(cluster).await?;
     let mut findings =
         vec![server::version(&server.version), clock(server.date, SystemTime::now())];
-    let served = Discovered::discover(cluster).await?;
+    let served = ApiResources::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
-    let kinds: Vec<Served> = kinds.map(|kind| (kind, served.version(kind))).collect();
+    let kinds: Vec<ServedKind> = kinds.map(|kind| (kind, served.version(kind))).collect();
     findings.push(gateway_api(&kinds));
     let client = &cluster.client;
-    findings.push(rights(&lacking_rights(cluster, namespace).await));
+    findings.push(rights(&missing_install_permissions(cluster, namespace).await));
     let (mutating, validating) = (webhooks("mutating"), webhooks("validating"));
     let (injector, validator, definitions, namespaces) = tokio::join!(
         get(client, &mutating, INJECTOR),
@@ -54,40 +56,46 @@ pub(crate) async fn findings(
     let installed = get(client, &path, "policy-controller").await;
     let left = left(cluster, definitions).await;
     findings.extend(leftovers(&left, release, matches!(installed, Ok(Some(_)))));
-    let asks: fn(&Value, &str) -> bool =
-        if matches!(injector, Ok(Some(_))) { asks_by_own_name } else { asks };
-    findings.extend(pod_security(&namespaces, named, namespace, |it| asks(it, namespace)));
+    let requests_injection: fn(&Value, &str) -> bool =
+        if matches!(injector, Ok(Some(_))) { requests_injection_here } else { requests_injection };
+    findings.extend(pod_security(&namespaces, named, namespace, |it| {
+        requests_injection(it, namespace)
+    }));
     Ok(findings)
 }
 
-/// The collection of webhook configurations of a manner.
+/// API path of the webhook configurations of a type.
 fn webhooks(manner: &str) -> String {
     format!("{ADMISSION}/{manner}webhookconfigurations")
 }
 
-/// The rights that installing takes and that whoever asks does not have.
-async fn lacking_rights(cluster: &Cluster, namespace: &str) -> Read<Vec<Right>> {
-    let asked = |rights| lacking(&cluster.client, Whose::Mine, rights);
+/// Permissions that an installation needs and the caller lacks.
+async fn missing_install_permissions(
+    cluster: &Cluster,
+    namespace: &str,
+) -> FetchResult<Vec<Permission>> {
+    let missing = |rights| missing_permissions(&cluster.client, Subject::Caller, rights);
     let place = get(&cluster.client, "/api/v1/namespaces", namespace).await;
-    let needed = [to_create(namespace), for_helm(namespace, matches!(place, Ok(None)))];
-    let mut all = asked(needed.concat()).await?;
-    if !asked(to_escalate(namespace)).await?.is_empty() {
-        all.extend(asked(to_grant(namespace)).await?);
+    let needed =
+        [create_permissions(namespace), helm_permissions(namespace, matches!(place, Ok(None)))];
+    let mut all = missing(needed.concat()).await?;
+    if !missing(escalate_permissions(namespace)).await?.is_empty() {
+        all.extend(missing(granted_permissions(namespace)).await?);
     }
     Ok(all)
 }
 
-/// The definitions that the chart would install and that are there already.
-async fn definitions(cluster: &Cluster) -> Read<Vec<Value>> {
+/// CRDs that the chart would install and that exist already.
+async fn definitions(cluster: &Cluster) -> FetchResult<Vec<Value>> {
     let ours = Kind::watched().filter(|kind| kind.spec().is_defined_here());
     let names = ours.map(|kind| format!("{}.{}", kind.plural(), kind.group()));
-    let asked = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
-    let found: Read<Vec<Option<Value>>> = join_all(asked).await.into_iter().collect();
+    let reads = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
+    let found: FetchResult<Vec<Option<Value>>> = join_all(reads).await.into_iter().collect();
     Ok(found?.into_iter().flatten().collect())
 }
 
-/// What the chart would make of the whole cluster.
-async fn left(cluster: &Cluster, definitions: Read<Vec<Value>>) -> Vec<Left> {
+/// Objects of the whole cluster that the chart would install.
+async fn left(cluster: &Cluster, definitions: FetchResult<Vec<Value>>) -> Vec<Leftover> {
     let client = &cluster.client;
     let mut all = Vec::new();
     for name in ["portcullis-policy-controller", "portcullis-issuer", "portcullis-viewer"] {
@@ -95,7 +103,7 @@ async fn left(cluster: &Cluster, definitions: Read<Vec<Value>>) -> Vec<Left> {
             [("clusterrole", "clusterroles"), ("clusterrolebinding", "clusterrolebindings")]
         {
             let found = get(client, &format!("{RBAC}/{plural}"), name).await;
-            all.push(Left { what: format!("{kind}/{name}"), found, service: None });
+            all.push(Leftover { what: format!("{kind}/{name}"), found, service: None });
         }
     }
     for (manner, name) in [
@@ -112,11 +120,11 @@ async fn left(cluster: &Cluster, definitions: Read<Vec<Value>>) -> Vec<Left> {
                 get(client, &path, &name).await.ok().map(|found| found.is_some())
             }
         };
-        all.push(Left { what: format!("{manner}webhookconfiguration/{name}"), found, service });
+        all.push(Leftover { what: format!("{manner}webhookconfiguration/{name}"), found, service });
     }
     let ours = definitions.unwrap_or_default();
-    all.extend(ours.into_iter().filter(super::beside::is_ours).map(|definition| Left {
-        what: format!("crd/{}", crate::checkup::metadata::name(&definition)),
+    all.extend(ours.into_iter().filter(super::linkerd::is_ours).map(|definition| Leftover {
+        what: format!("crd/{}", crate::diagnostics::metadata::name(&definition)),
         found: Ok(Some(definition)),
         service: None,
     }));

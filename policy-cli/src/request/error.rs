@@ -1,58 +1,58 @@
-//! Why there was no answer.
+//! Errors of a request without a response.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Why there was no answer.
+/// Error of a request without a response.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
+pub enum RequestError {
     /// The source address is not one of this machine's.
     #[error("cannot send from `{from}`: {error}")]
     From {
-        /// The address asked for.
+        /// The source address.
         from: IpAddr,
-        /// What the system says.
+        /// The I/O error.
         error: std::io::Error,
     },
-    /// Nothing accepts connections there.
+    /// The connection was refused.
     #[error("cannot connect to `{address}`: {error}")]
     Connect {
-        /// Where to.
+        /// The destination.
         address: SocketAddr,
-        /// What the system says.
+        /// The I/O error.
         error: std::io::Error,
     },
     /// The TLS handshake did not complete.
     #[error("TLS handshake with `{address}` failed: {error}")]
     Handshake {
-        /// With whom.
+        /// The server's address.
         address: SocketAddr,
-        /// What the TLS library says.
+        /// The TLS library's error.
         error: std::io::Error,
     },
-    /// On the direct path, a server that does not negotiate the transport header.
+    /// On the direct path, the server does not negotiate the transport header.
     #[error("`{address}` is no sidecar's own port: it does not negotiate the transport header")]
     NotDirect {
-        /// Who answered.
+        /// The server's address.
         address: SocketAddr,
     },
-    /// The connection ended before an answer was complete.
+    /// The connection ended before the response was complete.
     #[error("`{address}` closed the connection without an answer: {error}")]
     Closed {
-        /// Who closed it.
+        /// The server's address.
         address: SocketAddr,
-        /// What the HTTP library or the system says.
+        /// Error of the HTTP library or of the connection.
         error: String,
     },
-    /// The question cannot be written as asked.
+    /// The request cannot be encoded.
     #[error("cannot send the request: {0}")]
-    Unsendable(String),
-    /// Not complete within the bound.
+    Invalid(String),
+    /// The timeout expired.
     #[error("no complete answer from `{address}` within {} ms", .bound.as_millis())]
     Timeout {
-        /// From whom.
+        /// The server's address.
         address: SocketAddr,
-        /// The bound.
+        /// The timeout.
         bound: Duration,
     },
 }

@@ -6,30 +6,30 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Who a client is and whom it trusts.
+/// Credentials and trust roots of a client.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     roots: Arc<RootCertStore>,
-    client: Option<Arc<Client>>,
+    client: Option<Arc<ClientIdentity>>,
 }
 
 #[derive(Debug)]
-struct Client {
+struct ClientIdentity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-/// Why a file does not serve.
+/// Error of reading credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// Not readable, or not PEM of the kind wanted.
+    /// The file is not readable, or not PEM of the expected type.
     #[error("cannot read {what} from `{}`: {error}", .path.display())]
     Unreadable {
-        /// What was looked for: a certificate, a private key.
+        /// Expected content: a certificate, a private key.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the PEM reader says.
+        /// The PEM reader's error.
         error: rustls_pki_types::pem::Error,
     },
     /// The file holds no certificate.
@@ -40,30 +40,30 @@ pub enum CredentialsError {
     Root {
         /// The file.
         path: PathBuf,
-        /// What the TLS library says.
+        /// The TLS library's error.
         error: rustls::Error,
     },
-    /// Certificate and key do not belong together, or are of an unknown kind.
+    /// Certificate and key do not match, or have an unsupported type.
     #[error("certificate and key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
 impl Credentials {
-    /// Trusts `roots` and proves nothing.
+    /// Trusts `roots` and proves no identity.
     pub fn anonymous(roots: Arc<RootCertStore>) -> Self {
         Self { roots, client: None }
     }
 
-    /// Trusts `roots` and proves what the first certificate of `chain` says.
+    /// Trusts `roots` and proves the identity of the first certificate of `chain`.
     pub fn new(
         roots: Arc<RootCertStore>,
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Self {
-        Self { roots, client: Some(Arc::new(Client { chain, key })) }
+        Self { roots, client: Some(Arc::new(ClientIdentity { chain, key })) }
     }
 
-    /// Reads PEM files; `client` are certificate chain and key.
+    /// Reads PEM files. `client` is the certificate chain and the key.
     pub fn read(roots: &Path, client: Option<(&Path, &Path)>) -> Result<Self, CredentialsError> {
         let mut store = RootCertStore::empty();
         for certificate in certificates(roots)? {
@@ -92,13 +92,13 @@ impl Credentials {
                 builder.with_client_auth_cert(client.chain.clone(), client.key.clone_key())?
             }
         };
-        // Each question stands for a client of its own.
+        // Each request stands for another client.
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
     }
 }
 
-/// The certificates of a PEM file, at least one.
+/// Reads the certificates of a PEM file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
     let unreadable = |error| CredentialsError::Unreadable {
         what: "a certificate",

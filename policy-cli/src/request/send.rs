@@ -1,10 +1,10 @@
-//! Connects, asks and waits for the answer.
+//! Connects, sends the request and waits for the response.
 
-use super::answer::Answer;
-use super::error::Failed;
+use super::client_request::ClientRequest;
+use super::client_response::ClientResponse;
+use super::error::RequestError;
 use super::exchange;
-use super::question::Question;
-use super::target::Protocol;
+use super::url::Protocol;
 use policy_proto::transport::{self, Header, Session};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,53 +12,55 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Asks one question on a connection of its own and reports the answer.
-pub async fn send(question: &Question) -> Result<Answer, Failed> {
-    let bound = question.timeout;
+/// Sends one request on its own connection and returns the response.
+pub async fn send(client_request: &ClientRequest) -> Result<ClientResponse, RequestError> {
+    let bound = client_request.timeout;
     let started = Instant::now();
-    let mut answer = tokio::time::timeout(bound, ask(question))
+    let mut response = tokio::time::timeout(bound, perform(client_request))
         .await
-        .map_err(|_| Failed::Timeout { address: question.address, bound })??;
-    answer.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(answer)
+        .map_err(|_| RequestError::Timeout { address: client_request.address, bound })??;
+    response.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(response)
 }
 
-async fn ask(question: &Question) -> Result<Answer, Failed> {
-    let stream = connect(question.address, question.from).await?;
+async fn perform(client_request: &ClientRequest) -> Result<ClientResponse, RequestError> {
+    let stream = connect(client_request.address, client_request.from).await?;
     let local = stream.local_addr().ok();
-    let mut answer = match &question.tls {
-        None => exchange::run(question, stream).await?,
+    let mut response = match &client_request.tls {
+        None => exchange::run(client_request, stream).await?,
         Some(tls) => {
-            let address = question.address;
-            let handshake = |error| Failed::Handshake { address, error };
+            let address = client_request.address;
+            let handshake = |error| RequestError::Handshake { address, error };
             let mut config = tls
                 .credentials
                 .client_config()
                 .map_err(|error| handshake(std::io::Error::other(error)))?;
-            if question.direct.is_some() {
+            if client_request.direct.is_some() {
                 Arc::make_mut(&mut config).alpn_protocols = vec![transport::ALPN.to_vec()];
             }
             let mut stream = tokio_rustls::TlsConnector::from(config)
                 .connect(tls.server_name.clone(), stream)
                 .await
                 .map_err(handshake)?;
-            if let Some(port) = question.direct {
+            if let Some(port) = client_request.direct {
                 if stream.get_ref().1.alpn_protocol() != Some(transport::ALPN) {
-                    return Err(Failed::NotDirect { address });
+                    return Err(RequestError::NotDirect { address });
                 }
-                let header = Header { port, name: None, session: session(question.protocol) };
-                let closed =
-                    |error: std::io::Error| Failed::Closed { address, error: error.to_string() };
+                let header = Header { port, name: None, session: session(client_request.protocol) };
+                let closed = |error: std::io::Error| RequestError::Closed {
+                    address,
+                    error: error.to_string(),
+                };
                 stream.write_all(&transport::encode(&header)).await.map_err(closed)?;
             }
-            exchange::run(question, stream).await?
+            exchange::run(client_request, stream).await?
         }
     };
-    answer.local = local;
-    Ok(answer)
+    response.local = local;
+    Ok(response)
 }
 
-/// What the transport header says is spoken.
+/// Session protocol of the transport header.
 fn session(protocol: Protocol) -> Option<Session> {
     match protocol {
         Protocol::Http1 => Some(Session::Http1),
@@ -68,13 +70,13 @@ fn session(protocol: Protocol) -> Option<Session> {
 }
 
 /// Connects to `address`, from `from` if given.
-pub async fn connect(address: SocketAddr, from: Option<IpAddr>) -> Result<TcpStream, Failed> {
-    let failed = |error| Failed::Connect { address, error };
+pub async fn connect(address: SocketAddr, from: Option<IpAddr>) -> Result<TcpStream, RequestError> {
+    let failed = |error| RequestError::Connect { address, error };
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let socket = socket.map_err(failed)?;
     if let Some(from) = from {
         let local = SocketAddr::new(from, 0);
-        socket.bind(local).map_err(|error| Failed::From { from, error })?;
+        socket.bind(local).map_err(|error| RequestError::From { from, error })?;
     }
     let stream = socket.connect(address).await.map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! One statement about an object, and who makes it.
+//! Condition of an object, and its source.
 
 use policy_proto::messages;
 use serde::Serialize;
@@ -11,33 +11,33 @@ pub(crate) struct Condition {
     pub(crate) r#type: String,
     /// `True`, `False` or `Unknown`.
     pub(crate) status: String,
-    /// Why, for programs.
+    /// Reason, for programs.
     pub(crate) reason: String,
-    /// Why, for people.
+    /// Message, for people.
     pub(crate) message: String,
-    /// The parent or target that it is about, as `Kind namespace/name`; none: the whole object.
+    /// The parent or target that it refers to, as `Kind namespace/name`; absent: the whole object.
     pub(crate) parent: Option<String>,
     /// The section of the parent.
     pub(crate) section: Option<String>,
-    /// Who says so.
-    pub(crate) source: Source,
-    /// The controller that wrote it, where the object carries it for several.
+    /// Source of the condition.
+    pub(crate) source: ConditionSource,
+    /// The controller that wrote it, if the status has conditions of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) writer: Option<String>,
-    /// Whether it is about an older generation of the object.
+    /// True if it refers to an older generation of the object.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) outdated: bool,
 }
 
-/// Who says a condition.
+/// Source of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Source {
+pub(crate) enum ConditionSource {
     /// A controller.
     Controller,
     /// The object's own status.
     Object,
-    /// Worked out here from the objects.
+    /// Computed here from the objects.
     Computed,
 }
 
@@ -53,7 +53,7 @@ impl From<messages::ObjectCondition> for Condition {
             message,
             parent: some(parent),
             section: some(section),
-            source: Source::Controller,
+            source: ConditionSource::Controller,
             writer: None,
             outdated: false,
         }

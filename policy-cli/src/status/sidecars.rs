@@ -1,4 +1,4 @@
-//! Pods of a cluster that ought to have a sidecar and have none.
+//! Pods of a cluster that should have a sidecar and have none.
 
 use crate::cluster::list::{one, pages};
 use crate::cluster::{Cluster, Scope};
@@ -7,28 +7,29 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A pod that ought to have a sidecar.
+/// A pod that should have a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Without {
+pub(crate) struct UninjectedPod {
     /// Namespace.
     pub(crate) namespace: String,
     /// Name.
     pub(crate) name: String,
-    /// Why it ought to.
+    /// Reason why it should have one.
     pub(crate) why: String,
 }
 
-/// Which pods lack a sidecar, as far as that is known.
+/// Pods that lack a sidecar, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sidecars {
+pub(crate) struct MissingSidecars {
     /// The pods, in order.
-    pub(crate) without: Vec<Without>,
-    /// Why it is not known of others.
+    pub(crate) without: Vec<UninjectedPod>,
+    /// Reason why the others are unknown.
     pub(crate) unknown: Option<String>,
 }
 
-/// Looks at the pods of the namespaces that are asked about. `control_plane` carries none.
-pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Sidecars {
+/// Checks the pods of the selected namespaces. Pods of the namespace `control_plane` have no
+/// sidecars.
+pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> MissingSidecars {
     let (namespaces, pods) = match &cluster.scope {
         Scope::All => (
             pages(&cluster.client, "/api/v1/namespaces").await,
@@ -41,33 +42,39 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Sideca
         }
     };
     match (namespaces, pods) {
-        (Ok(namespaces), Ok(pods)) => {
-            Sidecars { without: without(&namespaces, &pods, control_plane), unknown: None }
-        }
+        (Ok(namespaces), Ok(pods)) => MissingSidecars {
+            without: uninjected_pods(&namespaces, &pods, control_plane),
+            unknown: None,
+        },
         (Err(error), _) | (_, Err(error)) => {
             let words = format!(
                 "which pods lack a sidecar is not known: namespaces and pods cannot be read: {error}"
             );
-            Sidecars { without: Vec::new(), unknown: Some(words) }
+            MissingSidecars { without: Vec::new(), unknown: Some(words) }
         }
     }
 }
 
-/// The pods that ought to have a sidecar and have none. `control_plane` carries none.
-pub(crate) fn without(namespaces: &[Value], pods: &[Value], control_plane: &str) -> Vec<Without> {
+/// Returns the pods that should have a sidecar and have none. Pods of `control_plane` have no
+/// sidecars.
+pub(crate) fn uninjected_pods(
+    namespaces: &[Value],
+    pods: &[Value],
+    control_plane: &str,
+) -> Vec<UninjectedPod> {
     let around: BTreeMap<String, NamespaceContext> = namespaces
         .iter()
         .filter_map(NamespaceContext::of)
         .map(|around| (around.namespace.clone(), around))
         .collect();
-    let mut found: Vec<Without> = pods
+    let mut found: Vec<UninjectedPod> = pods
         .iter()
         .filter_map(|pod| {
             let text = |field: &str| pod.get("metadata")?.get(field)?.as_str();
             let (namespace, name) = (text("namespace")?, text("name")?);
             let why = missing_sidecar(&PodFacts::of(pod), around.get(namespace)?, control_plane)?;
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            Some(Without { namespace, name, why: why.to_string() })
+            Some(UninjectedPod { namespace, name, why: why.to_string() })
         })
         .collect();
     found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -112,7 +119,7 @@ mod tests {
             namespace("silent", "disabled"),
             namespace("portcullis", "enabled"),
         ];
-        let found = without(&namespaces, &pods, "portcullis");
+        let found = uninjected_pods(&namespaces, &pods, "portcullis");
         let names: Vec<&str> = found.iter().map(|pod| pod.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert!(found.iter().all(|pod| pod.namespace == "shop"));

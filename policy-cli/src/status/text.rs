@@ -1,13 +1,13 @@
-//! Statuses as a table for people, with what is wrong below it.
+//! Table of `portcullis status`, with details of failures below it.
 
-use super::{Condition, Object, Programmed, Report, Source};
+use super::{Condition, ConditionSource, Object, Programmed, StatusReport};
 use crate::output::{self, Paint};
 use std::fmt::Write;
 
-impl Report {
+impl StatusReport {
     /// The table.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let mut text = format!("{}{}\n", paint.dim(&self.asked.to_string()), self.by(paint));
+        let mut text = format!("{}{}\n", paint.dim(&self.source.to_string()), self.by(paint));
         for missing in &self.missing {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}", paint.notice(&format!("the controller says: {missing}")));
@@ -32,11 +32,11 @@ impl Report {
 
     fn by(&self, paint: Paint) -> String {
         match (&self.controller, &self.no_controller) {
-            (Some(controller), _) => paint.dim(&format!(", told by {controller}")),
+            (Some(controller), _) => paint.dim(&format!(", reported by {controller}")),
             (None, Some(why)) => {
                 let line = format!(
-                    "\nno controller answers: {why}\nconditions are worked out here; those that \
-                     objects carry are told below; PROGRAMMED is what objects carry"
+                    "\nno controller responds: {why}\nconditions are computed here; those in the \
+                     objects' status are listed below; PROGRAMMED is from the objects' status"
                 );
                 paint.notice(&line)
             }
@@ -55,13 +55,21 @@ fn name(object: &Object) -> String {
 }
 
 fn row(object: &Object) -> [String; 4] {
-    [name(object), joined(object, "Accepted"), joined(object, "ResolvedRefs"), programmed(object)]
+    [
+        name(object),
+        merged_status(object, "Accepted"),
+        merged_status(object, "ResolvedRefs"),
+        programmed(object),
+    ]
 }
 
-/// The conditions of a type as one word: what is wrong for one parent is wrong.
-fn joined(object: &Object, kind: &str) -> String {
-    let told = object.conditions.iter().filter(|c| c.r#type == kind && c.source != Source::Object);
-    let statuses: Vec<&str> = told.map(|condition| condition.status.as_str()).collect();
+/// Conditions of a type merged into one word: a failure for one parent is a failure.
+fn merged_status(object: &Object, kind: &str) -> String {
+    let conditions = object
+        .conditions
+        .iter()
+        .filter(|c| c.r#type == kind && c.source != ConditionSource::Object);
+    let statuses: Vec<&str> = conditions.map(|condition| condition.status.as_str()).collect();
     let word = ["False", "Unknown", "True"].into_iter().find(|word| statuses.contains(word));
     word.unwrap_or("-").to_owned()
 }
@@ -73,29 +81,29 @@ fn programmed(object: &Object) -> String {
             _ => format!("{in_force} of {concerned}"),
         };
     }
-    let carried = object.conditions.iter().filter(|c| c.r#type == "Programmed");
-    let statuses: Vec<&str> = carried.map(|condition| condition.status.as_str()).collect();
+    let source_words = object.conditions.iter().filter(|c| c.r#type == "Programmed");
+    let statuses: Vec<&str> = source_words.map(|condition| condition.status.as_str()).collect();
     let word = ["False", "Unknown", "True"].into_iter().find(|word| statuses.contains(word));
     word.map_or("-".to_owned(), |word| word.to_owned())
 }
 
-/// What is not as it should be, a line each.
+/// Conditions that need attention, one per line.
 fn details(object: &Object, paint: Paint) -> String {
     let mut text = String::new();
-    if let Some(line) = object.programmed.as_ref().and_then(|count| counted(count, paint)) {
+    if let Some(line) = object.programmed.as_ref().and_then(|count| programmed_line(count, paint)) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {line}");
     }
     for condition in &object.conditions {
-        if is_worth_telling(object, condition) {
+        if is_notable(object, condition) {
             let _ = writeln!(text, "  {}", line(condition, paint));
         }
     }
     text
 }
 
-/// What there is to say of a count: why it is not in force everywhere, and which pods it leaves out.
-fn counted(programmed: &Programmed, paint: Paint) -> Option<String> {
+/// Line about a count: why the object is not enforced everywhere, and on which pods.
+fn programmed_line(programmed: &Programmed, paint: Paint) -> Option<String> {
     let Programmed { in_force, concerned, refused, status, reason, message } = programmed;
     let (Some(status), Some(reason), Some(message)) = (status, reason, message) else {
         let line = format!("refused by {refused} of {concerned} proxies");
@@ -111,15 +119,15 @@ fn counted(programmed: &Programmed, paint: Paint) -> Option<String> {
     }
 }
 
-/// Whether a condition says more than that all is well. One that an object carries is told where
-/// it is about something that is not worked out here, or differs from what is.
-fn is_worth_telling(object: &Object, condition: &Condition) -> bool {
+/// True if a condition contains more than success. One in the object's status is printed if it is
+/// not computed here, or differs from the computed one.
+fn is_notable(object: &Object, condition: &Condition) -> bool {
     let unwell = condition.status != "True" || !condition.message.is_empty();
-    if condition.source != Source::Object {
+    if condition.source != ConditionSource::Object {
         return unwell;
     }
     let same = object.conditions.iter().find(|other| {
-        other.source != Source::Object
+        other.source != ConditionSource::Object
             && other.r#type == condition.r#type
             && other.parent == condition.parent
     });
@@ -136,12 +144,12 @@ fn line(condition: &Condition, paint: Paint) -> String {
         _ => paint.notice(&stated),
     };
     let parent = parent.as_ref().map(|parent| format!(" for {parent}")).unwrap_or_default();
-    let carried = match (source, writer) {
-        (Source::Object, Some(writer)) => format!(", written by {writer}"),
-        (Source::Object, None) => ", carried by the object".to_owned(),
-        (Source::Controller | Source::Computed, _) => String::new(),
+    let source_words = match (source, writer) {
+        (ConditionSource::Object, Some(writer)) => format!(", written by {writer}"),
+        (ConditionSource::Object, None) => ", in the object's status".to_owned(),
+        (ConditionSource::Controller | ConditionSource::Computed, _) => String::new(),
     };
     let outdated = if *outdated { ", about an older generation" } else { "" };
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-    format!("{stated}{parent}{carried}{outdated}{message}")
+    format!("{stated}{parent}{source_words}{outdated}{message}")
 }

@@ -1,7 +1,7 @@
-//! Whom manifests know: every client worth trying.
+//! Sample clients: every kind of client that the manifests distinguish.
 
-use crate::world::places::Who;
-use crate::world::{NODE, host, inside};
+use crate::local_mesh::addresses::Peer;
+use crate::local_mesh::{NODE, address_at, cluster_address};
 use ipnet::IpNet;
 use policy_core::{IdentityMatch, NetworkMatch, NetworkTerm};
 use policy_crds::resource::{NamespacedName, ServerAuthorization};
@@ -12,55 +12,55 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// A client worth trying.
+/// A sample client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Client {
-    /// What it has an address for.
-    pub(crate) who: Who,
-    /// What people call it.
+pub(crate) struct SampleClient {
+    /// Key of its address.
+    pub(crate) who: Peer,
+    /// Name for people.
     pub(crate) name: String,
-    /// The real address that it is at; absent: one inside the cluster.
+    /// The real address; `None`: one inside the cluster.
     pub(crate) real: Option<IpAddr>,
     /// The identity that it proves.
     pub(crate) identity: Option<Arc<str>>,
 }
 
-/// Everybody whom the manifests know: somebody outside, somebody inside the cluster, the nodes,
-/// somebody inside each network named, and every ServiceAccount.
+/// Returns a sample of every kind of client that the manifests distinguish: one outside, one inside
+/// the cluster, the nodes, one inside each named network, and every ServiceAccount.
 pub(crate) fn clients(
     objects: &[Arc<Object>],
     states: &[Arc<WorkloadState>],
     config: &ControllerConfig,
-) -> Vec<Client> {
+) -> Vec<SampleClient> {
     let networks = networks(objects);
-    let mut clients = vec![plain(Who::Outside, "outside", Some(outside(&networks, config)))];
-    if let Some(address) = inside(&config.cluster_networks) {
-        clients.push(plain(Who::Inside, "inside the cluster", Some(address)));
+    let mut clients = vec![plain(Peer::External, "outside", Some(outside(&networks, config)))];
+    if let Some(address) = cluster_address(&config.cluster_networks) {
+        clients.push(plain(Peer::InCluster, "inside the cluster", Some(address)));
     }
     clients.extend(nodes(states));
-    for (address, name) in neighbours(&networks) {
-        clients.push(plain(Who::At(address), &name, Some(address)));
+    for (address, name) in network_members(&networks) {
+        clients.push(plain(Peer::Address(address), &name, Some(address)));
     }
     clients.extend(identities(objects, config));
     clients
 }
 
-fn plain(who: Who, name: &str, real: Option<IpAddr>) -> Client {
-    Client { who, name: name.to_owned(), real, identity: None }
+fn plain(who: Peer, name: &str, real: Option<IpAddr>) -> SampleClient {
+    SampleClient { who, name: name.to_owned(), real, identity: None }
 }
 
-/// The nodes that pods run on, the usual one by its name.
-fn nodes(states: &[Arc<WorkloadState>]) -> Vec<Client> {
+/// Nodes of the pods. The default node is called `node`.
+fn nodes(states: &[Arc<WorkloadState>]) -> Vec<SampleClient> {
     let local = states.iter().filter_map(|state| state.facts.node_local.first());
     let addresses: BTreeSet<IpAddr> = local.map(|network| network.addr()).collect();
     let client = |(number, address): (usize, IpAddr)| match (number, address) {
-        (0, NODE) => plain(Who::Node, "node", Some(address)),
-        _ => plain(Who::At(address), &format!("node {address}"), Some(address)),
+        (0, NODE) => plain(Peer::Node, "node", Some(address)),
+        _ => plain(Peer::Address(address), &format!("node {address}"), Some(address)),
     };
     addresses.into_iter().enumerate().map(client).collect()
 }
 
-/// Networks named in manifests, with their exceptions, and who names them.
+/// Networks in manifests with their exceptions, and the objects that contain them.
 fn networks(objects: &[Arc<Object>]) -> Vec<(NetworkMatch, String)> {
     let mut found = Vec::new();
     for object in objects {
@@ -80,12 +80,12 @@ fn networks(objects: &[Arc<Object>]) -> Vec<(NetworkMatch, String)> {
     found
 }
 
-/// Somebody inside each network, and inside each exception.
-fn neighbours(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
+/// One client inside each network, and inside each exception.
+fn network_members(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
     let mut found = BTreeMap::new();
     for (network, _) in networks {
         let NetworkTerm::Net(block) = network.term else { continue };
-        // Everybody is in there: the others stand for it.
+        // Every client is inside this network: the other samples represent it.
         if block.prefix_len() == 0 {
             continue;
         }
@@ -93,34 +93,34 @@ fn neighbours(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
             found.entry(address).or_insert_with(|| format!("inside {block}"));
         }
         for except in &network.except {
-            let address = host(except, 1);
+            let address = address_at(except, 1);
             found.entry(address).or_insert_with(|| format!("inside {except}, excepted"));
         }
     }
     found
 }
 
-/// An address of a network that no exception covers.
+/// Address of a network that no exception covers.
 fn member(network: &IpNet, except: &[IpNet]) -> Option<IpAddr> {
-    let beside = except.iter().flat_map(|net| [after(net), host(network, 7)]);
-    [host(network, 1), network.network()]
+    let beside = except.iter().flat_map(|net| [address_after(net), address_at(network, 7)]);
+    [address_at(network, 1), network.network()]
         .into_iter()
         .chain(beside)
-        .chain((8..200).map(|offset| host(network, offset)))
+        .chain((8..200).map(|offset| address_at(network, offset)))
         .find(|address| {
             network.contains(address) && !except.iter().any(|net| net.contains(address))
         })
 }
 
 /// The address after the last of a network.
-fn after(network: &IpNet) -> IpAddr {
+fn address_after(network: &IpNet) -> IpAddr {
     match network.broadcast() {
         IpAddr::V4(last) => Ipv4Addr::from_bits(last.to_bits().wrapping_add(1)).into(),
         IpAddr::V6(last) => std::net::Ipv6Addr::from_bits(last.to_bits().wrapping_add(1)).into(),
     }
 }
 
-/// An address in no network that anybody named.
+/// An address outside of every named network.
 fn outside(networks: &[(NetworkMatch, String)], config: &ControllerConfig) -> IpAddr {
     let named = networks.iter().filter_map(|(network, _)| match network.term {
         NetworkTerm::Net(net) if net.prefix_len() > 0 => Some(net),
@@ -128,44 +128,44 @@ fn outside(networks: &[(NetworkMatch, String)], config: &ControllerConfig) -> Ip
     });
     let taken: Vec<IpNet> = named.chain(config.cluster_networks.iter().copied()).collect();
     let free = |address: &Ipv4Addr| !taken.iter().any(|net| net.contains(&IpAddr::V4(*address)));
-    // Documentation and benchmarking addresses first (RFC 5737, RFC 2544), then anything.
+    // Documentation and benchmarking addresses first (RFC 5737, RFC 2544), then any other.
     let known = [[203, 0, 113, 77], [192, 0, 2, 77], [198, 51, 100, 77], [198, 18, 0, 77]];
     let any = (1..=223_u8).map(|first| [first, 99, 99, 77]);
     let candidate = known.into_iter().chain(any).map(Ipv4Addr::from).find(free);
     candidate.unwrap_or(Ipv4Addr::new(203, 0, 113, 77)).into()
 }
 
-/// Everybody with an identity that manifests name or stand for.
-fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<Client> {
+/// Clients with an identity that manifests name or imply.
+fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<SampleClient> {
     let mut accounts = BTreeSet::new();
     let mut others = BTreeSet::new();
     for object in objects {
-        let mut named = Named { config, accounts: &mut accounts, others: &mut others };
-        named.by(object);
+        let mut named = IdentityCollector { config, accounts: &mut accounts, others: &mut others };
+        named.collect(object);
     }
-    let accounts = accounts.into_iter().map(|(namespace, name)| Client {
+    let accounts = accounts.into_iter().map(|(namespace, name)| SampleClient {
         name: format!("{namespace}/{name}"),
         real: None,
         identity: Some(config.service_account_identity(&namespace, &name)),
-        who: Who::Account(namespace, name),
+        who: Peer::Account(namespace, name),
     });
-    let others = others.into_iter().map(|identity| Client {
+    let others = others.into_iter().map(|identity| SampleClient {
         name: identity.to_string(),
         real: None,
         identity: Some(Arc::clone(&identity)),
-        who: Who::Identity(identity),
+        who: Peer::Identity(identity),
     });
     accounts.chain(others).collect()
 }
 
-struct Named<'a> {
+struct IdentityCollector<'a> {
     config: &'a ControllerConfig,
     accounts: &'a mut BTreeSet<(Arc<str>, Arc<str>)>,
     others: &'a mut BTreeSet<Arc<str>>,
 }
 
-impl Named<'_> {
-    fn by(&mut self, object: &Object) {
+impl IdentityCollector<'_> {
+    fn collect(&mut self, object: &Object) {
         let key = &object.meta.key;
         let own = match &object.body {
             Body::Valid(Resource::ServiceAccount) => Some(&key.name),
@@ -199,7 +199,7 @@ impl Named<'_> {
     }
 }
 
-/// Name and namespace of the ServiceAccount that an identity belongs to.
+/// Name and namespace of the ServiceAccount of an identity.
 pub(crate) fn account<'a>(
     config: &ControllerConfig,
     identity: &'a str,

@@ -1,22 +1,22 @@
-//! The live log: one line per decision.
+//! Live log: one line per decision.
 
 use super::clients::account;
 use crate::expect::Verdict;
+use crate::local_mesh::decision_log::DecisionRecord;
 use crate::output::Paint;
-use crate::world::record::Entry;
 use policy_engine::ControllerConfig;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A decision as `-o json` prints it.
+/// A decision, as `-o json` prints it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Line<'a> {
+pub(crate) struct DecisionLine<'a> {
     /// Always `decision`.
     pub(crate) event: &'static str,
-    /// When, RFC 3339.
+    /// Time, RFC 3339.
     pub(crate) at: String,
-    /// Who, as the table of clients calls it, or its address.
+    /// Name in the table of clients, or the address.
     pub(crate) client: String,
     /// The client's real address.
     pub(crate) address: IpAddr,
@@ -30,7 +30,7 @@ pub(crate) struct Line<'a> {
     pub(crate) method: Option<&'a str>,
     /// Path and query.
     pub(crate) path: Option<&'a str>,
-    /// Status of the answer.
+    /// HTTP status of the response.
     pub(crate) status: Option<u16>,
     /// `allow`, `audit`, `deny`.
     pub(crate) decision: Verdict,
@@ -38,14 +38,14 @@ pub(crate) struct Line<'a> {
     pub(crate) reason: Option<&'a str>,
     /// Route that matched.
     pub(crate) route: Option<&'a str>,
-    /// Grant that settled a permit.
+    /// Grant that permitted the request.
     pub(crate) authorization: Option<&'a str>,
 }
 
-impl<'a> Line<'a> {
-    /// A decision in words. `names` are those of clients without an identity.
+impl<'a> DecisionLine<'a> {
+    /// Creates the line of a decision. `names` are those of clients without an identity.
     pub(crate) fn new(
-        entry: &'a Entry,
+        entry: &'a DecisionRecord,
         config: &ControllerConfig,
         names: &BTreeMap<IpAddr, String>,
     ) -> Self {
@@ -86,7 +86,7 @@ impl<'a> Line<'a> {
             (Some(method), Some(path)) => format!("{method} {}", visible(path)),
             (Some(_) | None, Some(_) | None) => "connection".to_owned(),
         };
-        // A gRPC refusal is HTTP 200 with a status of its own, which would read like success.
+        // A gRPC denial is HTTP 200 with a gRPC status, which would look like success.
         let status = self.status.filter(|status| self.reason.is_none() || *status != 200);
         let status = status.map(|status| format!(" → {status}")).unwrap_or_default();
         let mut line = format!(
@@ -110,7 +110,11 @@ impl<'a> Line<'a> {
     }
 }
 
-fn client(entry: &Entry, config: &ControllerConfig, names: &BTreeMap<IpAddr, String>) -> String {
+fn client(
+    entry: &DecisionRecord,
+    config: &ControllerConfig,
+    names: &BTreeMap<IpAddr, String>,
+) -> String {
     if let Some(identity) = &entry.identity {
         return match account(config, identity) {
             Some((name, namespace)) => format!("{namespace}/{name}"),
@@ -121,7 +125,7 @@ fn client(entry: &Entry, config: &ControllerConfig, names: &BTreeMap<IpAddr, Str
     names.get(&address).cloned().unwrap_or_else(|| address.to_string())
 }
 
-/// A path that cannot play tricks with a terminal.
+/// Escapes control characters, which could manipulate the terminal.
 fn visible(path: &str) -> String {
     const LONGEST: usize = 200;
     let mut text: String =
@@ -135,18 +139,18 @@ fn visible(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expect::Found;
+    use crate::expect::DecisionSummary;
     use std::time::{Duration, SystemTime};
 
-    fn entry(identity: Option<&str>) -> Entry {
-        Entry {
+    fn entry(identity: Option<&str>) -> DecisionRecord {
+        DecisionRecord {
             at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(3_723_004)).unwrap(),
             client: "203.0.113.77:40000".parse().unwrap(),
             identity: identity.map(str::to_owned),
             workload: "shop/web-0".to_owned(),
             port: 8080.try_into().unwrap(),
             request: Some(("GET".to_owned(), "/a\u{1b}[31m".to_owned(), 403)),
-            found: Found {
+            found: DecisionSummary {
                 decision: Verdict::Deny,
                 reason: Some("unauthorized".to_owned()),
                 route: Some("HTTPRoute shop/api".to_owned()),
@@ -159,7 +163,8 @@ mod tests {
     fn a_line_names_everything_and_nothing_escapes() {
         let names = BTreeMap::from([("203.0.113.77".parse().unwrap(), "outside".to_owned())]);
         let entry = entry(None);
-        let line = Line::new(&entry, &ControllerConfig::default(), &names).text(Paint::plain());
+        let line =
+            DecisionLine::new(&entry, &ControllerConfig::default(), &names).text(Paint::plain());
         assert_eq!(
             line,
             "01:02:03.004 deny  outside → shop/web-0:8080  GET /a\u{fffd}[31m → 403  unauthorized  \
@@ -170,7 +175,7 @@ mod tests {
     #[test]
     fn an_identity_is_shown_as_its_service_account() {
         let entry = entry(Some("web.shop.serviceaccount.identity.linkerd.cluster.local"));
-        let line = Line::new(&entry, &ControllerConfig::default(), &BTreeMap::new());
+        let line = DecisionLine::new(&entry, &ControllerConfig::default(), &BTreeMap::new());
         assert_eq!(line.client, "shop/web");
     }
 }

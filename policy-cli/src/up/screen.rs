@@ -1,7 +1,7 @@
-//! What `up` prints besides decisions: workloads, clients, and commands to paste.
+//! Output of `up` besides decisions: workloads, clients, and commands to paste.
 
-use super::files::Pair;
-use super::suggest::Request;
+use super::client_certs::CertificateFiles;
+use super::suggest::SuggestedRequest;
 use crate::output::{Paint, table};
 use policy_core::Protocol;
 use serde::Serialize;
@@ -9,35 +9,35 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-/// A port of a pod.
+/// Row of a pod's port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PortRow {
     /// `namespace/pod`.
     pub(crate) workload: String,
-    /// Port as the manifests say.
+    /// Port in the manifests.
     pub(crate) port: u16,
-    /// Where it is reached.
+    /// Address to connect to.
     pub(crate) address: SocketAddr,
-    /// Whose policy it has.
+    /// Owner of the port's policy.
     pub(crate) policy: String,
-    /// How connections are read.
+    /// Protocol by which connections are read.
     pub(crate) protocol: String,
     /// Its name for mesh TLS.
     pub(crate) server_name: String,
-    /// The name that its application proves in TLS of its own.
+    /// Name that the application proves in its own TLS.
     pub(crate) application: String,
 }
 
-/// A client.
+/// Row of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientRow {
     /// Its name.
     pub(crate) name: String,
-    /// Where it sends from.
+    /// Source address.
     pub(crate) address: Ipv4Addr,
-    /// The real address that this stands for.
+    /// The real address that it stands for.
     pub(crate) stands_for: IpAddr,
     /// The identity that it proves.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,12 +52,12 @@ pub(crate) struct ClientRow {
     pub(crate) command: String,
 }
 
-/// What there is at the start, as `-o json` prints it.
+/// State at the start, as `-o json` prints it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Ready<'a> {
+pub(crate) struct ReadyEvent<'a> {
     /// Always `ready`.
     pub(crate) event: &'static str,
-    /// Where the controller serves policies.
+    /// Address at which the controller serves policies.
     pub(crate) controller: SocketAddr,
     /// The root certificate.
     pub(crate) roots: String,
@@ -67,25 +67,25 @@ pub(crate) struct Ready<'a> {
     pub(crate) clients: &'a [ClientRow],
 }
 
-/// What came or went, as `-o json` prints it.
+/// Added and removed workloads and clients, as `-o json` prints them.
 #[derive(Debug, Serialize)]
-pub(crate) struct Changed<'a> {
+pub(crate) struct ChangedEvent<'a> {
     /// Always `changed`.
     pub(crate) event: &'static str,
-    /// Ports that are there now.
+    /// New ports.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) ports: &'a [PortRow],
-    /// Workloads that are gone.
+    /// Removed workloads.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) gone: &'a [String],
-    /// Clients that are known now.
+    /// New clients.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) clients: &'a [ClientRow],
 }
 
-/// A problem as `-o json` prints it.
+/// A problem, as `-o json` prints it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Problem<'a> {
+pub(crate) struct ProblemEvent<'a> {
     /// Always `problem`.
     pub(crate) event: &'static str,
     /// File.
@@ -98,11 +98,11 @@ pub(crate) struct Problem<'a> {
     pub(crate) field: Option<&'a str>,
     /// `error` or `warning`.
     pub(crate) severity: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub(crate) message: &'a str,
 }
 
-impl Ready<'_> {
+impl ReadyEvent<'_> {
     /// The tables for people.
     pub(crate) fn text(&self, directory: &Path, paint: Paint) -> String {
         let mut text = String::new();
@@ -134,7 +134,7 @@ impl Ready<'_> {
     }
 }
 
-impl Changed<'_> {
+impl ChangedEvent<'_> {
     /// Lines for people.
     pub(crate) fn text(&self, paint: Paint) -> String {
         let mut text = String::new();
@@ -190,24 +190,25 @@ fn commands(rows: &[ClientRow], paint: Paint) -> String {
     text
 }
 
-/// What a command to paste is made of.
-pub(crate) struct Paste<'a> {
-    /// From where.
+/// Input of a command to paste.
+pub(crate) struct ClientCommand<'a> {
+    /// Source address.
     pub(crate) from: Ipv4Addr,
-    /// With which certificate.
-    pub(crate) pair: Option<&'a Pair>,
-    /// Whom it trusts.
+    /// The client's certificate.
+    pub(crate) pair: Option<&'a CertificateFiles>,
+    /// Trust roots.
     pub(crate) roots: &'a Path,
-    /// Whom.
+    /// The port.
     pub(crate) port: &'a PortRow,
-    /// How that port reads connections.
+    /// Protocol by which the port reads connections.
     pub(crate) protocol: Protocol,
-    /// What.
-    pub(crate) request: &'a Request,
+    /// The request.
+    pub(crate) request: &'a SuggestedRequest,
 }
 
-impl Paste<'_> {
-    /// The command: curl where it can speak what the port speaks, else our own client.
+impl ClientCommand<'_> {
+    /// Returns a curl command if curl speaks the port's protocol, else one with this program's
+    /// client.
     pub(crate) fn command(&self) -> String {
         let call = self.request.method == http::Method::POST
             && self.request.path.matches('/').count() == 2;
@@ -230,7 +231,7 @@ impl Paste<'_> {
         let Some(pair) = self.pair else {
             return format!("curl -si --interface {from}{version}{method} http://{address}{path}");
         };
-        // HTTP/2 over TLS is negotiated by nobody here: the sidecar recognises it by itself.
+        // HTTP/2 over TLS is not negotiated here: the sidecar detects it.
         let name = &self.port.server_name;
         format!(
             "curl -si --interface {from} --cacert {} --cert {} --key {} --connect-to ::{address}{method} \
@@ -242,7 +243,7 @@ impl Paste<'_> {
         )
     }
 
-    /// TLS for the application, which the sidecar does not read.
+    /// TLS for the application, which the sidecar passes through.
     fn passed_through(&self) -> String {
         let (from, address) = (self.from, self.port.address);
         let (roots, name) = (self.roots.display(), &self.port.application);
@@ -270,7 +271,7 @@ impl Paste<'_> {
     }
 }
 
-/// A path that a shell takes as it is.
+/// Quotes a path for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~%:@,+=".contains(c);
     if path.chars().all(plain) {
@@ -280,7 +281,7 @@ fn quoted(path: &str) -> String {
     }
 }
 
-/// How this program was called.
+/// Name by which this program was invoked.
 fn program() -> String {
     std::env::args().next().filter(|name| !name.is_empty()).unwrap_or("portcullis".to_owned())
 }
@@ -291,7 +292,12 @@ mod tests {
     use http::Method;
     use std::path::PathBuf;
 
-    fn paste(protocol: Protocol, pair: Option<&Pair>, method: Method, path: &str) -> String {
+    fn paste(
+        protocol: Protocol,
+        pair: Option<&CertificateFiles>,
+        method: Method,
+        path: &str,
+    ) -> String {
         let port = PortRow {
             workload: "shop/web-0".to_owned(),
             port: 8080,
@@ -301,10 +307,10 @@ mod tests {
             server_name: "web.example".to_owned(),
             application: "web-0.shop".to_owned(),
         };
-        let request = Request { method, path: path.to_owned() };
+        let request = SuggestedRequest { method, path: path.to_owned() };
         let from = Ipv4Addr::new(127, 10, 0, 2);
         let roots = Path::new("/t/ca.crt");
-        let paste = Paste { from, pair, roots, port: &port, protocol, request: &request };
+        let paste = ClientCommand { from, pair, roots, port: &port, protocol, request: &request };
         paste.command()
     }
 
@@ -314,7 +320,10 @@ mod tests {
             paste(Protocol::Http1, None, Method::POST, "/a;b"),
             "curl -si --interface 127.10.0.2 -X POST http://127.10.64.1:8080'/a;b'"
         );
-        let pair = Pair { certificate: PathBuf::from("/t/a.crt"), key: PathBuf::from("/t/a.key") };
+        let pair = CertificateFiles {
+            certificate: PathBuf::from("/t/a.crt"),
+            key: PathBuf::from("/t/a.key"),
+        };
         assert_eq!(
             paste(Protocol::Http1, Some(&pair), Method::GET, "/"),
             "curl -si --interface 127.10.0.2 --cacert /t/ca.crt --cert /t/a.crt --key /t/a.key \

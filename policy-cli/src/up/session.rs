@@ -1,14 +1,14 @@
-//! The life of `portcullis up`: start, show, follow the manifests, end.
+//! Lifecycle of `portcullis up`: start, output, following the manifests, shutdown.
 
-use super::clients::{Client, clients};
-use super::decisions::Line;
-use super::files::Files;
-use super::screen::{Changed, ClientRow, Paste, PortRow, Problem, Ready};
-use super::suggest::{Candidate, choose};
+use super::client_certs::ClientCertificates;
+use super::clients::{SampleClient, clients};
+use super::decisions::DecisionLine;
+use super::screen::{ChangedEvent, ClientCommand, ClientRow, PortRow, ProblemEvent, ReadyEvent};
+use super::suggest::{Candidate, suggest};
+use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
+use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
 use crate::output::{self, Format, Paint};
 use crate::signals::Signals;
-use crate::world::fleet::{Ports, Unit, application_name};
-use crate::world::mesh::{Mesh, MeshError, Plan};
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
 use ipnet::Ipv4Net;
@@ -23,41 +23,41 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pods that are started at most; a sidecar has a thread of its own.
+/// Maximum number of pods; each sidecar has its own thread.
 const MOST_PODS: usize = 100;
 
-/// How long ending may take.
+/// Timeout of the shutdown.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// What `up` is asked for.
-pub(crate) struct Options {
+/// Options of `up`.
+pub(crate) struct UpOptions {
     /// Manifests.
     pub(crate) directory: PathBuf,
     /// The controller's settings.
     pub(crate) config: ControllerConfig,
-    /// Where the controller serves policies.
+    /// Address at which the controller serves policies.
     pub(crate) listen: SocketAddr,
-    /// Where everybody else is.
+    /// Subnet of pods and clients.
     pub(crate) subnet: Ipv4Net,
-    /// How to print.
+    /// Output format.
     pub(crate) format: Format,
 }
 
-/// Runs until a signal ends it. Certificates are gone when this returns.
-pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
+/// Runs until a signal arrives. Certificates are removed before this returns.
+pub(crate) async fn run(options: UpOptions) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    readable(&options.directory)?;
+    check_readable(&options.directory)?;
     let mut session = tokio::select! {
         session = Session::start(options) => session?,
         () = signals.next() => return Ok(ExitCode::SUCCESS),
     };
-    session.show()?;
-    session.follow(&mut signals).await?;
-    session.end(&mut signals).await;
+    session.print_ready()?;
+    session.follow_changes(&mut signals).await?;
+    session.shutdown(&mut signals).await;
     Ok(ExitCode::SUCCESS)
 }
 
-fn readable(directory: &Path) -> anyhow::Result<()> {
+fn check_readable(directory: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot read `{}`", directory.display());
     let kind = std::fs::metadata(directory).with_context(cannot)?;
     if kind.is_dir() {
@@ -65,7 +65,7 @@ fn readable(directory: &Path) -> anyhow::Result<()> {
     } else if kind.is_file() {
         std::fs::File::open(directory).with_context(cannot)?;
     } else {
-        // A pipe would be waited for, deaf to signals.
+        // Opening a pipe would block, and signals would not be handled.
         bail!("{}: neither a directory nor a file", cannot());
     }
     Ok(())
@@ -75,17 +75,17 @@ struct Session {
     directory: PathBuf,
     format: Format,
     paint: Paint,
-    mesh: Mesh,
-    files: Files,
+    mesh: LocalMesh,
+    certificates: ClientCertificates,
     pods: BTreeMap<WorkloadKey, Pod>,
     rows: Rows,
     problems: BTreeSet<String>,
-    crowded: bool,
+    pod_limit_reported: bool,
 }
 
 struct Pod {
     state: Arc<WorkloadState>,
-    unit: Unit,
+    unit: RunningPod,
 }
 
 #[derive(Default)]
@@ -97,7 +97,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Keeps clients that no manifest names any more: their addresses still stand for them.
+    /// Keeps clients that no manifest names any more, because their addresses remain allocated.
     fn remember(&mut self, before: Self) {
         for client in before.clients {
             if !self.clients.iter().any(|row| row.address == client.address) {
@@ -111,21 +111,21 @@ impl Rows {
 }
 
 impl Session {
-    async fn start(options: Options) -> anyhow::Result<Self> {
-        let Options { directory, config, listen, subnet, format } = options;
-        let plan = Plan { config, listen, subnet, ports: Ports::Declared };
-        let mesh = Mesh::start(&directory, plan).await?;
-        let files = Files::new(&mesh.fleet.authority)?;
+    async fn start(options: UpOptions) -> anyhow::Result<Self> {
+        let UpOptions { directory, config, listen, subnet, format } = options;
+        let plan = LocalMeshConfig { config, listen, subnet, ports: PortAllocation::Declared };
+        let mesh = LocalMesh::start(&directory, plan).await?;
+        let certificates = ClientCertificates::new(&mesh.launcher.authority)?;
         let mut session = Self {
             directory,
             format,
             paint: Paint::stdout(),
             mesh,
-            files,
+            certificates,
             pods: BTreeMap::new(),
             rows: Rows::default(),
             problems: BTreeSet::new(),
-            crowded: false,
+            pod_limit_reported: false,
         };
         session.show_problems()?;
         if let Some(error) = session.change_pods().await?.failed.into_iter().next() {
@@ -142,13 +142,13 @@ impl Session {
         Ok(session)
     }
 
-    /// Starts pods that are new or whose ports changed, and stops those that are gone.
+    /// Starts new pods and those whose ports changed, and stops removed ones.
     async fn change_pods(&mut self) -> anyhow::Result<PodChanges> {
         let keys = self.mesh.controller.policies.workloads().await?;
         let mut wanted: Vec<_> =
             keys.into_iter().filter(|key| key.kind == WorkloadKind::Pod).collect();
-        if wanted.len() > MOST_PODS && !self.crowded {
-            self.crowded = true;
+        if wanted.len() > MOST_PODS && !self.pod_limit_reported {
+            self.pod_limit_reported = true;
             self.note(&format!("{} pods; only the first {MOST_PODS} are started", wanted.len()));
         }
         wanted.truncate(MOST_PODS);
@@ -159,7 +159,7 @@ impl Session {
             changes.gone.push(key.to_string());
         }
         for key in wanted {
-            // The pod may have gone since it was listed.
+            // The pod may have been removed since it was listed.
             let Ok(state) = self.mesh.state(&key).await else { continue };
             let same = |pod: &Pod| {
                 pod.state.declared == state.declared && pod.state.identity == state.identity
@@ -185,8 +185,8 @@ impl Session {
         let mut rows = Rows { ports, ..Rows::default() };
         for client in clients(&objects, &states, &self.mesh.config) {
             let from = match client.real {
-                Some(real) => self.mesh.place_at(client.who.clone(), real)?,
-                None => self.mesh.place_inside(client.who.clone())?,
+                Some(real) => self.mesh.allocate_for(client.who.clone(), real)?,
+                None => self.mesh.allocate_in_cluster(client.who.clone())?,
             };
             let row = self.client_row(&client, from, &rows.ports, &candidates)?;
             if client.identity.is_none() {
@@ -202,7 +202,7 @@ impl Session {
         let mut candidates = Vec::new();
         for (key, pod) in &self.pods {
             for (port, address) in &pod.unit.ports {
-                // The pod may have gone since it was started; it is stopped in a moment.
+                // The pod may have been removed since it was started, and is stopped in a moment.
                 let Ok(policy) = self.mesh.controller.policies.port(key, *port).await else {
                     continue;
                 };
@@ -227,25 +227,25 @@ impl Session {
 
     fn client_row(
         &mut self,
-        client: &Client,
+        client: &SampleClient,
         from: Ipv4Addr,
         ports: &[PortRow],
         candidates: &[Candidate],
     ) -> anyhow::Result<ClientRow> {
-        let stands_for = self.mesh.places.stand_ins().resolve(from.into());
-        let authority = &self.mesh.fleet.authority;
+        let stands_for = self.mesh.addresses.address_map().resolve(from.into());
+        let authority = &self.mesh.launcher.authority;
         let pair = match &client.identity {
-            Some(identity) => Some(self.files.of(authority, &client.name, identity)?),
+            Some(identity) => Some(self.certificates.of(authority, &client.name, identity)?),
             None => None,
         };
         let identity = client.identity.clone().map(Identity::Dns);
-        let roots = self.files.root();
-        let command = choose(candidates, stands_for, identity.as_ref())
+        let roots = self.certificates.root();
+        let command = suggest(candidates, stands_for, identity.as_ref())
             .and_then(|(index, request)| Some((ports.get(index)?, candidates.get(index)?, request)))
             .map(|(port, candidate, request)| {
                 let protocol = candidate.policy.protocol;
                 let (pair, request) = (pair.as_ref(), &request);
-                Paste { from, pair, roots: &roots, port, protocol, request }.command()
+                ClientCommand { from, pair, roots: &roots, port, protocol, request }.command()
             });
         let path = |path: PathBuf| path.display().to_string();
         Ok(ClientRow {
@@ -259,19 +259,19 @@ impl Session {
         })
     }
 
-    fn show(&self) -> anyhow::Result<()> {
-        let ready = Ready {
+    fn print_ready(&self) -> anyhow::Result<()> {
+        let ready = ReadyEvent {
             event: "ready",
             controller: self.mesh.controller.addr,
-            roots: self.files.root().display().to_string(),
+            roots: self.certificates.root().display().to_string(),
             ports: &self.rows.ports,
             clients: &self.rows.clients,
         };
-        let text = |ready: &Ready<'_>| ready.text(&self.directory, self.paint);
+        let text = |ready: &ReadyEvent<'_>| ready.text(&self.directory, self.paint);
         Ok(output::print_next(self.format, &ready, text)?)
     }
 
-    async fn follow(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+    async fn follow_changes(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
         let mut objects = self.mesh.objects.changed();
         objects.mark_unchanged();
         let mut diagnostics = self.mesh.controller.diagnostics.clone();
@@ -280,7 +280,7 @@ impl Session {
             tokio::select! {
                 () = signals.next() => return Ok(()),
                 Some(entry) = self.mesh.decisions.recv() => {
-                    let line = Line::new(&entry, &self.mesh.config, &self.rows.names);
+                    let line = DecisionLine::new(&entry, &self.mesh.config, &self.rows.names);
                     output::print_next(self.format, &line, |line| line.text(self.paint))?;
                     let lost = self.mesh.sink.lost();
                     if lost > 0 {
@@ -293,7 +293,7 @@ impl Session {
         }
     }
 
-    /// Follows a change of the manifests, and shows who came and who went.
+    /// Applies a change of the manifests, and prints added and removed rows.
     async fn refresh(&mut self) -> anyhow::Result<()> {
         let changes = self.change_pods().await?;
         for error in &changes.failed {
@@ -309,12 +309,16 @@ impl Session {
         if ports.is_empty() && clients.is_empty() && changes.gone.is_empty() {
             return Ok(());
         }
-        let changed =
-            Changed { event: "changed", ports: &ports, gone: &changes.gone, clients: &clients };
+        let changed = ChangedEvent {
+            event: "changed",
+            ports: &ports,
+            gone: &changes.gone,
+            clients: &clients,
+        };
         Ok(output::print_next(self.format, &changed, |changed| changed.text(self.paint))?)
     }
 
-    /// Shows what is newly wrong with the manifests, and says when nothing is any more.
+    /// Prints new problems of the manifests, and a note when all are resolved.
     fn show_problems(&mut self) -> anyhow::Result<()> {
         let mut now = self.mesh.controller.diagnostics.borrow().to_vec();
         now.sort_by_key(|diagnostic| (Arc::clone(&diagnostic.file), diagnostic.line));
@@ -333,7 +337,7 @@ impl Session {
     }
 
     fn show_problem(&self, diagnostic: &Diagnostic) -> anyhow::Result<()> {
-        let problem = Problem {
+        let problem = ProblemEvent {
             event: "problem",
             file: &diagnostic.file,
             line: diagnostic.line,
@@ -357,11 +361,13 @@ impl Session {
         eprintln!("{} {text}", Paint::stderr().notice("note:"));
     }
 
-    /// Lets open requests end; a second signal does not wait for them.
-    async fn end(self, signals: &mut Signals) {
+    /// Drains open requests, until a second signal arrives.
+    async fn shutdown(self, signals: &mut Signals) {
         let Self { mesh, pods, .. } = self;
         if !pods.is_empty() {
-            eprintln!("\nending when open requests have ended; Ctrl-C again ends at once");
+            eprintln!(
+                "\nshutting down when open requests are complete; Ctrl-C again exits at once"
+            );
         }
         let ending = async {
             join_all(pods.into_values().map(|pod| pod.unit.drain())).await;
@@ -378,5 +384,5 @@ impl Session {
 #[derive(Default)]
 struct PodChanges {
     gone: Vec<String>,
-    failed: Vec<MeshError>,
+    failed: Vec<LocalMeshError>,
 }

@@ -1,4 +1,4 @@
-//! Which request is worth trying for a client: one that its policies let through, if there is one.
+//! Selection of a sample request for a client: one that its policies permit, if there is one.
 
 use http::{HeaderMap, Method};
 use policy_core::{
@@ -8,16 +8,16 @@ use policy_core::{
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A request.
+/// A sample request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct SuggestedRequest {
     /// Method.
     pub(crate) method: Method,
     /// Path.
     pub(crate) path: String,
 }
 
-/// A port, as a client might try it.
+/// A port that a client may try.
 pub(crate) struct Candidate {
     /// Its policy.
     pub(crate) policy: Arc<ServerPolicy>,
@@ -27,14 +27,18 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// A port.
+    /// Creates a candidate.
     pub(crate) fn new(policy: Arc<ServerPolicy>, facts: Arc<Facts>) -> Self {
         let evaluator = Evaluator::build(Arc::clone(&policy)).ok();
         Self { policy, facts, evaluator }
     }
 
-    /// A request of the client that passes here. Ports that are not HTTP have none.
-    pub(crate) fn passes(&self, client: IpAddr, identity: Option<&Identity>) -> Option<Request> {
+    /// Returns a request that is permitted for the client. Ports that are not HTTP have none.
+    pub(crate) fn permitted_request(
+        &self,
+        client: IpAddr,
+        identity: Option<&Identity>,
+    ) -> Option<SuggestedRequest> {
         let evaluator = self.evaluator.as_ref()?;
         let tls = identity.map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
         let connection = Connection { client, tls, facts: &self.facts };
@@ -52,55 +56,56 @@ impl Candidate {
         })
     }
 
-    /// A request to try although it is refused.
-    pub(crate) fn usual(&self) -> Request {
+    /// Returns a request for a client without any permitted one.
+    pub(crate) fn fallback(&self) -> SuggestedRequest {
         let first = requests(&self.policy).into_iter().next();
-        first.unwrap_or(Request { method: Method::GET, path: "/".to_owned() })
+        first.unwrap_or(SuggestedRequest { method: Method::GET, path: "/".to_owned() })
     }
 }
 
-/// The port and request to suggest: one that passes, where curl is enough if possible.
-pub(crate) fn choose(
+/// Selects the port and request: a permitted one, and one for curl if possible.
+pub(crate) fn suggest(
     candidates: &[Candidate],
     client: IpAddr,
     identity: Option<&Identity>,
-) -> Option<(usize, Request)> {
+) -> Option<(usize, SuggestedRequest)> {
     let plain = |candidate: &Candidate| {
         matches!(candidate.policy.protocol, Protocol::Http1 | Protocol::Detect { .. })
     };
     let mut order: Vec<_> = candidates.iter().enumerate().collect();
     order.sort_by_key(|(_, candidate)| !plain(candidate));
-    let passes = order
-        .iter()
-        .find_map(|(index, candidate)| Some((*index, candidate.passes(client, identity)?)));
-    passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.usual())))
+    let passes = order.iter().find_map(|(index, candidate)| {
+        Some((*index, candidate.permitted_request(client, identity)?))
+    });
+    passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.fallback())))
 }
 
-/// One request for each match of each route, the plain one, and one for each probe.
-fn requests(policy: &ServerPolicy) -> Vec<Request> {
+/// Candidate requests: one per match of each route, the plain one, and one per probe.
+fn requests(policy: &ServerPolicy) -> Vec<SuggestedRequest> {
     if !policy.protocol.is_http() {
         return Vec::new();
     }
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
     let probes = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
-    let mut requests: Vec<Request> = matches.filter_map(request).collect();
+    let mut requests: Vec<SuggestedRequest> = matches.filter_map(request).collect();
     requests.push(match policy.protocol {
-        Protocol::Grpc => {
-            Request { method: Method::POST, path: "/grpc.health.v1.Health/Check".to_owned() }
-        }
+        Protocol::Grpc => SuggestedRequest {
+            method: Method::POST,
+            path: "/grpc.health.v1.Health/Check".to_owned(),
+        },
         Protocol::Detect { .. }
         | Protocol::Http1
         | Protocol::Http2
         | Protocol::Opaque
-        | Protocol::Tls => Request { method: Method::GET, path: "/".to_owned() },
+        | Protocol::Tls => SuggestedRequest { method: Method::GET, path: "/".to_owned() },
     });
     requests.extend(probes.filter_map(request));
     requests
 }
 
-/// A request that matches; none where one cannot be written down easily.
-fn request(wanted: &RequestMatch) -> Option<Request> {
+/// A request that matches; `None` if it would need headers or a query.
+fn request(wanted: &RequestMatch) -> Option<SuggestedRequest> {
     if !wanted.headers().is_empty() || !wanted.query().is_empty() {
         return None;
     }
@@ -116,7 +121,7 @@ fn request(wanted: &RequestMatch) -> Option<Request> {
     if path.is_empty() {
         path.push('/');
     }
-    Some(Request { method: wanted.method().cloned().unwrap_or(Method::GET), path })
+    Some(SuggestedRequest { method: wanted.method().cloned().unwrap_or(Method::GET), path })
 }
 
 #[cfg(test)]

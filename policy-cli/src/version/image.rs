@@ -1,6 +1,6 @@
-//! What the reference of an image says of its version.
+//! Version in the reference of an image.
 
-/// The tag of an image; none where a digest stands alone, or nothing.
+/// Tag of an image; `None` without one, as with a digest alone.
 pub(super) fn tag(image: &str) -> Option<&str> {
     let named = image.split_once('@').map_or(image, |(named, _digest)| named);
     let last = named.rsplit('/').next().unwrap_or(named);
@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tag_is_told_from_ports_and_digests() {
+    fn the_tag_is_distinguished_from_ports_and_digests() {
         for (image, found) in [
             ("ghcr.io/portcullis/proxy:0.1.0", Some("0.1.0")),
             ("registry:5000/proxy:v2", Some("v2")),

@@ -1,29 +1,33 @@
-//! What a cluster says of its versions.
+//! Versions in a cluster.
 
-use super::report::{Report, controllers, of_component, of_sidecars};
+use super::report::{VersionReport, controller_version, of_component, of_sidecars};
+use crate::cluster::api_error::{explain, is_forbidden, message};
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::pages;
-use crate::cluster::refusal::{explain, is_forbidden, words};
 use crate::cluster::{Cluster, Scope};
 use serde_json::Value;
 
-/// Looks at the control plane, and at the sidecars of the namespaces that are asked about.
+/// Reads the versions of the control plane, and of the sidecars in the selected namespaces.
 ///
 /// # Errors
-/// The API server cannot be reached, or does not know who asks. What it refuses is told in the report.
-pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Report> {
+/// The API server cannot be reached, or rejects the credentials. Whatever it forbids is recorded in
+/// the report.
+pub(crate) async fn read(
+    cluster: &Cluster,
+    flags: &ControlPlaneFlags,
+) -> anyhow::Result<VersionReport> {
     let mut not_known = Vec::new();
     let home = &flags.pod.controller_namespace;
     let found = pods(cluster, home, &flags.pod.controller_selector).await;
-    let controller = listed(cluster, found, "the controller", &mut not_known)?;
+    let controller = pods_or_note(cluster, found, "the controller", &mut not_known)?;
     let found = pods(cluster, home, &flags.issuer_selector).await;
-    let issuer = listed(cluster, found, "the issuer", &mut not_known)?;
+    let issuer = pods_or_note(cluster, found, "the issuer", &mut not_known)?;
     let path = match &cluster.scope {
         Scope::All => "/api/v1/pods".to_owned(),
         Scope::Namespace(name) => format!("/api/v1/namespaces/{name}/pods"),
     };
     let all = pages(&cluster.client, &path).await;
-    let all = listed(cluster, all, "sidecars", &mut not_known)?;
+    let all = pods_or_note(cluster, all, "sidecars", &mut not_known)?;
     if controller.is_empty() && not_known.is_empty() {
         let selector = &flags.pod.controller_selector;
         not_known.push(format!(
@@ -31,19 +35,19 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
              --controller-namespace says where else"
         ));
     }
-    let version = controllers(&controller);
+    let version = controller_version(&controller);
     let version = version.as_deref();
     let running = [
         of_component("controller", &controller, version),
         of_component("issuer", &issuer, version),
         of_sidecars(&all, version),
     ];
-    let asked = Some(cluster.asked.clone());
-    Ok(Report { asked, running: running.concat(), not_known, ..Report::of_client() })
+    let source = Some(cluster.source.clone());
+    Ok(VersionReport { source, running: running.concat(), not_known, ..VersionReport::of_client() })
 }
 
-/// The pods, or a note why they are not known.
-fn listed(
+/// Returns the pods, or adds a note why they are unknown.
+fn pods_or_note(
     cluster: &Cluster,
     found: Result<Vec<Value>, kube::Error>,
     what: &str,
@@ -52,9 +56,9 @@ fn listed(
     match found {
         Ok(pods) => Ok(pods),
         Err(error) if is_forbidden(&error) => {
-            not_known.push(format!("{what}: {}", words(&error)));
+            not_known.push(format!("{what}: {}", message(&error)));
             Ok(Vec::new())
         }
-        Err(error) => Err(explain(&error, &cluster.asked, "list pods")),
+        Err(error) => Err(explain(&error, &cluster.source, "list pods")),
     }
 }

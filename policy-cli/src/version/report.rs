@@ -1,8 +1,8 @@
-//! Versions as they are told: a table for people, fields for programs.
+//! Output of versions: a table for people, fields for programs.
 
-use super::installed::{of_control_plane, of_sidecar};
+use super::pod_version::{of_control_plane, of_sidecar};
 use super::skew::Skew;
-use crate::cluster::Asked;
+use crate::cluster::QuerySource;
 use crate::output::{self, Paint};
 use serde::Serialize;
 use serde_json::Value;
@@ -12,49 +12,50 @@ use std::fmt::Write;
 /// The version of this program.
 pub(crate) const CLIENT: &str = env!("CARGO_PKG_VERSION");
 
-/// What is told.
+/// Result of `portcullis version`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
-    /// What was asked; none: no cluster was.
-    pub(crate) asked: Option<Asked>,
+pub(crate) struct VersionReport {
+    /// The cluster; `None` if none was read.
+    #[serde(rename = "asked")]
+    pub(crate) source: Option<QuerySource>,
     /// The version of this program.
     pub(crate) client: String,
-    /// What runs, by component and version.
-    pub(crate) running: Vec<Running>,
-    /// What could not be looked at, and why.
+    /// Running versions, by component.
+    pub(crate) running: Vec<ComponentVersion>,
+    /// What could not be read, and why.
     pub(crate) not_known: Vec<String>,
 }
 
-/// Pods of one component that have one version.
+/// Pods of one component and version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Running {
+pub(crate) struct ComponentVersion {
     /// `controller`, `issuer` or `sidecar`.
     pub(crate) component: &'static str,
-    /// The version; none: nothing says it.
+    /// The version; `None` if unknown.
     pub(crate) version: Option<String>,
-    /// How many pods have it.
+    /// Number of pods.
     pub(crate) pods: usize,
-    /// How it stands to the controller's.
+    /// Skew against the controller's version.
     pub(crate) skew: Skew,
     /// Some of these pods, `NAMESPACE/NAME`.
     pub(crate) some: Vec<String>,
 }
 
-/// Pods that are named of each version.
-const SOME: usize = 3;
+/// Maximum number of pods named per version.
+const MAX_NAMES: usize = 3;
 
-impl Report {
-    /// What is told where no cluster is asked.
+impl VersionReport {
+    /// Report without a cluster.
     pub(crate) fn of_client() -> Self {
-        Self { asked: None, client: CLIENT.to_owned(), running: Vec::new(), not_known: Vec::new() }
+        Self { source: None, client: CLIENT.to_owned(), running: Vec::new(), not_known: Vec::new() }
     }
 
     /// The table.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        let mut text = match &self.asked {
-            Some(asked) => format!("{}\n\n", paint.dim(&asked.to_string())),
+        let mut text = match &self.source {
+            Some(source) => format!("{}\n\n", paint.dim(&source.to_string())),
             None => String::new(),
         };
         let client = ["client".to_owned(), CLIENT.to_owned(), String::new(), String::new()];
@@ -70,8 +71,8 @@ impl Report {
     }
 }
 
-fn row(running: &Running) -> [String; 4] {
-    let Running { component, version, pods, skew, some } = running;
+fn row(running: &ComponentVersion) -> [String; 4] {
+    let ComponentVersion { component, version, pods, skew, some } = running;
     let note = match skew.words() {
         "" => String::new(),
         words => format!("{words}: {}", shown(some, *pods)),
@@ -80,39 +81,38 @@ fn row(running: &Running) -> [String; 4] {
     [(*component).to_owned(), version, pods.to_string(), note]
 }
 
-/// Some names of many.
+/// The first names of a list, and the number of the others.
 pub(crate) fn shown(some: &[String], all: usize) -> String {
     let more = all.saturating_sub(some.len());
     let names = some.join(", ");
     if more == 0 { names } else { format!("{names} and {more} more") }
 }
 
-/// The version of the control plane that others are held to: that of the controller, where all its
-/// pods have one.
-pub(crate) fn controllers(pods: &[Value]) -> Option<String> {
+/// Reference version: that of the controller, if all its pods have the same.
+pub(crate) fn controller_version(pods: &[Value]) -> Option<String> {
     let mut versions = pods.iter().map(of_control_plane);
     let first = versions.next()??;
     versions.all(|version| version.as_ref() == Some(&first)).then_some(first)
 }
 
-/// Pods of a component of the control plane, by version.
+/// Versions of a component of the control plane.
 pub(crate) fn of_component(
     component: &'static str,
     pods: &[Value],
     controller: Option<&str>,
-) -> Vec<Running> {
+) -> Vec<ComponentVersion> {
     let versions = pods.iter().map(|pod| (of_control_plane(pod), name(pod)));
     grouped(component, versions, controller)
 }
 
-/// Pods with a sidecar, by its version.
-pub(crate) fn of_sidecars(pods: &[Value], controller: Option<&str>) -> Vec<Running> {
+/// Versions of sidecars.
+pub(crate) fn of_sidecars(pods: &[Value], controller: Option<&str>) -> Vec<ComponentVersion> {
     let running = pods.iter().filter(|pod| !has_ended(pod));
     let versions = running.filter_map(|pod| Some((of_sidecar(pod)?, name(pod))));
     grouped("sidecar", versions, controller)
 }
 
-/// Whether a pod has ended, as that of a Job does: nothing of it runs any more.
+/// True if a pod has ended, as that of a Job does: its containers no longer run.
 fn has_ended(pod: &Value) -> bool {
     let phase = pod.pointer("/status/phase").and_then(Value::as_str);
     matches!(phase, Some("Succeeded" | "Failed"))
@@ -122,7 +122,7 @@ fn grouped(
     component: &'static str,
     versions: impl Iterator<Item = (Option<String>, String)>,
     controller: Option<&str>,
-) -> Vec<Running> {
+) -> Vec<ComponentVersion> {
     let mut all: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for (version, name) in versions {
         all.entry(version).or_default().push(name);
@@ -130,8 +130,8 @@ fn grouped(
     let running = |(version, mut names): (Option<String>, Vec<String>)| {
         let (pods, skew) = (names.len(), Skew::of(version.as_deref(), controller));
         names.sort();
-        names.truncate(SOME);
-        Running { component, version, pods, skew, some: names }
+        names.truncate(MAX_NAMES);
+        ComponentVersion { component, version, pods, skew, some: names }
     };
     all.into_iter().map(running).collect()
 }
@@ -145,7 +145,7 @@ pub(crate) fn name(pod: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::installed::tests::injected;
+    use crate::version::pod_version::tests::injected;
     use serde_json::json;
 
     fn controller(image: &str) -> Value {
@@ -158,9 +158,10 @@ mod tests {
         let old = (0..5).map(|n| injected("shop", &format!("old-{n}"), "proxy:0.1.0"));
         let pods: Vec<Value> = old.chain([injected("shop", "new", "proxy:0.2.0")]).collect();
         let running = of_sidecars(&pods, Some("0.2.0"));
-        let told: Vec<_> = running.iter().map(|r| (r.version.as_deref(), r.pods, r.skew)).collect();
-        assert_eq!(told, [(Some("0.1.0"), 5, Skew::Older), (Some("0.2.0"), 1, Skew::Same)]);
-        let report = Report { running, ..Report::of_client() };
+        let versions: Vec<_> =
+            running.iter().map(|r| (r.version.as_deref(), r.pods, r.skew)).collect();
+        assert_eq!(versions, [(Some("0.1.0"), 5, Skew::Older), (Some("0.2.0"), 1, Skew::Same)]);
+        let report = VersionReport { running, ..VersionReport::of_client() };
         let text = report.text(Paint::plain());
         let line = "older than the controller: shop/old-0, shop/old-1, shop/old-2 and 2 more";
         assert!(text.contains(line), "{text}");
@@ -176,8 +177,8 @@ mod tests {
     #[test]
     fn controllers_that_differ_are_no_measure() {
         let (one, two) = (controller("c:0.1.0"), controller("c:0.2.0"));
-        assert_eq!(controllers(&[one.clone(), one.clone()]).as_deref(), Some("0.1.0"));
-        assert_eq!(controllers(&[one, two]), None);
-        assert_eq!(controllers(&[]), None);
+        assert_eq!(controller_version(&[one.clone(), one.clone()]).as_deref(), Some("0.1.0"));
+        assert_eq!(controller_version(&[one, two]), None);
+        assert_eq!(controller_version(&[]), None);
     }
 }

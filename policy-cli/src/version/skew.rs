@@ -1,27 +1,27 @@
-//! Whether versions fit: controllers are upgraded first, sidecars after them.
+//! Version skew: controllers are upgraded first, sidecars after them.
 
-use super::number::compare;
+use super::semver::compare;
 use serde::Serialize;
 use std::cmp::Ordering;
 
-/// How a version stands to that of the controller.
+/// Skew of a version against that of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Skew {
     /// The same.
     Same,
-    /// Older: what it cannot enforce is closed to it, not left open.
+    /// Older: features that it cannot enforce are denied to it, not left open.
     Older,
-    /// Newer, which is the wrong order of an upgrade.
+    /// Newer, which reverses the order of an upgrade.
     Newer,
-    /// Another, of which it cannot be said which is older.
+    /// Different, in an unknown order.
     Other,
-    /// One of the two is not known.
+    /// One of the two is unknown.
     Unknown,
 }
 
 impl Skew {
-    /// How `version` stands to the `controller`'s.
+    /// Skew of `version` against the `controller`'s.
     pub(crate) fn of(version: Option<&str>, controller: Option<&str>) -> Self {
         let (Some(version), Some(controller)) = (version, controller) else { return Self::Unknown };
         match compare(version, controller) {
@@ -32,7 +32,7 @@ impl Skew {
         }
     }
 
-    /// What it is, in words after a version; empty where all is as it should be.
+    /// Words that follow a version; empty if the skew needs no attention.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Same | Self::Unknown => "",

@@ -117,7 +117,7 @@ async fn a_right_and_a_bundle(world: &World) {
     found(&report, "webhook-authority", "fail", words);
     policy_testkit::wait_until("the API server goes by the new bundle", async || {
         let report = health(&world.cluster, &[]).await.json();
-        lines(&report, "webhook-answers")[0].1.contains("gets no answer")
+        lines(&report, "webhook-answers")[0].1.contains("gets no response")
     })
     .await;
 }
@@ -137,7 +137,7 @@ async fn an_expired_certificate(world: &World) {
 async fn no_leader(world: &mut World) {
     world.controller.terminate();
     let report = health(&world.cluster, &[]).await.json();
-    found(&report, "leader", "fail", "nobody holds the Lease");
+    found(&report, "leader", "fail", "no replica holds the Lease");
     assert_eq!(lines(&report, "replicas")[0].0, "unknown", "{report:#}");
 }
 

@@ -69,14 +69,14 @@ struct World {
     sidecar: Sidecar,
     /// Port on which the sidecar listens.
     listen: u16,
-    _application: echo::Running,
+    _application: echo::EchoServer,
 }
 
 impl World {
     async fn start() -> Option<Self> {
         let cluster = cluster_or_skip(Cluster::builder()).await?;
         cluster.install_crds().await.unwrap();
-        let application = echo::start("127.0.0.1:0".parse().unwrap(), echo::Options::default());
+        let application = echo::start("127.0.0.1:0".parse().unwrap(), echo::EchoOptions::default());
         let application = application.await.unwrap();
         cluster.apply(&shop()).await.unwrap();
         let home = format!("--control-plane-namespace={HOME}");

@@ -5,7 +5,7 @@ use crate::tls::{Mesh as _, web};
 use crate::world::{BASE, GRANT, HERE, HTTP, PATIENCE, World, account, clients};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use policy_cli::echo::http::Received;
+use policy_cli::echo::http::ReceivedRequest;
 use policy_testkit::{Authority, Leaf, dns, uri};
 use policy_testkit::{soon, wait_within};
 use rcgen::date_time_ymd;
@@ -141,7 +141,7 @@ async fn a_truncated_client_hello_is_nobody() {
 }
 
 /// Request as the application received it.
-async fn received(client: &mut Client, headers: &[(&str, &str)]) -> Received {
+async fn received(client: &mut Client, headers: &[(&str, &str)]) -> ReceivedRequest {
     let request = client.request("/", headers);
     let response = client.send(request).await;
     assert_eq!(response.status(), 200);
@@ -150,7 +150,7 @@ async fn received(client: &mut Client, headers: &[(&str, &str)]) -> Received {
 }
 
 #[track_caller]
-fn assert_client_ids(received: &Received, expected: &[&str]) {
+fn assert_client_ids(received: &ReceivedRequest, expected: &[&str]) {
     let like = |name: &str| {
         let folded = name.to_ascii_lowercase().replace(['_', '.', ' '], "-");
         folded.starts_with("l5d-client-id") || folded.contains("l5d-proxy-client")

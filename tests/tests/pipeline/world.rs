@@ -123,7 +123,7 @@ pub(crate) struct World {
     /// Policies that the sidecar holds.
     pub(crate) store: PolicyStore,
     /// The application behind every port.
-    pub(crate) application: echo::Running,
+    pub(crate) application: echo::EchoServer,
     log: Arc<Log>,
     root: TempDir,
     controller: Option<Embedded>,
@@ -162,7 +162,7 @@ impl World {
         let listen = Ipv4Addr::new(127, 12, 0, WORLDS.fetch_add(1, Ordering::Relaxed));
         // The port is free: no other world is at this address.
         let listen = SocketAddr::from((listen, 8090));
-        let options = echo::Options { name: Some("web".into()), ..Default::default() };
+        let options = echo::EchoOptions { name: Some("web".into()), ..Default::default() };
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let application = echo::start(loopback, options).await.unwrap();
         let authority = Authority::new();

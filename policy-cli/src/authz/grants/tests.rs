@@ -1,4 +1,5 @@
-//! Rows say what the evaluator decides: nobody is told in who is refused, nobody left out who is not.
+//! Checks that rows agree with the evaluator: no denied client is shown as admitted, and no
+//! admitted client is missing.
 
 use super::*;
 use policy_core::testing::{
@@ -11,12 +12,12 @@ use policy_core::{
 };
 use proptest::prelude::*;
 
-/// Whether a client fulfils what a row asks for, by its words alone.
+/// True if a client fulfils the requirements of a row, judging by the row's words alone.
 fn admits(row: &Access, connection: &Connection<'_>) -> bool {
     row.granted && row.requires.iter().all(|need| fulfils(need, connection))
 }
 
-fn fulfils(need: &Need, connection: &Connection<'_>) -> bool {
+fn fulfils(need: &ClientRequirement, connection: &Connection<'_>) -> bool {
     match (need.tls, need.networks.as_slice(), need.identities.as_slice()) {
         (Some("mesh"), [], []) => matches!(connection.tls, Tls::Terminated(_)),
         (Some("passthrough"), [], []) => connection.tls == Tls::Passthrough,
@@ -42,7 +43,7 @@ fn is_inside(network: &str, connection: &Connection<'_>) -> bool {
     inside && !contains(&except.collect::<Vec<_>>())
 }
 
-/// The grant that the first row credits which admits the client, if one does.
+/// Returns the first row that admits the client.
 fn credited<'a>(
     rows: impl IntoIterator<Item = &'a Access>,
     connection: &Connection<'_>,
@@ -50,7 +51,7 @@ fn credited<'a>(
     rows.into_iter().find(|row| admits(row, connection))
 }
 
-/// Rows and decision agree on whether, by which object, and whether it is audited.
+/// Asserts that row and decision agree on the verdict, the object, and the audit flag.
 fn same(row: Option<&Access>, evaluator: &Evaluator, decision: Decision) {
     let expected = match decision {
         Decision::Permit(permit) => evaluator
@@ -69,7 +70,7 @@ fn of_connections(row: &&Access, connection: &Connection<'_>) -> bool {
     })
 }
 
-/// Rows that a port's grants decide, of requests to `host`.
+/// True for rows about requests to `host` that the port's own grants decide.
 fn of_other_requests(row: &&Access, name: Option<&str>) -> bool {
     let of_host = |pattern: &String| {
         let pattern = match pattern.strip_prefix("*.") {
@@ -85,7 +86,7 @@ fn of_other_requests(row: &&Access, name: Option<&str>) -> bool {
 
 proptest! {
     #[test]
-    fn connections_are_told_as_they_are_decided(policy in any_policy(), client in any_client()) {
+    fn connections_agree_with_decisions(policy in any_policy(), client in any_client()) {
         let (access, _) = rows(&policy);
         let evaluator = Evaluator::build(Arc::new(policy)).unwrap();
         let connection = client.view();
@@ -95,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn requests_are_told_as_they_are_decided(
+    fn requests_agree_with_decisions(
         policy in any_policy(), client in any_client(), sent in any_request(),
     ) {
         let (access, otherwise) = rows(&policy);
@@ -114,16 +115,16 @@ proptest! {
             let own = access.iter().filter(|row| row.exempt && row.what == [what.as_str()]);
             prop_assert!(credited(own, &connection).is_some());
         } else if matches!(reason, Some(Denied::CannotTell | Denied::Target(_))) {
-            // Nobody gets through with such a request, whoever it is.
+            // Such a request is denied for every client.
         } else if let Some((route, rule)) = matched.and_then(|id| evaluator.rule(id)) {
             let number = policy.routes.routes.iter().position(|own| std::ptr::eq(&**own, route));
-            let told = by_route(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
+            let told = route_rows(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
             prop_assert!(told.iter().all(|row| access.contains(row)));
-            // Of what the rule asks for, some is told as reached.
-            let asked: Vec<String> = rule.matches.iter().map(request).collect();
+            // At least one of the rule's matches is shown as reachable.
+            let requests: Vec<String> = rule.matches.iter().map(request).collect();
             let all = ["requests".to_owned()];
-            let asked = if asked.is_empty() { &all[..] } else { &asked };
-            let reached = |row: &&Access| asked.iter().any(|one| row.what.contains(one));
+            let requests = if requests.is_empty() { &all[..] } else { &requests };
+            let reached = |row: &&Access| requests.iter().any(|one| row.what.contains(one));
             prop_assert!(told.iter().any(|row| reached(&row)));
             same(credited(&told, &connection), &evaluator, decision);
         } else if matches!(reason, None | Some(Denied::Unauthorized)) {
@@ -150,7 +151,7 @@ fn a_tls_port_is_not_told_as_open_to_plaintext() {
 }
 
 #[test]
-fn a_route_that_only_denies_is_told_as_nobodys() {
+fn a_route_that_only_denies_is_reported_as_nobodys() {
     let mut policy = policy();
     policy.authorizations = set(vec![grant("all", Vec::new())]);
     let mut denied = route("r", vec![RequestMatch::path(PathPattern::prefix("/"))]);
@@ -196,7 +197,7 @@ fn a_host_that_leaves_the_rest_to_the_ports_grants_has_a_row_of_its_own() {
 }
 
 #[test]
-fn an_empty_list_is_told_as_nobody() {
+fn an_empty_list_is_reported_as_nobody() {
     let mut policy = policy();
     policy.routes.otherwise = Unmatched::DefaultRoute;
     policy.authorizations = set(vec![grant("none", vec![Test::Identity(Vec::new())])]);

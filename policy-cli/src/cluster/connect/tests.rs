@@ -1,8 +1,8 @@
-//! Which controller is trusted, and with what.
+//! Checks which controllers are trusted, and with which credentials.
 
 use super::*;
 use crate::cluster::roots::certificates;
-use crate::world::authority::Authority;
+use crate::local_mesh::authority::Authority;
 use policy_tls::identity::provider;
 use rustls::ServerConfig;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 #[test]
 fn the_controller_has_to_be_the_service_account_of_its_pod() {
-    let found = Found {
+    let found = ControllerPod {
         namespace: "linkerd".into(),
         name: "policy-controller-0".to_owned(),
         service_account: "policy-controller".to_owned(),
@@ -40,18 +40,18 @@ fn roots_are_pem_or_told() {
 fn flags(arguments: &[&str]) -> ControllerFlags {
     use clap::Parser;
     #[derive(Parser)]
-    struct Line {
+    struct Arguments {
         #[command(flatten)]
         cluster: crate::cluster::ClusterFlags,
         #[command(flatten)]
         flags: ControllerFlags,
     }
-    let line = Line::parse_from(std::iter::once("x").chain(arguments.iter().copied()));
+    let line = Arguments::parse_from(std::iter::once("x").chain(arguments.iter().copied()));
     assert!(line.cluster.api.context.is_none());
     line.flags
 }
 
-/// Whether a handshake with a server of this certificate leads anywhere.
+/// True if a handshake with a server of this certificate succeeds.
 async fn reaches(authority: &Authority, proved: &Identity, roots: &Authority) -> bool {
     let expected = Identity::Dns("policy-controller.linkerd.example".into());
     let leaf = authority.issue(proved).unwrap();
@@ -65,11 +65,11 @@ async fn reaches(authority: &Authority, proved: &Identity, roots: &Authority) ->
     config.alpn_protocols = vec![b"h2".to_vec()];
     let (ours, theirs) = tokio::io::duplex(16 * 1024);
     let served = TlsAcceptor::from(Arc::new(config)).accept(theirs);
-    let config = client(vec![roots.root().clone()], &expected).unwrap();
+    let config = tls_config(vec![roots.root().clone()], &expected).unwrap();
     let name = ServerName::try_from("policy-controller.linkerd.example").unwrap();
-    let asked = TlsConnector::from(config).connect(name, ours);
-    let (asked, _) = tokio::join!(asked, served);
-    asked.is_ok()
+    let connected = TlsConnector::from(config).connect(name, ours);
+    let (connected, _) = tokio::join!(connected, served);
+    connected.is_ok()
 }
 
 #[tokio::test]

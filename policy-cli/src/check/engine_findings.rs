@@ -1,0 +1,270 @@
+//! Findings of the engine: dangling references, Servers that select nothing, matches that are never
+//! reached.
+
+use super::context::CheckContext;
+use super::finding::{Finding, Undetermined};
+use super::locations::Locations;
+use crate::cluster::{Scope, undetermined};
+use policy_crds::resource::WorkloadSelector;
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_engine::findings::{self, FindingKind};
+use policy_engine::source::Severity;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(super) fn findings(
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
+    undetermined: &mut Vec<Undetermined>,
+) -> Vec<Finding> {
+    let objects: BTreeMap<_, _> =
+        context.compiled.objects.iter().map(|object| (&object.meta.key, &**object)).collect();
+    let mut engine_findings = Vec::new();
+    for found in context.compiled.findings() {
+        let Some(object) = objects.get(&found.object) else { continue };
+        match not_known(object, &found, context) {
+            Some(message) => {
+                let decides = explains(found.kind);
+                undetermined.push(Undetermined { object: found.object, message, decides });
+            }
+            None if is_reported(object, &found, context) => {
+                engine_findings.push(finding(found, context, locations));
+            }
+            None => {}
+        }
+    }
+    undetermined.extend(objects.values().filter_map(|object| {
+        let missing = workloads_not_listed(object, context)?;
+        let message = format!("what it selects is not known, because {missing} may not be listed");
+        Some(Undetermined { object: object.meta.key.clone(), message, decides: true })
+    }));
+    undetermined.dedup();
+    engine_findings
+}
+
+/// Message for an unknown suffix of the mesh's identities.
+const MESH_NOT_KNOWN: &str = "whether its identities are of this mesh is not known, because no controller \
+                              says what they end in; --control-plane-namespace does";
+
+/// Reason why a finding may be wrong: the missing object may be among those that could not be
+/// listed.
+fn not_known(
+    object: &Object,
+    found: &findings::Finding,
+    context: &CheckContext<'_>,
+) -> Option<String> {
+    let condition = match (found.kind, &found.other) {
+        (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition), _) => condition,
+        (FindingKind::ClientMissing | FindingKind::ForeignClientMissing, Some(account)) => {
+            let missing =
+                undetermined::of_kinds(&[account.kind], &account.namespace, context.permissions)
+                    .pop()?;
+            return Some(format!(
+                "whether {account} exists is not known, because {missing} may not be listed"
+            ));
+        }
+        (FindingKind::Unused | FindingKind::UnusedOffered, _) => {
+            let missing = policies_not_listed(&found.object, found.kind, context)?;
+            return Some(format!(
+                "whether a policy refers to it is not known, because {missing} may not be listed"
+            ));
+        }
+        (FindingKind::ForeignIdentity, _) if !context.mesh_known => {
+            return Some(MESH_NOT_KNOWN.to_owned());
+        }
+        (FindingKind::GrantsNobody { .. }, _) => {
+            let missing = grants_not_listed(&object.meta.key, context)?;
+            return Some(format!(
+                "whether anything is granted on it is not known, because {missing} may not be listed"
+            ));
+        }
+        _ => return None,
+    };
+    let missing = undetermined::of_object(object, context.permissions);
+    let words = missing.iter().cloned().collect::<Vec<_>>().join(" and ");
+    let stated = condition.as_str();
+    (!missing.is_empty())
+        .then(|| format!("{stated} is not known, because {words} may not be listed"))
+}
+
+/// True if a finding is reported by `check`.
+fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContext<'_>) -> bool {
+    match found.kind {
+        // Manifests that declare some clients of a namespace are assumed to declare all of them.
+        FindingKind::ClientMissing | FindingKind::ForeignClientMissing => {
+            let declares = |account: &ObjectKey| context.declares(account.kind, &account.namespace);
+            context.whole || found.other.as_ref().is_some_and(declares)
+        }
+        FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
+            Kind::routes().all(|kind| context.permissions.can_list(kind, &server.namespace))
+        }),
+        // Policies of other namespaces may be in other folders.
+        FindingKind::UnusedOffered => context.whole,
+        // A Server may be intended for the remaining ports.
+        FindingKind::DisplacedInPart => false,
+        // In a manifest, an explicit value is intended.
+        FindingKind::GrantsNobody { stated } => {
+            (context.whole || !stated) && workloads_not_listed(object, context).is_none()
+        }
+        // Resources beside the manifests may declare the port number, and a container may listen on
+        // an undeclared port.
+        FindingKind::PortNumber if !context.whole => false,
+        FindingKind::SelectsNothing
+        | FindingKind::PortName
+        | FindingKind::PortNumber
+        | FindingKind::Displaced => workloads_not_listed(object, context).is_none(),
+        FindingKind::Dangling(_)
+        | FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::NeverReached
+        | FindingKind::ForeignIdentity
+        | FindingKind::Unused => true,
+    }
+}
+
+/// The kinds that may grant on a Server and could not be listed.
+fn grants_not_listed(server: &ObjectKey, context: &CheckContext<'_>) -> Option<String> {
+    let mut kinds = vec![Kind::AuthorizationPolicy, Kind::ServerAuthorization];
+    kinds.extend(Kind::routes());
+    let missing = undetermined::of_kinds(&kinds, &server.namespace, context.permissions);
+    (!missing.is_empty()).then(|| missing.join(" and "))
+}
+
+/// The policies that may refer to an authentication, if they could not be listed.
+fn policies_not_listed(
+    key: &ObjectKey,
+    kind: FindingKind,
+    context: &CheckContext<'_>,
+) -> Option<String> {
+    let everywhere = kind == FindingKind::UnusedOffered;
+    let scope = if everywhere { Scope::All } else { Scope::Namespace(key.namespace.clone()) };
+    undetermined::in_scope(&[Kind::AuthorizationPolicy], &scope, context.permissions).pop()
+}
+
+/// The workloads that a Server selects from, if they could not be listed.
+fn workloads_not_listed(object: &Object, context: &CheckContext<'_>) -> Option<String> {
+    let Body::Valid(Resource::Server(server)) = &object.body else { return None };
+    let kind = match &server.workloads {
+        WorkloadSelector::Pods(_) => Kind::Pod,
+        WorkloadSelector::ExternalWorkloads(_) => Kind::ExternalWorkload,
+    };
+    undetermined::of_kinds(&[kind], &object.meta.key.namespace, context.permissions).pop()
+}
+
+/// True if a finding explains why an object takes part in no policy.
+fn explains(kind: FindingKind) -> bool {
+    match kind {
+        FindingKind::ClientMissing
+        | FindingKind::ForeignClientMissing
+        | FindingKind::ForeignIdentity
+        | FindingKind::OnlyRoute => false,
+        FindingKind::Dangling(_)
+        | FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::SelectsNothing
+        | FindingKind::PortName
+        | FindingKind::PortNumber
+        | FindingKind::GrantsNobody { .. }
+        | FindingKind::Displaced
+        | FindingKind::DisplacedInPart
+        | FindingKind::NeverReached
+        | FindingKind::Unused
+        | FindingKind::UnusedOffered => true,
+    }
+}
+
+fn finding(
+    found: findings::Finding,
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
+) -> Finding {
+    let explains = explains(found.kind);
+    Finding { explains, ..placed(found, context, locations) }
+}
+
+/// Returns the finding with its field, as far as the message identifies it.
+fn placed(
+    found: findings::Finding,
+    context: &CheckContext<'_>,
+    locations: &mut Locations,
+) -> Finding {
+    let findings::Finding { object, kind, field, message, other: _ } = found;
+    let warning = |field, message| Finding::warning(&object, field, message);
+    match kind {
+        FindingKind::SelectsNothing => match matched_before(locations.value(&object)) {
+            Some(before) => {
+                let message = format!("{message}; it did before: {before}");
+                Finding { severity: Severity::Error, ..warning(field, message) }
+            }
+            None => warning(field, message),
+        },
+        FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
+        // The API server stores the default `deny`, so a stored `deny` does not show the author's
+        // intent.
+        FindingKind::GrantsNobody { .. } if context.whole => {
+            Finding { severity: Severity::Note, ..warning(field, message) }
+        }
+        FindingKind::GrantsNobody { .. } => {
+            let message = format!("{message}; state `accessPolicy: deny` if that is meant");
+            warning(field, message)
+        }
+        FindingKind::PortName => Finding { severity: context.missing(), ..warning(field, message) },
+        FindingKind::Dangling(_) => {
+            let field = named_field(&object, &message, locations).unwrap_or(field);
+            Finding { severity: context.missing(), ..warning(field, message) }
+        }
+        FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::ClientMissing
+        | FindingKind::ForeignClientMissing => {
+            warning(named_field(&object, &message, locations).unwrap_or(field), message)
+        }
+        FindingKind::PortNumber
+        | FindingKind::Displaced
+        | FindingKind::DisplacedInPart
+        | FindingKind::NeverReached
+        | FindingKind::ForeignIdentity
+        | FindingKind::Unused
+        | FindingKind::UnusedOffered => warning(field, message),
+    }
+}
+
+/// The path of the reference to an object that a message names, as `Kind namespace/name`.
+fn named_field(object: &ObjectKey, message: &str, locations: &mut Locations) -> Option<String> {
+    let spec = locations.value(object)?.get("spec")?;
+    let mut words = message.split([' ', '`', ',', ';', ':']);
+    words.find_map(|word| reference(spec, word.split_once('/')?.1, "spec"))
+}
+
+/// The path of the reference to an object of this name.
+fn reference(value: &Value, name: &str, path: &str) -> Option<String> {
+    match value {
+        Value::Object(fields) => {
+            let own = fields.get("name").and_then(Value::as_str);
+            if own.is_some_and(|own| own.eq_ignore_ascii_case(name)) {
+                return Some(format!("{path}.name"));
+            }
+            fields.iter().find_map(|(key, value)| reference(value, name, &format!("{path}.{key}")))
+        }
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| reference(item, name, &format!("{path}[{index}]"))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Message of the object's `Programmed` condition if it was enforced on workloads before.
+fn matched_before(value: Option<&Value>) -> Option<String> {
+    let conditions = value?.get("status")?.get("conditions")?.as_array()?;
+    let text = |condition: &Value, field: &str| {
+        condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let programmed = conditions.iter().find(|condition| text(condition, "type") == "Programmed")?;
+    let some = ["Programmed", "Pending", "Refused", "StoppedMatching"];
+    let some = some.contains(&&*text(programmed, "reason"));
+    some.then(|| format!("its status says {}", text(programmed, "message")))
+}

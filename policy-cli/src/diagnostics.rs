@@ -1,0 +1,14 @@
+//! Shared parts of `preflight` and `health`: check results, their output, and reads of a cluster
+//! that record missing permissions as unknown.
+
+pub(crate) mod access_review;
+pub(crate) mod check;
+pub(crate) mod clock;
+pub(crate) mod definitions;
+pub(crate) mod exit;
+pub(crate) mod fetch;
+pub(crate) mod metadata;
+pub(crate) mod report;
+pub(crate) mod result;
+pub(crate) mod security;
+pub(crate) mod server;
