@@ -31,19 +31,13 @@ mod discover;
 mod epoch;
 mod freshness;
 mod gather;
-#[cfg(test)]
-mod gathering;
 mod metrics;
-#[cfg(test)]
-mod misbehaving;
 mod namespaces;
 mod newest;
 mod news;
 mod numbering;
 mod pace;
 mod prune;
-#[cfg(test)]
-mod reconnect;
 #[cfg(test)]
 mod tests;
 mod watch;

@@ -5,6 +5,10 @@
     reason = "a test names what it expects, and lists it"
 )]
 
+mod batcher;
+mod faults;
+mod reconnect;
+
 use super::api::{Failure, Lines};
 use super::decode::{self, Event, Reading, Version};
 use super::prune::{self, Pruned};

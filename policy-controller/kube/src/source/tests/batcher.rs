@@ -7,11 +7,11 @@
 )]
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 
-use super::board::Board;
-use super::gather::{Epochs, Gatherer};
-use super::news::Told;
-use super::numbering::Numbered;
-use super::tests::server;
+use super::server;
+use crate::source::board::Board;
+use crate::source::gather::{Epochs, Gatherer};
+use crate::source::news::Told;
+use crate::source::numbering::Numbered;
 use policy_crds::Kind;
 use policy_engine::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use std::collections::BTreeMap;

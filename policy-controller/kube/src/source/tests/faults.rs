@@ -2,15 +2,15 @@
 //! its answers are written here.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-use super::api::{Api, Failure, Lines};
-use super::board::Board;
-use super::decode::{self, Reading};
-use super::discover::discover;
-use super::metrics::WatchMetrics;
-use super::namespaces::Poll;
-use super::newest::Newest;
-use super::news::Told;
-use super::watch::{Shared, Watch};
+use crate::source::api::{Api, Failure, Lines};
+use crate::source::board::Board;
+use crate::source::decode::{self, Reading};
+use crate::source::discover::discover;
+use crate::source::metrics::WatchMetrics;
+use crate::source::namespaces::Poll;
+use crate::source::newest::Newest;
+use crate::source::news::Told;
+use crate::source::watch::{Shared, Watch};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{Request, Response};
