@@ -6,7 +6,7 @@
 //!    list, follow, bookmarks, 410                │ Synced when all are listed
 //!    │ how it does                               └ refresh: all list again
 //!    ▼
-//! board ──Health──▶ readiness, metrics
+//! watch_status ──Health──▶ readiness, metrics
 //!
 //! numbering (the Lease) ──epoch──▶ gather: all list again, then one batch
 //! ```
@@ -23,7 +23,6 @@
 
 mod api;
 mod backoff;
-mod board;
 mod config;
 mod decode;
 mod definition;
@@ -41,6 +40,7 @@ mod prune;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watch_status;
 
 pub use config::{KubernetesConfig, Scope};
 pub use definition::{Connecting, KubernetesSource, object_of};

@@ -2,7 +2,6 @@
 
 use super::api::{Api, Failure};
 use super::backoff::Backoff;
-use super::board::Board;
 use super::config::{KubernetesConfig, Scope};
 use super::epoch::{Lease, Names};
 use super::freshness::Freshness;
@@ -12,6 +11,7 @@ use super::newest::Newest;
 use super::news::Told;
 use super::numbering::{Numbered, Numbering};
 use super::watch::{Shared, Watch};
+use super::watch_status::WatchStatus;
 use super::{decode, epoch, namespaces};
 use policy_crds::{Kind, Object};
 use policy_engine::source::{
@@ -36,14 +36,14 @@ const QUEUE: usize = 64;
 pub struct Connecting {
     api: Api,
     config: KubernetesConfig,
-    board: Arc<Board>,
+    watch_status: Arc<WatchStatus>,
     metrics: WatchMetrics,
 }
 
 impl Connecting {
     /// How the watches are doing, from now on.
     pub fn health(&self) -> channel::Receiver<Arc<Health>> {
-        self.board.reports()
+        self.watch_status.subscribe()
     }
 
     /// Handles on its metrics.
@@ -78,17 +78,17 @@ impl Connecting {
             let error: Arc<str> = failure.to_string().into();
             if reported.as_ref() != Some(&error) {
                 tracing::warn!(%error, "waiting for the API server");
-                self.board.all_fail(&error);
+                self.watch_status.fail_all(&error);
                 reported = Some(error);
             }
             tokio::time::sleep(backoff.next(failure.retry_after())).await;
         };
         if reported.is_some() {
-            self.board.all_list();
+            self.watch_status.reset_all();
         }
-        let Self { api, config, board, metrics } = self;
+        let Self { api, config, watch_status, metrics } = self;
         let diagnostics = channel::Sender::new(Arc::from([]));
-        KubernetesSource { epoch, lease, names, api, config, board, metrics, diagnostics }
+        KubernetesSource { epoch, lease, names, api, config, watch_status, metrics, diagnostics }
     }
 
     /// The epoch, and the Lease if it names it. Fails only where asking again may help.
@@ -122,7 +122,7 @@ pub struct KubernetesSource {
     names: Names,
     api: Api,
     config: KubernetesConfig,
-    board: Arc<Board>,
+    watch_status: Arc<WatchStatus>,
     metrics: WatchMetrics,
     diagnostics: channel::Sender<Arc<[Diagnostic]>>,
 }
@@ -130,9 +130,9 @@ pub struct KubernetesSource {
 impl KubernetesSource {
     /// Gets ready to connect. Nothing is sent yet.
     pub fn prepare(client: kube::Client, config: KubernetesConfig) -> Connecting {
-        let board = Arc::new(Board::new(config.scope.watches()));
-        let metrics = WatchMetrics::new(board.reports());
-        Connecting { api: Api::new(client), config, board, metrics }
+        let watch_status = Arc::new(WatchStatus::new(config.scope.watches()));
+        let metrics = WatchMetrics::new(watch_status.subscribe());
+        Connecting { api: Api::new(client), config, watch_status, metrics }
     }
 
     /// Connects, however long it takes.
@@ -148,7 +148,7 @@ impl KubernetesSource {
     ) -> JoinSet<()> {
         let shared = Shared {
             api: self.api.clone(),
-            board: self.board.clone(),
+            watch_status: self.watch_status.clone(),
             metrics: self.metrics.clone(),
             told,
             refresh,
@@ -167,8 +167,8 @@ impl KubernetesSource {
                 }
             }
         }
-        let board = self.board.clone();
-        tasks.spawn(async move { board.run().await });
+        let watch_status = self.watch_status.clone();
+        tasks.spawn(async move { watch_status.run().await });
         tasks
     }
 }
@@ -183,7 +183,7 @@ impl Source for KubernetesSource {
     }
 
     fn health(&self) -> channel::Receiver<Arc<Health>> {
-        self.board.reports()
+        self.watch_status.subscribe()
     }
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
@@ -206,7 +206,7 @@ impl Source for KubernetesSource {
         let numbering = Numbering::new((api, names), self.lease, numbers, refreshes, noticed);
         tasks.spawn(numbering.run());
         let watches = self.config.scope.watches().into_iter().map(|(key, _)| key);
-        let epochs = Epochs { numbered, older, newest, board: self.board };
+        let epochs = Epochs { numbered, older, newest, watch_status: self.watch_status };
         let gatherer = Gatherer::new(watches, queue, refresh, epochs);
         tokio::select! {
             () = context.shutdown.cancelled() => Ok(()),

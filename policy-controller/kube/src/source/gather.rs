@@ -6,11 +6,11 @@
 //! after a restore are never one policy. A watch that fails to list for long is the exception: what it
 //! has told before stays in force beside the rest, as whenever it fails.
 
-use super::board::Board;
 use super::newest::Newest;
 use super::news::{News, Told};
 use super::numbering::Numbered;
 use super::pace::Pace;
+use super::watch_status::WatchStatus;
 use policy_engine::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(super) struct Epochs {
     /// What lists are compared with.
     pub(super) newest: Arc<Newest>,
     /// Where watches write that they fail.
-    pub(super) board: Arc<Board>,
+    pub(super) watch_status: Arc<WatchStatus>,
 }
 
 impl Gatherer {
@@ -174,7 +174,7 @@ impl Gatherer {
         let unlisted = self.news.unlisted(*self.refresh.borrow());
         let unlisted: Vec<&WatchKey> =
             unlisted.filter_map(|place| self.watches.get(place)).collect();
-        if !unlisted.iter().all(|watch| self.epochs.board.is_failing(watch)) {
+        if !unlisted.iter().all(|watch| self.epochs.watch_status.is_failing(watch)) {
             return;
         }
         self.is_late = true;

@@ -80,7 +80,7 @@ impl Poll {
         let told = if self.went_back(refresh, own) {
             Told::older(watch, kind, refresh)
         } else {
-            self.shared.board.listed(&self.key);
+            self.shared.watch_status.note_listed(&self.key);
             let (version, listed) = (own.max(before), Some(refresh));
             Told { watch, kind, changes, version, listed, since: refresh, older: false }
         };
@@ -110,7 +110,7 @@ impl Poll {
         } else {
             failure.to_string()
         };
-        self.shared.board.fails(&self.key, words.into());
+        self.shared.watch_status.note_failure(&self.key, words.into());
         self.backoff.next(failure.retry_after())
     }
 }

@@ -14,12 +14,12 @@
 
 use super::api::{self, Api, Failure, Lines};
 use super::backoff::{Backoff, jittered};
-use super::board::Board;
 use super::decode::{self, Event, Page, Reading, Version};
 use super::discover::discover;
 use super::metrics::WatchMetrics;
 use super::newest::Newest;
 use super::news::Told;
+use super::watch_status::WatchStatus;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
 use std::collections::HashSet;
@@ -50,7 +50,7 @@ pub(super) struct Shared {
     /// The API server.
     pub(super) api: Api,
     /// Where it is told how the watch does.
-    pub(super) board: Arc<Board>,
+    pub(super) watch_status: Arc<WatchStatus>,
     /// What is counted.
     pub(super) metrics: WatchMetrics,
     /// Where changes go.
@@ -131,7 +131,7 @@ impl Watch {
         if failure.is_missing() || failure.needs_list() {
             self.seen = None;
         }
-        self.shared.board.fails(&self.key, self.in_words(failure));
+        self.shared.watch_status.note_failure(&self.key, self.in_words(failure));
         self.backoff.next(failure.retry_after())
     }
 
@@ -181,7 +181,7 @@ impl Watch {
         self.absent = true;
         (self.seen, self.since) = (None, refresh);
         self.backoff.reset();
-        self.shared.board.absent(&self.key);
+        self.shared.watch_status.note_absent(&self.key);
         self.tell(changes, None, Some(refresh)).await;
         tokio::select! {
             () = sleep(jittered(LOOK)) => {}
@@ -204,7 +204,7 @@ impl Watch {
         self.since = refresh;
         self.shared.metrics.listed(&self.key, !self.held.is_empty());
         let changes = replace(&mut self.held, objects);
-        self.shared.board.listed(&self.key);
+        self.shared.watch_status.note_listed(&self.key);
         self.tell(changes, Some(&version), Some(refresh)).await;
         self.seen = Some(version);
         Ok(())
@@ -217,7 +217,7 @@ impl Watch {
             "version {number} was listed after version {before} had been read: the storage of the API \
              server was restored"
         );
-        self.shared.board.fails(&self.key, error.into());
+        self.shared.watch_status.note_failure(&self.key, error.into());
         // Nobody listens any more if this fails.
         let _ = self.shared.told.send(Told::older(self.place, self.key.kind, refresh)).await;
         let wait = self.backoff.next(None);
@@ -273,7 +273,7 @@ impl Watch {
         let collection = api::collection(reading.kind, reading.version, namespace);
         let lines = self.shared.api.watch(&collection, seen.as_str(), jittered(WATCH)).await?;
         // An accepted watch has not said anything yet: what is late stays late until it does.
-        self.shared.board.follows(&self.key);
+        self.shared.watch_status.note_following(&self.key);
         let began = Instant::now();
         let ended = self.hear(reading, lines).await;
         if began.elapsed() >= SHORT {
@@ -301,7 +301,7 @@ impl Watch {
                     Ok(true) => {
                         if self.events(reading, &mut lines).await? {
                             heard = Instant::now();
-                            self.shared.board.heard(&self.key);
+                            self.shared.watch_status.note_activity(&self.key);
                         } else if silent <= Instant::now() {
                             return Err(Failure::Silent(silence));
                         }

@@ -8,10 +8,10 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 
 use super::server;
-use crate::source::board::Board;
 use crate::source::gather::{Epochs, Gatherer};
 use crate::source::news::Told;
 use crate::source::numbering::Numbered;
+use crate::source::watch_status::WatchStatus;
 use policy_crds::Kind;
 use policy_engine::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ struct Gathering {
     refreshes: watch::Receiver<u64>,
     numbers: watch::Sender<Numbered>,
     older: watch::Receiver<Option<u64>>,
-    board: Arc<Board>,
+    watch_status: Arc<WatchStatus>,
     running: JoinHandle<Result<(), SourceError>>,
 }
 
@@ -44,14 +44,19 @@ impl Gathering {
         let numbered = Numbered { epoch: "first".into(), number: 0, looked: 9, owes: false };
         let watches: Vec<WatchKey> =
             watches.iter().map(|kind| WatchKey { kind: *kind, namespace: None }).collect();
-        let board = Arc::new(Board::new(watches.iter().map(|key| (key.clone(), false))));
+        let watch_status =
+            Arc::new(WatchStatus::new(watches.iter().map(|key| (key.clone(), false))));
         let (numbers, numbered) = watch::channel(numbered);
         let (noticed, older) = watch::channel(None);
-        let epochs =
-            Epochs { numbered, older: noticed, newest: Arc::default(), board: board.clone() };
+        let epochs = Epochs {
+            numbered,
+            older: noticed,
+            newest: Arc::default(),
+            watch_status: watch_status.clone(),
+        };
         let gatherer = Gatherer::new(watches, queue, sender, epochs);
         let running = tokio::spawn(async move { gatherer.run(&context).await });
-        Self { told, batches, refresh, refreshes, numbers, older, board, running }
+        Self { told, batches, refresh, refreshes, numbers, older, watch_status, running }
     }
 
     async fn tell(&self, watch: usize, name: &str, version: u64, listed: Option<u64>) {
@@ -194,7 +199,7 @@ async fn a_watch_that_fails_keeps_a_followed_epoch_from_beginning_for_half_a_min
     gathering.numbers.send_modify(|told| (told.epoch, told.number) = ("second".into(), 1));
     gathering.refreshes.changed().await.unwrap();
     let pods = WatchKey { kind: Kind::Pod, namespace: None };
-    gathering.board.fails(&pods, "refused".into());
+    gathering.watch_status.note_failure(&pods, "refused".into());
     gathering.tell_since(0, "c", 12, (Some(1), 1)).await;
     let begins = tokio::time::timeout(Duration::from_secs(40), gathering.batches.recv()).await;
     let begins = begins.expect("nothing is published for ever").unwrap();

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
 use crate::source::api::{Api, Failure, Lines};
-use crate::source::board::Board;
 use crate::source::decode::{self, Reading};
 use crate::source::discover::discover;
 use crate::source::metrics::WatchMetrics;
@@ -11,6 +10,7 @@ use crate::source::namespaces::Poll;
 use crate::source::newest::Newest;
 use crate::source::news::Told;
 use crate::source::watch::{Shared, Watch};
+use crate::source::watch_status::WatchStatus;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{Request, Response};
@@ -63,13 +63,21 @@ impl Scripted {
             async move { Ok::<_, Infallible>(response) }
         });
         let api = Api::new(kube::Client::new(service, "default"));
-        let board = Arc::new(Board::new([(servers(), false)]));
-        let metrics = WatchMetrics::new(board.reports());
+        let watch_status = Arc::new(WatchStatus::new([(servers(), false)]));
+        let metrics = WatchMetrics::new(watch_status.subscribe());
         let (sender, told) = mpsc::channel(64);
         let (refreshes, refresh) = watch::channel(0);
         let newest = Arc::<Newest>::default();
-        let shared =
-            Shared { api, board, metrics, told: sender, refresh, page_size: 5, silence, newest };
+        let shared = Shared {
+            api,
+            watch_status,
+            metrics,
+            told: sender,
+            refresh,
+            page_size: 5,
+            silence,
+            newest,
+        };
         Self { asked, shared, told, refresh: refreshes, tasks: JoinSet::new() }
     }
 
@@ -78,8 +86,8 @@ impl Scripted {
         let mut scripted = Self::new(silence, answer);
         let watch = Watch::new(scripted.shared.clone(), 0, servers(), false);
         scripted.tasks.spawn(watch.run());
-        let board = scripted.shared.board.clone();
-        scripted.tasks.spawn(async move { board.run().await });
+        let watch_status = scripted.shared.watch_status.clone();
+        scripted.tasks.spawn(async move { watch_status.run().await });
         scripted
     }
 
@@ -215,14 +223,14 @@ async fn pages_that_lead_nowhere_end_and_neither_tell_nor_refresh_anything() {
             _ => (200, once(json!({"resources": [{"name": "servers"}]}).to_string())),
         }),
     );
-    let before = scripted.shared.board.reports().borrow().watches[&servers()].heard;
+    let before = scripted.shared.watch_status.subscribe().borrow().watches[&servers()].heard;
     let failing = |s: &Scripted| {
-        let health = s.shared.board.reports().borrow().clone();
+        let health = s.shared.watch_status.subscribe().borrow().clone();
         matches!(&health.watches[&servers()].state, WatchState::Failing { error }
             if error.contains("leads to itself"))
     };
     scripted.until("refused", failing).await;
-    let health = scripted.shared.board.reports().borrow().clone();
+    let health = scripted.shared.watch_status.subscribe().borrow().clone();
     assert_eq!(health.watches[&servers()].heard, before);
     assert!(scripted.told.try_recv().is_err());
 }

@@ -6,12 +6,12 @@
     reason = "a test ends where it cannot go on"
 )]
 
-use crate::source::board::Board;
 use crate::source::epoch::Lease;
 use crate::source::gather::{Epochs, Gatherer};
 use crate::source::newest::Newest;
 use crate::source::news::Told;
 use crate::source::numbering::{Numbered, Step, decide};
+use crate::source::watch_status::WatchStatus;
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};
 use policy_engine::publish::{PortPolicy, Seen};
@@ -183,7 +183,7 @@ impl Replica {
             numbered,
             older: noticed,
             newest: newest.clone(),
-            board: Arc::new(Board::new([])),
+            watch_status: Arc::new(WatchStatus::new([])),
         };
         let watches = WATCHES.map(|(kind, _)| WatchKey { kind, namespace: None });
         let gatherer = Gatherer::new(watches, queue, sender, epochs);

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 /// How often the report is renewed at most.
-const INTERVAL: Duration = Duration::from_millis(250);
+const MIN_REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The state of all watches, and the report that is made of it now and then.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct WatchStatus {
     health: Mutex<Health>,
     changed: Notify,
     report: watch::Sender<Arc<Health>>,
 }
 
-impl Board {
+impl WatchStatus {
     /// Every watch is listing. With each, whether the controller can do without the kind.
     pub(super) fn new(watches: impl IntoIterator<Item = (WatchKey, bool)>) -> Self {
         let heard = Instant::now();
@@ -32,7 +32,7 @@ impl Board {
     }
 
     /// The reports.
-    pub(super) fn reports(&self) -> watch::Receiver<Arc<Health>> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Health>> {
         self.report.subscribe()
     }
 
@@ -42,32 +42,32 @@ impl Board {
             self.changed.notified().await;
             let health = self.health.lock().clone();
             self.report.send_replace(Arc::new(health));
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(MIN_REPORT_INTERVAL).await;
         }
     }
 
     /// The API server has said something.
-    pub(super) fn heard(&self, key: &WatchKey) {
+    pub(super) fn note_activity(&self, key: &WatchKey) {
         self.update(key, |watch| watch.heard = Instant::now());
     }
 
     /// All of it has been listed.
-    pub(super) fn listed(&self, key: &WatchKey) {
+    pub(super) fn note_listed(&self, key: &WatchKey) {
         self.update(key, |watch| {
             watch.listed = true;
             watch.heard = Instant::now();
         });
-        self.follows(key);
+        self.note_following(key);
     }
 
     /// It is being followed again, though nothing has been said yet.
-    pub(super) fn follows(&self, key: &WatchKey) {
-        self.moves(key, WatchState::Following);
+    pub(super) fn note_following(&self, key: &WatchKey) {
+        self.set_state(key, WatchState::Following);
     }
 
     /// The cluster does not have it.
-    pub(super) fn absent(&self, key: &WatchKey) {
-        self.moves(key, WatchState::Absent);
+    pub(super) fn note_absent(&self, key: &WatchKey) {
+        self.set_state(key, WatchState::Absent);
         self.update(key, |watch| {
             watch.listed = true;
             watch.heard = Instant::now();
@@ -75,8 +75,8 @@ impl Board {
     }
 
     /// Something went wrong.
-    pub(super) fn fails(&self, key: &WatchKey, error: Arc<str>) {
-        self.moves(key, WatchState::Failing { error });
+    pub(super) fn note_failure(&self, key: &WatchKey, error: Arc<str>) {
+        self.set_state(key, WatchState::Failing { error });
     }
 
     /// True if the last attempt of a watch failed.
@@ -87,12 +87,12 @@ impl Board {
     }
 
     /// Nothing can be asked for.
-    pub(super) fn all_fail(&self, error: &Arc<str>) {
+    pub(super) fn fail_all(&self, error: &Arc<str>) {
         self.set_all(&WatchState::Failing { error: error.clone() });
     }
 
     /// Everything can be asked for.
-    pub(super) fn all_list(&self) {
+    pub(super) fn reset_all(&self) {
         self.set_all(&WatchState::Listing);
     }
 
@@ -105,7 +105,7 @@ impl Board {
         self.report.send_replace(Arc::new(health.clone()));
     }
 
-    fn moves(&self, key: &WatchKey, state: WatchState) {
+    fn set_state(&self, key: &WatchKey, state: WatchState) {
         let mut before = None;
         self.update(key, |watch| {
             if watch.state != state {
