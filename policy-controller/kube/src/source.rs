@@ -2,13 +2,13 @@
 //! or in some namespaces.
 //!
 //! ```text
-//! watch (one per kind and namespace) ──Told──▶ gather ──Batch──▶ sink
+//! watch (one per kind and namespace) ──Told──▶ batcher ──Batch──▶ sink
 //!    list, follow, bookmarks, 410                │ Synced when all are listed
 //!    │ how it does                               └ refresh: all list again
 //!    ▼
 //! watch_status ──Health──▶ readiness, metrics
 //!
-//! numbering (the Lease) ──epoch──▶ gather: all list again, then one batch
+//! numbering (the Lease) ──epoch──▶ batcher: all list again, then one batch
 //! ```
 //!
 //! The loop is our own, as what it is for needs what ready-made ones hide: bookmarks, which tell
@@ -23,13 +23,13 @@
 
 mod api;
 mod backoff;
+mod batcher;
 mod config;
 mod decode;
 mod definition;
 mod discover;
 mod epoch;
 mod freshness;
-mod gather;
 mod metrics;
 mod namespaces;
 mod newest;

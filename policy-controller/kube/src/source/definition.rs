@@ -2,10 +2,10 @@
 
 use super::api::{Api, Failure};
 use super::backoff::Backoff;
+use super::batcher::{Batcher, Epochs};
 use super::config::{KubernetesConfig, Scope};
 use super::epoch::{Lease, Names};
 use super::freshness::Freshness;
-use super::gather::{Epochs, Gatherer};
 use super::metrics::WatchMetrics;
 use super::newest::Newest;
 use super::news::Told;
@@ -207,10 +207,10 @@ impl Source for KubernetesSource {
         tasks.spawn(numbering.run());
         let watches = self.config.scope.watches().into_iter().map(|(key, _)| key);
         let epochs = Epochs { numbered, older, newest, watch_status: self.watch_status };
-        let gatherer = Gatherer::new(watches, queue, refresh, epochs);
+        let batcher = Batcher::new(watches, queue, refresh, epochs);
         tokio::select! {
             () = context.shutdown.cancelled() => Ok(()),
-            ended = gatherer.run(&context) => ended,
+            ended = batcher.run(&context) => ended,
             // Only a panic ends a watch.
             _ = tasks.join_next() => Err(SourceError::Failed),
         }

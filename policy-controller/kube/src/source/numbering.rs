@@ -2,7 +2,7 @@
 //! another replica has.
 //!
 //! ```text
-//! watch ──older──▶ gather ──older──▶ numbering ◀──Lease──▶ API server
+//! watch ──older──▶ batcher ──older──▶ numbering ◀──Lease──▶ API server
 //!                    ▲                   │
 //!                    └────── epoch ──────┘
 //! ```

@@ -210,7 +210,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What was listed is older than what was read before the list began. The gatherer gets nothing
+    /// What was listed is older than what was read before the list began. The batcher gets nothing
     /// of it. The watch lists again when an epoch has begun that the list belongs to.
     async fn older(&mut self, refresh: u64, number: u64, before: u64) {
         let error = format!(

@@ -8,7 +8,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 
 use super::server;
-use crate::source::gather::{Epochs, Gatherer};
+use crate::source::batcher::{Batcher, Epochs};
 use crate::source::news::Told;
 use crate::source::numbering::Numbered;
 use crate::source::watch_status::WatchStatus;
@@ -21,7 +21,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-struct Gathering {
+struct Harness {
     told: mpsc::Sender<Told>,
     batches: mpsc::Receiver<Batch>,
     refresh: Arc<Notify>,
@@ -32,7 +32,7 @@ struct Gathering {
     running: JoinHandle<Result<(), SourceError>>,
 }
 
-impl Gathering {
+impl Harness {
     fn start(watches: &[Kind]) -> Self {
         let (told, queue) = mpsc::channel(64);
         let (sink, batches) = mpsc::channel(64);
@@ -54,8 +54,8 @@ impl Gathering {
             newest: Arc::default(),
             watch_status: watch_status.clone(),
         };
-        let gatherer = Gatherer::new(watches, queue, sender, epochs);
-        let running = tokio::spawn(async move { gatherer.run(&context).await });
+        let batcher = Batcher::new(watches, queue, sender, epochs);
+        let running = tokio::spawn(async move { batcher.run(&context).await });
         Self { told, batches, refresh, refreshes, numbers, older, watch_status, running }
     }
 
@@ -95,36 +95,36 @@ fn batch(changes: Vec<Change>, version: Option<u64>) -> Batch {
 
 #[tokio::test]
 async fn it_is_synced_once_all_are_listed_and_again_after_every_refresh() {
-    let mut gathering = Gathering::start(&[Kind::Server, Kind::Pod]);
+    let mut harness = Harness::start(&[Kind::Server, Kind::Pod]);
     let apply = |name: &str| Change::Apply(Arc::new(server(name)));
-    gathering.tell(0, "a", 3, Some(0)).await;
-    assert_eq!(gathering.batch().await, batch(vec![apply("a")], Some(3)));
-    gathering.tell(1, "b", 2, Some(0)).await;
+    harness.tell(0, "a", 3, Some(0)).await;
+    assert_eq!(harness.batch().await, batch(vec![apply("a")], Some(3)));
+    harness.tell(1, "b", 2, Some(0)).await;
     // Versions never go back: what is late is labelled by the newest.
-    assert_eq!(gathering.batch().await, batch(vec![apply("b"), Change::Synced], Some(3)));
-    gathering.tell(0, "c", 4, None).await;
-    assert_eq!(gathering.batch().await, batch(vec![apply("c")], Some(4)));
+    assert_eq!(harness.batch().await, batch(vec![apply("b"), Change::Synced], Some(3)));
+    harness.tell(0, "c", 4, None).await;
+    assert_eq!(harness.batch().await, batch(vec![apply("c")], Some(4)));
 
-    gathering.refresh.notify_one();
-    gathering.refreshes.changed().await.unwrap();
-    assert_eq!(*gathering.refreshes.borrow_and_update(), 1);
-    gathering.tell(0, "a", 5, Some(1)).await;
-    assert_eq!(gathering.batch().await, batch(vec![apply("a")], Some(5)));
+    harness.refresh.notify_one();
+    harness.refreshes.changed().await.unwrap();
+    assert_eq!(*harness.refreshes.borrow_and_update(), 1);
+    harness.tell(0, "a", 5, Some(1)).await;
+    assert_eq!(harness.batch().await, batch(vec![apply("a")], Some(5)));
     // A notice meanwhile is the reason for one more refresh, not for a second one at once.
-    gathering.refresh.notify_one();
-    gathering.tell(1, "b", 6, Some(1)).await;
-    assert_eq!(gathering.batch().await, batch(vec![apply("b"), Change::Synced], Some(6)));
-    gathering.refreshes.changed().await.unwrap();
-    assert_eq!(*gathering.refreshes.borrow_and_update(), 2);
+    harness.refresh.notify_one();
+    harness.tell(1, "b", 6, Some(1)).await;
+    assert_eq!(harness.batch().await, batch(vec![apply("b"), Change::Synced], Some(6)));
+    harness.refreshes.changed().await.unwrap();
+    assert_eq!(*harness.refreshes.borrow_and_update(), 2);
 }
 
 #[tokio::test]
 async fn namespaces_that_share_a_kind_have_passed_what_the_slowest_has() {
-    let mut gathering = Gathering::start(&[Kind::Server, Kind::Server]);
+    let mut harness = Harness::start(&[Kind::Server, Kind::Server]);
     let mut told = Vec::new();
     for (watch, version) in [(0, 7), (1, 5), (1, 6), (0, 9), (1, 12)] {
-        gathering.tell(watch, "a", version, None).await;
-        let Batch { versions, passed, .. } = gathering.batch().await;
+        harness.tell(watch, "a", version, None).await;
+        let Batch { versions, passed, .. } = harness.batch().await;
         let of = |versions: BTreeMap<Kind, u64>| versions.get(&Kind::Server).copied();
         told.push((of(versions), of(passed)));
     }
@@ -142,97 +142,97 @@ async fn namespaces_that_share_a_kind_have_passed_what_the_slowest_has() {
 /// told before the change must not count as having seen it.
 #[tokio::test]
 async fn a_late_change_is_labelled_by_the_newest_of_its_kind() {
-    let mut gathering = Gathering::start(&[Kind::Server, Kind::Server]);
-    gathering.tell(0, "a", 7, None).await;
-    gathering.batch().await;
+    let mut harness = Harness::start(&[Kind::Server, Kind::Server]);
+    harness.tell(0, "a", 7, None).await;
+    harness.batch().await;
     // A bookmark of the other namespace.
     let (kind, version, since) = (Kind::Server, Some(20), 0);
     let (changes, listed, older) = (Vec::new(), None, false);
     let bookmark = Told { watch: 1, kind, changes, version, listed, since, older };
-    gathering.told.send(bookmark).await.unwrap();
-    gathering.batch().await;
-    gathering.tell(0, "a", 10, None).await;
-    let batch = gathering.batch().await;
+    harness.told.send(bookmark).await.unwrap();
+    harness.batch().await;
+    harness.tell(0, "a", 10, None).await;
+    let batch = harness.batch().await;
     assert_eq!(batch.versions.get(&Kind::Server), Some(&20));
     assert_eq!(batch.passed.get(&Kind::Server), Some(&10));
 }
 
 #[tokio::test]
 async fn another_epoch_begins_with_one_batch_of_everything_listed_in_it() {
-    let mut gathering = Gathering::start(&[Kind::Server, Kind::Pod]);
+    let mut harness = Harness::start(&[Kind::Server, Kind::Pod]);
     let apply = |name: &str| Change::Apply(Arc::new(server(name)));
-    gathering.tell(0, "a", 90, Some(0)).await;
-    gathering.tell(1, "b", 80, Some(0)).await;
-    while !gathering.batch().await.changes.contains(&Change::Synced) {}
+    harness.tell(0, "a", 90, Some(0)).await;
+    harness.tell(1, "b", 80, Some(0)).await;
+    while !harness.batch().await.changes.contains(&Change::Synced) {}
     // A list is older than that: from here on nothing is passed on.
-    gathering.told.send(Told::older(0, Kind::Server, 0)).await.unwrap();
-    gathering.older.changed().await.unwrap();
-    assert_eq!(*gathering.older.borrow_and_update(), Some(0));
-    gathering.tell(1, "c", 91, None).await;
-    gathering.quiet().await;
-    gathering.numbers.send_modify(|told| (told.epoch, told.number) = ("second".into(), 1));
-    gathering.refreshes.changed().await.unwrap();
-    assert_eq!(*gathering.refreshes.borrow_and_update(), 1);
+    harness.told.send(Told::older(0, Kind::Server, 0)).await.unwrap();
+    harness.older.changed().await.unwrap();
+    assert_eq!(*harness.older.borrow_and_update(), Some(0));
+    harness.tell(1, "c", 91, None).await;
+    harness.quiet().await;
+    harness.numbers.send_modify(|told| (told.epoch, told.number) = ("second".into(), 1));
+    harness.refreshes.changed().await.unwrap();
+    assert_eq!(*harness.refreshes.borrow_and_update(), 1);
     // Of the epoch before: the change counts, its version does not, nor that it was listed.
-    gathering.tell_since(1, "d", 92, (Some(0), 0)).await;
-    gathering.tell_since(0, "e", 12, (Some(1), 1)).await;
-    gathering.quiet().await;
-    gathering.tell_since(1, "f", 13, (Some(1), 1)).await;
-    let begins = gathering.batch().await;
+    harness.tell_since(1, "d", 92, (Some(0), 0)).await;
+    harness.tell_since(0, "e", 12, (Some(1), 1)).await;
+    harness.quiet().await;
+    harness.tell_since(1, "f", 13, (Some(1), 1)).await;
+    let begins = harness.batch().await;
     assert_eq!(begins.epoch.as_deref(), Some("second"));
     let changes = ["c", "d", "e", "f"].map(apply).into_iter().chain([Change::Synced]);
     assert_eq!(begins.changes, changes.collect::<Vec<_>>());
     assert_eq!(begins.versions, [(Kind::Server, 13)].into());
-    gathering.tell_since(0, "g", 14, (None, 1)).await;
-    let goes_on = gathering.batch().await;
+    harness.tell_since(0, "g", 14, (None, 1)).await;
+    let goes_on = harness.batch().await;
     assert_eq!((goes_on.epoch, goes_on.versions), (None, [(Kind::Server, 14)].into()));
 }
 
 /// The storage was restored, as a raised Lease says, and one of the watches cannot list.
 #[tokio::test]
 async fn a_watch_that_fails_keeps_a_followed_epoch_from_beginning_for_half_a_minute_at_most() {
-    let mut gathering = Gathering::start(&[Kind::Server, Kind::Pod]);
-    gathering.tell(0, "a", 90, Some(0)).await;
-    gathering.tell(1, "b", 80, Some(0)).await;
-    while !gathering.batch().await.changes.contains(&Change::Synced) {}
+    let mut harness = Harness::start(&[Kind::Server, Kind::Pod]);
+    harness.tell(0, "a", 90, Some(0)).await;
+    harness.tell(1, "b", 80, Some(0)).await;
+    while !harness.batch().await.changes.contains(&Change::Synced) {}
     let began = Instant::now();
-    gathering.numbers.send_modify(|told| (told.epoch, told.number) = ("second".into(), 1));
-    gathering.refreshes.changed().await.unwrap();
+    harness.numbers.send_modify(|told| (told.epoch, told.number) = ("second".into(), 1));
+    harness.refreshes.changed().await.unwrap();
     let pods = WatchKey { kind: Kind::Pod, namespace: None };
-    gathering.watch_status.note_failure(&pods, "refused".into());
-    gathering.tell_since(0, "c", 12, (Some(1), 1)).await;
-    let begins = tokio::time::timeout(Duration::from_secs(40), gathering.batches.recv()).await;
+    harness.watch_status.note_failure(&pods, "refused".into());
+    harness.tell_since(0, "c", 12, (Some(1), 1)).await;
+    let begins = tokio::time::timeout(Duration::from_secs(40), harness.batches.recv()).await;
     let begins = begins.expect("nothing is published for ever").unwrap();
     assert!(began.elapsed() >= Duration::from_secs(29), "{:?}", began.elapsed());
     assert_eq!(begins.epoch.as_deref(), Some("second"));
     // Not everything has been listed, so that it ends no hold.
     assert_eq!(begins.changes, [Change::Apply(Arc::new(server("c")))]);
-    gathering.tell_since(1, "d", 13, (Some(1), 1)).await;
-    let ends = gathering.batch().await;
+    harness.tell_since(1, "d", 13, (Some(1), 1)).await;
+    let ends = harness.batch().await;
     assert_eq!((ends.epoch, ends.changes.last()), (None, Some(&Change::Synced)));
 }
 
 #[tokio::test]
 async fn nothing_is_passed_on_while_the_next_epoch_has_no_name() {
-    let mut gathering = Gathering::start(&[Kind::Server]);
-    gathering.tell(0, "a", 90, Some(0)).await;
-    gathering.batch().await;
-    gathering.numbers.send_modify(|told| told.owes = true);
-    gathering.tell(0, "b", 91, None).await;
-    gathering.quiet().await;
+    let mut harness = Harness::start(&[Kind::Server]);
+    harness.tell(0, "a", 90, Some(0)).await;
+    harness.batch().await;
+    harness.numbers.send_modify(|told| told.owes = true);
+    harness.tell(0, "b", 91, None).await;
+    harness.quiet().await;
 }
 
 #[tokio::test]
 async fn a_batch_that_waits_does_not_grow_with_every_change_of_an_object() {
-    let mut gathering = Gathering::start(&[Kind::Server]);
-    gathering.tell(0, "a", 1, Some(0)).await;
-    gathering.batch().await;
-    gathering.numbers.send_modify(|told| told.owes = true);
+    let mut harness = Harness::start(&[Kind::Server]);
+    harness.tell(0, "a", 1, Some(0)).await;
+    harness.batch().await;
+    harness.numbers.send_modify(|told| told.owes = true);
     for number in 0..10_000_u64 {
-        gathering.tell(0, if number % 2 == 0 { "a" } else { "b" }, 2, None).await;
+        harness.tell(0, if number % 2 == 0 { "a" } else { "b" }, 2, None).await;
     }
-    gathering.numbers.send_modify(|told| told.owes = false);
-    let batch = gathering.batch().await;
+    harness.numbers.send_modify(|told| told.owes = false);
+    let batch = harness.batch().await;
     assert!(batch.changes.len() < 5_000, "{} changes of two objects", batch.changes.len());
     let last = batch.changes.last();
     assert_eq!(last, Some(&Change::Apply(Arc::new(server("b")))));
@@ -241,7 +241,7 @@ async fn a_batch_that_waits_does_not_grow_with_every_change_of_an_object() {
 #[tokio::test]
 async fn a_numbering_that_ends_is_a_failure_of_the_source() {
     // The watches go on.
-    let Gathering { numbers, mut batches, running, told, .. } = Gathering::start(&[Kind::Server]);
+    let Harness { numbers, mut batches, running, told, .. } = Harness::start(&[Kind::Server]);
     drop(numbers);
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
     assert!(ended.is_err());
@@ -251,30 +251,30 @@ async fn a_numbering_that_ends_is_a_failure_of_the_source() {
 
 #[tokio::test]
 async fn a_list_counts_as_consistent_once_the_epoch_was_found_to_be_the_current_one() {
-    let mut gathering = Gathering::start(&[Kind::Server]);
-    gathering.numbers.send_modify(|told| told.looked = 0);
-    gathering.tell(0, "a", 3, Some(0)).await;
-    assert!(gathering.batch().await.changes.contains(&Change::Synced));
-    gathering.refresh.notify_one();
-    gathering.refreshes.changed().await.unwrap();
-    gathering.tell_since(0, "b", 4, (Some(1), 1)).await;
-    assert!(!gathering.batch().await.changes.contains(&Change::Synced));
-    gathering.numbers.send_modify(|told| told.looked = 1);
-    assert_eq!(gathering.batch().await.changes, [Change::Synced]);
+    let mut harness = Harness::start(&[Kind::Server]);
+    harness.numbers.send_modify(|told| told.looked = 0);
+    harness.tell(0, "a", 3, Some(0)).await;
+    assert!(harness.batch().await.changes.contains(&Change::Synced));
+    harness.refresh.notify_one();
+    harness.refreshes.changed().await.unwrap();
+    harness.tell_since(0, "b", 4, (Some(1), 1)).await;
+    assert!(!harness.batch().await.changes.contains(&Change::Synced));
+    harness.numbers.send_modify(|told| told.looked = 1);
+    assert_eq!(harness.batch().await.changes, [Change::Synced]);
 }
 
 #[tokio::test]
 async fn a_lone_change_waits_for_nothing_and_a_burst_becomes_few_batches() {
-    let mut gathering = Gathering::start(&[Kind::Server]);
-    gathering.tell(0, "a", 1, Some(0)).await;
-    gathering.batch().await;
+    let mut harness = Harness::start(&[Kind::Server]);
+    harness.tell(0, "a", 1, Some(0)).await;
+    harness.batch().await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let began = Instant::now();
-    gathering.tell(0, "a", 2, None).await;
-    gathering.batch().await;
+    harness.tell(0, "a", 2, None).await;
+    harness.batch().await;
     assert!(began.elapsed() < Duration::from_secs(1));
 
-    let told = gathering.told.clone();
+    let told = harness.told.clone();
     let burst = tokio::spawn(async move {
         for number in 3..1_003_u64 {
             let changes = vec![Change::Apply(Arc::new(server(&format!("s{number}"))))];
@@ -286,7 +286,7 @@ async fn a_lone_change_waits_for_nothing_and_a_burst_becomes_few_batches() {
     });
     let (mut batches, mut names) = (0, Vec::new());
     while names.len() < 1_000 {
-        let batch = gathering.batch().await;
+        let batch = harness.batch().await;
         batches += 1;
         names.extend(batch.changes.into_iter().map(|change| match change {
             Change::Apply(object) => object.meta.key.name.clone(),

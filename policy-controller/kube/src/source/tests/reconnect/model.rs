@@ -6,8 +6,8 @@
     reason = "a test ends where it cannot go on"
 )]
 
+use crate::source::batcher::{Batcher, Epochs};
 use crate::source::epoch::Lease;
-use crate::source::gather::{Epochs, Gatherer};
 use crate::source::newest::Newest;
 use crate::source::news::Told;
 use crate::source::numbering::{Numbered, Step, decide};
@@ -127,11 +127,11 @@ impl Store {
 }
 
 /// The source of a replica, whose watches and Lease the test moves.
-struct Moved {
-    gatherer: Gatherer,
+struct ScriptedSource {
+    batcher: Batcher,
 }
 
-impl Source for Moved {
+impl Source for ScriptedSource {
     fn epoch(&self) -> Arc<str> {
         Lease::for_test("lease", 0, 0).epoch()
     }
@@ -145,7 +145,7 @@ impl Source for Moved {
     }
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
-        self.gatherer.run(&context).await
+        self.batcher.run(&context).await
     }
 }
 
@@ -186,10 +186,10 @@ impl Replica {
             watch_status: Arc::new(WatchStatus::new([])),
         };
         let watches = WATCHES.map(|(kind, _)| WatchKey { kind, namespace: None });
-        let gatherer = Gatherer::new(watches, queue, sender, epochs);
+        let batcher = Batcher::new(watches, queue, sender, epochs);
         let shared_namespaces = BTreeSet::from(["b".into()]);
         let config = ControllerConfig { shared_namespaces, ..ControllerConfig::default() };
-        let controller = start(config, Moved { gatherer });
+        let controller = start(config, ScriptedSource { batcher });
         let (watches, held) = ([None; 5], BTreeMap::new());
         let mut replica =
             Self { controller, told, refresh, numbers, older, newest, lease, watches, held };

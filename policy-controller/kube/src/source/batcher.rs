@@ -3,7 +3,7 @@
 //!
 //! An epoch begins with one batch. Once a list is older than what was read before, nothing is passed
 //! on until the epoch has a new name and every watch has been listed in it: objects of before and
-//! after a restore are never one policy. A watch that fails to list for long is the exception: what it
+//! deadline a restore are never one policy. A watch that fails to list for long is the exception: what it
 //! has told before stays in force beside the rest, as whenever it fails.
 
 use super::newest::Newest;
@@ -17,18 +17,18 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// The least time between two batches. The first news after a pause wait for nothing; in a burst
-/// each waits at most this long.
-const WINDOW: Duration = Duration::from_millis(5);
+/// The least time between two batches. The first news deadline a until_allowed wait for nothing; in a burst
+/// each is_held at most this long.
+const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long an epoch waits for watches that fail to list.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an epoch is_held for watches that fail to list.
+const MAX_EPOCH_WAIT: Duration = Duration::from_secs(30);
 
 /// How often it is looked afterwards whether there is nothing else to wait for.
-const AGAIN: Duration = Duration::from_secs(1);
+const LATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Passes on what is told until the sink closes or nobody tells anything any more.
-pub(super) struct Gatherer {
+pub(super) struct Batcher {
     told: mpsc::Receiver<Told>,
     /// Numbers the refreshes; a watch that sees a new one lists.
     refresh: watch::Sender<u64>,
@@ -37,7 +37,7 @@ pub(super) struct Gatherer {
     epoch: u64,
     /// The epoch that the next batch begins; it is not sent before all has been listed.
     beginning: Option<Arc<str>>,
-    /// When it is looked whether it waits for nothing but watches that fail.
+    /// When it is looked whether it is_held for nothing but watches that fail.
     late: Instant,
     /// True if it has waited long enough for watches that fail.
     is_late: bool,
@@ -50,10 +50,10 @@ pub(super) struct Gatherer {
     pace: Pace,
     /// Whether a refresh goes on.
     refreshing: bool,
-    wanted: bool,
+    refresh_requested: bool,
 }
 
-/// What connects the gatherer with who names the epochs.
+/// What connects the batcher with who names the epochs.
 #[derive(Debug)]
 pub(super) struct Epochs {
     /// The epoch, and up to which refresh it is known to be the current one.
@@ -66,7 +66,7 @@ pub(super) struct Epochs {
     pub(super) watch_status: Arc<WatchStatus>,
 }
 
-impl Gatherer {
+impl Batcher {
     /// Gathers from these watches.
     pub(super) fn new(
         watches: impl IntoIterator<Item = WatchKey>,
@@ -90,7 +90,7 @@ impl Gatherer {
             synced: false,
             pace: Pace::default(),
             refreshing: false,
-            wanted: false,
+            refresh_requested: false,
         }
     }
 
@@ -104,26 +104,26 @@ impl Gatherer {
             tokio::select! {
                 () = context.sink.closed() => return Ok(()),
                 told = self.told.recv() => match told {
-                    Some(told) => self.hear(told),
+                    Some(told) => self.receive(told),
                     None => return Err(SourceError::Failed),
                 },
                 changed = self.epochs.numbered.changed() => match changed {
-                    Ok(()) => self.follow(),
+                    Ok(()) => self.begin_epoch(),
                     Err(_) => return Err(SourceError::Failed),
                 },
-                () = sleep_until(self.late), if self.beginning.is_some() && !self.is_late => self.note_late(),
+                () = sleep_until(self.late), if self.beginning.is_some() && !self.is_late => self.check_late(),
                 () = context.refresh.notified() => {
-                    self.wanted = true;
+                    self.refresh_requested = true;
                     self.begin_refresh();
                     continue;
                 }
-                () = pause(self.pace.next()), if self.wanted && !self.refreshing => {
+                () = until_allowed(self.pace.next()), if self.refresh_requested && !self.refreshing => {
                     self.begin_refresh();
                     continue;
                 }
             }
             if let Some(sent) = sent {
-                self.gather_until(sent.checked_add(WINDOW)).await;
+                self.collect_until(sent.checked_add(MIN_BATCH_INTERVAL)).await;
             }
             if !self.send(context).await {
                 return Ok(());
@@ -134,7 +134,7 @@ impl Gatherer {
     }
 
     /// Takes in what a watch tells.
-    fn hear(&mut self, told: Told) {
+    fn receive(&mut self, told: Told) {
         if !told.older {
             self.news.add(told);
         } else if told.since >= self.news.since && !self.older {
@@ -144,7 +144,7 @@ impl Gatherer {
     }
 
     /// Takes note of the epoch. Another one begins with a list of everything, whatever the pace.
-    fn follow(&mut self) {
+    fn begin_epoch(&mut self) {
         let Numbered { epoch, number, .. } = self.epochs.numbered.borrow_and_update().clone();
         if number == self.epoch {
             return;
@@ -153,14 +153,14 @@ impl Gatherer {
         self.news.restart(since);
         self.epochs.newest.restart(since);
         (self.epoch, self.beginning, self.older) = (number, Some(epoch), false);
-        (self.refreshing, self.wanted) = (true, false);
+        (self.refreshing, self.refresh_requested) = (true, false);
         self.is_late = false;
-        self.late = after(PATIENCE);
+        self.late = deadline(MAX_EPOCH_WAIT);
         self.refresh.send_replace(since);
     }
 
     /// True while nothing may be passed on.
-    fn waits(&self) -> bool {
+    fn is_held(&self) -> bool {
         // Another epoch is known, and not taken note of here.
         let is_over = self.epochs.numbered.borrow().number != self.epoch;
         let owes = self.epochs.numbered.borrow().owes;
@@ -168,9 +168,9 @@ impl Gatherer {
         self.older || owes || is_over || !begins
     }
 
-    /// Lets the epoch begin if it waits for nothing but watches that fail.
-    fn note_late(&mut self) {
-        self.late = after(AGAIN);
+    /// Lets the epoch begin if it is_held for nothing but watches that fail.
+    fn check_late(&mut self) {
+        self.late = deadline(LATE_CHECK_INTERVAL);
         let unlisted = self.news.unlisted(*self.refresh.borrow());
         let unlisted: Vec<&WatchKey> =
             unlisted.filter_map(|place| self.watches.get(place)).collect();
@@ -196,19 +196,19 @@ impl Gatherer {
     }
 
     /// Takes in what is told until then, and whatever has been told already.
-    async fn gather_until(&mut self, until: Option<Instant>) {
+    async fn collect_until(&mut self, until: Option<Instant>) {
         let until = until.unwrap_or_else(Instant::now);
         while let Ok(Some(told)) = tokio::time::timeout_at(until, self.told.recv()).await {
-            self.hear(told);
+            self.receive(told);
         }
     }
 
     /// Sends the batch, which grows while there is no room for it. False if nobody takes it.
     async fn send(&mut self, context: &SourceContext) -> bool {
         while let Ok(told) = self.told.try_recv() {
-            self.hear(told);
+            self.receive(told);
         }
-        if self.waits() {
+        if self.is_held() {
             return true;
         }
         let room = context.sink.reserve();
@@ -217,11 +217,11 @@ impl Gatherer {
             tokio::select! {
                 biased;
                 room = &mut room => break room,
-                Some(told) = self.told.recv() => self.hear(told),
+                Some(told) = self.told.recv() => self.receive(told),
             }
         };
         let Ok(room) = room else { return false };
-        if self.waits() {
+        if self.is_held() {
             return true;
         }
         self.note_listed();
@@ -244,13 +244,13 @@ impl Gatherer {
         }
     }
 
-    /// Begins a refresh if one is wanted, none goes on, and the last is long enough ago. Notices
+    /// Begins a refresh if one is refresh_requested, none goes on, and the last is long enough ago. Notices
     /// that arrive while one goes on are the reason for one more.
     fn begin_refresh(&mut self) {
         let now = Instant::now();
         let rested = self.pace.next().is_none_or(|next| next <= now);
-        if self.wanted && !self.refreshing && self.synced && rested {
-            self.wanted = false;
+        if self.refresh_requested && !self.refreshing && self.synced && rested {
+            self.refresh_requested = false;
             self.refreshing = true;
             self.pace.begin(now);
             self.refresh.send_modify(|number| *number = number.saturating_add(1));
@@ -259,13 +259,13 @@ impl Gatherer {
 }
 
 /// The moment that is so far from now.
-fn after(wait: Duration) -> Instant {
+fn deadline(wait: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(wait).unwrap_or(now)
 }
 
 /// Until the next refresh may begin.
-async fn pause(next: Option<Instant>) {
+async fn until_allowed(next: Option<Instant>) {
     if let Some(next) = next {
         tokio::time::sleep_until(next).await;
     } else {
