@@ -36,7 +36,7 @@ mod newest;
 mod news;
 mod numbering;
 mod pace;
-mod prune;
+mod projection;
 #[cfg(test)]
 mod tests;
 mod watch;

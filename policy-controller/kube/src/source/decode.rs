@@ -1,7 +1,7 @@
 //! From the API server's JSON to objects: pages of a list, and the events of a watch.
 
 use super::api::Failure;
-use super::prune::{self, Pruned};
+use super::projection::{self, ProjectionSeed};
 use policy_crds::{Body, FieldError, Invalid, Kind, Object, ObjectKey, ObjectMeta};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -198,7 +198,7 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let seed = Pruned::new(prune::of(self.reading.kind));
+        let seed = ProjectionSeed::new(projection::mask_of(self.reading.kind));
         while let Some(value) = list.next_element_seed(seed)? {
             match self.reading.object(value) {
                 Some(object) => self.page.objects.push(object),
@@ -216,7 +216,7 @@ pub(super) fn single(
 ) -> Result<(Object, Option<Version>), Failure> {
     let unreadable = |error: String| Failure::Unreadable(format!("an object: {error}"));
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Pruned::new(prune::of(reading.kind))
+    let value = ProjectionSeed::new(projection::mask_of(reading.kind))
         .deserialize(&mut deserializer)
         .map_err(|error| unreadable(error.to_string()))?;
     let version = Version::of(&value);
@@ -301,7 +301,8 @@ impl<'de> Visitor<'de> for EventSeed<'_> {
             match name.as_str() {
                 "type" => kind = map.next_value()?,
                 "object" => {
-                    object = map.next_value_seed(Pruned::new(prune::of(self.0.kind)))?;
+                    object =
+                        map.next_value_seed(ProjectionSeed::new(projection::mask_of(self.0.kind)))?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;

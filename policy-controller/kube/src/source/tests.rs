@@ -11,7 +11,7 @@ mod reconnect;
 
 use super::api::{Failure, Lines};
 use super::decode::{self, Event, Reading, Version};
-use super::prune::{self, Pruned};
+use super::projection::{self, ProjectionSeed};
 use super::watch::replace;
 use bytes::Bytes;
 use http_body::Frame;
@@ -29,7 +29,7 @@ const SERVERS: Reading = Reading { kind: Kind::Server, version: "v1beta3" };
 
 fn pruned(kind: Kind, text: &str) -> Value {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    Pruned::new(prune::of(kind)).deserialize(&mut deserializer).unwrap()
+    ProjectionSeed::new(projection::mask_of(kind)).deserialize(&mut deserializer).unwrap()
 }
 
 /// What the API server adds to every object, and what only it can say.

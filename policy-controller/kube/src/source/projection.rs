@@ -1,7 +1,7 @@
 //! What is kept of an object's JSON while it is read: the rest is skipped without being stored, so
 //! that pods, of which a cluster has thousands, cost what policy needs of them.
 //!
-//! Kinds of policy keep everything but `metadata.managedFields` and `status`, so that a field that
+//! Kinds of policy mask everything but `metadata.managedFields` and `status`, so that a field that
 //! means nothing is still found and named. A test compares what the parser makes of a whole object
 //! and of a pruned one.
 
@@ -17,27 +17,27 @@ const MAX_DEPTH: usize = 96;
 
 /// What is kept of a value.
 #[derive(Debug)]
-pub(super) enum Keep {
+pub(super) enum FieldMask {
     /// All of it.
     All,
     /// Nothing.
     Nothing,
     /// Of each element of a list, this. What is no list is kept.
-    Each(&'static Keep),
+    Each(&'static FieldMask),
     /// Of each of these fields, that; what is no mapping is kept.
     Fields {
         /// The fields.
-        named: &'static [(&'static str, Keep)],
+        named: &'static [(&'static str, FieldMask)],
         /// Whether all others are kept whole, or dropped.
         others: bool,
     },
 }
 
-impl Keep {
-    fn field(&'static self, name: &str) -> &'static Keep {
+impl FieldMask {
+    fn field(&'static self, name: &str) -> &'static FieldMask {
         match self {
             Self::Fields { named, others } => {
-                let named = named.iter().find(|(known, _)| *known == name).map(|(_, keep)| keep);
+                let named = named.iter().find(|(known, _)| *known == name).map(|(_, mask)| mask);
                 named.unwrap_or(if *others { &Self::All } else { &Self::Nothing })
             }
             Self::All | Self::Each(_) => &Self::All,
@@ -45,121 +45,131 @@ impl Keep {
         }
     }
 
-    fn element(&'static self) -> &'static Keep {
+    fn element(&'static self) -> &'static FieldMask {
         match self {
-            Self::Each(keep) => keep,
+            Self::Each(mask) => mask,
             Self::All | Self::Fields { .. } => &Self::All,
             Self::Nothing => &Self::Nothing,
         }
     }
 }
 
-const fn only(named: &'static [(&'static str, Keep)]) -> Keep {
-    Keep::Fields { named, others: false }
+const fn only(named: &'static [(&'static str, FieldMask)]) -> FieldMask {
+    FieldMask::Fields { named, others: false }
 }
 
 /// What `kubectl apply` remembers there is the whole object once more, and says nothing of policy.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-const METADATA: Keep = only(&[
-    ("annotations", Keep::Fields { named: &[(LAST_APPLIED, Keep::Nothing)], others: true }),
-    ("creationTimestamp", Keep::All),
-    ("deletionTimestamp", Keep::All),
-    ("generateName", Keep::All),
-    ("generation", Keep::All),
-    ("labels", Keep::All),
-    ("name", Keep::All),
-    ("namespace", Keep::All),
-    ("resourceVersion", Keep::All),
-    ("uid", Keep::All),
+const METADATA: FieldMask = only(&[
+    (
+        "annotations",
+        FieldMask::Fields { named: &[(LAST_APPLIED, FieldMask::Nothing)], others: true },
+    ),
+    ("creationTimestamp", FieldMask::All),
+    ("deletionTimestamp", FieldMask::All),
+    ("generateName", FieldMask::All),
+    ("generation", FieldMask::All),
+    ("labels", FieldMask::All),
+    ("name", FieldMask::All),
+    ("namespace", FieldMask::All),
+    ("resourceVersion", FieldMask::All),
+    ("uid", FieldMask::All),
 ]);
 
 /// `metadata` alone, with what a `Status` says where an error takes the place of an object.
-const NAMED: Keep = only(&[
-    ("apiVersion", Keep::All),
-    ("kind", Keep::All),
+const METADATA_ONLY: FieldMask = only(&[
+    ("apiVersion", FieldMask::All),
+    ("kind", FieldMask::All),
     ("metadata", METADATA),
-    ("code", Keep::All),
-    ("details", Keep::All),
-    ("message", Keep::All),
-    ("reason", Keep::All),
+    ("code", FieldMask::All),
+    ("details", FieldMask::All),
+    ("message", FieldMask::All),
+    ("reason", FieldMask::All),
 ]);
 
-const POLICY: Keep =
-    Keep::Fields { named: &[("metadata", METADATA), ("status", Keep::Nothing)], others: true };
+const POLICY: FieldMask = FieldMask::Fields {
+    named: &[("metadata", METADATA), ("status", FieldMask::Nothing)],
+    others: true,
+};
 
-const HTTP_GET: Keep =
-    only(&[("host", Keep::All), ("path", Keep::All), ("port", Keep::All), ("scheme", Keep::All)]);
+const HTTP_GET: FieldMask = only(&[
+    ("host", FieldMask::All),
+    ("path", FieldMask::All),
+    ("port", FieldMask::All),
+    ("scheme", FieldMask::All),
+]);
 
-const HANDLER: Keep = only(&[("grpc", Keep::All), ("httpGet", HTTP_GET), ("tcpSocket", Keep::All)]);
+const HANDLER: FieldMask =
+    only(&[("grpc", FieldMask::All), ("httpGet", HTTP_GET), ("tcpSocket", FieldMask::All)]);
 
-const CONTAINER: Keep = only(&[
+const CONTAINER: FieldMask = only(&[
     ("lifecycle", only(&[("postStart", HANDLER), ("preStop", HANDLER)])),
     ("livenessProbe", HANDLER),
-    ("ports", Keep::All),
+    ("ports", FieldMask::All),
     ("readinessProbe", HANDLER),
     ("startupProbe", HANDLER),
 ]);
 
 /// Besides, what redirection was started with.
-const INIT_CONTAINER: Keep = only(&[
-    ("args", Keep::All),
+const INIT_CONTAINER: FieldMask = only(&[
+    ("args", FieldMask::All),
     ("lifecycle", only(&[("postStart", HANDLER), ("preStop", HANDLER)])),
     ("livenessProbe", HANDLER),
-    ("name", Keep::All),
-    ("ports", Keep::All),
+    ("name", FieldMask::All),
+    ("ports", FieldMask::All),
     ("readinessProbe", HANDLER),
     ("startupProbe", HANDLER),
 ]);
 
-const POD: Keep = only(&[
-    ("apiVersion", Keep::All),
-    ("kind", Keep::All),
+const POD: FieldMask = only(&[
+    ("apiVersion", FieldMask::All),
+    ("kind", FieldMask::All),
     ("metadata", METADATA),
     (
         "spec",
         only(&[
-            ("containers", Keep::Each(&CONTAINER)),
-            ("initContainers", Keep::Each(&INIT_CONTAINER)),
-            ("nodeName", Keep::All),
-            ("serviceAccount", Keep::All),
-            ("serviceAccountName", Keep::All),
+            ("containers", FieldMask::Each(&CONTAINER)),
+            ("initContainers", FieldMask::Each(&INIT_CONTAINER)),
+            ("nodeName", FieldMask::All),
+            ("serviceAccount", FieldMask::All),
+            ("serviceAccountName", FieldMask::All),
         ]),
     ),
     (
         "status",
         only(&[
-            ("hostIP", Keep::All),
-            ("hostIPs", Keep::All),
-            ("phase", Keep::All),
-            ("podIP", Keep::All),
-            ("podIPs", Keep::All),
+            ("hostIP", FieldMask::All),
+            ("hostIPs", FieldMask::All),
+            ("phase", FieldMask::All),
+            ("podIP", FieldMask::All),
+            ("podIPs", FieldMask::All),
         ]),
     ),
-    ("code", Keep::All),
-    ("details", Keep::All),
-    ("message", Keep::All),
-    ("reason", Keep::All),
+    ("code", FieldMask::All),
+    ("details", FieldMask::All),
+    ("message", FieldMask::All),
+    ("reason", FieldMask::All),
 ]);
 
-const NODE: Keep = only(&[
-    ("apiVersion", Keep::All),
-    ("kind", Keep::All),
+const NODE: FieldMask = only(&[
+    ("apiVersion", FieldMask::All),
+    ("kind", FieldMask::All),
     ("metadata", METADATA),
-    ("spec", only(&[("podCIDR", Keep::All), ("podCIDRs", Keep::All)])),
-    ("status", only(&[("addresses", Keep::All)])),
-    ("code", Keep::All),
-    ("details", Keep::All),
-    ("message", Keep::All),
-    ("reason", Keep::All),
+    ("spec", only(&[("podCIDR", FieldMask::All), ("podCIDRs", FieldMask::All)])),
+    ("status", only(&[("addresses", FieldMask::All)])),
+    ("code", FieldMask::All),
+    ("details", FieldMask::All),
+    ("message", FieldMask::All),
+    ("reason", FieldMask::All),
 ]);
 
 /// What is kept of objects of a kind.
-pub(super) fn of(kind: Kind) -> &'static Keep {
+pub(super) fn mask_of(kind: Kind) -> &'static FieldMask {
     match kind.spec().projection {
-        Projection::Whole => &Keep::All,
+        Projection::Whole => &FieldMask::All,
         Projection::Policy => &POLICY,
-        Projection::Metadata => &NAMED,
+        Projection::Metadata => &METADATA_ONLY,
         Projection::Pod => &POD,
         Projection::Node => &NODE,
     }
@@ -167,27 +177,27 @@ pub(super) fn of(kind: Kind) -> &'static Keep {
 
 /// Reads a value, keeping what is to be kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pruned {
-    keep: &'static Keep,
+pub(super) struct ProjectionSeed {
+    mask: &'static FieldMask,
     depth: usize,
 }
 
-impl Pruned {
-    /// Keeps `keep`.
-    pub(super) fn new(keep: &'static Keep) -> Self {
-        Self { keep, depth: MAX_DEPTH }
+impl ProjectionSeed {
+    /// Keeps `mask`.
+    pub(super) fn new(mask: &'static FieldMask) -> Self {
+        Self { mask, depth: MAX_DEPTH }
     }
 
-    fn inner(self, keep: &'static Keep) -> Self {
-        Self { keep, depth: self.depth.saturating_sub(1) }
+    fn nested(self, mask: &'static FieldMask) -> Self {
+        Self { mask, depth: self.depth.saturating_sub(1) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Pruned {
+impl<'de> DeserializeSeed<'de> for ProjectionSeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if matches!(self.keep, Keep::Nothing) || self.depth == 0 {
+        if matches!(self.mask, FieldMask::Nothing) || self.depth == 0 {
             // Skipping is a loop, not a recursion: it has no bound on nesting.
             deserializer.deserialize_ignored_any(IgnoredAny)?;
             return Ok(Value::Null);
@@ -196,7 +206,7 @@ impl<'de> DeserializeSeed<'de> for Pruned {
     }
 }
 
-impl<'de> Visitor<'de> for Pruned {
+impl<'de> Visitor<'de> for ProjectionSeed {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,7 +247,7 @@ impl<'de> Visitor<'de> for Pruned {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        let element = self.inner(self.keep.element());
+        let element = self.nested(self.mask.element());
         while let Some(value) = list.next_element_seed(element)? {
             values.push(value);
         }
@@ -246,10 +256,10 @@ impl<'de> Visitor<'de> for Pruned {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some(kept) = map.next_key_seed(Name(self.keep))? {
+        while let Some(kept) = map.next_key_seed(FieldNameSeed(self.mask))? {
             match kept {
-                Some((name, keep)) => {
-                    fields.insert(name, map.next_value_seed(self.inner(keep))?);
+                Some((name, mask)) => {
+                    fields.insert(name, map.next_value_seed(self.nested(mask))?);
                 }
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -261,26 +271,26 @@ impl<'de> Visitor<'de> for Pruned {
 }
 
 /// The name of a field, and what is kept of it; nothing where the field is dropped.
-struct Name(&'static Keep);
+struct FieldNameSeed(&'static FieldMask);
 
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = Option<(String, &'static Keep)>;
+impl<'de> DeserializeSeed<'de> for FieldNameSeed {
+    type Value = Option<(String, &'static FieldMask)>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Name {
-    type Value = Option<(String, &'static Keep)>;
+impl Visitor<'_> for FieldNameSeed {
+    type Value = Option<(String, &'static FieldMask)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a field")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        let keep = self.0.field(name);
-        let kept = !matches!(keep, Keep::Nothing);
-        Ok(kept.then(|| (name.to_owned(), keep)))
+        let mask = self.0.field(name);
+        let kept = !matches!(mask, FieldMask::Nothing);
+        Ok(kept.then(|| (name.to_owned(), mask)))
     }
 }
