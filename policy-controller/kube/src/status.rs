@@ -3,7 +3,7 @@
 //! ```text
 //! conditions ─┐                          ┌─▶ status.conditions   server-side apply
 //! counts ─────┴─▶ desired ─▶ plan ─▶ job ┼─▶ status.parents      our entries, by version
-//! the cluster ─── survey ────▶           └─▶ an Event            where there is no status, and of
+//! the cluster ─── api_discovery ────▶           └─▶ an Event            where there is no status, and of
 //!                                                                what got worse
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! about an object becomes the reason or the message of one of them.
 
 mod api;
+mod api_discovery;
 mod desired;
 mod events;
 mod merge;
@@ -21,7 +22,6 @@ mod plan;
 mod queue;
 mod quiet;
 mod settings;
-mod survey;
 mod worse;
 mod writer;
 

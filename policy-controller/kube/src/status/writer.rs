@@ -2,12 +2,12 @@
 //! replica leads.
 
 use super::api::{Failure, Outcome, StatusApi, update};
+use super::api_discovery::{ApiDiscovery, DiscoveryReport};
 use super::desired::Told;
 use super::events::{self, Note, Reporter};
 use super::metrics::{EventMetrics, StatusMetrics};
 use super::plan::{Job, Means, Next, Plan};
 use super::settings::StatusSettings;
-use super::survey::{Report, Survey};
 use super::worse::Worse;
 use crate::lease::Leadership;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -122,7 +122,7 @@ impl StatusWriter {
         let mut plan = Plan::new(self.settings.clone());
         let mut jobs: JoinSet<Ended> = JoinSet::new();
         let (report, mut reports) = mpsc::channel(1);
-        let mut survey = None;
+        let mut discovery = None;
         let mut changed = self.inputs.conditions.changed();
         let mut programmed = self.inputs.programmed.clone();
         let mut counted = true;
@@ -153,23 +153,23 @@ impl StatusWriter {
                 () = sleep_until(wake) => {}
                 _ = resync.tick() => {
                     plan.repeat(Instant::now());
-                    survey = Some(self.survey(StatusSettings::kinds().collect(), &report));
+                    discovery = Some(self.discover(StatusSettings::kinds().collect(), &report));
                 }
                 _ = rediscover.tick() => {
-                    let idle = survey.as_ref().is_none_or(|task: &Task| task.0.is_finished());
+                    let idle = discovery.as_ref().is_none_or(|task: &Task| task.0.is_finished());
                     let kinds = StatusSettings::kinds().filter(|kind| !plan.is_by_status(*kind));
                     let kinds: Vec<Kind> = kinds.filter(|kind| !kind.group().is_empty()).collect();
                     if idle && !kinds.is_empty() {
-                        survey = Some(self.survey(kinds, &report));
+                        discovery = Some(self.discover(kinds, &report));
                     }
                 }
             }
         }
     }
 
-    fn survey(&self, kinds: Vec<Kind>, report: &mpsc::Sender<Report>) -> Task {
+    fn discover(&self, kinds: Vec<Kind>, report: &mpsc::Sender<DiscoveryReport>) -> Task {
         let (api, settings) = (self.api.clone(), self.settings.clone());
-        Task(tokio::spawn(Survey { api, settings, report: report.clone() }.run(kinds)))
+        Task(tokio::spawn(ApiDiscovery { api, settings, report: report.clone() }.run(kinds)))
     }
 
     /// Begins what may begin, and says when to look again.
@@ -253,14 +253,14 @@ impl StatusWriter {
     }
 }
 
-fn take(plan: &mut Plan, report: Report) {
+fn take(plan: &mut Plan, report: DiscoveryReport) {
     let now = Instant::now();
     match report {
-        Report::Found { kind, found } => {
+        DiscoveryReport::Found { kind, found } => {
             plan.found(kind, found, now);
         }
-        Report::Page { kind, items } => plan.page(kind, &items, now),
-        Report::End { kind, version } => plan.listed(kind, version, now),
+        DiscoveryReport::Page { kind, items } => plan.page(kind, &items, now),
+        DiscoveryReport::End { kind, version } => plan.listed(kind, version, now),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 /// What has been found out.
 #[derive(Debug)]
-pub(super) enum Report {
+pub(super) enum DiscoveryReport {
     /// What a kind has.
     Found {
         /// The kind.
@@ -37,26 +37,26 @@ pub(super) enum Report {
 }
 
 /// How long to wait before the kinds that failed are asked about again, at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// One look.
-pub(super) struct Survey {
+/// One discover.
+pub(super) struct ApiDiscovery {
     /// Who is asked.
     pub(super) api: Arc<StatusApi>,
     /// Which kinds are written, and where.
     pub(super) settings: Arc<StatusSettings>,
     /// Where it is reported, one page at a time.
-    pub(super) report: mpsc::Sender<Report>,
+    pub(super) report: mpsc::Sender<DiscoveryReport>,
 }
 
-impl Survey {
+impl ApiDiscovery {
     /// Reports on these kinds, until each has been reported on.
     pub(super) async fn run(self, mut kinds: Vec<Kind>) {
         let mut failures = 0_u32;
         while !kinds.is_empty() {
             let mut failed = Vec::new();
             for kind in kinds {
-                if let Err(failure) = self.look(kind).await {
+                if let Err(failure) = self.discover(kind).await {
                     tracing::debug!(kind = kind.plural(), %failure, "cannot be looked at");
                     failed.push(kind);
                 }
@@ -64,14 +64,14 @@ impl Survey {
             kinds = failed;
             failures = failures.saturating_add(1);
             if !kinds.is_empty() {
-                tokio::time::sleep(backoff(failures, RETRY.0, RETRY.1, 0)).await;
+                tokio::time::sleep(backoff(failures, RETRY_BACKOFF.0, RETRY_BACKOFF.1, 0)).await;
             }
         }
     }
 
-    async fn look(&self, kind: Kind) -> Result<(), Failure> {
+    async fn discover(&self, kind: Kind) -> Result<(), Failure> {
         let found = self.api.discover(kind).await?;
-        self.tell(Report::Found { kind, found }).await;
+        self.send(DiscoveryReport::Found { kind, found }).await;
         let Found::Status(version) = found else { return Ok(()) };
         if !self.settings.is_written(kind) {
             return Ok(());
@@ -84,7 +84,7 @@ impl Survey {
                 Err(failure) => return Err(failure),
             }
         }
-        self.tell(Report::End { kind, version }).await;
+        self.send(DiscoveryReport::End { kind, version }).await;
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Survey {
         let mut token: Option<String> = None;
         loop {
             let page = self.api.page((kind, version), namespace, token.as_deref()).await?;
-            self.tell(Report::Page { kind, items: page.items }).await;
+            self.send(DiscoveryReport::Page { kind, items: page.items }).await;
             token = page.metadata.token.filter(|token| !token.is_empty());
             if token.is_none() {
                 return Ok(());
@@ -104,7 +104,7 @@ impl Survey {
         }
     }
 
-    async fn tell(&self, report: Report) {
+    async fn send(&self, report: DiscoveryReport) {
         // Nobody listens any more where this replica does not lead any more.
         let _ = self.report.send(report).await;
     }
