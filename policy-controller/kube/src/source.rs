@@ -2,7 +2,7 @@
 //! or in some namespaces.
 //!
 //! ```text
-//! watch (one per kind and namespace) ──Told──▶ batcher ──Batch──▶ sink
+//! watch (one per kind and namespace) ──WatchUpdate──▶ batcher ──Batch──▶ sink
 //!    list, follow, bookmarks, 410                │ Synced when all are listed
 //!    │ how it does                               └ refresh: all list again
 //!    ▼
@@ -33,9 +33,9 @@ mod freshness;
 mod metrics;
 mod namespaces;
 mod newest;
-mod news;
 mod numbering;
 mod pace;
+mod pending_batch;
 mod projection;
 #[cfg(test)]
 mod tests;

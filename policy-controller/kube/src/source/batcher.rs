@@ -4,12 +4,12 @@
 //! An epoch begins with one batch. Once a list is older than what was read before, nothing is passed
 //! on until the epoch has a new name and every watch has been listed in it: objects of before and
 //! deadline a restore are never one policy. A watch that fails to list for long is the exception: what it
-//! has told before stays in force beside the rest, as whenever it fails.
+//! has update before stays in force beside the rest, as whenever it fails.
 
 use super::newest::Newest;
-use super::news::{News, Told};
 use super::numbering::Numbered;
 use super::pace::Pace;
+use super::pending_batch::{PendingBatch, WatchUpdate};
 use super::watch_status::WatchStatus;
 use policy_engine::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use std::sync::Arc;
@@ -27,9 +27,9 @@ const MAX_EPOCH_WAIT: Duration = Duration::from_secs(30);
 /// How often it is looked afterwards whether there is nothing else to wait for.
 const LATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Passes on what is told until the sink closes or nobody tells anything any more.
+/// Passes on what is update until the sink closes or nobody tells anything any more.
 pub(super) struct Batcher {
-    told: mpsc::Receiver<Told>,
+    updates: mpsc::Receiver<WatchUpdate>,
     /// Numbers the refreshes; a watch that sees a new one lists.
     refresh: watch::Sender<u64>,
     epochs: Epochs,
@@ -44,7 +44,7 @@ pub(super) struct Batcher {
     /// True once a list was older than what was read before it.
     older: bool,
     watches: Vec<WatchKey>,
-    news: News,
+    pending: PendingBatch,
     /// Whether everything has been listed once.
     synced: bool,
     pace: Pace,
@@ -70,14 +70,14 @@ impl Batcher {
     /// Gathers from these watches.
     pub(super) fn new(
         watches: impl IntoIterator<Item = WatchKey>,
-        told: mpsc::Receiver<Told>,
+        updates: mpsc::Receiver<WatchUpdate>,
         refresh: watch::Sender<u64>,
         epochs: Epochs,
     ) -> Self {
         let epoch = epochs.numbered.borrow().number;
         let watches: Vec<WatchKey> = watches.into_iter().collect();
         Self {
-            told,
+            updates,
             refresh,
             epochs,
             epoch,
@@ -85,7 +85,7 @@ impl Batcher {
             late: Instant::now(),
             is_late: false,
             older: false,
-            news: News::new(watches.iter().map(|watch| watch.kind)),
+            pending: PendingBatch::new(watches.iter().map(|watch| watch.kind)),
             watches,
             synced: false,
             pace: Pace::default(),
@@ -103,8 +103,8 @@ impl Batcher {
         loop {
             tokio::select! {
                 () = context.sink.closed() => return Ok(()),
-                told = self.told.recv() => match told {
-                    Some(told) => self.receive(told),
+                update = self.updates.recv() => match update {
+                    Some(update) => self.receive(update),
                     None => return Err(SourceError::Failed),
                 },
                 changed = self.epochs.numbered.changed() => match changed {
@@ -134,10 +134,10 @@ impl Batcher {
     }
 
     /// Takes in what a watch tells.
-    fn receive(&mut self, told: Told) {
-        if !told.older {
-            self.news.add(told);
-        } else if told.since >= self.news.since && !self.older {
+    fn receive(&mut self, update: WatchUpdate) {
+        if !update.older {
+            self.pending.add(update);
+        } else if update.since >= self.pending.since && !self.older {
             self.older = true;
             self.epochs.older.send_replace(Some(self.epoch));
         }
@@ -150,7 +150,7 @@ impl Batcher {
             return;
         }
         let since = self.refresh.borrow().saturating_add(1);
-        self.news.restart(since);
+        self.pending.reset(since);
         self.epochs.newest.restart(since);
         (self.epoch, self.beginning, self.older) = (number, Some(epoch), false);
         (self.refreshing, self.refresh_requested) = (true, false);
@@ -171,7 +171,7 @@ impl Batcher {
     /// Lets the epoch begin if it is_held for nothing but watches that fail.
     fn check_late(&mut self) {
         self.late = deadline(LATE_CHECK_INTERVAL);
-        let unlisted = self.news.unlisted(*self.refresh.borrow());
+        let unlisted = self.pending.unlisted(*self.refresh.borrow());
         let unlisted: Vec<&WatchKey> =
             unlisted.filter_map(|place| self.watches.get(place)).collect();
         if !unlisted.iter().all(|watch| self.epochs.watch_status.is_failing(watch)) {
@@ -191,22 +191,22 @@ impl Batcher {
     /// current one since.
     fn is_complete(&self) -> bool {
         let current = *self.refresh.borrow();
-        self.news.unlisted(current).next().is_none()
+        self.pending.unlisted(current).next().is_none()
             && self.epochs.numbered.borrow().looked >= current
     }
 
-    /// Takes in what is told until then, and whatever has been told already.
+    /// Takes in what is update until then, and whatever has been update already.
     async fn collect_until(&mut self, until: Option<Instant>) {
         let until = until.unwrap_or_else(Instant::now);
-        while let Ok(Some(told)) = tokio::time::timeout_at(until, self.told.recv()).await {
-            self.receive(told);
+        while let Ok(Some(update)) = tokio::time::timeout_at(until, self.updates.recv()).await {
+            self.receive(update);
         }
     }
 
     /// Sends the batch, which grows while there is no room for it. False if nobody takes it.
     async fn send(&mut self, context: &SourceContext) -> bool {
-        while let Ok(told) = self.told.try_recv() {
-            self.receive(told);
+        while let Ok(update) = self.updates.try_recv() {
+            self.receive(update);
         }
         if self.is_held() {
             return true;
@@ -217,7 +217,7 @@ impl Batcher {
             tokio::select! {
                 biased;
                 room = &mut room => break room,
-                Some(told) = self.told.recv() => self.receive(told),
+                Some(update) = self.updates.recv() => self.receive(update),
             }
         };
         let Ok(room) = room else { return false };
@@ -225,7 +225,7 @@ impl Batcher {
             return true;
         }
         self.note_listed();
-        let batch = self.news.take();
+        let batch = self.pending.take();
         if batch != Batch::default() {
             room.send(batch);
         }
@@ -235,12 +235,12 @@ impl Batcher {
     /// Ends the batch with [`Change::Synced`] if every watch has been listed as often as it has to.
     fn note_listed(&mut self) {
         if self.is_complete() && (self.refreshing || !self.synced) {
-            self.news.batch.changes.push(Change::Synced);
-            self.news.batch.epoch = self.beginning.take();
+            self.pending.batch.changes.push(Change::Synced);
+            self.pending.batch.epoch = self.beginning.take();
             self.synced = true;
             self.refreshing = false;
         } else if self.is_late && self.beginning.is_some() {
-            self.news.batch.epoch = self.beginning.take();
+            self.pending.batch.epoch = self.beginning.take();
         }
     }
 
@@ -269,7 +269,7 @@ async fn until_allowed(next: Option<Instant>) {
     if let Some(next) = next {
         tokio::time::sleep_until(next).await;
     } else {
-        // Nothing has been listed yet: what is told next leads on.
+        // Nothing has been listed yet: what is update next leads on.
         std::future::pending::<()>().await;
     }
 }

@@ -8,8 +8,8 @@ use super::epoch::{Lease, Names};
 use super::freshness::Freshness;
 use super::metrics::WatchMetrics;
 use super::newest::Newest;
-use super::news::Told;
 use super::numbering::{Numbered, Numbering};
+use super::pending_batch::WatchUpdate;
 use super::watch::{Shared, Watch};
 use super::watch_status::WatchStatus;
 use super::{decode, epoch, namespaces};
@@ -28,7 +28,7 @@ pub fn object_of(kind: Kind, version: &'static str, item: Value) -> Option<Objec
     decode::Reading { kind, version }.object(item)
 }
 
-/// News of watches that wait to be gathered.
+/// PendingBatch of watches that wait to be gathered.
 const QUEUE: usize = 64;
 
 /// A cluster that has not answered yet.
@@ -142,7 +142,7 @@ impl KubernetesSource {
 
     fn spawn(
         &self,
-        told: mpsc::Sender<Told>,
+        updates: mpsc::Sender<WatchUpdate>,
         refresh: channel::Receiver<u64>,
         newest: Arc<Newest>,
     ) -> JoinSet<()> {
@@ -150,7 +150,7 @@ impl KubernetesSource {
             api: self.api.clone(),
             watch_status: self.watch_status.clone(),
             metrics: self.metrics.clone(),
-            told,
+            updates,
             refresh,
             page_size: self.config.page_size,
             silence: self.config.freshness.silence(),
@@ -187,18 +187,18 @@ impl Source for KubernetesSource {
     }
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
-        let (told, queue) = mpsc::channel(QUEUE);
+        let (updates, queue) = mpsc::channel(QUEUE);
         let (refresh, refreshes) = channel::channel(0);
         let nodes = self.config.node_objects().into_iter();
         let changes = nodes.map(|node| Change::Apply(Arc::new(node))).collect();
         let (version, listed, since) = (None, None, 0);
         let (watch, kind, older) = (usize::MAX, Kind::Node, false);
-        let first = Told { watch, kind, changes, version, listed, since, older };
+        let first = WatchUpdate { watch, kind, changes, version, listed, since, older };
         // There is room: nothing else has been sent.
-        let _ = told.try_send(first);
+        let _ = updates.try_send(first);
         // Dropped, and so ended, when this function returns.
         let newest = Arc::<Newest>::default();
-        let mut tasks = self.spawn(told, refreshes.clone(), newest.clone());
+        let mut tasks = self.spawn(updates, refreshes.clone(), newest.clone());
         let numbered = Numbered { epoch: self.epoch, number: 0, looked: 0, owes: false };
         let (numbers, numbered) = channel::channel(numbered);
         let (older, noticed) = channel::channel(None);

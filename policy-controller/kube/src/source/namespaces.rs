@@ -4,7 +4,7 @@
 use super::api::Failure;
 use super::backoff::{Backoff, jittered};
 use super::decode::{self, Reading, Version};
-use super::news::Told;
+use super::pending_batch::WatchUpdate;
 use super::watch::Shared;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
@@ -36,7 +36,7 @@ impl Poll {
 
     /// Runs until nobody listens.
     pub(super) async fn run(mut self) {
-        while !self.shared.told.is_closed() {
+        while !self.shared.updates.is_closed() {
             if let Err(failure) = self.ask().await {
                 let wait = self.failed(&failure);
                 sleep(wait).await;
@@ -77,15 +77,15 @@ impl Poll {
         };
         let own = own.as_ref().and_then(Version::number);
         let (watch, kind, changes) = (self.place, Kind::Namespace, vec![change]);
-        let told = if self.went_back(refresh, own) {
-            Told::older(watch, kind, refresh)
+        let update = if self.went_back(refresh, own) {
+            WatchUpdate::regression(watch, kind, refresh)
         } else {
             self.shared.watch_status.note_listed(&self.key);
             let (version, listed) = (own.max(before), Some(refresh));
-            Told { watch, kind, changes, version, listed, since: refresh, older: false }
+            WatchUpdate { watch, kind, changes, version, listed, since: refresh, older: false }
         };
         // Nobody listens any more if this fails.
-        let _ = self.shared.told.send(told).await;
+        let _ = self.shared.updates.send(update).await;
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use super::decode::{self, Event, Page, Reading, Version};
 use super::discover::discover;
 use super::metrics::WatchMetrics;
 use super::newest::Newest;
-use super::news::Told;
+use super::pending_batch::WatchUpdate;
 use super::watch_status::WatchStatus;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
@@ -54,7 +54,7 @@ pub(super) struct Shared {
     /// What is counted.
     pub(super) metrics: WatchMetrics,
     /// Where changes go.
-    pub(super) told: mpsc::Sender<Told>,
+    pub(super) updates: mpsc::Sender<WatchUpdate>,
     /// A new number: list again.
     pub(super) refresh: watch::Receiver<u64>,
     /// Objects of one page of a list.
@@ -101,7 +101,7 @@ impl Watch {
 
     /// Runs until nobody listens.
     pub(super) async fn run(mut self) {
-        while !self.shared.told.is_closed() {
+        while !self.shared.updates.is_closed() {
             if let Err(failure) = self.step().await {
                 let wait = self.failed(&failure);
                 sleep(wait).await;
@@ -182,7 +182,7 @@ impl Watch {
         (self.seen, self.since) = (None, refresh);
         self.backoff.reset();
         self.shared.watch_status.note_absent(&self.key);
-        self.tell(changes, None, Some(refresh)).await;
+        self.send(changes, None, Some(refresh)).await;
         tokio::select! {
             () = sleep(jittered(LOOK)) => {}
             // Nobody refreshes any more if this fails; the pause is over then too.
@@ -198,28 +198,32 @@ impl Watch {
         if let Some((number, before)) = version.number().zip(before)
             && number < before
         {
-            self.older(refresh, number, before).await;
+            self.report_regression(refresh, number, before).await;
             return Ok(());
         }
         self.since = refresh;
         self.shared.metrics.listed(&self.key, !self.held.is_empty());
         let changes = replace(&mut self.held, objects);
         self.shared.watch_status.note_listed(&self.key);
-        self.tell(changes, Some(&version), Some(refresh)).await;
+        self.send(changes, Some(&version), Some(refresh)).await;
         self.seen = Some(version);
         Ok(())
     }
 
     /// What was listed is older than what was read before the list began. The batcher gets nothing
     /// of it. The watch lists again when an epoch has begun that the list belongs to.
-    async fn older(&mut self, refresh: u64, number: u64, before: u64) {
+    async fn report_regression(&mut self, refresh: u64, number: u64, before: u64) {
         let error = format!(
             "version {number} was listed after version {before} had been read: the storage of the API \
              server was restored"
         );
         self.shared.watch_status.note_failure(&self.key, error.into());
         // Nobody listens any more if this fails.
-        let _ = self.shared.told.send(Told::older(self.place, self.key.kind, refresh)).await;
+        let _ = self
+            .shared
+            .updates
+            .send(WatchUpdate::regression(self.place, self.key.kind, refresh))
+            .await;
         let wait = self.backoff.next(None);
         tokio::select! {
             () = sleep(wait) => {}
@@ -358,10 +362,10 @@ impl Watch {
         }
         let heard = version.is_some();
         if let Some(version) = version {
-            self.tell(changes, Some(&version), None).await;
+            self.send(changes, Some(&version), None).await;
             self.seen = Some(version);
         } else if !changes.is_empty() {
-            self.tell(changes, None, None).await;
+            self.send(changes, None, None).await;
         }
         if relist {
             self.seen = None;
@@ -369,7 +373,7 @@ impl Watch {
         failure.map_or(Ok(heard), Err)
     }
 
-    async fn tell(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
+    async fn send(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
         let number = version.and_then(Version::number);
         if let (Some(version), None) = (version, number) {
             let version = version.as_str();
@@ -380,8 +384,9 @@ impl Watch {
             self.shared.newest.note(since, kind, number);
         }
         // Nobody listens any more if this fails.
-        let told = Told { watch, kind, changes, version: number, listed, since, older: false };
-        let _ = self.shared.told.send(told).await;
+        let update =
+            WatchUpdate { watch, kind, changes, version: number, listed, since, older: false };
+        let _ = self.shared.updates.send(update).await;
     }
 }
 

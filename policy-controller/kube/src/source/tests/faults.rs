@@ -8,7 +8,7 @@ use crate::source::discover::discover;
 use crate::source::metrics::WatchMetrics;
 use crate::source::namespaces::Poll;
 use crate::source::newest::Newest;
-use crate::source::news::Told;
+use crate::source::pending_batch::WatchUpdate;
 use crate::source::watch::{Shared, Watch};
 use crate::source::watch_status::WatchStatus;
 use bytes::Bytes;
@@ -41,19 +41,19 @@ fn open(text: impl Into<Bytes>) -> Chunks {
     once(text).chain(stream::pending()).boxed()
 }
 
-/// A watch of Servers, and what was asked and told.
+/// A watch of Servers, and what was asked and update.
 struct Scripted {
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     shared: Shared,
-    told: mpsc::Receiver<Told>,
+    updates: mpsc::Receiver<WatchUpdate>,
     refresh: watch::Sender<u64>,
     tasks: JoinSet<()>,
 }
 
 impl Scripted {
     fn new(silence: Duration, answer: Arc<Answer>) -> Self {
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let log = asked.clone();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let log = requests.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let uri = request.uri().to_string();
             let (status, chunks) = answer(&uri);
@@ -65,20 +65,20 @@ impl Scripted {
         let api = Api::new(kube::Client::new(service, "default"));
         let watch_status = Arc::new(WatchStatus::new([(servers(), false)]));
         let metrics = WatchMetrics::new(watch_status.subscribe());
-        let (sender, told) = mpsc::channel(64);
+        let (sender, updates) = mpsc::channel(64);
         let (refreshes, refresh) = watch::channel(0);
         let newest = Arc::<Newest>::default();
         let shared = Shared {
             api,
             watch_status,
             metrics,
-            told: sender,
+            updates: sender,
             refresh,
             page_size: 5,
             silence,
             newest,
         };
-        Self { asked, shared, told, refresh: refreshes, tasks: JoinSet::new() }
+        Self { requests, shared, updates, refresh: refreshes, tasks: JoinSet::new() }
     }
 
     /// Follows Servers.
@@ -92,8 +92,8 @@ impl Scripted {
     }
 
     /// How many requests there were that contain this.
-    fn asked(&self, part: &str) -> usize {
-        self.asked.lock().iter().filter(|uri| uri.contains(part)).count()
+    fn requested(&self, part: &str) -> usize {
+        self.requests.lock().iter().filter(|uri| uri.contains(part)).count()
     }
 
     async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
@@ -103,12 +103,12 @@ impl Scripted {
             }
         };
         let done = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-        assert!(done.is_ok(), "{what}: {:?}", self.asked.lock());
+        assert!(done.is_ok(), "{what}: {:?}", self.requests.lock());
     }
 
-    async fn next(&mut self) -> Told {
-        let told = tokio::time::timeout(Duration::from_secs(20), self.told.recv()).await;
-        told.expect("nothing is told").unwrap()
+    async fn next(&mut self) -> WatchUpdate {
+        let update = tokio::time::timeout(Duration::from_secs(20), self.updates.recv()).await;
+        update.expect("nothing is told").unwrap()
     }
 }
 
@@ -152,7 +152,7 @@ async fn bytes_that_say_nothing_are_silence() {
         stream::unfold((), byte).boxed()
     };
     let scripted = Scripted::start(Duration::from_millis(500), answering(drip));
-    scripted.until("listed again", |s| s.asked("limit=") >= 2).await;
+    scripted.until("listed again", |s| s.requested("limit=") >= 2).await;
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn who_ends_every_watch_at_once_is_asked_ever_less_often() {
         let answer = said.clone();
         let scripted = Scripted::start(LONG, answering(move || once(answer.clone())));
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let (lists, watches) = (scripted.asked("limit="), scripted.asked("watch=true"));
+        let (lists, watches) = (scripted.requested("limit="), scripted.requested("watch=true"));
         assert!((1..=7).contains(&lists) && (2..=7).contains(&watches), "{said} {lists} {watches}");
     }
 }
@@ -175,27 +175,27 @@ async fn what_is_older_than_what_was_seen_is_not_told() {
         open(format!("{}{old}", line("MODIFIED", &server("9"))))
     };
     let mut scripted = Scripted::start(LONG, answering(events));
-    let told = scripted.next().await;
-    assert_eq!((told.version, told.listed, told.changes.len()), (Some(5), Some(0), 1));
-    let told = scripted.next().await;
-    assert!(matches!(told.changes.as_slice(), [Change::Apply(_)]), "{:?}", told.changes);
-    assert_eq!((told.version, told.listed), (Some(9), None));
+    let update = scripted.next().await;
+    assert_eq!((update.version, update.listed, update.changes.len()), (Some(5), Some(0), 1));
+    let update = scripted.next().await;
+    assert!(matches!(update.changes.as_slice(), [Change::Apply(_)]), "{:?}", update.changes);
+    assert_eq!((update.version, update.listed), (Some(9), None));
     // The list that follows is of version 5. It says how things are only in another epoch.
     for _ in 0..2 {
-        let told = scripted.next().await;
-        assert!(told.older && told.changes.is_empty(), "{told:?}");
-        assert_eq!((told.since, told.version, told.listed), (0, None, None));
+        let update = scripted.next().await;
+        assert!(update.older && update.changes.is_empty(), "{update:?}");
+        assert_eq!((update.since, update.version, update.listed), (0, None, None));
     }
     scripted.shared.newest.restart(1);
     scripted.refresh.send_replace(1);
-    let told = loop {
-        let told = scripted.next().await;
-        if !told.older {
-            break told;
+    let update = loop {
+        let update = scripted.next().await;
+        if !update.older {
+            break update;
         }
     };
-    assert!(matches!(told.changes.as_slice(), [Change::Apply(_)]), "{:?}", told.changes);
-    assert_eq!((told.version, told.listed, told.since), (Some(5), Some(1), 1));
+    assert!(matches!(update.changes.as_slice(), [Change::Apply(_)]), "{:?}", update.changes);
+    assert_eq!((update.version, update.listed, update.since), (Some(5), Some(1), 1));
 }
 
 #[tokio::test]
@@ -209,9 +209,9 @@ async fn a_list_is_followed_from_the_version_of_its_first_page() {
             _ => (200, once(json!({"resources": [{"name": "servers"}]}).to_string())),
         }),
     );
-    scripted.until("followed", |s| s.asked("watch=true") == 1).await;
-    assert_eq!(scripted.asked("&resourceVersion=5"), 1);
-    assert_eq!(scripted.asked("continue=more"), 1);
+    scripted.until("followed", |s| s.requested("watch=true") == 1).await;
+    assert_eq!(scripted.requested("&resourceVersion=5"), 1);
+    assert_eq!(scripted.requested("continue=more"), 1);
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn pages_that_lead_nowhere_end_and_neither_tell_nor_refresh_anything() {
     scripted.until("refused", failing).await;
     let health = scripted.shared.watch_status.subscribe().borrow().clone();
     assert_eq!(health.watches[&servers()].heard, before);
-    assert!(scripted.told.try_recv().is_err());
+    assert!(scripted.updates.try_recv().is_err());
 }
 
 #[test]
@@ -290,10 +290,10 @@ async fn a_namespace_that_is_asked_for_has_passed_what_was_seen_before() {
         // Pods may be numbered by a storage of their own.
         scripted.shared.newest.note(0, Kind::Pod, 5_000);
         scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
-        let told = scripted.next().await;
-        assert_eq!((told.watch, told.version, told.listed), (3, version, Some(0)));
-        let applied = matches!(told.changes.as_slice(), [Change::Apply(_)]);
-        let deleted = matches!(told.changes.as_slice(), [Change::Delete(_)]);
+        let update = scripted.next().await;
+        assert_eq!((update.watch, update.version, update.listed), (3, version, Some(0)));
+        let applied = matches!(update.changes.as_slice(), [Change::Apply(_)]);
+        let deleted = matches!(update.changes.as_slice(), [Change::Delete(_)]);
         assert_eq!((applied, deleted), (status == 200, status == 404));
     }
 }
@@ -316,6 +316,6 @@ async fn a_namespace_that_is_older_than_it_was_belongs_to_another_epoch() {
     assert!(scripted.next().await.older);
     scripted.shared.newest.restart(2);
     scripted.refresh.send_replace(2);
-    let told = scripted.next().await;
-    assert_eq!((told.older, told.version, told.since), (false, Some(10), 2));
+    let update = scripted.next().await;
+    assert_eq!((update.older, update.version, update.since), (false, Some(10), 2));
 }

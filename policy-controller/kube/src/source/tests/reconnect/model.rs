@@ -9,8 +9,8 @@
 use crate::source::batcher::{Batcher, Epochs};
 use crate::source::epoch::Lease;
 use crate::source::newest::Newest;
-use crate::source::news::Told;
 use crate::source::numbering::{Numbered, Step, decide};
+use crate::source::pending_batch::WatchUpdate;
 use crate::source::watch_status::WatchStatus;
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};
@@ -159,7 +159,7 @@ struct At {
 
 pub(super) struct Replica {
     controller: Controller,
-    told: mpsc::Sender<Told>,
+    updates: mpsc::Sender<WatchUpdate>,
     refresh: watch::Receiver<u64>,
     numbers: watch::Sender<Numbered>,
     older: watch::Receiver<Option<u64>>,
@@ -172,7 +172,7 @@ pub(super) struct Replica {
 
 impl Replica {
     pub(super) async fn start(store: &Store) -> Self {
-        let (told, queue) = mpsc::channel(64);
+        let (updates, queue) = mpsc::channel(64);
         let (sender, refresh) = watch::channel(0);
         let lease = Lease::for_test("lease", store.lease.0, store.lease.1);
         let (epoch, number, looked) = (lease.epoch(), 0, u64::MAX);
@@ -192,7 +192,7 @@ impl Replica {
         let controller = start(config, ScriptedSource { batcher });
         let (watches, held) = ([None; 5], BTreeMap::new());
         let mut replica =
-            Self { controller, told, refresh, numbers, older, newest, lease, watches, held };
+            Self { controller, updates, refresh, numbers, older, newest, lease, watches, held };
         replica.follow_all(store).await;
         let mut synced = replica.controller.policies.synced();
         synced.wait_for(|synced| *synced).await.unwrap();
@@ -219,7 +219,7 @@ impl Replica {
             None => {
                 let before = self.newest.of(refresh, kind);
                 if before.is_some_and(|before| store.revision < before) {
-                    self.told.send(Told::older(watch, kind, refresh)).await.unwrap();
+                    self.updates.send(WatchUpdate::regression(watch, kind, refresh)).await.unwrap();
                     return;
                 }
                 let now = store.list(watch);
@@ -233,8 +233,8 @@ impl Replica {
         self.watches[watch] = Some(At { world: store.world, revision: store.revision, since });
         self.newest.note(since, kind, store.revision);
         let version = Some(store.revision);
-        let told = Told { watch, kind, changes, version, listed, since, older: false };
-        self.told.send(told).await.unwrap();
+        let update = WatchUpdate { watch, kind, changes, version, listed, since, older: false };
+        self.updates.send(update).await.unwrap();
     }
 
     /// Looks at the Lease, as the real one does, but for the requests.
@@ -256,7 +256,7 @@ impl Replica {
     fn begin(&mut self, lease: Lease) {
         let epoch = lease.epoch();
         self.lease = lease;
-        self.numbers.send_modify(|told| (told.epoch, told.number) = (epoch, told.number + 1));
+        self.numbers.send_modify(|state| (state.epoch, state.number) = (epoch, state.number + 1));
     }
 
     pub(super) fn seen(&self) -> Arc<Seen> {

@@ -5,11 +5,11 @@ use policy_engine::source::{Batch, Change};
 use std::collections::{BTreeMap, HashSet};
 
 /// How many changes of a batch are kept at least, whatever they are of.
-const ROOM: usize = 4096;
+const MIN_CAPACITY: usize = 4096;
 
-/// News of one watch.
+/// PendingBatch of one watch.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct WatchUpdate {
     /// Which watch, by its place in the list of watches.
     pub(super) watch: usize,
     /// What it watches.
@@ -26,33 +26,33 @@ pub(super) struct Told {
     pub(super) older: bool,
 }
 
-impl Told {
+impl WatchUpdate {
     /// A watch that has read something older than what was read before, for this refresh.
-    pub(super) fn older(watch: usize, kind: Kind, since: u64) -> Self {
+    pub(super) fn regression(watch: usize, kind: Kind, since: u64) -> Self {
         let (changes, version, listed) = (Vec::new(), None, None);
         Self { watch, kind, changes, version, listed, since, older: true }
     }
 }
 
-/// News that have not been passed on, and how far each watch is.
+/// PendingBatch that have not been passed on, and how far each watch is.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct PendingBatch {
     /// What has not been passed on.
     pub(super) batch: Batch,
     /// The refresh that the epoch began with.
     pub(super) since: u64,
-    watches: Vec<Progress>,
-    /// By kind, the newest version of any of its watches.
-    newest: BTreeMap<Kind, u64>,
+    watches: Vec<WatchProgress>,
+    /// By kind, the latest version of any of its watches.
+    latest: BTreeMap<Kind, u64>,
     /// By kind that several watches share, the version that all of them have passed.
     passed: BTreeMap<Kind, u64>,
     /// How many changes there may be before those that others have overtaken are dropped.
-    room: usize,
+    capacity: usize,
 }
 
 /// A watch's place in its history.
 #[derive(Clone, Copy, Debug)]
-struct Progress {
+struct WatchProgress {
     kind: Kind,
     /// The last refresh that it has been listed for.
     listed: Option<u64>,
@@ -60,11 +60,11 @@ struct Progress {
     version: u64,
 }
 
-impl News {
+impl PendingBatch {
     /// Creates them without any, of watches of these kinds.
     pub(super) fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
-        let progress = |kind| Progress { kind, listed: None, version: 0 };
-        let watches: Vec<Progress> = kinds.into_iter().map(progress).collect();
+        let progress = |kind| WatchProgress { kind, listed: None, version: 0 };
+        let watches: Vec<WatchProgress> = kinds.into_iter().map(progress).collect();
         let shared = |kind: &Kind| watches.iter().filter(|watch| watch.kind == *kind).count() > 1;
         let passed = watches.iter().map(|watch| watch.kind).filter(shared).map(|kind| (kind, 0));
         let passed = passed.collect();
@@ -72,47 +72,47 @@ impl News {
             batch: Batch::default(),
             since: 0,
             watches,
-            newest: BTreeMap::new(),
+            latest: BTreeMap::new(),
             passed,
-            room: ROOM,
+            capacity: MIN_CAPACITY,
         }
     }
 
     /// Adds what a watch tells. Of what belongs to the epoch before, the changes count: the list that
     /// follows says only how it differs from them.
-    pub(super) fn add(&mut self, told: Told) {
-        let changed = !told.changes.is_empty();
-        self.batch.changes.extend(told.changes);
-        if self.batch.changes.len() > self.room {
-            self.drop_overtaken();
+    pub(super) fn add(&mut self, update: WatchUpdate) {
+        let changed = !update.changes.is_empty();
+        self.batch.changes.extend(update.changes);
+        if self.batch.changes.len() > self.capacity {
+            self.compact();
         }
-        if told.since < self.since {
+        if update.since < self.since {
             return;
         }
-        if let Some(watch) = self.watches.get_mut(told.watch) {
-            watch.listed = watch.listed.max(told.listed);
-            watch.version = watch.version.max(told.version.unwrap_or_default());
+        if let Some(watch) = self.watches.get_mut(update.watch) {
+            watch.listed = watch.listed.max(update.listed);
+            watch.version = watch.version.max(update.version.unwrap_or_default());
         }
-        let before = self.newest.get(&told.kind).copied();
-        let Some(newest) = before.max(told.version) else { return };
-        // A change is labelled by the newest of its kind even where it is older itself: a replica that
-        // has passed the newest in every watch has seen the change.
-        if changed || before != Some(newest) {
-            self.newest.insert(told.kind, newest);
-            self.batch.versions.insert(told.kind, newest);
+        let before = self.latest.get(&update.kind).copied();
+        let Some(latest) = before.max(update.version) else { return };
+        // A change is labelled by the latest of its kind even where it is older itself: a replica that
+        // has passed the latest in every watch has seen the change.
+        if changed || before != Some(latest) {
+            self.latest.insert(update.kind, latest);
+            self.batch.versions.insert(update.kind, latest);
         }
-        if told.version.is_some() {
-            self.pass(told.kind, told.version == Some(newest));
+        if update.version.is_some() {
+            self.note_passed(update.kind, update.version == Some(latest));
         }
     }
 
     /// Notes what all watches of a kind have passed, where several share it.
-    fn pass(&mut self, kind: Kind, is_newest: bool) {
+    fn note_passed(&mut self, kind: Kind, is_latest: bool) {
         let Some(passed) = self.passed.get_mut(&kind) else { return };
         let versions = self.watches.iter().filter(|w| w.kind == kind).map(|w| w.version);
         let all = versions.min().unwrap_or_default();
-        // The first is told even if it is 0: the newest is no answer then.
-        if all > *passed || is_newest {
+        // The first is told even if it is 0: the latest is no answer then.
+        if all > *passed || is_latest {
             *passed = all;
             self.batch.passed.insert(kind, all);
         }
@@ -121,20 +121,20 @@ impl News {
     /// The places of watches that have not been listed for this refresh or a later one.
     pub(super) fn unlisted(&self, refresh: u64) -> impl Iterator<Item = usize> {
         let is_listed =
-            move |watch: &Progress| watch.listed.is_some_and(|listed| listed >= refresh);
+            move |watch: &WatchProgress| watch.listed.is_some_and(|listed| listed >= refresh);
         let watches = self.watches.iter().enumerate();
         watches.filter(move |(_, watch)| !is_listed(watch)).map(|(place, _)| place)
     }
 
     /// Takes what is to be passed on.
     pub(super) fn take(&mut self) -> Batch {
-        self.room = ROOM;
+        self.capacity = MIN_CAPACITY;
         std::mem::take(&mut self.batch)
     }
 
     /// Drops all changes of an object but the last: nothing between the first and the last of a batch
     /// is ever seen. A batch that waits for long holds no object twice.
-    fn drop_overtaken(&mut self) {
+    fn compact(&mut self) {
         let mut seen = HashSet::new();
         let changes = std::mem::take(&mut self.batch.changes).into_iter().rev();
         let last = changes.filter(|change| match change {
@@ -145,13 +145,13 @@ impl News {
         self.batch.changes = last.collect();
         self.batch.changes.reverse();
         // So that each change is looked at a few times at most, however long the batch waits.
-        self.room = self.batch.changes.len().saturating_mul(2).max(ROOM);
+        self.capacity = self.batch.changes.len().saturating_mul(2).max(MIN_CAPACITY);
     }
 
     /// Forgets how far each watch is, because an epoch begins with the refresh `since`. Changes stay.
-    pub(super) fn restart(&mut self, since: u64) {
+    pub(super) fn reset(&mut self, since: u64) {
         self.since = since;
-        self.newest.clear();
+        self.latest.clear();
         for watch in &mut self.watches {
             (watch.listed, watch.version) = (None, 0);
         }
