@@ -29,16 +29,16 @@ mod decode;
 mod definition;
 mod discover;
 mod epoch;
+mod epoch_tracker;
 mod freshness;
+mod latest_versions;
 mod metrics;
 mod namespaces;
-mod newest;
-mod numbering;
-mod pace;
 mod pending_batch;
 mod projection;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod watch;
 mod watch_status;
 

@@ -6,10 +6,10 @@
 //! deadline a restore are never one policy. A watch that fails to list for long is the exception: what it
 //! has update before stays in force beside the rest, as whenever it fails.
 
-use super::newest::Newest;
-use super::numbering::Numbered;
-use super::pace::Pace;
+use super::epoch_tracker::EpochState;
+use super::latest_versions::LatestVersions;
 use super::pending_batch::{PendingBatch, WatchUpdate};
+use super::throttle::Throttle;
 use super::watch_status::WatchStatus;
 use policy_engine::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use std::sync::Arc;
@@ -42,12 +42,12 @@ pub(super) struct Batcher {
     /// True if it has waited long enough for watches that fail.
     is_late: bool,
     /// True once a list was older than what was read before it.
-    older: bool,
+    regressed: bool,
     watches: Vec<WatchKey>,
     pending: PendingBatch,
     /// Whether everything has been listed once.
     synced: bool,
-    pace: Pace,
+    throttle: Throttle,
     /// Whether a refresh goes on.
     refreshing: bool,
     refresh_requested: bool,
@@ -57,11 +57,11 @@ pub(super) struct Batcher {
 #[derive(Debug)]
 pub(super) struct Epochs {
     /// The epoch, and up to which refresh it is known to be the current one.
-    pub(super) numbered: watch::Receiver<Numbered>,
+    pub(super) state: watch::Receiver<EpochState>,
     /// The epoch in which a list was older than what was read before it.
-    pub(super) older: watch::Sender<Option<u64>>,
+    pub(super) regressions: watch::Sender<Option<u64>>,
     /// What lists are compared with.
-    pub(super) newest: Arc<Newest>,
+    pub(super) latest_versions: Arc<LatestVersions>,
     /// Where watches write that they fail.
     pub(super) watch_status: Arc<WatchStatus>,
 }
@@ -74,7 +74,7 @@ impl Batcher {
         refresh: watch::Sender<u64>,
         epochs: Epochs,
     ) -> Self {
-        let epoch = epochs.numbered.borrow().number;
+        let epoch = epochs.state.borrow().number;
         let watches: Vec<WatchKey> = watches.into_iter().collect();
         Self {
             updates,
@@ -84,11 +84,11 @@ impl Batcher {
             beginning: None,
             late: Instant::now(),
             is_late: false,
-            older: false,
+            regressed: false,
             pending: PendingBatch::new(watches.iter().map(|watch| watch.kind)),
             watches,
             synced: false,
-            pace: Pace::default(),
+            throttle: Throttle::default(),
             refreshing: false,
             refresh_requested: false,
         }
@@ -107,7 +107,7 @@ impl Batcher {
                     Some(update) => self.receive(update),
                     None => return Err(SourceError::Failed),
                 },
-                changed = self.epochs.numbered.changed() => match changed {
+                changed = self.epochs.state.changed() => match changed {
                     Ok(()) => self.begin_epoch(),
                     Err(_) => return Err(SourceError::Failed),
                 },
@@ -117,7 +117,7 @@ impl Batcher {
                     self.begin_refresh();
                     continue;
                 }
-                () = until_allowed(self.pace.next()), if self.refresh_requested && !self.refreshing => {
+                () = until_allowed(self.throttle.next_allowed()), if self.refresh_requested && !self.refreshing => {
                     self.begin_refresh();
                     continue;
                 }
@@ -137,22 +137,22 @@ impl Batcher {
     fn receive(&mut self, update: WatchUpdate) {
         if !update.older {
             self.pending.add(update);
-        } else if update.since >= self.pending.since && !self.older {
-            self.older = true;
-            self.epochs.older.send_replace(Some(self.epoch));
+        } else if update.since >= self.pending.since && !self.regressed {
+            self.regressed = true;
+            self.epochs.regressions.send_replace(Some(self.epoch));
         }
     }
 
     /// Takes note of the epoch. Another one begins with a list of everything, whatever the pace.
     fn begin_epoch(&mut self) {
-        let Numbered { epoch, number, .. } = self.epochs.numbered.borrow_and_update().clone();
+        let EpochState { epoch, number, .. } = self.epochs.state.borrow_and_update().clone();
         if number == self.epoch {
             return;
         }
         let since = self.refresh.borrow().saturating_add(1);
         self.pending.reset(since);
-        self.epochs.newest.restart(since);
-        (self.epoch, self.beginning, self.older) = (number, Some(epoch), false);
+        self.epochs.latest_versions.reset(since);
+        (self.epoch, self.beginning, self.regressed) = (number, Some(epoch), false);
         (self.refreshing, self.refresh_requested) = (true, false);
         self.is_late = false;
         self.late = deadline(MAX_EPOCH_WAIT);
@@ -162,10 +162,10 @@ impl Batcher {
     /// True while nothing may be passed on.
     fn is_held(&self) -> bool {
         // Another epoch is known, and not taken note of here.
-        let is_over = self.epochs.numbered.borrow().number != self.epoch;
-        let owes = self.epochs.numbered.borrow().owes;
+        let is_over = self.epochs.state.borrow().number != self.epoch;
+        let bump_due = self.epochs.state.borrow().bump_due;
         let begins = self.beginning.is_none() || self.is_complete() || self.is_late;
-        self.older || owes || is_over || !begins
+        self.regressed || bump_due || is_over || !begins
     }
 
     /// Lets the epoch begin if it is_held for nothing but watches that fail.
@@ -192,7 +192,7 @@ impl Batcher {
     fn is_complete(&self) -> bool {
         let current = *self.refresh.borrow();
         self.pending.unlisted(current).next().is_none()
-            && self.epochs.numbered.borrow().looked >= current
+            && self.epochs.state.borrow().verified >= current
     }
 
     /// Takes in what is update until then, and whatever has been update already.
@@ -248,11 +248,11 @@ impl Batcher {
     /// that arrive while one goes on are the reason for one more.
     fn begin_refresh(&mut self) {
         let now = Instant::now();
-        let rested = self.pace.next().is_none_or(|next| next <= now);
+        let rested = self.throttle.next_allowed().is_none_or(|next| next <= now);
         if self.refresh_requested && !self.refreshing && self.synced && rested {
             self.refresh_requested = false;
             self.refreshing = true;
-            self.pace.begin(now);
+            self.throttle.record(now);
             self.refresh.send_modify(|number| *number = number.saturating_add(1));
         }
     }

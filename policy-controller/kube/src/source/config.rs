@@ -100,7 +100,7 @@ impl KubernetesConfig {
                 "metadata": { "name": &**name },
                 "status": { "addresses": addresses },
             });
-            // Names have been checked when the flag was read.
+            // EpochObjects have been checked when the flag was read.
             policy_crds::parse(&node).ok()
         };
         self.nodes.iter().filter_map(node).collect()

@@ -4,11 +4,11 @@ use super::api::{Api, Failure};
 use super::backoff::Backoff;
 use super::batcher::{Batcher, Epochs};
 use super::config::{KubernetesConfig, Scope};
-use super::epoch::{Lease, Names};
+use super::epoch::{EpochLease, EpochObjects};
+use super::epoch_tracker::{EpochState, EpochTracker};
 use super::freshness::Freshness;
+use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
-use super::newest::Newest;
-use super::numbering::{Numbered, Numbering};
 use super::pending_batch::WatchUpdate;
 use super::watch::{Shared, Watch};
 use super::watch_status::WatchStatus;
@@ -63,7 +63,7 @@ impl Connecting {
 
     /// Waits until the API server says what the numbering of its versions is called.
     pub async fn connected(self) -> KubernetesSource {
-        let names = Names {
+        let names = EpochObjects {
             namespace: self.config.control_plane_namespace.clone(),
             lease: self.config.lease_name.clone(),
             fallback: self.fallback(),
@@ -92,7 +92,10 @@ impl Connecting {
     }
 
     /// The epoch, and the Lease if it names it. Fails only where asking again may help.
-    async fn epoch(api: &Api, names: &Names) -> Result<(Arc<str>, Option<Lease>), Failure> {
+    async fn epoch(
+        api: &Api,
+        names: &EpochObjects,
+    ) -> Result<(Arc<str>, Option<EpochLease>), Failure> {
         match epoch::read(api, names).await {
             Ok(lease) => Ok((lease.epoch(), Some(lease))),
             Err(failure) if failure.is_final() => {
@@ -102,7 +105,7 @@ impl Connecting {
         }
     }
 
-    /// Namespaces whose uid names the numbering where there is no Lease.
+    /// Namespaces whose uid names the tracker where there is no Lease.
     fn fallback(&self) -> Vec<Arc<str>> {
         let own = self.config.control_plane_namespace.clone();
         match &self.config.scope {
@@ -118,8 +121,8 @@ impl Connecting {
 pub struct KubernetesSource {
     epoch: Arc<str>,
     /// The Lease, if it names the epoch.
-    lease: Option<Lease>,
-    names: Names,
+    lease: Option<EpochLease>,
+    names: EpochObjects,
     api: Api,
     config: KubernetesConfig,
     watch_status: Arc<WatchStatus>,
@@ -144,7 +147,7 @@ impl KubernetesSource {
         &self,
         updates: mpsc::Sender<WatchUpdate>,
         refresh: channel::Receiver<u64>,
-        newest: Arc<Newest>,
+        latest_versions: Arc<LatestVersions>,
     ) -> JoinSet<()> {
         let shared = Shared {
             api: self.api.clone(),
@@ -154,7 +157,7 @@ impl KubernetesSource {
             refresh,
             page_size: self.config.page_size,
             silence: self.config.freshness.silence(),
-            newest,
+            latest_versions,
         };
         let mut tasks = JoinSet::new();
         for (place, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
@@ -197,16 +200,21 @@ impl Source for KubernetesSource {
         // There is room: nothing else has been sent.
         let _ = updates.try_send(first);
         // Dropped, and so ended, when this function returns.
-        let newest = Arc::<Newest>::default();
-        let mut tasks = self.spawn(updates, refreshes.clone(), newest.clone());
-        let numbered = Numbered { epoch: self.epoch, number: 0, looked: 0, owes: false };
-        let (numbers, numbered) = channel::channel(numbered);
-        let (older, noticed) = channel::channel(None);
+        let latest_versions = Arc::<LatestVersions>::default();
+        let mut tasks = self.spawn(updates, refreshes.clone(), latest_versions.clone());
+        let state = EpochState { epoch: self.epoch, number: 0, verified: 0, bump_due: false };
+        let (states, epoch_states) = channel::channel(state);
+        let (regressions, noticed) = channel::channel(None);
         let (api, names) = (self.api, self.names);
-        let numbering = Numbering::new((api, names), self.lease, numbers, refreshes, noticed);
-        tasks.spawn(numbering.run());
+        let tracker = EpochTracker::new((api, names), self.lease, states, refreshes, noticed);
+        tasks.spawn(tracker.run());
         let watches = self.config.scope.watches().into_iter().map(|(key, _)| key);
-        let epochs = Epochs { numbered, older, newest, watch_status: self.watch_status };
+        let epochs = Epochs {
+            state: epoch_states,
+            regressions,
+            latest_versions,
+            watch_status: self.watch_status,
+        };
         let batcher = Batcher::new(watches, queue, refresh, epochs);
         tokio::select! {
             () = context.shutdown.cancelled() => Ok(()),

@@ -1,4 +1,4 @@
-//! What names the numbering of resource versions: the uid of the Lease, which is the same for every
+//! What names the numbering of resource versions: the uid of the EpochLease, which is the same for every
 //! replica, and a counter in an annotation of it, because a restored backup brings back the uid and
 //! the versions with it.
 
@@ -13,7 +13,7 @@ pub(super) const COUNTER: &str = "portcullis.dev/epoch";
 
 /// The candidates, the Lease before all others.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct EpochObjects {
     /// Namespace of the control plane.
     pub(super) namespace: Arc<str>,
     /// Name of the Lease there.
@@ -22,7 +22,7 @@ pub(super) struct Names {
     pub(super) fallback: Vec<Arc<str>>,
 }
 
-impl Names {
+impl EpochObjects {
     fn collection(&self) -> String {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
@@ -30,7 +30,7 @@ impl Names {
 
 /// A Lease as it was read.
 #[derive(Clone, Debug)]
-pub(super) struct Lease {
+pub(super) struct EpochLease {
     /// Its uid.
     pub(super) uid: Arc<str>,
     /// How many times the numbering began anew.
@@ -40,8 +40,8 @@ pub(super) struct Lease {
     object: Value,
 }
 
-impl Lease {
-    fn of(body: &[u8]) -> Result<Self, Failure> {
+impl EpochLease {
+    fn parse(body: &[u8]) -> Result<Self, Failure> {
         let object = parsed(body)?;
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         // A name with a slash: `~1` stands for it. A counter that is none is replaced when it is raised.
@@ -63,11 +63,11 @@ impl Lease {
     }
 }
 
-/// The Lease, which is created where there is none.
-pub(super) async fn read(api: &Api, names: &Names) -> Result<Lease, Failure> {
+/// The EpochLease, which is created where there is none.
+pub(super) async fn read(api: &Api, names: &EpochObjects) -> Result<EpochLease, Failure> {
     let (namespace, name, leases) = (&names.namespace, &names.lease, names.collection());
     match api.get(&format!("{leases}/{name}")).await {
-        Ok(body) => return Lease::of(&body),
+        Ok(body) => return EpochLease::parse(&body),
         Err(failure) if failure.is_missing() => {}
         Err(failure) => return Err(failure),
     }
@@ -78,10 +78,10 @@ pub(super) async fn read(api: &Api, names: &Names) -> Result<Lease, Failure> {
         "spec": {},
     });
     match api.post(&leases, &lease).await {
-        Ok(body) => Lease::of(&body),
+        Ok(body) => EpochLease::parse(&body),
         // Another replica was faster.
         Err(failure) if failure.is_conflict() => {
-            Lease::of(&api.get(&format!("{leases}/{name}")).await?)
+            EpochLease::parse(&api.get(&format!("{leases}/{name}")).await?)
         }
         Err(failure) => Err(failure),
     }
@@ -90,10 +90,10 @@ pub(super) async fn read(api: &Api, names: &Names) -> Result<Lease, Failure> {
 /// Writes the counter into the Lease that was read, and nothing where somebody has written since.
 pub(super) async fn write(
     api: &Api,
-    names: &Names,
-    read: &Lease,
+    names: &EpochObjects,
+    read: &EpochLease,
     counter: u64,
-) -> Result<Lease, Failure> {
+) -> Result<EpochLease, Failure> {
     let mut object = read.object.clone();
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     let metadata =
@@ -105,13 +105,13 @@ pub(super) async fn write(
         *annotations = json!({ COUNTER: counter.to_string() });
     }
     let (leases, name) = (names.collection(), &names.lease);
-    Lease::of(&api.put(&format!("{leases}/{name}"), &object).await?)
+    EpochLease::parse(&api.put(&format!("{leases}/{name}"), &object).await?)
 }
 
 /// The epoch where the Lease may not be used. Fails only where asking again may help.
 pub(super) async fn without_lease(
     api: &Api,
-    names: &Names,
+    names: &EpochObjects,
     refused: &Failure,
 ) -> Result<Arc<str>, Failure> {
     let (lease, namespace) = (&names.lease, &names.namespace);

@@ -61,7 +61,7 @@ impl Poll {
         // Versions number the whole storage, which is what answers: the answer is not older than what
         // watches of the same storage have told before. Namespaces are kept where custom resources
         // are. Its own version tells only when it was last changed.
-        let before = self.shared.newest.of(refresh, Kind::Server);
+        let before = self.shared.latest_versions.get(refresh, Kind::Server);
         let reading = Reading { kind: Kind::Namespace, version: "v1" };
         let uri = format!("/api/v1/namespaces/{}", self.namespace);
         let (change, own) = match self.shared.api.get(&uri).await {
@@ -94,7 +94,7 @@ impl Poll {
         let Some(own) = own else { return false };
         if let Some((since, before)) = self.own
             && own < before
-            && self.shared.newest.is_current(since)
+            && self.shared.latest_versions.is_current(since)
         {
             return true;
         }

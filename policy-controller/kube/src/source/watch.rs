@@ -16,8 +16,8 @@ use super::api::{self, Api, Failure, Lines};
 use super::backoff::{Backoff, jittered};
 use super::decode::{self, Event, Page, Reading, Version};
 use super::discover::discover;
+use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
-use super::newest::Newest;
 use super::pending_batch::WatchUpdate;
 use super::watch_status::WatchStatus;
 use policy_crds::{Object, ObjectKey};
@@ -62,7 +62,7 @@ pub(super) struct Shared {
     /// After how long of silence a watch is given up.
     pub(super) silence: Duration,
     /// The newest versions that have been read.
-    pub(super) newest: Arc<Newest>,
+    pub(super) latest_versions: Arc<LatestVersions>,
 }
 
 /// One watch.
@@ -193,7 +193,7 @@ impl Watch {
     /// Lists everything, and tells how it differs from what was there, at once.
     async fn list(&mut self, reading: &Reading) -> Result<(), Failure> {
         let refresh = *self.shared.refresh.borrow_and_update();
-        let before = self.shared.newest.of(refresh, self.key.kind);
+        let before = self.shared.latest_versions.get(refresh, self.key.kind);
         let (objects, version) = self.pages(reading).await?;
         if let Some((number, before)) = version.number().zip(before)
             && number < before
@@ -381,7 +381,7 @@ impl Watch {
         }
         let (watch, kind, since) = (self.place, self.key.kind, self.since);
         if let Some(number) = number {
-            self.shared.newest.note(since, kind, number);
+            self.shared.latest_versions.record(since, kind, number);
         }
         // Nobody listens any more if this fails.
         let update =

@@ -9,7 +9,7 @@
 
 use super::server;
 use crate::source::batcher::{Batcher, Epochs};
-use crate::source::numbering::Numbered;
+use crate::source::epoch_tracker::EpochState;
 use crate::source::pending_batch::WatchUpdate;
 use crate::source::watch_status::WatchStatus;
 use policy_crds::Kind;
@@ -26,8 +26,8 @@ struct Harness {
     batches: mpsc::Receiver<Batch>,
     refresh: Arc<Notify>,
     refreshes: watch::Receiver<u64>,
-    numbers: watch::Sender<Numbered>,
-    older: watch::Receiver<Option<u64>>,
+    states: watch::Sender<EpochState>,
+    regressions: watch::Receiver<Option<u64>>,
     watch_status: Arc<WatchStatus>,
     running: JoinHandle<Result<(), SourceError>>,
 }
@@ -41,22 +41,22 @@ impl Harness {
         let shutdown = CancellationToken::new();
         let context = SourceContext { sink, refresh: refresh.clone(), shutdown };
         // Refreshes are many here, and each finds the epoch to be the current one.
-        let numbered = Numbered { epoch: "first".into(), number: 0, looked: 9, owes: false };
+        let state = EpochState { epoch: "first".into(), number: 0, verified: 9, bump_due: false };
         let watches: Vec<WatchKey> =
             watches.iter().map(|kind| WatchKey { kind: *kind, namespace: None }).collect();
         let watch_status =
             Arc::new(WatchStatus::new(watches.iter().map(|key| (key.clone(), false))));
-        let (numbers, numbered) = watch::channel(numbered);
-        let (noticed, older) = watch::channel(None);
+        let (states, state) = watch::channel(state);
+        let (noticed, regressions) = watch::channel(None);
         let epochs = Epochs {
-            numbered,
+            state,
             older: noticed,
-            newest: Arc::default(),
+            latest_versions: Arc::default(),
             watch_status: watch_status.clone(),
         };
         let batcher = Batcher::new(watches, queue, sender, epochs);
         let running = tokio::spawn(async move { batcher.run(&context).await });
-        Self { updates, batches, refresh, refreshes, numbers, older, watch_status, running }
+        Self { updates, batches, refresh, refreshes, states, regressions, watch_status, running }
     }
 
     async fn send_update(&self, watch: usize, name: &str, version: u64, listed: Option<u64>) {
@@ -166,11 +166,11 @@ async fn another_epoch_begins_with_one_batch_of_everything_listed_in_it() {
     while !harness.batch().await.changes.contains(&Change::Synced) {}
     // A list is older than that: from here on nothing is passed on.
     harness.updates.send(WatchUpdate::regression(0, Kind::Server, 0)).await.unwrap();
-    harness.older.changed().await.unwrap();
-    assert_eq!(*harness.older.borrow_and_update(), Some(0));
+    harness.regressions.changed().await.unwrap();
+    assert_eq!(*harness.regressions.borrow_and_update(), Some(0));
     harness.send_update(1, "c", 91, None).await;
     harness.expect_nothing().await;
-    harness.numbers.send_modify(|state| (state.epoch, state.number) = ("second".into(), 1));
+    harness.states.send_modify(|state| (state.epoch, state.number) = ("second".into(), 1));
     harness.refreshes.changed().await.unwrap();
     assert_eq!(*harness.refreshes.borrow_and_update(), 1);
     // Of the epoch before: the change counts, its version does not, nor that it was listed.
@@ -196,7 +196,7 @@ async fn a_watch_that_fails_keeps_a_followed_epoch_from_beginning_for_half_a_min
     harness.send_update(1, "b", 80, Some(0)).await;
     while !harness.batch().await.changes.contains(&Change::Synced) {}
     let began = Instant::now();
-    harness.numbers.send_modify(|state| (state.epoch, state.number) = ("second".into(), 1));
+    harness.states.send_modify(|state| (state.epoch, state.number) = ("second".into(), 1));
     harness.refreshes.changed().await.unwrap();
     let pods = WatchKey { kind: Kind::Pod, namespace: None };
     harness.watch_status.note_failure(&pods, "refused".into());
@@ -217,7 +217,7 @@ async fn nothing_is_passed_on_while_the_next_epoch_has_no_name() {
     let mut harness = Harness::start(&[Kind::Server]);
     harness.send_update(0, "a", 90, Some(0)).await;
     harness.batch().await;
-    harness.numbers.send_modify(|state| state.owes = true);
+    harness.states.send_modify(|state| state.bump_due = true);
     harness.send_update(0, "b", 91, None).await;
     harness.expect_nothing().await;
 }
@@ -227,11 +227,11 @@ async fn a_batch_that_waits_does_not_grow_with_every_change_of_an_object() {
     let mut harness = Harness::start(&[Kind::Server]);
     harness.send_update(0, "a", 1, Some(0)).await;
     harness.batch().await;
-    harness.numbers.send_modify(|state| state.owes = true);
+    harness.states.send_modify(|state| state.bump_due = true);
     for number in 0..10_000_u64 {
         harness.send_update(0, if number % 2 == 0 { "a" } else { "b" }, 2, None).await;
     }
-    harness.numbers.send_modify(|state| state.owes = false);
+    harness.states.send_modify(|state| state.bump_due = false);
     let batch = harness.batch().await;
     assert!(batch.changes.len() < 5_000, "{} changes of two objects", batch.changes.len());
     let last = batch.changes.last();
@@ -241,8 +241,8 @@ async fn a_batch_that_waits_does_not_grow_with_every_change_of_an_object() {
 #[tokio::test]
 async fn a_numbering_that_ends_is_a_failure_of_the_source() {
     // The watches go on.
-    let Harness { numbers, mut batches, running, updates, .. } = Harness::start(&[Kind::Server]);
-    drop(numbers);
+    let Harness { states, mut batches, running, updates, .. } = Harness::start(&[Kind::Server]);
+    drop(states);
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
     assert!(ended.is_err());
     assert_eq!(batches.recv().await, None);
@@ -252,14 +252,14 @@ async fn a_numbering_that_ends_is_a_failure_of_the_source() {
 #[tokio::test]
 async fn a_list_counts_as_consistent_once_the_epoch_was_found_to_be_the_current_one() {
     let mut harness = Harness::start(&[Kind::Server]);
-    harness.numbers.send_modify(|state| state.looked = 0);
+    harness.states.send_modify(|state| state.verified = 0);
     harness.send_update(0, "a", 3, Some(0)).await;
     assert!(harness.batch().await.changes.contains(&Change::Synced));
     harness.refresh.notify_one();
     harness.refreshes.changed().await.unwrap();
     harness.send_since(0, "b", 4, (Some(1), 1)).await;
     assert!(!harness.batch().await.changes.contains(&Change::Synced));
-    harness.numbers.send_modify(|state| state.looked = 1);
+    harness.states.send_modify(|state| state.verified = 1);
     assert_eq!(harness.batch().await.changes, [Change::Synced]);
 }
 

@@ -5,9 +5,9 @@
 use crate::source::api::{Api, Failure, Lines};
 use crate::source::decode::{self, Reading};
 use crate::source::discover::discover;
+use crate::source::latest_versions::LatestVersions;
 use crate::source::metrics::WatchMetrics;
 use crate::source::namespaces::Poll;
-use crate::source::newest::Newest;
 use crate::source::pending_batch::WatchUpdate;
 use crate::source::watch::{Shared, Watch};
 use crate::source::watch_status::WatchStatus;
@@ -67,7 +67,7 @@ impl Scripted {
         let metrics = WatchMetrics::new(watch_status.subscribe());
         let (sender, updates) = mpsc::channel(64);
         let (refreshes, refresh) = watch::channel(0);
-        let newest = Arc::<Newest>::default();
+        let latest_versions = Arc::<LatestVersions>::default();
         let shared = Shared {
             api,
             watch_status,
@@ -186,7 +186,7 @@ async fn what_is_older_than_what_was_seen_is_not_told() {
         assert!(update.older && update.changes.is_empty(), "{update:?}");
         assert_eq!((update.since, update.version, update.listed), (0, None, None));
     }
-    scripted.shared.newest.restart(1);
+    scripted.shared.latest_versions.reset(1);
     scripted.refresh.send_replace(1);
     let update = loop {
         let update = scripted.next().await;
@@ -285,10 +285,10 @@ async fn a_namespace_that_is_asked_for_has_passed_what_was_seen_before() {
         let mut scripted =
             Scripted::new(LONG, Arc::new(move |_: &str| (status, once(body.clone()))));
         if before > 0 {
-            scripted.shared.newest.note(0, Kind::Server, before);
+            scripted.shared.latest_versions.record(0, Kind::Server, before);
         }
         // Pods may be numbered by a storage of their own.
-        scripted.shared.newest.note(0, Kind::Pod, 5_000);
+        scripted.shared.latest_versions.record(0, Kind::Pod, 5_000);
         scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
         let update = scripted.next().await;
         assert_eq!((update.watch, update.version, update.listed), (3, version, Some(0)));
@@ -314,7 +314,7 @@ async fn a_namespace_that_is_older_than_it_was_belongs_to_another_epoch() {
     *version.lock() = 10;
     scripted.refresh.send_replace(1);
     assert!(scripted.next().await.older);
-    scripted.shared.newest.restart(2);
+    scripted.shared.latest_versions.reset(2);
     scripted.refresh.send_replace(2);
     let update = scripted.next().await;
     assert_eq!((update.older, update.version, update.since), (false, Some(10), 2));

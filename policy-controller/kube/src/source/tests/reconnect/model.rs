@@ -7,9 +7,9 @@
 )]
 
 use crate::source::batcher::{Batcher, Epochs};
-use crate::source::epoch::Lease;
-use crate::source::newest::Newest;
-use crate::source::numbering::{Numbered, Step, decide};
+use crate::source::epoch::EpochLease;
+use crate::source::epoch_tracker::{EpochAction, EpochState, decide};
+use crate::source::latest_versions::LatestVersions;
 use crate::source::pending_batch::WatchUpdate;
 use crate::source::watch_status::WatchStatus;
 use policy_core::WorkloadKey;
@@ -81,7 +81,7 @@ fn names() -> impl Iterator<Item = String> {
 pub(super) struct Store {
     pub(super) world: usize,
     pub(super) revision: u64,
-    /// Names of what permits.
+    /// EpochObjects of what permits.
     pub(super) there: BTreeSet<String>,
     /// What was taken away in this world, and at which revision.
     pub(super) gone: Vec<(u64, String)>,
@@ -133,7 +133,7 @@ struct ScriptedSource {
 
 impl Source for ScriptedSource {
     fn epoch(&self) -> Arc<str> {
-        Lease::for_test("lease", 0, 0).epoch()
+        EpochLease::for_test("lease", 0, 0).epoch()
     }
 
     fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
@@ -161,10 +161,10 @@ pub(super) struct Replica {
     controller: Controller,
     updates: mpsc::Sender<WatchUpdate>,
     refresh: watch::Receiver<u64>,
-    numbers: watch::Sender<Numbered>,
-    older: watch::Receiver<Option<u64>>,
-    newest: Arc<Newest>,
-    lease: Lease,
+    states: watch::Sender<EpochState>,
+    regressions: watch::Receiver<Option<u64>>,
+    latest_versions: Arc<LatestVersions>,
+    lease: EpochLease,
     watches: [Option<At>; 5],
     /// What each watch has told of there being.
     held: BTreeMap<usize, Vec<Arc<Object>>>,
@@ -174,15 +174,16 @@ impl Replica {
     pub(super) async fn start(store: &Store) -> Self {
         let (updates, queue) = mpsc::channel(64);
         let (sender, refresh) = watch::channel(0);
-        let lease = Lease::for_test("lease", store.lease.0, store.lease.1);
-        let (epoch, number, looked) = (lease.epoch(), 0, u64::MAX);
-        let (numbers, numbered) = watch::channel(Numbered { epoch, number, looked, owes: false });
-        let (noticed, older) = watch::channel(None);
-        let newest = Arc::<Newest>::default();
+        let lease = EpochLease::for_test("lease", store.lease.0, store.lease.1);
+        let (epoch, number, verified) = (lease.epoch(), 0, u64::MAX);
+        let (states, state) =
+            watch::channel(EpochState { epoch, number, verified, bump_due: false });
+        let (noticed, regressions) = watch::channel(None);
+        let latest = Arc::<LatestVersions>::default();
         let epochs = Epochs {
-            numbered,
-            older: noticed,
-            newest: newest.clone(),
+            state,
+            regressions: noticed,
+            latest_versions: latest.clone(),
             watch_status: Arc::new(WatchStatus::new([])),
         };
         let watches = WATCHES.map(|(kind, _)| WatchKey { kind, namespace: None });
@@ -191,8 +192,17 @@ impl Replica {
         let config = ControllerConfig { shared_namespaces, ..ControllerConfig::default() };
         let controller = start(config, ScriptedSource { batcher });
         let (watches, held) = ([None; 5], BTreeMap::new());
-        let mut replica =
-            Self { controller, updates, refresh, numbers, older, newest, lease, watches, held };
+        let mut replica = Self {
+            controller,
+            updates,
+            refresh,
+            states,
+            regressions,
+            latest_versions: latest,
+            lease,
+            watches,
+            held,
+        };
         replica.follow_all(store).await;
         let mut synced = replica.controller.policies.synced();
         synced.wait_for(|synced| *synced).await.unwrap();
@@ -217,7 +227,7 @@ impl Replica {
         let (changes, listed) = match follows {
             Some(at) => (store.after(watch, at.revision), None),
             None => {
-                let before = self.newest.of(refresh, kind);
+                let before = self.latest_versions.get(refresh, kind);
                 if before.is_some_and(|before| store.revision < before) {
                     self.updates.send(WatchUpdate::regression(watch, kind, refresh)).await.unwrap();
                     return;
@@ -231,7 +241,7 @@ impl Replica {
         };
         let since = follows.map_or(refresh, |at| at.since);
         self.watches[watch] = Some(At { world: store.world, revision: store.revision, since });
-        self.newest.note(since, kind, store.revision);
+        self.latest_versions.record(since, kind, store.revision);
         let version = Some(store.revision);
         let update = WatchUpdate { watch, kind, changes, version, listed, since, older: false };
         self.updates.send(update).await.unwrap();
@@ -239,24 +249,24 @@ impl Replica {
 
     /// Looks at the Lease, as the real one does, but for the requests.
     pub(super) async fn look(&mut self, store: &mut Store) {
-        let owes = *self.older.borrow() == Some(self.numbers.borrow().number);
+        let bump_due = *self.regressions.borrow() == Some(self.states.borrow().number);
         let (counter, version) = store.lease;
-        let read = Lease::for_test("lease", counter, version);
-        match decide(Some(&self.lease), &read, owes) {
-            Step::Keep => self.lease = read,
-            Step::Follow => self.begin(read),
-            Step::Raise(counter) => {
+        let read = EpochLease::for_test("lease", counter, version);
+        match decide(Some(&self.lease), &read, bump_due) {
+            EpochAction::Keep => self.lease = read,
+            EpochAction::Follow => self.begin(read),
+            EpochAction::Raise(counter) => {
                 store.revision += 1;
                 store.lease = (counter, store.revision);
-                self.begin(Lease::for_test("lease", counter, store.revision));
+                self.begin(EpochLease::for_test("lease", counter, store.revision));
             }
         }
     }
 
-    fn begin(&mut self, lease: Lease) {
+    fn begin(&mut self, lease: EpochLease) {
         let epoch = lease.epoch();
         self.lease = lease;
-        self.numbers.send_modify(|state| (state.epoch, state.number) = (epoch, state.number + 1));
+        self.states.send_modify(|state| (state.epoch, state.number) = (epoch, state.number + 1));
     }
 
     pub(super) fn seen(&self) -> Arc<Seen> {

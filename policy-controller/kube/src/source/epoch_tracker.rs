@@ -1,4 +1,4 @@
-//! Names the epochs: raises the counter in the Lease where the storage was restored, and follows where
+//! EpochObjects the epochs: raises the counter in the Lease where the storage was restored, and follows where
 //! another replica has.
 //!
 //! ```text
@@ -10,74 +10,74 @@
 //! **Invariants.** The counter never goes down while a replica lives that has seen it. It is raised
 //! above everything that the replica has read of it, by a write that fails where somebody has written
 //! since. Nothing is published from the moment that a list or the Lease has shown the restore until the
-//! epoch has its name. The events of a watch are compared with that watch alone: what a watch tells that
+//! epoch has its name. The events of a watch are compared with that watch standalone: what a watch tells that
 //! was interrupted and goes on is published until a list or the Lease shows the restore.
 
 use super::api::{Api, Failure};
 use super::backoff::{Backoff, jittered};
-use super::epoch::{self, Lease, Names};
-use super::pace::Pace;
+use super::epoch::{self, EpochLease, EpochObjects};
+use super::throttle::Throttle;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How often the Lease is looked at. Each refresh has it looked at too.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The same where the API server does not allow it.
-const REFUSED: Duration = Duration::from_secs(60);
+const REFUSED_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long after the first refusal the next is believed: an API server that has just started refuses
 /// for a moment what it allows.
-const BELIEVE: Duration = Duration::from_secs(3);
+const REFUSAL_GRACE: Duration = Duration::from_secs(3);
 
 /// How long raising the counter may fail before this process numbers by itself.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_BUMP_FAILURE: Duration = Duration::from_secs(30);
 
 /// How often the Lease is read again at once because somebody has written meanwhile.
-const CONFLICTS: u32 = 5;
+const MAX_CONFLICTS: u32 = 5;
 
 /// The epoch, and up to which refresh it is known to be the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Numbered {
+pub(super) struct EpochState {
     /// Its name.
     pub(super) epoch: Arc<str>,
     /// Counts the epochs of this process.
     pub(super) number: u64,
     /// The last refresh since whose beginning the Lease was looked at.
-    pub(super) looked: u64,
+    pub(super) verified: u64,
     /// True while the epoch is over and the next has no name yet.
-    pub(super) owes: bool,
+    pub(super) bump_due: bool,
 }
 
 /// Looks at the Lease for as long as the source runs.
-pub(super) struct Numbering {
+pub(super) struct EpochTracker {
     api: Api,
-    names: Names,
+    names: EpochObjects,
     /// The Lease as it was last read; none: its epoch is not the one that goes on.
-    lease: Option<Lease>,
+    lease: Option<EpochLease>,
     /// True while the counter has to be raised.
-    owes: bool,
+    bump_due: bool,
     /// True while the epoch is this process's own, because the counter could not be raised.
-    alone: bool,
-    told: watch::Sender<Numbered>,
+    standalone: bool,
+    state: watch::Sender<EpochState>,
     refresh: watch::Receiver<u64>,
     older: watch::Receiver<Option<u64>>,
     /// What of that has been taken note of.
-    noticed: Option<u64>,
+    handled_regression: Option<u64>,
     /// The first refusal since the Lease could last be used.
-    refused: Option<Instant>,
+    refused_since: Option<Instant>,
     /// The first answer that kept the counter from being raised.
-    failing: Option<Instant>,
+    failing_since: Option<Instant>,
     /// When epochs begin.
-    pace: Pace,
+    throttle: Throttle,
     backoff: Backoff,
 }
 
 /// The consequence of a Lease that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum EpochAction {
     /// The epoch goes on.
     Keep,
     /// The Lease names another epoch.
@@ -86,13 +86,13 @@ pub(super) enum Step {
     Raise(u64),
 }
 
-impl Numbering {
+impl EpochTracker {
     /// Goes on from the epoch that `told` holds and the Lease that named it, if one did. `older` says
     /// in which epoch something was read that is older than what was read before.
     pub(super) fn new(
-        (api, names): (Api, Names),
-        lease: Option<Lease>,
-        told: watch::Sender<Numbered>,
+        (api, names): (Api, EpochObjects),
+        lease: Option<EpochLease>,
+        state: watch::Sender<EpochState>,
         refresh: watch::Receiver<u64>,
         older: watch::Receiver<Option<u64>>,
     ) -> Self {
@@ -100,15 +100,15 @@ impl Numbering {
             api,
             names,
             lease,
-            owes: false,
-            alone: false,
-            told,
+            bump_due: false,
+            standalone: false,
+            state,
             refresh,
             older,
-            noticed: None,
-            refused: None,
-            failing: None,
-            pace: Pace::default(),
+            handled_regression: None,
+            refused_since: None,
+            failing_since: None,
+            throttle: Throttle::default(),
             backoff: Backoff::default(),
         }
     }
@@ -117,16 +117,16 @@ impl Numbering {
     pub(super) async fn run(mut self) {
         loop {
             let refresh = *self.refresh.borrow_and_update();
-            self.note_older();
-            let wait = match self.look().await {
+            self.note_regression();
+            let wait = match self.reconcile().await {
                 Ok(()) => {
-                    (self.refused, self.failing) = (None, None);
+                    (self.refused_since, self.failing_since) = (None, None);
                     self.backoff.reset();
-                    self.looked(refresh);
-                    jittered(LOOK)
+                    self.note_verified(refresh);
+                    jittered(POLL_INTERVAL)
                 }
-                Err(failure) if failure.is_final() => self.refused(refresh, &failure),
-                Err(failure) => self.failed(&failure),
+                Err(failure) if failure.is_final() => self.handle_refusal(refresh, &failure),
+                Err(failure) => self.handle_failure(&failure),
             };
             let goes_on = tokio::select! {
                 () = sleep(wait) => true,
@@ -140,11 +140,11 @@ impl Numbering {
     }
 
     /// Takes note of what was read that is older than what was read before, in the epoch that goes on.
-    fn note_older(&mut self) {
+    fn note_regression(&mut self) {
         let older = *self.older.borrow_and_update();
-        if older == Some(self.told.borrow().number) && older != self.noticed {
-            (self.alone, self.failing, self.noticed) = (false, None, older);
-            self.owe();
+        if older == Some(self.state.borrow().number) && older != self.handled_regression {
+            (self.standalone, self.failing_since, self.handled_regression) = (false, None, older);
+            self.mark_bump_due();
             tracing::warn!(
                 "the API server lists older versions than it did before, as after a restored backup: \
                  revisions are numbered anew"
@@ -154,28 +154,30 @@ impl Numbering {
 
     /// Notes that the counter has to be raised. Until then nothing is published, unless this process
     /// numbers by itself.
-    fn owe(&mut self) {
-        self.owes = true;
-        let stops = !self.alone;
-        self.told.send_if_modified(|told| stops && !std::mem::replace(&mut told.owes, true));
+    fn mark_bump_due(&mut self) {
+        self.bump_due = true;
+        let stops = !self.standalone;
+        self.state.send_if_modified(|state| stops && !std::mem::replace(&mut state.bump_due, true));
     }
 
     /// Looks at the Lease, and does what it takes.
-    async fn look(&mut self) -> Result<(), Failure> {
-        for _ in 0..CONFLICTS {
+    async fn reconcile(&mut self) -> Result<(), Failure> {
+        for _ in 0..MAX_CONFLICTS {
             let read = epoch::read(&self.api, &self.names).await?;
-            match decide(self.lease.as_ref(), &read, self.owes) {
-                Step::Keep => {
+            match decide(self.lease.as_ref(), &read, self.bump_due) {
+                EpochAction::Keep => {
                     self.lease = Some(read);
                     return Ok(());
                 }
-                Step::Follow => {
+                EpochAction::Follow => {
                     self.begin(read);
                     return Ok(());
                 }
-                Step::Raise(counter) => {
-                    self.owe();
-                    if let Some(next) = self.pace.next().filter(|next| *next > Instant::now()) {
+                EpochAction::Raise(counter) => {
+                    self.mark_bump_due();
+                    if let Some(next) =
+                        self.throttle.next_allowed().filter(|next| *next > Instant::now())
+                    {
                         // Another replica may raise it meanwhile.
                         sleep_until(next).await;
                         continue;
@@ -195,37 +197,37 @@ impl Numbering {
     }
 
     /// Begins the epoch that a Lease names.
-    fn begin(&mut self, lease: Lease) {
+    fn begin(&mut self, lease: EpochLease) {
         let epoch = lease.epoch();
         tracing::info!(%epoch, "everything is listed again for another epoch");
-        (self.owes, self.alone, self.lease) = (false, false, Some(lease));
-        self.tell(epoch);
+        (self.bump_due, self.standalone, self.lease) = (false, false, Some(lease));
+        self.publish(epoch);
     }
 
     /// Notes a refusal, which is believed if it is repeated, and says how long to wait.
-    fn refused(&mut self, refresh: u64, failure: &Failure) -> Duration {
+    fn handle_refusal(&mut self, refresh: u64, failure: &Failure) -> Duration {
         let now = Instant::now();
-        let refused = now.saturating_duration_since(*self.refused.get_or_insert(now));
-        if let Some(rest) = BELIEVE.checked_sub(refused).filter(|rest| !rest.is_zero()) {
+        let refused = now.saturating_duration_since(*self.refused_since.get_or_insert(now));
+        if let Some(rest) = REFUSAL_GRACE.checked_sub(refused).filter(|rest| !rest.is_zero()) {
             return rest;
         }
-        if let Some(rest) = self.number_alone(failure) {
+        if let Some(rest) = self.begin_standalone(failure) {
             return rest;
         }
-        self.looked(refresh);
-        jittered(REFUSED)
+        self.note_verified(refresh);
+        jittered(REFUSED_POLL_INTERVAL)
     }
 
     /// Notes a failure that may pass, and says how long to wait. Where the API server does not answer,
     /// there is nothing to publish either.
-    fn failed(&mut self, failure: &Failure) -> Duration {
+    fn handle_failure(&mut self, failure: &Failure) -> Duration {
         tracing::debug!(error = %failure, "the Lease cannot be looked at");
-        self.refused = None;
-        if self.owes && failure.is_answer() {
+        self.refused_since = None;
+        if self.bump_due && failure.is_answer() {
             let now = Instant::now();
-            let failing = *self.failing.get_or_insert(now);
-            if now.saturating_duration_since(failing) >= PATIENCE
-                && let Some(rest) = self.number_alone(failure)
+            let failing = *self.failing_since.get_or_insert(now);
+            if now.saturating_duration_since(failing) >= MAX_BUMP_FAILURE
+                && let Some(rest) = self.begin_standalone(failure)
             {
                 return rest;
             }
@@ -233,37 +235,38 @@ impl Numbering {
         self.backoff.next(failure.retry_after())
     }
 
-    /// Begins an epoch of this process alone where a restore was noticed and the counter cannot be
+    /// Begins an epoch of this process alone where a restore was handled_regression and the counter cannot be
     /// raised. If it is too early for another epoch: how long to wait.
-    fn number_alone(&mut self, failure: &Failure) -> Option<Duration> {
-        if !self.owes || self.alone {
+    fn begin_standalone(&mut self, failure: &Failure) -> Option<Duration> {
+        if !self.bump_due || self.standalone {
             return None;
         }
-        let rest = self.pace.next().map(|next| next.saturating_duration_since(Instant::now()));
+        let rest =
+            self.throttle.next_allowed().map(|next| next.saturating_duration_since(Instant::now()));
         if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
             return Some(rest);
         }
-        self.alone = true;
+        self.standalone = true;
         tracing::warn!(
             reason = %failure,
             "the Lease cannot be written: revisions of replicas cannot be compared until it can"
         );
-        self.tell(epoch::of_this_process());
+        self.publish(epoch::of_this_process());
         None
     }
 
-    fn tell(&mut self, epoch: Arc<str>) {
-        self.pace.begin(Instant::now());
-        self.told.send_modify(|told| {
-            (told.epoch, told.number) = (epoch, told.number.saturating_add(1));
-            told.owes = false;
+    fn publish(&mut self, epoch: Arc<str>) {
+        self.throttle.record(Instant::now());
+        self.state.send_modify(|state| {
+            (state.epoch, state.number) = (epoch, state.number.saturating_add(1));
+            state.bump_due = false;
         });
     }
 
-    fn looked(&self, refresh: u64) {
-        self.told.send_if_modified(|told| {
-            let later = refresh > told.looked;
-            told.looked = told.looked.max(refresh);
+    fn note_verified(&self, refresh: u64) {
+        self.state.send_if_modified(|state| {
+            let later = refresh > state.verified;
+            state.verified = state.verified.max(refresh);
             later
         });
     }
@@ -271,18 +274,18 @@ impl Numbering {
 
 /// Decides what a Lease that was `held` and has been `read` now asks for, where the counter has to be
 /// raised or not.
-pub(super) fn decide(held: Option<&Lease>, read: &Lease, owes: bool) -> Step {
-    let Some(held) = held else { return Step::Follow };
+pub(super) fn decide(held: Option<&EpochLease>, read: &EpochLease, bump_due: bool) -> EpochAction {
+    let Some(held) = held else { return EpochAction::Follow };
     let same = read.uid == held.uid;
-    // The replica that raised it has noticed the restore. A counter of another Lease says nothing.
+    // The replica that raised it has handled_regression the restore. A counter of another Lease says nothing.
     if same && read.counter > held.counter {
-        return Step::Follow;
+        return EpochAction::Follow;
     }
     let older = read.version.zip(held.version).is_some_and(|(read, held)| read < held);
-    if owes || older || (same && read.counter < held.counter) {
-        return Step::Raise(held.counter.max(read.counter).saturating_add(1));
+    if bump_due || older || (same && read.counter < held.counter) {
+        return EpochAction::Raise(held.counter.max(read.counter).saturating_add(1));
     }
-    if same { Step::Keep } else { Step::Follow }
+    if same { EpochAction::Keep } else { EpochAction::Follow }
 }
 
 #[cfg(test)]
@@ -365,7 +368,7 @@ mod tests {
 
     struct Running {
         server: Server,
-        told: watch::Receiver<Numbered>,
+        state: watch::Receiver<EpochState>,
         refresh: watch::Sender<u64>,
         older: watch::Sender<Option<u64>>,
     }
@@ -374,19 +377,22 @@ mod tests {
         async fn start(version: u64) -> Self {
             let server = Server::new(version);
             let api = Api::new(server.client());
-            let names = Names { namespace: "n".into(), lease: "l".into(), fallback: Vec::new() };
+            let names =
+                EpochObjects { namespace: "n".into(), lease: "l".into(), fallback: Vec::new() };
             let lease = epoch::read(&api, &names).await.unwrap();
-            let numbered = Numbered { epoch: lease.epoch(), number: 0, looked: 0, owes: false };
-            let (sender, told) = watch::channel(numbered);
+            let numbered =
+                EpochState { epoch: lease.epoch(), number: 0, verified: 0, bump_due: false };
+            let (sender, state) = watch::channel(numbered);
             let (refresh, refreshes) = watch::channel(0);
-            let (older, noticed) = watch::channel(None);
-            let numbering = Numbering::new((api, names), Some(lease), sender, refreshes, noticed);
+            let (older, handled_regression) = watch::channel(None);
+            let numbering =
+                EpochTracker::new((api, names), Some(lease), sender, refreshes, handled_regression);
             tokio::spawn(numbering.run());
-            Self { server, told, refresh, older }
+            Self { server, state, refresh, older }
         }
 
         async fn until(&mut self, number: u64) -> Arc<str> {
-            let told = self.told.wait_for(|told| told.number == number);
+            let told = self.state.wait_for(|state| state.number == number);
             let told = tokio::time::timeout(Duration::from_secs(20), told).await;
             told.unwrap().unwrap().epoch.clone()
         }
@@ -406,8 +412,8 @@ mod tests {
         // Noticed once more, in an epoch that is over.
         running.older.send_replace(Some(0));
         running.refresh.send_replace(3);
-        running.told.wait_for(|told| told.looked == 3).await.unwrap();
-        assert_eq!(running.told.borrow().number, 1);
+        running.state.wait_for(|state| state.verified == 3).await.unwrap();
+        assert_eq!(running.state.borrow().number, 1);
         assert!(running.server.0.lock().writes.is_empty());
     }
 
@@ -437,7 +443,7 @@ mod tests {
         // The next restore is not of the same epoch.
         running.older.send_replace(Some(1));
         let again = running.until(2).await;
-        assert!(again.starts_with("process-") && again != alone, "{again}");
+        assert!(again.starts_with("process-") && again != standalone, "{again}");
         running.server.0.lock().refuses = None;
         running.refresh.send_replace(1);
         assert_eq!(&*running.until(3).await, "u.1");
@@ -452,10 +458,10 @@ mod tests {
         // Everything that wakes it meanwhile is no second refusal some seconds later.
         running.refresh.send_replace(1);
         tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(running.told.borrow().owes, "something is published");
+        assert!(running.state.borrow().bump_due, "something is published");
         running.server.0.lock().refuses = None;
         assert_eq!(&*running.until(1).await, "u.1");
-        assert!(!running.told.borrow().owes);
+        assert!(!running.state.borrow().bump_due);
     }
 
     #[tokio::test]
@@ -465,7 +471,7 @@ mod tests {
             running.server.0.lock().refuses = Some(code);
             let began = Instant::now();
             running.older.send_replace(Some(0));
-            let told = running.told.wait_for(|told| told.number == 1);
+            let told = running.state.wait_for(|state| state.number == 1);
             let told = tokio::time::timeout(Duration::from_secs(most), told).await;
             assert!(told.unwrap().unwrap().epoch.starts_with("process-"), "{code}");
             assert!(began.elapsed() >= Duration::from_secs(least), "{code}");
@@ -477,12 +483,12 @@ mod tests {
         let mut running = Running::start(50).await;
         (running.server.0.lock().version, running.server.0.lock().refuses) = (20, Some(500));
         running.refresh.send_replace(1);
-        let owes = running.told.wait_for(|told| told.owes);
-        let owes = tokio::time::timeout(Duration::from_secs(20), owes).await;
-        assert_eq!(owes.expect("goes on publishing").unwrap().number, 0);
+        let bump_due = running.state.wait_for(|state| state.bump_due);
+        let bump_due = tokio::time::timeout(Duration::from_secs(20), bump_due).await;
+        assert_eq!(bump_due.expect("goes on publishing").unwrap().number, 0);
         running.server.0.lock().refuses = None;
         assert_eq!(&*running.until(1).await, "u.1");
-        assert!(!running.told.borrow().owes);
+        assert!(!running.state.borrow().bump_due);
     }
 
     #[tokio::test]
@@ -490,37 +496,66 @@ mod tests {
         let running = Running::start(50).await;
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(7) {
-            let number = running.told.borrow().number;
+            let number = running.state.borrow().number;
             running.older.send_replace(Some(number));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let writes = running.server.0.lock().writes.len();
         assert!((2..=3).contains(&writes), "{writes} writes in 7 s");
-        assert!(running.told.has_changed().unwrap());
+        assert!(running.state.has_changed().unwrap());
     }
 
     #[test]
     fn the_counter_is_raised_after_a_restore_and_followed_where_another_has_raised_it() {
-        let lease = Lease::for_test;
+        let lease = EpochLease::for_test;
         let held = lease("a", 3, 50);
-        let of = |read: Lease| [false, true].map(|owes| decide(Some(&held), &read, owes));
-        assert_eq!(of(lease("a", 3, 50)), [Step::Keep, Step::Raise(4)]);
-        assert_eq!(of(lease("a", 3, 60)), [Step::Keep, Step::Raise(4)], "renewed by its holder");
-        assert_eq!(of(lease("a", 3, 49)), [Step::Raise(4), Step::Raise(4)], "restored");
+        let of =
+            |read: EpochLease| [false, true].map(|bump_due| decide(Some(&held), &read, bump_due));
+        assert_eq!(of(lease("a", 3, 50)), [EpochAction::Keep, EpochAction::Raise(4)]);
+        assert_eq!(
+            of(lease("a", 3, 60)),
+            [EpochAction::Keep, EpochAction::Raise(4)],
+            "renewed by its holder"
+        );
+        assert_eq!(
+            of(lease("a", 3, 49)),
+            [EpochAction::Raise(4), EpochAction::Raise(4)],
+            "restored"
+        );
         assert_eq!(
             of(lease("a", 1, 20)),
-            [Step::Raise(4), Step::Raise(4)],
+            [EpochAction::Raise(4), EpochAction::Raise(4)],
             "with an older counter"
         );
-        assert_eq!(of(lease("a", 0, 60)), [Step::Raise(4), Step::Raise(4)], "annotation removed");
-        assert_eq!(of(lease("a", 4, 20)), [Step::Follow, Step::Follow], "raised by another");
-        assert_eq!(of(lease("b", 0, 60)), [Step::Follow, Step::Raise(4)], "made anew");
-        assert_eq!(of(lease("b", 0, 20)), [Step::Raise(4), Step::Raise(4)], "restored, of before");
+        assert_eq!(
+            of(lease("a", 0, 60)),
+            [EpochAction::Raise(4), EpochAction::Raise(4)],
+            "annotation removed"
+        );
+        assert_eq!(
+            of(lease("a", 4, 20)),
+            [EpochAction::Follow, EpochAction::Follow],
+            "raised by another"
+        );
+        assert_eq!(
+            of(lease("b", 0, 60)),
+            [EpochAction::Follow, EpochAction::Raise(4)],
+            "made anew"
+        );
+        assert_eq!(
+            of(lease("b", 0, 20)),
+            [EpochAction::Raise(4), EpochAction::Raise(4)],
+            "restored, of before"
+        );
         assert_eq!(
             of(lease("b", 7, 20)),
-            [Step::Raise(8), Step::Raise(8)],
+            [EpochAction::Raise(8), EpochAction::Raise(8)],
             "restored, of before, with a larger counter"
         );
-        assert_eq!(decide(None, &lease("a", 0, 1), true), Step::Follow, "it may be read now");
+        assert_eq!(
+            decide(None, &lease("a", 0, 1), true),
+            EpochAction::Follow,
+            "it may be read now"
+        );
     }
 }

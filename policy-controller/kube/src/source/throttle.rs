@@ -6,37 +6,37 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The least time between two begins, while they are few.
-const EVERY: Duration = Duration::from_secs(3);
+const MIN_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The same once there have been many in a row.
-const SELDOM: Duration = Duration::from_secs(30);
+/// The same once there have been many in a streak.
+const SLOW_INTERVAL: Duration = Duration::from_secs(30);
 
-/// So many in a row are many.
-const MANY: u32 = 10;
+/// So many in a streak are many.
+const BURST: u32 = 10;
 
-/// After so long without one a row has ended.
-const ROW_ENDS: Duration = Duration::from_secs(120);
+/// After so long without one a streak has ended.
+const RESET_AFTER: Duration = Duration::from_secs(120);
 
-/// A pace at which everything is listed again: at once at first, then rarely, then more rarely.
+/// A throttle at which everything is listed again: at once at first, then rarely, then more rarely.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct Throttle {
     last: Option<Instant>,
-    /// How many came before it in its row.
-    row: u32,
+    /// How many came before it in its streak.
+    streak: u32,
 }
 
-impl Pace {
+impl Throttle {
     /// The moment when the next may begin; none: there has been none.
-    pub(super) fn next(&self) -> Option<Instant> {
-        let every = if self.row < MANY { EVERY } else { SELDOM };
+    pub(super) fn next_allowed(&self) -> Option<Instant> {
+        let every = if self.streak < BURST { MIN_INTERVAL } else { SLOW_INTERVAL };
         self.last?.checked_add(every)
     }
 
     /// Notes that one begins.
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub(super) fn record(&mut self, now: Instant) {
         let before = self.last.map(|last| now.saturating_duration_since(last));
-        let goes_on = before.is_some_and(|before| before < ROW_ENDS);
-        self.row = if goes_on { self.row.saturating_add(1) } else { 0 };
+        let goes_on = before.is_some_and(|before| before < RESET_AFTER);
+        self.streak = if goes_on { self.streak.saturating_add(1) } else { 0 };
         self.last = Some(now);
     }
 }
@@ -49,21 +49,21 @@ mod tests {
     #[test]
     fn refreshes_that_somebody_goes_on_asking_for_become_rare() {
         let start = Instant::now();
-        let mut pace = Pace::default();
-        assert_eq!(pace.next(), None);
+        let mut throttle = Throttle::default();
+        assert_eq!(throttle.next_allowed(), None);
         let mut begins = Vec::new();
         let mut now = start;
         while now < start + Duration::from_secs(630) {
             begins.push((now - start).as_secs());
-            pace.begin(now);
-            now = pace.next().unwrap();
+            throttle.record(now);
+            now = throttle.next_allowed().unwrap();
         }
         // Ten of them soon, then one in half a minute.
         let expected: Vec<u64> =
             (0..=10).map(|n| 3 * n).chain((1..=19).map(|n| 30 + 30 * n)).collect();
         assert_eq!(begins, expected);
-        let quiet = now + ROW_ENDS;
-        pace.begin(quiet);
-        assert_eq!(pace.next(), Some(quiet + EVERY));
+        let quiet = now + RESET_AFTER;
+        throttle.record(quiet);
+        assert_eq!(throttle.next_allowed(), Some(quiet + MIN_INTERVAL));
     }
 }
