@@ -1,6 +1,6 @@
 //! From the API server's JSON to objects: pages of a list, and the events of a watch.
 
-use super::api::Failure;
+use super::api::ApiError;
 use super::projection::{self, ProjectionSeed};
 use policy_crds::{Body, FieldError, Invalid, Kind, Object, ObjectKey, ObjectMeta};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -39,14 +39,14 @@ impl From<&str> for Version {
 
 /// A kind in the version that is read of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct KindVersion {
     /// The kind.
     pub(super) kind: Kind,
     /// The version, without the group.
     pub(super) version: &'static str,
 }
 
-impl Reading {
+impl KindVersion {
     fn api_version(&self) -> String {
         match self.kind.group() {
             "" => self.version.to_owned(),
@@ -111,7 +111,7 @@ fn invalid(key: ObjectKey, error: FieldError) -> Object {
 
 /// One page of a list.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct ListPage {
     /// Its objects.
     pub(super) objects: Vec<Object>,
     /// How many items have no name.
@@ -123,32 +123,32 @@ pub(super) struct Page {
 }
 
 /// Reads a page.
-pub(super) fn page(reading: &Reading, bytes: &[u8]) -> Result<Page, Failure> {
+pub(super) fn page(resource: &KindVersion, bytes: &[u8]) -> Result<ListPage, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    ListSeed(reading)
+    ListSeed(resource)
         .deserialize(&mut deserializer)
-        .map_err(|error| Failure::Unreadable(format!("a list that cannot be read: {error}")))
+        .map_err(|error| ApiError::Malformed(format!("a list that cannot be read: {error}")))
 }
 
-struct ListSeed<'a>(&'a Reading);
+struct ListSeed<'a>(&'a KindVersion);
 
 impl<'de> DeserializeSeed<'de> for ListSeed<'_> {
-    type Value = Page;
+    type Value = ListPage;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Page, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ListPage, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for ListSeed<'_> {
-    type Value = Page;
+    type Value = ListPage;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of objects")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Page, A::Error> {
-        let (mut page, mut is_list) = (Page::default(), false);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ListPage, A::Error> {
+        let (mut page, mut is_list) = (ListPage::default(), false);
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
                 "metadata" => {
@@ -159,7 +159,7 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
                 }
                 "items" => {
                     is_list = true;
-                    map.next_value_seed(Items { reading: self.0, page: &mut page })?;
+                    map.next_value_seed(Items { resource: self.0, page: &mut page })?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -173,8 +173,8 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
 
 /// Objects are made one by one, so that a page of raw values never exists.
 struct Items<'a> {
-    reading: &'a Reading,
-    page: &'a mut Page,
+    resource: &'a KindVersion,
+    page: &'a mut ListPage,
 }
 
 impl<'de> DeserializeSeed<'de> for Items<'_> {
@@ -198,9 +198,9 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let seed = ProjectionSeed::new(projection::mask_of(self.reading.kind));
+        let seed = ProjectionSeed::new(projection::mask_of(self.resource.kind));
         while let Some(value) = list.next_element_seed(seed)? {
-            match self.reading.object(value) {
+            match self.resource.object(value) {
                 Some(object) => self.page.objects.push(object),
                 None => self.page.nameless = self.page.nameless.saturating_add(1),
             }
@@ -210,23 +210,23 @@ impl<'de> Visitor<'de> for Items<'_> {
 }
 
 /// One object, for instance the answer to a GET.
-pub(super) fn single(
-    reading: &Reading,
+pub(super) fn object(
+    resource: &KindVersion,
     bytes: &[u8],
-) -> Result<(Object, Option<Version>), Failure> {
-    let unreadable = |error: String| Failure::Unreadable(format!("an object: {error}"));
+) -> Result<(Object, Option<Version>), ApiError> {
+    let unreadable = |error: String| ApiError::Malformed(format!("an object: {error}"));
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = ProjectionSeed::new(projection::mask_of(reading.kind))
+    let value = ProjectionSeed::new(projection::mask_of(resource.kind))
         .deserialize(&mut deserializer)
         .map_err(|error| unreadable(error.to_string()))?;
     let version = Version::of(&value);
-    let object = reading.object(value).ok_or_else(|| unreadable("it has no name".to_owned()))?;
+    let object = resource.object(value).ok_or_else(|| unreadable("it has no name".to_owned()))?;
     Ok((object, version))
 }
 
 /// One event of a watch.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum WatchEvent {
     /// The object was created.
     Added(Arc<Object>, Option<Version>),
     /// The object was changed.
@@ -236,12 +236,12 @@ pub(super) enum Event {
     /// Nothing happened up to this version.
     Bookmark(Option<Version>),
     /// The watch cannot go on.
-    Error(Failure),
+    Error(ApiError),
     /// An event about an object without a name, or of a type that is not known.
     Nameless(Option<Version>),
 }
 
-impl Event {
+impl WatchEvent {
     /// How metrics name it.
     pub(super) fn op(&self) -> &'static str {
         match self {
@@ -256,29 +256,29 @@ impl Event {
 }
 
 /// Reads one line of a watch.
-pub(super) fn event(reading: &Reading, line: &[u8]) -> Result<Event, Failure> {
+pub(super) fn event(resource: &KindVersion, line: &[u8]) -> Result<WatchEvent, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
-    let (kind, value) = EventSeed(reading)
+    let (kind, value) = EventSeed(resource)
         .deserialize(&mut deserializer)
-        .map_err(|error| Failure::Unreadable(format!("an event that cannot be read: {error}")))?;
+        .map_err(|error| ApiError::Malformed(format!("an event that cannot be read: {error}")))?;
     let version = Version::of(&value);
     Ok(match kind.as_str() {
-        "ADDED" | "MODIFIED" => match reading.object(value).map(Arc::new) {
-            Some(object) if kind == "ADDED" => Event::Added(object, version),
-            Some(object) => Event::Modified(object, version),
-            None => Event::Nameless(version),
+        "ADDED" | "MODIFIED" => match resource.object(value).map(Arc::new) {
+            Some(object) if kind == "ADDED" => WatchEvent::Added(object, version),
+            Some(object) => WatchEvent::Modified(object, version),
+            None => WatchEvent::Nameless(version),
         },
-        "DELETED" => match reading.key(&value) {
-            Some(key) => Event::Deleted(key, version),
-            None => Event::Nameless(version),
+        "DELETED" => match resource.key(&value) {
+            Some(key) => WatchEvent::Deleted(key, version),
+            None => WatchEvent::Nameless(version),
         },
-        "BOOKMARK" => Event::Bookmark(version),
-        "ERROR" => Event::Error(Failure::of_status(None, &value, None)),
-        _ => Event::Nameless(version),
+        "BOOKMARK" => WatchEvent::Bookmark(version),
+        "ERROR" => WatchEvent::Error(ApiError::from_status(None, &value, None)),
+        _ => WatchEvent::Nameless(version),
     })
 }
 
-struct EventSeed<'a>(&'a Reading);
+struct EventSeed<'a>(&'a KindVersion);
 
 impl<'de> DeserializeSeed<'de> for EventSeed<'_> {
     type Value = (String, Value);

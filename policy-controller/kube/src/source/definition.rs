@@ -1,6 +1,6 @@
 //! A cluster as a source: how it is connected, and what runs while it is one.
 
-use super::api::{Api, Failure};
+use super::api::{Api, ApiError};
 use super::backoff::Backoff;
 use super::batcher::{Batcher, Epochs};
 use super::config::{KubernetesConfig, Scope};
@@ -10,7 +10,7 @@ use super::freshness::Freshness;
 use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
 use super::pending_batch::WatchUpdate;
-use super::watch::{Shared, Watch};
+use super::watch::{Watch, WatchContext};
 use super::watch_status::WatchStatus;
 use super::{decode, epoch, namespaces};
 use policy_crds::{Kind, Object};
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 /// The object that an item of a list is, as the watches understand it: one that cannot be read is an
 /// invalid one. `None`: it has no name.
 pub fn object_of(kind: Kind, version: &'static str, item: Value) -> Option<Object> {
-    decode::Reading { kind, version }.object(item)
+    decode::KindVersion { kind, version }.object(item)
 }
 
 /// PendingBatch of watches that wait to be gathered.
@@ -95,10 +95,10 @@ impl Connecting {
     async fn epoch(
         api: &Api,
         names: &EpochObjects,
-    ) -> Result<(Arc<str>, Option<EpochLease>), Failure> {
+    ) -> Result<(Arc<str>, Option<EpochLease>), ApiError> {
         match epoch::read(api, names).await {
             Ok(lease) => Ok((lease.epoch(), Some(lease))),
-            Err(failure) if failure.is_final() => {
+            Err(failure) if failure.is_permanent() => {
                 Ok((epoch::without_lease(api, names, &failure).await?, None))
             }
             Err(failure) => Err(failure),
@@ -149,7 +149,7 @@ impl KubernetesSource {
         refresh: channel::Receiver<u64>,
         latest_versions: Arc<LatestVersions>,
     ) -> JoinSet<()> {
-        let shared = Shared {
+        let shared = WatchContext {
             api: self.api.clone(),
             watch_status: self.watch_status.clone(),
             metrics: self.metrics.clone(),
@@ -160,13 +160,15 @@ impl KubernetesSource {
             latest_versions,
         };
         let mut tasks = JoinSet::new();
-        for (place, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
+        for (index, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
             match key {
                 WatchKey { kind: Kind::Namespace, namespace: Some(namespace) } => {
-                    tasks.spawn(namespaces::Poll::new(shared.clone(), place, namespace).run());
+                    tasks.spawn(
+                        namespaces::NamespacePoller::new(shared.clone(), index, namespace).run(),
+                    );
                 }
                 key => {
-                    tasks.spawn(Watch::new(shared.clone(), place, key, optional).run());
+                    tasks.spawn(Watch::new(shared.clone(), index, key, optional).run());
                 }
             }
         }

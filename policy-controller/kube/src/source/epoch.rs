@@ -2,7 +2,7 @@
 //! replica, and a counter in an annotation of it, because a restored backup brings back the uid and
 //! the versions with it.
 
-use super::api::{Api, Failure};
+use super::api::{Api, ApiError};
 use policy_engine::epoch;
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
@@ -41,7 +41,7 @@ pub(super) struct EpochLease {
 }
 
 impl EpochLease {
-    fn parse(body: &[u8]) -> Result<Self, Failure> {
+    fn parse(body: &[u8]) -> Result<Self, ApiError> {
         let object = parsed(body)?;
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         // A name with a slash: `~1` stands for it. A counter that is none is replaced when it is raised.
@@ -64,11 +64,11 @@ impl EpochLease {
 }
 
 /// The EpochLease, which is created where there is none.
-pub(super) async fn read(api: &Api, names: &EpochObjects) -> Result<EpochLease, Failure> {
+pub(super) async fn read(api: &Api, names: &EpochObjects) -> Result<EpochLease, ApiError> {
     let (namespace, name, leases) = (&names.namespace, &names.lease, names.collection());
     match api.get(&format!("{leases}/{name}")).await {
         Ok(body) => return EpochLease::parse(&body),
-        Err(failure) if failure.is_missing() => {}
+        Err(failure) if failure.is_not_found() => {}
         Err(failure) => return Err(failure),
     }
     let lease = json!({
@@ -93,11 +93,11 @@ pub(super) async fn write(
     names: &EpochObjects,
     read: &EpochLease,
     counter: u64,
-) -> Result<EpochLease, Failure> {
+) -> Result<EpochLease, ApiError> {
     let mut object = read.object.clone();
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     let metadata =
-        metadata.ok_or_else(|| Failure::Unreadable("a Lease without metadata".into()))?;
+        metadata.ok_or_else(|| ApiError::Malformed("a Lease without metadata".into()))?;
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
     if let Value::Object(annotations) = annotations {
         annotations.insert(COUNTER.to_owned(), counter.to_string().into());
@@ -112,8 +112,8 @@ pub(super) async fn write(
 pub(super) async fn without_lease(
     api: &Api,
     names: &EpochObjects,
-    refused: &Failure,
-) -> Result<Arc<str>, Failure> {
+    refused: &ApiError,
+) -> Result<Arc<str>, ApiError> {
     let (lease, namespace) = (&names.lease, &names.namespace);
     for name in &names.fallback {
         match api.get(&format!("/api/v1/namespaces/{name}")).await {
@@ -124,7 +124,7 @@ pub(super) async fn without_lease(
                 );
                 return uid(&parsed(&body)?);
             }
-            Err(failure) if failure.is_final() => {}
+            Err(failure) if failure.is_permanent() => {}
             Err(failure) => return Err(failure),
         }
     }
@@ -142,13 +142,13 @@ pub(super) fn of_this_process() -> Arc<str> {
     format!("process-{random:016x}").into()
 }
 
-fn parsed(body: &[u8]) -> Result<Value, Failure> {
+fn parsed(body: &[u8]) -> Result<Value, ApiError> {
     let parsed = serde_json::from_slice(body);
-    parsed.map_err(|error| Failure::Unreadable(format!("an object: {error}")))
+    parsed.map_err(|error| ApiError::Malformed(format!("an object: {error}")))
 }
 
-fn uid(object: &Value) -> Result<Arc<str>, Failure> {
+fn uid(object: &Value) -> Result<Arc<str>, ApiError> {
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
     let uid = uid.filter(|uid| !uid.is_empty());
-    uid.map(Arc::from).ok_or_else(|| Failure::Unreadable("an object without uid".to_owned()))
+    uid.map(Arc::from).ok_or_else(|| ApiError::Malformed("an object without uid".to_owned()))
 }

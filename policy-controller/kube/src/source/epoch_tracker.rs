@@ -13,7 +13,7 @@
 //! epoch has its name. The events of a watch are compared with that watch standalone: what a watch tells that
 //! was interrupted and goes on is published until a list or the Lease shows the restore.
 
-use super::api::{Api, Failure};
+use super::api::{Api, ApiError};
 use super::backoff::{Backoff, jittered};
 use super::epoch::{self, EpochLease, EpochObjects};
 use super::throttle::Throttle;
@@ -125,7 +125,7 @@ impl EpochTracker {
                     self.note_verified(refresh);
                     jittered(POLL_INTERVAL)
                 }
-                Err(failure) if failure.is_final() => self.handle_refusal(refresh, &failure),
+                Err(failure) if failure.is_permanent() => self.handle_refusal(refresh, &failure),
                 Err(failure) => self.handle_failure(&failure),
             };
             let goes_on = tokio::select! {
@@ -161,7 +161,7 @@ impl EpochTracker {
     }
 
     /// Looks at the Lease, and does what it takes.
-    async fn reconcile(&mut self) -> Result<(), Failure> {
+    async fn reconcile(&mut self) -> Result<(), ApiError> {
         for _ in 0..MAX_CONFLICTS {
             let read = epoch::read(&self.api, &self.names).await?;
             match decide(self.lease.as_ref(), &read, self.bump_due) {
@@ -183,7 +183,7 @@ impl EpochTracker {
                         continue;
                     }
                     match epoch::write(&self.api, &self.names, &read, counter).await {
-                        Err(failure) if failure.is_conflict() || failure.is_missing() => {}
+                        Err(failure) if failure.is_conflict() || failure.is_not_found() => {}
                         written => {
                             self.begin(written?);
                             return Ok(());
@@ -193,7 +193,7 @@ impl EpochTracker {
             }
         }
         let message = "the Lease is written by others again and again".to_owned();
-        Err(Failure::Refused { code: 409, message, retry_after: None, too_new: false })
+        Err(ApiError::Refused { code: 409, message, retry_after: None, too_new: false })
     }
 
     /// Begins the epoch that a Lease names.
@@ -205,7 +205,7 @@ impl EpochTracker {
     }
 
     /// Notes a refusal, which is believed if it is repeated, and says how long to wait.
-    fn handle_refusal(&mut self, refresh: u64, failure: &Failure) -> Duration {
+    fn handle_refusal(&mut self, refresh: u64, failure: &ApiError) -> Duration {
         let now = Instant::now();
         let refused = now.saturating_duration_since(*self.refused_since.get_or_insert(now));
         if let Some(rest) = REFUSAL_GRACE.checked_sub(refused).filter(|rest| !rest.is_zero()) {
@@ -220,10 +220,10 @@ impl EpochTracker {
 
     /// Notes a failure that may pass, and says how long to wait. Where the API server does not answer,
     /// there is nothing to publish either.
-    fn handle_failure(&mut self, failure: &Failure) -> Duration {
+    fn handle_failure(&mut self, failure: &ApiError) -> Duration {
         tracing::debug!(error = %failure, "the Lease cannot be looked at");
         self.refused_since = None;
-        if self.bump_due && failure.is_answer() {
+        if self.bump_due && failure.is_response() {
             let now = Instant::now();
             let failing = *self.failing_since.get_or_insert(now);
             if now.saturating_duration_since(failing) >= MAX_BUMP_FAILURE
@@ -237,7 +237,7 @@ impl EpochTracker {
 
     /// Begins an epoch of this process alone where a restore was handled_regression and the counter cannot be
     /// raised. If it is too early for another epoch: how long to wait.
-    fn begin_standalone(&mut self, failure: &Failure) -> Option<Duration> {
+    fn begin_standalone(&mut self, failure: &ApiError) -> Option<Duration> {
         if !self.bump_due || self.standalone {
             return None;
         }

@@ -1,11 +1,11 @@
 //! A Namespace that is asked for by name again and again: to list or watch namespaces takes a
 //! ClusterRole, to get one a Role in it.
 
-use super::api::Failure;
+use super::api::ApiError;
 use super::backoff::{Backoff, jittered};
-use super::decode::{self, Reading, Version};
+use super::decode::{self, KindVersion, Version};
 use super::pending_batch::WatchUpdate;
-use super::watch::Shared;
+use super::watch::WatchContext;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// How often it is asked for.
-const POLL: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// One namespace.
-pub(super) struct Poll {
-    shared: Shared,
-    place: usize,
+pub(super) struct NamespacePoller {
+    shared: WatchContext,
+    index: usize,
     key: WatchKey,
     namespace: Arc<str>,
     /// For which refresh it was last read, and the version that it had then.
@@ -26,25 +26,25 @@ pub(super) struct Poll {
     backoff: Backoff,
 }
 
-impl Poll {
+impl NamespacePoller {
     /// A namespace of which nothing is known yet.
-    pub(super) fn new(shared: Shared, place: usize, namespace: Arc<str>) -> Self {
+    pub(super) fn new(shared: WatchContext, index: usize, namespace: Arc<str>) -> Self {
         let key = WatchKey { kind: Kind::Namespace, namespace: Some(namespace.clone()) };
         let backoff = Backoff::default();
-        Self { shared, place, key, namespace, own: None, backoff }
+        Self { shared, index, key, namespace, own: None, backoff }
     }
 
     /// Runs until nobody listens.
     pub(super) async fn run(mut self) {
         while !self.shared.updates.is_closed() {
-            if let Err(failure) = self.ask().await {
-                let wait = self.failed(&failure);
+            if let Err(failure) = self.poll().await {
+                let wait = self.handle_failure(&failure);
                 sleep(wait).await;
                 continue;
             }
             self.backoff.reset();
             tokio::select! {
-                () = sleep(jittered(POLL)) => {}
+                () = sleep(jittered(POLL_INTERVAL)) => {}
                 changed = self.shared.refresh.changed() => {
                     self.shared.refresh.mark_changed();
                     if changed.is_err() {
@@ -56,27 +56,27 @@ impl Poll {
     }
 
     /// Asks, and tells what there is: what is as it was stops at the index.
-    async fn ask(&mut self) -> Result<(), Failure> {
+    async fn poll(&mut self) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
         // Versions number the whole storage, which is what answers: the answer is not older than what
         // watches of the same storage have told before. Namespaces are kept where custom resources
         // are. Its own version tells only when it was last changed.
         let before = self.shared.latest_versions.get(refresh, Kind::Server);
-        let reading = Reading { kind: Kind::Namespace, version: "v1" };
+        let resource = KindVersion { kind: Kind::Namespace, version: "v1" };
         let uri = format!("/api/v1/namespaces/{}", self.namespace);
         let (change, own) = match self.shared.api.get(&uri).await {
             Ok(body) => {
-                let (object, version) = decode::single(&reading, &body)?;
+                let (object, version) = decode::object(&resource, &body)?;
                 (Change::Apply(Arc::new(object)), version)
             }
-            Err(failure) if failure.is_missing() => {
+            Err(failure) if failure.is_not_found() => {
                 let (namespace, name) = ("".into(), self.namespace.clone());
                 (Change::Delete(ObjectKey { kind: Kind::Namespace, namespace, name }), None)
             }
             Err(failure) => return Err(failure),
         };
         let own = own.as_ref().and_then(Version::number);
-        let (watch, kind, changes) = (self.place, Kind::Namespace, vec![change]);
+        let (watch, kind, changes) = (self.index, Kind::Namespace, vec![change]);
         let update = if self.went_back(refresh, own) {
             WatchUpdate::regression(watch, kind, refresh)
         } else {
@@ -102,15 +102,15 @@ impl Poll {
         false
     }
 
-    fn failed(&mut self, failure: &Failure) -> Duration {
+    fn handle_failure(&mut self, failure: &ApiError) -> Duration {
         self.shared.metrics.error(&self.key, failure.label());
         let namespace = &self.namespace;
-        let words = if failure.is_forbidden() {
+        let error = if failure.is_forbidden() {
             format!("may not get namespace {namespace}: grant `get` on namespaces there; {failure}")
         } else {
             failure.to_string()
         };
-        self.shared.watch_status.note_failure(&self.key, words.into());
+        self.shared.watch_status.note_failure(&self.key, error.into());
         self.backoff.next(failure.retry_after())
     }
 }

@@ -9,8 +9,8 @@ mod batcher;
 mod faults;
 mod reconnect;
 
-use super::api::{Failure, Lines};
-use super::decode::{self, Event, Reading, Version};
+use super::api::{ApiError, Lines};
+use super::decode::{self, KindVersion, Version, WatchEvent};
 use super::projection::{self, ProjectionSeed};
 use super::watch::replace;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-const SERVERS: Reading = Reading { kind: Kind::Server, version: "v1beta3" };
+const SERVERS: KindVersion = KindVersion { kind: Kind::Server, version: "v1beta3" };
 
 fn pruned(kind: Kind, text: &str) -> Value {
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -261,39 +261,42 @@ fn events_say_what_happened_and_up_to_which_version() {
     };
     let number = |version: Option<Version>| version.and_then(|v| v.number());
     match read(json!({"object": server("5"), "type": "ADDED"})).unwrap() {
-        Event::Added(object, version) => {
+        WatchEvent::Added(object, version) => {
             assert!(matches!(object.body, Body::Valid(_)));
             assert_eq!(number(version), Some(5));
         }
         event => panic!("{event:?}"),
     }
     match read(json!({"type": "DELETED", "object": server("6")})).unwrap() {
-        Event::Deleted(key, version) => {
+        WatchEvent::Deleted(key, version) => {
             assert_eq!((key.to_string().as_str(), number(version)), ("Server n/s", Some(6)));
         }
         event => panic!("{event:?}"),
     }
     let bookmark = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "x7"}}});
     match read(bookmark).unwrap() {
-        Event::Bookmark(Some(version)) => {
+        WatchEvent::Bookmark(Some(version)) => {
             assert_eq!((version.as_str(), version.number()), ("x7", None));
         }
         event => panic!("{event:?}"),
     }
-    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "status": "Failure",
+    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "status": "ApiError",
         "code": 410, "message": "too old", "reason": "Expired"}});
     for kind in [Kind::Server, Kind::Pod, Kind::Namespace, Kind::Node] {
-        let reading = Reading { kind, version: "v1" };
-        match decode::event(&reading, gone.to_string().as_bytes()).unwrap() {
-            Event::Error(failure) => {
+        let resource = KindVersion { kind, version: "v1" };
+        match decode::event(&resource, gone.to_string().as_bytes()).unwrap() {
+            WatchEvent::Error(failure) => {
                 assert!(failure.is_gone());
                 assert_eq!(failure.to_string(), "the API server answers 410: too old");
             }
             event => panic!("{event:?}"),
         }
     }
-    assert!(matches!(read(json!({"type": "NEW", "object": {}})).unwrap(), Event::Nameless(None)));
-    assert!(matches!(read(json!(["ADDED"])), Err(Failure::Unreadable(_))));
+    assert!(matches!(
+        read(json!({"type": "NEW", "object": {}})).unwrap(),
+        WatchEvent::Nameless(None)
+    ));
+    assert!(matches!(read(json!(["ADDED"])), Err(ApiError::Malformed(_))));
     assert!(decode::event(&SERVERS, b"{\"type\": \"ADDED\"").is_err());
 }
 
@@ -305,12 +308,12 @@ pub(super) fn server(name: &str) -> Object {
 
 #[test]
 fn a_list_tells_what_is_gone_together_with_what_there_is() {
-    let mut held = HashSet::new();
+    let mut keys = HashSet::new();
     let apply = |name: &str| Change::Apply(Arc::new(server(name)));
     let delete = |name: &str| Change::Delete(server(name).meta.key);
-    assert_eq!(replace(&mut held, vec![server("a"), server("b")]), [apply("a"), apply("b")]);
-    let changes = replace(&mut held, vec![server("c"), server("b")]);
+    assert_eq!(replace(&mut keys, vec![server("a"), server("b")]), [apply("a"), apply("b")]);
+    let changes = replace(&mut keys, vec![server("c"), server("b")]);
     assert_eq!(changes, [delete("a"), apply("c"), apply("b")]);
-    assert_eq!(replace(&mut held, vec![]), [delete("b"), delete("c")]);
-    assert_eq!(replace(&mut held, vec![]), []);
+    assert_eq!(replace(&mut keys, vec![]), [delete("b"), delete("c")]);
+    assert_eq!(replace(&mut keys, vec![]), []);
 }

@@ -12,9 +12,9 @@
 //! What is held is only ever replaced as a whole by a list, or changed by an event: no failure
 //! takes anything away.
 
-use super::api::{self, Api, Failure, Lines};
+use super::api::{self, Api, ApiError, Lines};
 use super::backoff::{Backoff, jittered};
-use super::decode::{self, Event, Page, Reading, Version};
+use super::decode::{self, KindVersion, ListPage, Version, WatchEvent};
 use super::discover::discover;
 use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
@@ -29,24 +29,24 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How long the API server is asked to keep a watch open.
-const WATCH: Duration = Duration::from_secs(290);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(290);
 
 /// How often an absent kind is looked for.
-const LOOK: Duration = Duration::from_secs(15);
+const REDISCOVER_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How long after the first time it is asked again whether a kind is gone: an API server that has
 /// just started says so for a moment.
-const BELIEVE: Duration = Duration::from_secs(3);
+const ABSENCE_GRACE: Duration = Duration::from_secs(3);
 
 /// How often a list that was continued too late is begun again at once.
-const RESTARTS: u32 = 3;
+const MAX_LIST_RESTARTS: u32 = 3;
 
 /// A watch that ends sooner is a failure: who ends every watch at once is asked less and less often.
-const SHORT: Duration = Duration::from_secs(5);
+const MIN_WATCH_DURATION: Duration = Duration::from_secs(5);
 
 /// What all watches share.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct WatchContext {
     /// The API server.
     pub(super) api: Api,
     /// Where it is told how the watch does.
@@ -67,15 +67,15 @@ pub(super) struct Shared {
 
 /// One watch.
 pub(super) struct Watch {
-    shared: Shared,
+    shared: WatchContext,
     /// Its place in the list of watches.
-    place: usize,
+    index: usize,
     key: WatchKey,
     optional: bool,
-    held: HashSet<ObjectKey>,
-    reading: Option<Reading>,
+    keys: HashSet<ObjectKey>,
+    resource: Option<KindVersion>,
     /// What has been seen; none: it has to be listed.
-    seen: Option<Version>,
+    last_version: Option<Version>,
     /// The refresh that it was last listed for.
     since: u64,
     absent: bool,
@@ -84,15 +84,15 @@ pub(super) struct Watch {
 
 impl Watch {
     /// A watch that has seen nothing yet.
-    pub(super) fn new(shared: Shared, place: usize, key: WatchKey, optional: bool) -> Self {
+    pub(super) fn new(shared: WatchContext, index: usize, key: WatchKey, optional: bool) -> Self {
         Self {
             shared,
-            place,
+            index,
             key,
             optional,
-            held: HashSet::new(),
-            reading: None,
-            seen: None,
+            keys: HashSet::new(),
+            resource: None,
+            last_version: None,
             since: 0,
             absent: false,
             backoff: Backoff::default(),
@@ -103,39 +103,41 @@ impl Watch {
     pub(super) async fn run(mut self) {
         while !self.shared.updates.is_closed() {
             if let Err(failure) = self.step().await {
-                let wait = self.failed(&failure);
+                let wait = self.handle_failure(&failure);
                 sleep(wait).await;
             }
         }
     }
 
     /// Does whatever is next.
-    async fn step(&mut self) -> Result<(), Failure> {
-        let Some(reading) = self.reading.clone() else { return self.find().await };
-        let Some(seen) = self.seen.clone() else { return self.list(&reading).await };
-        self.follow(&reading, seen).await
+    async fn step(&mut self) -> Result<(), ApiError> {
+        let Some(resource) = self.resource.clone() else { return self.discover_version().await };
+        let Some(last_version) = self.last_version.clone() else {
+            return self.list(&resource).await;
+        };
+        self.watch_from(&resource, last_version).await
     }
 
     /// Notes a failure, and says how long to wait.
-    fn failed(&mut self, failure: &Failure) -> Duration {
+    fn handle_failure(&mut self, failure: &ApiError) -> Duration {
         self.shared.metrics.error(&self.key, failure.label());
         if failure.is_gone() {
             // Expected after a pause: the list that follows tells what was missed.
             tracing::info!(watch = %self.key, "the API server has forgotten what follows: listing again");
-            self.seen = None;
+            self.last_version = None;
             return self.backoff.next(failure.retry_after());
         }
-        if failure.is_missing() {
-            self.reading = None;
+        if failure.is_not_found() {
+            self.resource = None;
         }
-        if failure.is_missing() || failure.needs_list() {
-            self.seen = None;
+        if failure.is_not_found() || failure.needs_relist() {
+            self.last_version = None;
         }
-        self.shared.watch_status.note_failure(&self.key, self.in_words(failure));
+        self.shared.watch_status.note_failure(&self.key, self.error_message(failure));
         self.backoff.next(failure.retry_after())
     }
 
-    fn in_words(&self, failure: &Failure) -> Arc<str> {
+    fn error_message(&self, failure: &ApiError) -> Arc<str> {
         if !failure.is_forbidden() {
             return failure.to_string().into();
         }
@@ -153,48 +155,48 @@ impl Watch {
     }
 
     /// Finds the version that is served.
-    async fn find(&mut self) -> Result<(), Failure> {
+    async fn discover_version(&mut self) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
         let (api, kind) = (self.shared.api.clone(), self.key.kind);
         let mut found = discover(&api, kind).await?;
         if found.is_none() && !self.absent {
-            sleep(jittered(BELIEVE)).await;
+            sleep(jittered(ABSENCE_GRACE)).await;
             found = discover(&api, kind).await?;
         }
         match found {
-            Some(reading) => {
-                self.reading = Some(reading);
+            Some(resource) => {
+                self.resource = Some(resource);
                 self.absent = false;
                 Ok(())
             }
             None if self.optional => {
-                self.is_absent(refresh).await;
+                self.mark_absent(refresh).await;
                 Ok(())
             }
-            None => Err(Failure::NotServed { kind }),
+            None => Err(ApiError::NotServed { kind }),
         }
     }
 
     /// The kind is not there: nothing of it is either. Looks again later.
-    async fn is_absent(&mut self, refresh: u64) {
-        let changes = self.held.drain().map(Change::Delete).collect();
+    async fn mark_absent(&mut self, refresh: u64) {
+        let changes = self.keys.drain().map(Change::Delete).collect();
         self.absent = true;
-        (self.seen, self.since) = (None, refresh);
+        (self.last_version, self.since) = (None, refresh);
         self.backoff.reset();
         self.shared.watch_status.note_absent(&self.key);
         self.send(changes, None, Some(refresh)).await;
         tokio::select! {
-            () = sleep(jittered(LOOK)) => {}
+            () = sleep(jittered(REDISCOVER_INTERVAL)) => {}
             // Nobody refreshes any more if this fails; the pause is over then too.
             _ = self.shared.refresh.changed() => self.shared.refresh.mark_changed(),
         }
     }
 
     /// Lists everything, and tells how it differs from what was there, at once.
-    async fn list(&mut self, reading: &Reading) -> Result<(), Failure> {
+    async fn list(&mut self, resource: &KindVersion) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
         let before = self.shared.latest_versions.get(refresh, self.key.kind);
-        let (objects, version) = self.pages(reading).await?;
+        let (objects, version) = self.list_pages(resource).await?;
         if let Some((number, before)) = version.number().zip(before)
             && number < before
         {
@@ -202,11 +204,11 @@ impl Watch {
             return Ok(());
         }
         self.since = refresh;
-        self.shared.metrics.listed(&self.key, !self.held.is_empty());
-        let changes = replace(&mut self.held, objects);
+        self.shared.metrics.listed(&self.key, !self.keys.is_empty());
+        let changes = replace(&mut self.keys, objects);
         self.shared.watch_status.note_listed(&self.key);
         self.send(changes, Some(&version), Some(refresh)).await;
-        self.seen = Some(version);
+        self.last_version = Some(version);
         Ok(())
     }
 
@@ -222,7 +224,7 @@ impl Watch {
         let _ = self
             .shared
             .updates
-            .send(WatchUpdate::regression(self.place, self.key.kind, refresh))
+            .send(WatchUpdate::regression(self.index, self.key.kind, refresh))
             .await;
         let wait = self.backoff.next(None);
         tokio::select! {
@@ -232,12 +234,12 @@ impl Watch {
     }
 
     /// Every page of a list, from one consistent state.
-    async fn pages(&self, reading: &Reading) -> Result<(Vec<Object>, Version), Failure> {
+    async fn list_pages(&self, resource: &KindVersion) -> Result<(Vec<Object>, Version), ApiError> {
         let mut restarts = 0_u32;
         loop {
-            match self.pages_once(reading).await {
+            match self.list_pages_once(resource).await {
                 // The list took longer than the API server remembers.
-                Err(failure) if failure.is_gone() && restarts < RESTARTS => {
+                Err(failure) if failure.is_gone() && restarts < MAX_LIST_RESTARTS => {
                     restarts = restarts.saturating_add(1);
                 }
                 listed => return listed,
@@ -245,16 +247,19 @@ impl Watch {
         }
     }
 
-    async fn pages_once(&self, reading: &Reading) -> Result<(Vec<Object>, Version), Failure> {
+    async fn list_pages_once(
+        &self,
+        resource: &KindVersion,
+    ) -> Result<(Vec<Object>, Version), ApiError> {
         let (api, size) = (&self.shared.api, self.shared.page_size);
         let namespace = self.key.namespace.as_deref();
-        let collection = api::collection(reading.kind, reading.version, namespace);
-        let unreadable = |what: &str| Failure::Unreadable(what.to_owned());
+        let collection = api::collection(resource.kind, resource.version, namespace);
+        let unreadable = |what: &str| ApiError::Malformed(what.to_owned());
         let (mut objects, mut next, mut first) = (Vec::new(), None, None);
         loop {
             let page = api.page(&collection, size, next.as_deref()).await?;
-            let Page { objects: more, nameless, version, next: following } =
-                decode::page(reading, &page)?;
+            let ListPage { objects: more, nameless, version, next: following } =
+                decode::page(resource, &page)?;
             self.shared.metrics.nameless(&self.key, nameless);
             objects.extend(more);
             // All pages are of the state that the first is of. Only the whole tells how things are,
@@ -272,24 +277,32 @@ impl Watch {
     }
 
     /// Follows changes until the watch ends, which it does by itself now and then.
-    async fn follow(&mut self, reading: &Reading, seen: Version) -> Result<(), Failure> {
+    async fn watch_from(
+        &mut self,
+        resource: &KindVersion,
+        last_version: Version,
+    ) -> Result<(), ApiError> {
         let namespace = self.key.namespace.as_deref();
-        let collection = api::collection(reading.kind, reading.version, namespace);
-        let lines = self.shared.api.watch(&collection, seen.as_str(), jittered(WATCH)).await?;
+        let collection = api::collection(resource.kind, resource.version, namespace);
+        let lines = self
+            .shared
+            .api
+            .watch(&collection, last_version.as_str(), jittered(WATCH_TIMEOUT))
+            .await?;
         // An accepted watch has not said anything yet: what is late stays late until it does.
         self.shared.watch_status.note_following(&self.key);
         let began = Instant::now();
-        let ended = self.hear(reading, lines).await;
-        if began.elapsed() >= SHORT {
+        let ended = self.stream(resource, lines).await;
+        if began.elapsed() >= MIN_WATCH_DURATION {
             self.backoff.reset();
-        } else if ended.is_ok() && self.seen.is_some() {
-            return Err(Failure::Unreachable("the watch ended at once".to_owned()));
+        } else if ended.is_ok() && self.last_version.is_some() {
+            return Err(ApiError::Unreachable("the watch ended at once".to_owned()));
         }
         ended
     }
 
     /// Hears events until there are no more, or a list is wanted.
-    async fn hear(&mut self, reading: &Reading, mut lines: Lines) -> Result<(), Failure> {
+    async fn stream(&mut self, resource: &KindVersion, mut lines: Lines) -> Result<(), ApiError> {
         let silence = self.shared.silence;
         let mut heard = Instant::now();
         loop {
@@ -298,63 +311,67 @@ impl Watch {
                 biased;
                 refresh = self.shared.refresh.changed() => {
                     self.shared.refresh.mark_changed();
-                    self.seen = None;
-                    return refresh.map_err(|_| Failure::Unreachable("shutting down".to_owned()));
+                    self.last_version = None;
+                    return refresh.map_err(|_| ApiError::Unreachable("shutting down".to_owned()));
                 }
                 more = lines.more() => match more {
                     Ok(true) => {
-                        if self.events(reading, &mut lines).await? {
+                        if self.apply_events(resource, &mut lines).await? {
                             heard = Instant::now();
                             self.shared.watch_status.note_activity(&self.key);
                         } else if silent <= Instant::now() {
-                            return Err(Failure::Silent(silence));
+                            return Err(ApiError::TimedOut(silence));
                         }
                     }
                     Ok(false) => return Ok(()),
                     Err(failure) => return Err(failure),
                 },
-                () = sleep_until(silent) => return Err(Failure::Silent(silence)),
+                () = sleep_until(silent) => return Err(ApiError::TimedOut(silence)),
             }
         }
     }
 
     /// Tells the events that have arrived, together. False if they say nothing of how things are.
-    async fn events(&mut self, reading: &Reading, lines: &mut Lines) -> Result<bool, Failure> {
+    async fn apply_events(
+        &mut self,
+        resource: &KindVersion,
+        lines: &mut Lines,
+    ) -> Result<bool, ApiError> {
         let (mut changes, mut version) = (Vec::new(), None);
         let (mut failure, mut relist) = (None, false);
         while let Some(line) = lines.next() {
-            let event = match decode::event(reading, &line) {
+            let event = match decode::event(resource, &line) {
                 Ok(event) => event,
                 Err(error) => {
                     failure = Some(error);
                     break;
                 }
             };
-            self.shared.metrics.event(&self.key, reading.version, event.op());
+            self.shared.metrics.event(&self.key, resource.version, event.op());
             let (change, at) = match event {
-                Event::Added(object, at) | Event::Modified(object, at) => {
+                WatchEvent::Added(object, at) | WatchEvent::Modified(object, at) => {
                     (Some(Change::Apply(object)), at)
                 }
-                Event::Deleted(key, at) => (Some(Change::Delete(key)), at),
-                Event::Bookmark(at) => (None, at),
-                Event::Nameless(at) => {
+                WatchEvent::Deleted(key, at) => (Some(Change::Delete(key)), at),
+                WatchEvent::Bookmark(at) => (None, at),
+                WatchEvent::Nameless(at) => {
                     self.shared.metrics.nameless(&self.key, 1);
                     (None, at)
                 }
-                Event::Error(error) => {
+                WatchEvent::Error(error) => {
                     // Going on from the same place might end in the same error for ever.
                     (failure, relist) = (Some(error), true);
                     break;
                 }
             };
-            if is_older(at.as_ref(), version.as_ref().or(self.seen.as_ref())) {
+            if is_older(at.as_ref(), version.as_ref().or(self.last_version.as_ref())) {
                 let what = "an event that is older than the one before it";
-                failure = Some(Failure::Unreadable(what.to_owned()));
+                failure = Some(ApiError::Malformed(what.to_owned()));
                 break;
             }
             match &change {
-                Some(Change::Apply(object)) => _ = self.held.insert(object.meta.key.clone()),
-                Some(Change::Delete(key)) => _ = self.held.remove(key),
+                Some(Change::Apply(object)) => _ = self.keys.insert(object.meta.key.clone()),
+                Some(Change::Delete(key)) => _ = self.keys.remove(key),
                 Some(Change::Synced) | None => {}
             }
             changes.extend(change);
@@ -363,12 +380,12 @@ impl Watch {
         let heard = version.is_some();
         if let Some(version) = version {
             self.send(changes, Some(&version), None).await;
-            self.seen = Some(version);
+            self.last_version = Some(version);
         } else if !changes.is_empty() {
             self.send(changes, None, None).await;
         }
         if relist {
-            self.seen = None;
+            self.last_version = None;
         }
         failure.map_or(Ok(heard), Err)
     }
@@ -379,7 +396,7 @@ impl Watch {
             let version = version.as_str();
             tracing::warn!(watch = %self.key, version, "resource version is not a number");
         }
-        let (watch, kind, since) = (self.place, self.key.kind, self.since);
+        let (watch, kind, since) = (self.index, self.key.kind, self.since);
         if let Some(number) = number {
             self.shared.latest_versions.record(since, kind, number);
         }
@@ -396,13 +413,13 @@ fn is_older(version: Option<&Version>, other: Option<&Version>) -> bool {
     number(version).zip(number(other)).is_some_and(|(version, other)| version < other)
 }
 
-/// Makes `held` what a list says, and tells the difference: what is gone, and everything there is
+/// Makes `keys` what a list says, and tells the difference: what is gone, and everything there is
 /// (an object that is as it was stops at the index).
-pub(super) fn replace(held: &mut HashSet<ObjectKey>, objects: Vec<Object>) -> Vec<Change> {
+pub(super) fn replace(keys: &mut HashSet<ObjectKey>, objects: Vec<Object>) -> Vec<Change> {
     let now: HashSet<ObjectKey> = objects.iter().map(|object| object.meta.key.clone()).collect();
-    let mut gone: Vec<ObjectKey> = held.difference(&now).cloned().collect();
+    let mut gone: Vec<ObjectKey> = keys.difference(&now).cloned().collect();
     gone.sort();
-    *held = now;
+    *keys = now;
     let exist = objects.into_iter().map(|object| Change::Apply(Arc::new(object)));
     gone.into_iter().map(Change::Delete).chain(exist).collect()
 }

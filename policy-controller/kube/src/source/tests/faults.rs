@@ -2,14 +2,14 @@
 //! its answers are written here.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-use crate::source::api::{Api, Failure, Lines};
-use crate::source::decode::{self, Reading};
+use crate::source::api::{Api, ApiError, Lines};
+use crate::source::decode::{self, KindVersion};
 use crate::source::discover::discover;
 use crate::source::latest_versions::LatestVersions;
 use crate::source::metrics::WatchMetrics;
-use crate::source::namespaces::Poll;
+use crate::source::namespaces::NamespacePoller;
 use crate::source::pending_batch::WatchUpdate;
-use crate::source::watch::{Shared, Watch};
+use crate::source::watch::{Watch, WatchContext};
 use crate::source::watch_status::WatchStatus;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -44,7 +44,7 @@ fn open(text: impl Into<Bytes>) -> Chunks {
 /// A watch of Servers, and what was asked and update.
 struct Scripted {
     requests: Arc<Mutex<Vec<String>>>,
-    shared: Shared,
+    shared: WatchContext,
     updates: mpsc::Receiver<WatchUpdate>,
     refresh: watch::Sender<u64>,
     tasks: JoinSet<()>,
@@ -68,7 +68,7 @@ impl Scripted {
         let (sender, updates) = mpsc::channel(64);
         let (refreshes, refresh) = watch::channel(0);
         let latest_versions = Arc::<LatestVersions>::default();
-        let shared = Shared {
+        let shared = WatchContext {
             api,
             watch_status,
             metrics,
@@ -237,8 +237,8 @@ async fn pages_that_lead_nowhere_end_and_neither_tell_nor_refresh_anything() {
 
 #[test]
 fn what_is_no_list_does_not_count_as_an_empty_one() {
-    let reading = Reading { kind: Kind::Server, version: "v1beta3" };
-    let page = |value: Value| decode::page(&reading, value.to_string().as_bytes());
+    let resource = KindVersion { kind: Kind::Server, version: "v1beta3" };
+    let page = |value: Value| decode::page(&resource, value.to_string().as_bytes());
     let metadata = json!({"resourceVersion": "5"});
     let failure = page(json!({ "metadata": metadata })).unwrap_err();
     assert!(failure.to_string().contains("missing field `items`"), "{failure}");
@@ -251,7 +251,7 @@ fn what_is_no_list_does_not_count_as_an_empty_one() {
 async fn what_does_not_say_which_kinds_there_are_makes_none_absent() {
     let scripted = Scripted::new(LONG, Arc::new(|_: &str| (200, once("{}"))));
     let found = discover(&scripted.shared.api, Kind::GrpcRoute).await;
-    assert!(matches!(found, Err(Failure::Unreadable(_))), "{found:?}");
+    assert!(matches!(found, Err(ApiError::Malformed(_))), "{found:?}");
 }
 
 #[tokio::test]
@@ -267,7 +267,7 @@ async fn a_line_without_end_is_not_kept_for_ever() {
         }
         assert!(lines.next().is_none() && read < 100);
     };
-    assert!(matches!(failure, Failure::Unreadable(_)), "{failure:?}");
+    assert!(matches!(failure, ApiError::Malformed(_)), "{failure:?}");
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn a_namespace_that_is_asked_for_has_passed_what_was_seen_before() {
         }
         // Pods may be numbered by a storage of their own.
         scripted.shared.latest_versions.record(0, Kind::Pod, 5_000);
-        scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
+        scripted.tasks.spawn(NamespacePoller::new(scripted.shared.clone(), 3, "a".into()).run());
         let update = scripted.next().await;
         assert_eq!((update.watch, update.version, update.listed), (3, version, Some(0)));
         let applied = matches!(update.changes.as_slice(), [Change::Apply(_)]);
@@ -309,7 +309,7 @@ async fn a_namespace_that_is_older_than_it_was_belongs_to_another_epoch() {
         (200, once(there.to_string()))
     };
     let mut scripted = Scripted::new(LONG, Arc::new(there));
-    scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
+    scripted.tasks.spawn(NamespacePoller::new(scripted.shared.clone(), 3, "a".into()).run());
     assert_eq!(scripted.next().await.version, Some(20));
     *version.lock() = 10;
     scripted.refresh.send_replace(1);
