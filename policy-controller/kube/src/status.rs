@@ -14,15 +14,15 @@
 
 mod api;
 mod api_discovery;
+mod debounce;
+mod degradations;
 mod desired;
 mod events;
 mod merge;
 mod metrics;
 mod plan;
 mod queue;
-mod quiet;
 mod settings;
-mod worse;
 mod writer;
 
 pub use events::{EventWriter, Events};

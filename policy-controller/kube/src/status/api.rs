@@ -1,7 +1,7 @@
 //! What is asked of the API server, and why it fails.
 
+use super::degradations::{Degradation, degradations};
 use super::merge::Item;
-use super::worse::{Worse, worse};
 use http::{Method, Request};
 use kube::Client;
 use policy_crds::spec::StatusStyle;
@@ -17,11 +17,11 @@ use std::time::Duration;
 pub(crate) const FIELD_MANAGER: &str = "portcullis-policy-controller";
 
 /// How many objects are listed at once.
-const PAGE: u32 = 250;
+const PAGE_SIZE: u32 = 250;
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum StatusApiError {
     /// No answer in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
@@ -40,7 +40,7 @@ pub(crate) enum Failure {
     Unreachable(String),
 }
 
-impl Failure {
+impl StatusApiError {
     /// The status code; 0 without one.
     pub(crate) fn code(&self) -> u16 {
         match self {
@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for StatusApiError {
     fn from(error: kube::Error) -> Self {
         if let kube::Error::Api(status) = error {
             let seconds = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
@@ -69,7 +69,7 @@ impl From<kube::Error> for Failure {
 
 /// What a kind has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum StatusSupport {
     /// A status subresource, in this version.
     Status(&'static str),
     /// No status subresource.
@@ -80,10 +80,10 @@ pub(crate) enum Found {
 
 /// A page of a list.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Page {
+pub(crate) struct ObjectPage {
     /// Where it goes on.
     #[serde(default)]
-    pub(crate) metadata: PageMeta,
+    pub(crate) metadata: ObjectPageMeta,
     /// The objects.
     #[serde(default = "Vec::new")]
     pub(crate) items: Vec<Item>,
@@ -91,20 +91,20 @@ pub(crate) struct Page {
 
 /// Where a list goes on.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct PageMeta {
+pub(crate) struct ObjectPageMeta {
     /// Opaque; empty or absent: it ends here.
     #[serde(default, rename = "continue")]
     pub(crate) token: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ResourceList {
+struct ApiResourceList {
     #[serde(default = "Vec::new")]
-    resources: Vec<ResourceName>,
+    resources: Vec<ApiResourceName>,
 }
 
 #[derive(Deserialize)]
-struct ResourceName {
+struct ApiResourceName {
     name: String,
 }
 
@@ -121,29 +121,29 @@ impl StatusApi {
     }
 
     /// Which version of a kind to use, and whether it has a status.
-    pub(crate) async fn discover(&self, kind: Kind) -> Result<Found, Failure> {
+    pub(crate) async fn discover(&self, kind: Kind) -> Result<StatusSupport, StatusApiError> {
         if kind.group().is_empty() {
             // What those have is written by others.
-            return Ok(Found::NoStatus("v1"));
+            return Ok(StatusSupport::NoStatus("v1"));
         }
         for version in kind.versions() {
             let path = format!("/apis/{}/{version}", kind.group());
-            let list: ResourceList = match self.get_json(&path).await {
+            let list: ApiResourceList = match self.get_json(&path).await {
                 Ok(list) => list,
                 Err(failure) if failure.code() == 404 => continue,
                 // Whoever may not ask what there is can only try.
-                Err(failure) if failure.code() == 403 => return Ok(Found::Status(version)),
+                Err(failure) if failure.code() == 403 => return Ok(StatusSupport::Status(version)),
                 Err(failure) => return Err(failure),
             };
             let has = |name: &str| list.resources.iter().any(|resource| resource.name == name);
             if has(&format!("{}/status", kind.plural())) {
-                return Ok(Found::Status(version));
+                return Ok(StatusSupport::Status(version));
             }
             if has(kind.plural()) {
-                return Ok(Found::NoStatus(version));
+                return Ok(StatusSupport::NoStatus(version));
             }
         }
-        Ok(Found::Absent)
+        Ok(StatusSupport::Absent)
     }
 
     /// One page of the objects of a kind, in one namespace or in all.
@@ -152,16 +152,16 @@ impl StatusApi {
         (kind, version): (Kind, &str),
         namespace: Option<&str>,
         token: Option<&str>,
-    ) -> Result<Page, Failure> {
+    ) -> Result<ObjectPage, StatusApiError> {
         let within = namespace.map(|name| format!("namespaces/{name}/")).unwrap_or_default();
         let more = token.map(|token| format!("&continue={}", escaped(token))).unwrap_or_default();
         let (group, plural) = (kind.group(), kind.plural());
-        let path = format!("/apis/{group}/{version}/{within}{plural}?limit={PAGE}{more}");
+        let path = format!("/apis/{group}/{version}/{within}{plural}?limit={PAGE_SIZE}{more}");
         self.get_json(&path).await
     }
 
     /// An object.
-    pub(crate) async fn get(&self, key: &ObjectKey, version: &str) -> Result<Item, Failure> {
+    pub(crate) async fn get(&self, key: &ObjectKey, version: &str) -> Result<Item, StatusApiError> {
         self.get_json(&path(key, version)).await
     }
 
@@ -172,7 +172,7 @@ impl StatusApi {
         version: &str,
         read: &Item,
         status: Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusApiError> {
         let metadata = json!({
             "name": &*key.name,
             "namespace": &*key.namespace,
@@ -200,13 +200,13 @@ impl StatusApi {
     }
 
     /// Creates an object.
-    pub(crate) async fn create(&self, path: &str, body: &Value) -> Result<(), Failure> {
+    pub(crate) async fn create(&self, path: &str, body: &Value) -> Result<(), StatusApiError> {
         let target = format!("{path}?fieldManager={FIELD_MANAGER}");
         let request = request(Method::POST, &target, Some(("application/json", body)))?;
         self.bounded(self.client.request::<Value>(request)).await.map(drop)
     }
 
-    async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, StatusApiError> {
         let request = request(Method::GET, path, None)?;
         self.bounded(self.client.request(request)).await
     }
@@ -214,10 +214,10 @@ impl StatusApi {
     async fn bounded<T>(
         &self,
         answer: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, StatusApiError> {
         match tokio::time::timeout(self.timeout, answer).await {
-            Ok(answer) => answer.map_err(Failure::from),
-            Err(_) => Err(Failure::Timeout(self.timeout)),
+            Ok(answer) => answer.map_err(StatusApiError::from),
+            Err(_) => Err(StatusApiError::Timeout(self.timeout)),
         }
     }
 }
@@ -226,7 +226,7 @@ fn request(
     method: Method,
     target: &str,
     body: Option<(&str, &Value)>,
-) -> Result<Request<Vec<u8>>, Failure> {
+) -> Result<Request<Vec<u8>>, StatusApiError> {
     let request = Request::builder().method(method).uri(target);
     let made = match body {
         Some((kind, body)) => {
@@ -234,7 +234,7 @@ fn request(
         }
         None => request.body(Vec::new()),
     };
-    made.map_err(|error| Failure::Unreachable(format!("{target}: {error}")))
+    made.map_err(|error| StatusApiError::Unreachable(format!("{target}: {error}")))
 }
 
 fn path(key: &ObjectKey, version: &str) -> String {
@@ -269,29 +269,29 @@ pub(crate) enum Outcome {
     /// The kind has no status after all.
     NoStatus,
     /// It is to be tried again.
-    Failed(Failure),
+    Failed(StatusApiError),
 }
 
 /// How many times one object is read again because somebody else wrote it in between.
-const CONFLICTS: usize = 3;
+const MAX_CONFLICTS: usize = 3;
 
 /// Brings the status of one object up to date; with what got worse by what was written.
 pub(crate) async fn update(
     api: &StatusApi,
     (key, version): (&ObjectKey, &str),
-    desired: &super::desired::Desired,
+    desired: &super::desired::DesiredStatus,
     controller: &Arc<str>,
     may_write: impl Fn() -> bool,
-) -> (Outcome, Vec<Worse>) {
+) -> (Outcome, Vec<Degradation>) {
     let alone = |outcome| (outcome, Vec::new());
     let mut conflict = None;
-    for _ in 0..CONFLICTS {
+    for _ in 0..MAX_CONFLICTS {
         let item = match api.get(key, version).await {
             Ok(item) => item,
             Err(failure) if failure.code() == 404 => return alone(Outcome::Superseded),
             Err(failure) => return alone(Outcome::Failed(failure)),
         };
-        if !is_about(&item, desired) {
+        if !is_current(&item, desired) {
             return alone(Outcome::Superseded);
         }
         let now = jiff::Timestamp::now();
@@ -300,9 +300,9 @@ pub(crate) async fn update(
         if !may_write() {
             return alone(Outcome::NotLeading);
         }
-        let worse = worse(&item.status, &status, controller);
+        let degraded = degradations(&item.status, &status, controller);
         match api.write(key, version, &item, status).await {
-            Ok(()) => return (Outcome::Written, worse),
+            Ok(()) => return (Outcome::Written, degraded),
             // The object has gone meanwhile, or what is missing is the subresource.
             Err(failure) if matches!(failure.code(), 404 | 405) => {
                 return alone(match api.get(key, version).await {
@@ -319,7 +319,7 @@ pub(crate) async fn update(
 }
 
 /// Whether what is to be told is about this version of the object.
-pub(crate) fn is_about(item: &Item, desired: &super::desired::Desired) -> bool {
+pub(crate) fn is_current(item: &Item, desired: &super::desired::DesiredStatus) -> bool {
     let differ = |a: &Option<i64>, b: &Option<i64>| a.is_some() && b.is_some() && a != b;
     let other = desired.uid.is_some() && item.metadata.uid.as_deref() != desired.uid.as_deref();
     !other && !differ(&item.metadata.generation, &desired.generation)
@@ -328,7 +328,7 @@ pub(crate) fn is_about(item: &Item, desired: &super::desired::Desired) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::desired::Desired;
+    use crate::status::desired::DesiredStatus;
     use crate::testing::{answer, client, refused};
     use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
     use policy_engine::stated::Stated;
@@ -365,7 +365,7 @@ mod tests {
         };
         let conditions = Arc::from([condition]);
         let stated = Stated { conditions, generation: Some(1), uid: Some("u".into()) };
-        let desired = Desired::new(&server, &stated, None);
+        let desired = DesiredStatus::new(&server, &stated, None);
         let api = StatusApi::new(client, Duration::from_secs(5));
         let place = (&server, "v1beta3");
         let (outcome, _) = update(&api, place, &desired, &"a.dev/c".into(), || leads).await;

@@ -1,7 +1,7 @@
 //! Looks at what there is: which kinds have a status, and what their objects are told already. So a
 //! leader that begins writes only what differs.
 
-use super::api::{Failure, Found, StatusApi};
+use super::api::{StatusApi, StatusApiError, StatusSupport};
 use super::merge::Item;
 use super::queue::backoff;
 use super::settings::StatusSettings;
@@ -14,11 +14,11 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(super) enum DiscoveryReport {
     /// What a kind has.
-    Found {
+    Support {
         /// The kind.
         kind: Kind,
         /// What it has.
-        found: Found,
+        support: StatusSupport,
     },
     /// Some of its objects.
     Page {
@@ -69,10 +69,10 @@ impl ApiDiscovery {
         }
     }
 
-    async fn discover(&self, kind: Kind) -> Result<(), Failure> {
+    async fn discover(&self, kind: Kind) -> Result<(), StatusApiError> {
         let found = self.api.discover(kind).await?;
-        self.send(DiscoveryReport::Found { kind, found }).await;
-        let Found::Status(version) = found else { return Ok(()) };
+        self.send(DiscoveryReport::Support { kind, support: found }).await;
+        let StatusSupport::Status(version) = found else { return Ok(()) };
         if !self.settings.is_written(kind) {
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl ApiDiscovery {
         &self,
         (kind, version): (Kind, &'static str),
         namespace: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusApiError> {
         let mut token: Option<String> = None;
         loop {
             let page = self.api.page((kind, version), namespace, token.as_deref()).await?;

@@ -1,6 +1,6 @@
 //! Kubernetes Events: for what has no status to write to, and for what concerns no policy object.
 
-use super::api::{Failure, StatusApi};
+use super::api::{StatusApi, StatusApiError};
 use super::desired::bounded;
 use super::metrics::EventMetrics;
 use super::queue::backoff;
@@ -17,17 +17,17 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// How many events wait to be created before further ones are dropped.
-const QUEUE: usize = 256;
+const QUEUE_CAPACITY: usize = 256;
 /// How many are created a second, after a burst of five times as many.
-const PER_SECOND: u32 = 5;
+const EVENTS_PER_SECOND: u32 = 5;
 /// How many times one is tried.
-const ATTEMPTS: u32 = 4;
+const MAX_ATTEMPTS: u32 = 4;
 /// How long one attempt may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Note {
+pub(crate) struct Event {
     /// What it is about.
     pub(crate) regarding: ObjectReference,
     /// `Warning`, else `Normal`.
@@ -42,18 +42,18 @@ pub(crate) struct Note {
 /// counted.
 #[derive(Clone, Debug)]
 pub struct Events {
-    queue: mpsc::Sender<Note>,
+    queue: mpsc::Sender<Event>,
     metrics: EventMetrics,
 }
 
 impl Events {
     /// The handle, and what creates the events. `instance` names this replica.
     pub fn new(client: Client, controller: Arc<str>, instance: Arc<str>) -> (Self, EventWriter) {
-        let (queue, notes) = mpsc::channel(QUEUE);
+        let (queue, events) = mpsc::channel(QUEUE_CAPACITY);
         let metrics = EventMetrics::default();
-        let api = StatusApi::new(client, TIMEOUT);
+        let api = StatusApi::new(client, REQUEST_TIMEOUT);
         let reporter = Reporter { controller, instance };
-        let writer = EventWriter { api, reporter, notes, metrics: metrics.clone() };
+        let writer = EventWriter { api, reporter, events, metrics: metrics.clone() };
         (Self { queue, metrics }, writer)
     }
 
@@ -69,8 +69,8 @@ impl Events {
     }
 
     fn put(&self, regarding: ObjectReference, warning: bool, reason: &str, note: &str) {
-        let note = Note { regarding, warning, reason: reason.into(), note: bounded(note) };
-        if self.queue.try_send(note).is_err() {
+        let event = Event { regarding, warning, reason: reason.into(), note: bounded(note) };
+        if self.queue.try_send(event).is_err() {
             self.metrics.dropped.inc();
         }
     }
@@ -85,40 +85,40 @@ impl Events {
 pub struct EventWriter {
     api: StatusApi,
     reporter: Reporter,
-    notes: mpsc::Receiver<Note>,
+    events: mpsc::Receiver<Event>,
     metrics: EventMetrics,
 }
 
 impl EventWriter {
     /// Creates events until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        let mut limiter = Limiter::new(PER_SECOND, PER_SECOND.saturating_mul(5));
+        let mut limiter = Limiter::new(EVENTS_PER_SECOND, EVENTS_PER_SECOND.saturating_mul(5));
         loop {
-            let next = shutdown.run_until_cancelled(self.notes.recv()).await;
-            let Some(Some(note)) = next else { return };
+            let next = shutdown.run_until_cancelled(self.events.recv()).await;
+            let Some(Some(event)) = next else { return };
             while let Err(when) = limiter.take(Instant::now()) {
                 tokio::time::sleep_until(when.into()).await;
             }
-            if shutdown.run_until_cancelled(self.create(&note)).await.is_none() {
+            if shutdown.run_until_cancelled(self.create(&event)).await.is_none() {
                 return;
             }
         }
     }
 
-    async fn create(&self, note: &Note) {
-        for attempt in 1..=ATTEMPTS {
-            match create(&self.api, &self.reporter, note).await {
+    async fn create(&self, event: &Event) {
+        for attempt in 1..=MAX_ATTEMPTS {
+            match create(&self.api, &self.reporter, event).await {
                 Ok(true) => {
                     self.metrics.created.inc();
                     return;
                 }
                 Ok(false) => return,
-                Err(failure) if failure.is_overload() && attempt < ATTEMPTS => {
+                Err(failure) if failure.is_overload() && attempt < MAX_ATTEMPTS => {
                     let (first, most) = (Duration::from_secs(1), Duration::from_secs(10));
                     tokio::time::sleep(backoff(attempt, first, most, 0)).await;
                 }
                 Err(failure) => {
-                    tracing::warn!(%failure, note = %note.note, "an event was not created");
+                    tracing::warn!(%failure, note = %event.note, "an event was not created");
                     break;
                 }
             }
@@ -140,9 +140,9 @@ pub(crate) struct Reporter {
 pub(crate) async fn create(
     api: &StatusApi,
     reporter: &Reporter,
-    note: &Note,
-) -> Result<bool, Failure> {
-    let (namespace, body) = event(reporter, note, Timestamp::now());
+    event: &Event,
+) -> Result<bool, StatusApiError> {
+    let (namespace, body) = event_object(reporter, event, Timestamp::now());
     let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     match api.create(&path, &body).await {
         Ok(()) => Ok(true),
@@ -153,8 +153,8 @@ pub(crate) async fn create(
 
 /// The event and its namespace. Its name follows from what it says, so that saying it again, by this
 /// replica or another, is refused as a duplicate.
-fn event(reporter: &Reporter, note: &Note, now: Timestamp) -> (String, Value) {
-    let mut regarding = note.regarding.clone();
+fn event_object(reporter: &Reporter, event: &Event, now: Timestamp) -> (String, Value) {
+    let mut regarding = event.regarding.clone();
     let namespace = match (&regarding.namespace, &regarding.kind, &regarding.name) {
         (Some(namespace), _, _) if !namespace.is_empty() => namespace.clone(),
         // Where whoever looks after the namespace sees it.
@@ -165,9 +165,9 @@ fn event(reporter: &Reporter, note: &Note, now: Timestamp) -> (String, Value) {
     if regarding.kind.as_deref() == Some("Namespace") {
         regarding.namespace = Some(namespace.clone());
     }
-    let kind = if note.warning { "Warning" } else { "Normal" };
-    let said = (&regarding.kind, &regarding.uid, kind, &note.reason, &note.note);
-    let hash = FixedState::default().hash_one(said);
+    let kind = if event.warning { "Warning" } else { "Normal" };
+    let content = (&regarding.kind, &regarding.uid, kind, &event.reason, &event.note);
+    let hash = FixedState::default().hash_one(content);
     let about = regarding.name.as_deref().unwrap_or("policy");
     let about = about.get(..about.floor_char_boundary(200)).unwrap_or_default();
     let body = json!({
@@ -176,18 +176,18 @@ fn event(reporter: &Reporter, note: &Note, now: Timestamp) -> (String, Value) {
         "metadata": {"name": format!("{about}.{hash:016x}"), "namespace": namespace},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
         "reportingController": &*reporter.controller,
-        "reportingInstance": limited(&reporter.instance),
+        "reportingInstance": truncated(&reporter.instance),
         "action": "Evaluate",
-        "reason": limited(&note.reason),
+        "reason": truncated(&event.reason),
         "regarding": regarding,
-        "note": &*note.note,
+        "note": &*event.note,
         "type": kind,
     });
     (namespace, body)
 }
 
 /// The API server takes 128 characters.
-fn limited(text: &str) -> &str {
+fn truncated(text: &str) -> &str {
     text.get(..text.floor_char_boundary(128)).unwrap_or_default()
 }
 
@@ -203,8 +203,8 @@ mod tests {
             ..ObjectReference::default()
         };
         let reporter = Reporter { controller: "c/d".into(), instance: "i".into() };
-        let note = Note { regarding, warning: true, reason: "Late".into(), note: note.into() };
-        event(&reporter, &note, "2026-11-21T12:00:00Z".parse().unwrap())
+        let event = Event { regarding, warning: true, reason: "Late".into(), note: note.into() };
+        event_object(&reporter, &event, "2026-11-21T12:00:00Z".parse().unwrap())
     }
 
     #[test]
