@@ -1,6 +1,6 @@
 //! A replica's part in the election: what it asks and writes, and whether it leads.
 
-use super::elect::{Action, Elector, Moment, Record, Timing};
+use super::decision::{Action, ElectionState, LeaderElectionRecord, MonotonicTime, Timing};
 use super::metrics::LeaseMetrics;
 use super::record;
 use super::settings::LeaseSettings;
@@ -70,9 +70,9 @@ pub struct Lease {
     api: Api<LeaseObject>,
     settings: LeaseSettings,
     timing: Timing,
-    elector: Elector,
+    state: ElectionState,
     /// The Lease as last read or written.
-    held: Option<LeaseObject>,
+    observed: Option<LeaseObject>,
     leading: watch::Sender<bool>,
     until: Arc<AtomicU64>,
     origin: Instant,
@@ -91,8 +91,8 @@ impl Lease {
             api: Api::namespaced(client, &settings.namespace),
             settings,
             timing,
-            elector: Elector::new(identity, timing),
-            held: None,
+            state: ElectionState::new(identity, timing),
+            observed: None,
             leading,
             until: until.clone(),
             origin,
@@ -111,7 +111,7 @@ impl Lease {
     /// before that.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
-            let lapse = self.elector.leads_until().map(|until| self.origin.checked_add(until));
+            let lapse = self.state.leads_until().map(|until| self.origin.checked_add(until));
             let lapse = lapse.flatten().filter(|_| *self.leading.borrow());
             tokio::select! {
                 biased;
@@ -125,7 +125,8 @@ impl Lease {
 
     /// Looks, acts, and waits until it is time to look again.
     async fn round(&mut self) {
-        let patience = self.timing.lead.checked_div(2).unwrap_or(self.timing.lead);
+        let patience =
+            self.timing.renew_deadline.checked_div(2).unwrap_or(self.timing.renew_deadline);
         let attempt = tokio::time::timeout(patience, self.attempt()).await;
         let failure = match attempt {
             Ok(Ok(())) => None,
@@ -141,7 +142,7 @@ impl Lease {
         }
         self.failing = failure.is_some();
         self.publish();
-        tokio::time::sleep(self.timing.retry).await;
+        tokio::time::sleep(self.timing.retry_period).await;
     }
 
     async fn attempt(&mut self) -> Result<(), kube::Error> {
@@ -158,8 +159,8 @@ impl Lease {
             }
         };
         let read = record::read(&object);
-        self.held = Some(object.clone());
-        match self.elector.decide(&read, self.now(), Timestamp::now()) {
+        self.observed = Some(object.clone());
+        match self.state.decide(&read, self.now(), Timestamp::now()) {
             Action::Acquire(record) | Action::Renew(record) => self.write(object, record).await,
             Action::Wait(_) => Ok(()),
             Action::Lost => {
@@ -169,13 +170,17 @@ impl Lease {
         }
     }
 
-    async fn write(&mut self, mut object: LeaseObject, record: Record) -> Result<(), kube::Error> {
+    async fn write(
+        &mut self,
+        mut object: LeaseObject,
+        record: LeaderElectionRecord,
+    ) -> Result<(), kube::Error> {
         record::write(&mut object, &record);
-        let asked = self.now();
+        let requested_at = self.now();
         match self.api.replace(&self.settings.name, &PostParams::default(), &object).await {
             Ok(written) => {
-                self.elector.wrote(record::read(&written), asked);
-                self.held = Some(written);
+                self.state.wrote(record::read(&written), requested_at);
+                self.observed = Some(written);
                 Ok(())
             }
             // Somebody else wrote first: seen in the next round.
@@ -184,15 +189,15 @@ impl Lease {
         }
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> MonotonicTime {
         self.origin.elapsed()
     }
 
     /// Tells whether it leads.
     fn publish(&self) {
-        let until = self.elector.leads_until().unwrap_or_default();
+        let until = self.state.leads_until().unwrap_or_default();
         self.until.store(milliseconds(until), Ordering::Release);
-        let leads = self.elector.leads(self.now());
+        let leads = self.state.leads(self.now());
         self.metrics.leads(leads);
         self.leading.send_if_modified(|leading| {
             let changed = *leading != leads;
@@ -207,8 +212,8 @@ impl Lease {
     }
 
     async fn release(mut self) {
-        let Some(mut object) = self.held.take() else { return };
-        let record = self.elector.release(&record::read(&object), Timestamp::now());
+        let Some(mut object) = self.observed.take() else { return };
+        let record = self.state.release(&record::read(&object), Timestamp::now());
         self.publish();
         let Some(record) = record else { return };
         record::write(&mut object, &record);

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A moment by the replica's own clock, which only runs forward: the time since it began.
-pub type Moment = Duration;
+pub type MonotonicTime = Duration;
 
 /// What a Lease says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaderElectionRecord {
     /// The holder's identity; empty: it is free.
     pub holder: Arc<str>,
     /// How long the holder may be silent.
-    pub promised: Option<Duration>,
+    pub lease_duration: Option<Duration>,
     /// When it was acquired, by the holder's clock. For people only.
-    pub acquired: Option<Timestamp>,
+    pub acquire_time: Option<Timestamp>,
     /// When it was renewed, by the holder's clock. Only whether it changed matters.
-    pub renewed: Option<Timestamp>,
+    pub renew_time: Option<Timestamp>,
     /// How many times the holder has changed.
     pub transitions: i32,
 }
@@ -32,11 +32,11 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// How long a silent holder is waited for.
-    pub duration: Duration,
+    pub lease_duration: Duration,
     /// How long after asking for its last successful renewal a holder leads. Less than `duration`.
-    pub lead: Duration,
+    pub renew_deadline: Duration,
     /// How often the Lease is looked at, and renewed.
-    pub retry: Duration,
+    pub retry_period: Duration,
 }
 
 impl Timing {
@@ -45,7 +45,7 @@ impl Timing {
         let part = |numerator: u32, denominator: u32| {
             duration.saturating_mul(numerator).checked_div(denominator).unwrap_or(duration)
         };
-        Self { duration, lead: part(2, 3), retry: part(2, 15) }
+        Self { lease_duration: duration, renew_deadline: part(2, 3), retry_period: part(2, 15) }
     }
 }
 
@@ -53,9 +53,9 @@ impl Timing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Write this record, guarded by the version that was read, and lead.
-    Acquire(Record),
+    Acquire(LeaderElectionRecord),
     /// Write this record, guarded by the version that was read, and go on leading.
-    Renew(Record),
+    Renew(LeaderElectionRecord),
     /// Another leads: look again when it may have gone.
     Wait(Duration),
     /// Another has taken it: stop leading.
@@ -64,27 +64,32 @@ pub enum Action {
 
 /// What a replica remembers of the election.
 #[derive(Clone, Debug)]
-pub struct Elector {
+pub struct ElectionState {
     identity: Arc<str>,
     timing: Timing,
     /// The record as last read, and when it was first read like that.
-    seen: Option<(Record, Moment)>,
-    leads_until: Option<Moment>,
+    observed: Option<(LeaderElectionRecord, MonotonicTime)>,
+    leads_until: Option<MonotonicTime>,
 }
 
-impl Elector {
+impl ElectionState {
     /// A replica that has not looked yet. Identities must differ, also between two runs of one
     /// replica.
     pub fn new(identity: Arc<str>, timing: Timing) -> Self {
-        Self { identity, timing, seen: None, leads_until: None }
+        Self { identity, timing, observed: None, leads_until: None }
     }
 
     /// What to do about the Lease as it was just read. `wall` is written for people.
-    pub fn decide(&mut self, read: &Record, now: Moment, wall: Timestamp) -> Action {
-        let since = match &self.seen {
-            Some((seen, since)) if seen == read => *since,
+    pub fn decide(
+        &mut self,
+        read: &LeaderElectionRecord,
+        now: MonotonicTime,
+        wall: Timestamp,
+    ) -> Action {
+        let since = match &self.observed {
+            Some((observed, since)) if observed == read => *since,
             Some(_) | None => {
-                self.seen = Some((read.clone(), now));
+                self.observed = Some((read.clone(), now));
                 now
             }
         };
@@ -99,52 +104,56 @@ impl Elector {
         if self.leads_until.take().is_some() {
             return Action::Lost;
         }
-        let patience = read.promised.unwrap_or_default().max(self.timing.duration);
+        let patience = read.lease_duration.unwrap_or_default().max(self.timing.lease_duration);
         let left = since.saturating_add(patience).saturating_sub(now);
         if !read.holder.is_empty() && !left.is_zero() {
             return Action::Wait(left);
         }
-        Action::Acquire(Record {
-            acquired: Some(wall),
+        Action::Acquire(LeaderElectionRecord {
+            acquire_time: Some(wall),
             transitions: read.transitions.saturating_add(1),
             ..self.renewed(read, wall)
         })
     }
 
-    fn renewed(&self, read: &Record, wall: Timestamp) -> Record {
-        Record {
+    fn renewed(&self, read: &LeaderElectionRecord, wall: Timestamp) -> LeaderElectionRecord {
+        LeaderElectionRecord {
             holder: self.identity.clone(),
-            promised: Some(self.timing.duration),
-            acquired: read.acquired,
-            renewed: Some(wall),
+            lease_duration: Some(self.timing.lease_duration),
+            acquire_time: read.acquire_time,
+            renew_time: Some(wall),
             transitions: read.transitions,
         }
     }
 
-    /// The record that was to be written has been, and was asked for at `asked`.
-    pub fn wrote(&mut self, record: Record, asked: Moment) {
-        self.seen = Some((record, asked));
-        self.leads_until = Some(asked.saturating_add(self.timing.lead));
+    /// The record that was to be written has been, and was asked for at `requested_at`.
+    pub fn wrote(&mut self, record: LeaderElectionRecord, requested_at: MonotonicTime) {
+        self.observed = Some((record, requested_at));
+        self.leads_until = Some(requested_at.saturating_add(self.timing.renew_deadline));
     }
 
     /// Until when it leads, if nothing is heard until then.
-    pub fn leads_until(&self) -> Option<Moment> {
+    pub fn leads_until(&self) -> Option<MonotonicTime> {
         self.leads_until
     }
 
     /// Whether it leads.
-    pub fn leads(&self, now: Moment) -> bool {
+    pub fn leads(&self, now: MonotonicTime) -> bool {
         self.leads_until.is_some_and(|until| now < until)
     }
 
     /// Stops leading, and says what to write so that a successor need not wait; none if it did not
     /// lead.
-    pub fn release(&mut self, read: &Record, wall: Timestamp) -> Option<Record> {
+    pub fn release(
+        &mut self,
+        read: &LeaderElectionRecord,
+        wall: Timestamp,
+    ) -> Option<LeaderElectionRecord> {
         self.leads_until = None;
-        (read.holder == self.identity).then(|| Record {
+        (read.holder == self.identity).then(|| LeaderElectionRecord {
             holder: "".into(),
-            promised: Some(Duration::from_secs(1)),
-            renewed: Some(wall),
+            lease_duration: Some(Duration::from_secs(1)),
+            renew_time: Some(wall),
             ..read.clone()
         })
     }
