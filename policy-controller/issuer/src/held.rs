@@ -3,7 +3,7 @@
 use super::authority::{Authority, AuthorityError, Made, Places};
 use super::bounded::bounded;
 use super::plan::{Rotation, Times};
-use policy_kube::rotation::Next;
+use policy_kube::rotation::NextCertificate;
 use policy_kube::rotation::secret::{
     self, CERTIFICATE, Data, KEY, NEXT_CERTIFICATE, NEXT_KEY, Pair, ROOTS, put, put_time,
 };
@@ -27,7 +27,7 @@ pub(super) struct Held {
     texts: Pair,
     root: Vec<u8>,
     /// The authority that waits, which is its own root.
-    next: Option<(Pair, Next)>,
+    next: Option<(Pair, NextCertificate)>,
     former: Vec<String>,
     former_until: Option<SystemTime>,
     longest: Duration,
@@ -49,9 +49,9 @@ impl Held {
         let texts = Pair { certificate: needed(CERTIFICATE)?, key: needed(KEY)? };
         let root = needed(ROOTS)?;
         let authority = in_use(&texts, &root)?;
-        let next = Pair::waiting(data).and_then(|(texts, since)| {
+        let next = Pair::staged(data).and_then(|(texts, since)| {
             let ends = waiting(&texts).ok()?.ends();
-            Some((texts, Next { ends, since }))
+            Some((texts, NextCertificate { ends, since }))
         });
         let seconds = text(LONGEST).and_then(|text| text.parse().ok());
         Ok(Self {
@@ -96,7 +96,7 @@ impl Held {
     ) -> Result<Self, AuthorityError> {
         let texts = made.pair();
         let ends = waiting(&texts)?.ends();
-        self.next = Some((texts, Next { ends, since: now }));
+        self.next = Some((texts, NextCertificate { ends, since: now }));
         self.asked = asked.to_owned();
         Ok(self)
     }

@@ -2,7 +2,7 @@
 //! holds and of the time. An authority is announced by publishing its root, and former roots are
 //! needed while anything that they vouch for may be valid.
 
-use policy_kube::rotation::{Held, Next, Step, step};
+use policy_kube::rotation::{NextCertificate, RotationState, Step, step};
 use std::time::{Duration, SystemTime};
 
 /// How the authority is kept.
@@ -34,7 +34,7 @@ pub(super) struct Times {
     pub(super) begins: SystemTime,
     pub(super) ends: SystemTime,
     /// The authority that waits: its end, and since when its root is published.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextCertificate>,
     /// Until when the former roots are needed.
     pub(super) former_until: Option<SystemTime>,
     /// How many there are.
@@ -82,7 +82,8 @@ impl Rotation {
         }
         let due = held.asked || now >= self.due(held.begins, held.ends);
         let Times { next, former_until, .. } = held;
-        let known = Held { usable, due: due && held.formers < MAX_FORMER, next, former_until };
+        let known =
+            RotationState { usable, due: due && held.formers < MAX_FORMER, next, former_until };
         let seen = published.is_some_and(|published| published >= self.settle);
         // Better a namespace that has not the new root yet than one authority less.
         let left = held.ends.duration_since(now).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! One leader among the replicas, by a Lease of the API server.
 //!
-//! `decision` decides, [`Lease`] asks and writes. Every write is guarded by the version that was read.
+//! `decision` decides, [`LeaderElector`] asks and writes. Every write is guarded by the version that was read.
 //! Leadership ends by the replica's own clock before another replica may take it, whether or not the
 //! API server answers; it is given back when the replica shuts down.
 
@@ -13,6 +13,6 @@ mod settings;
 mod tests;
 
 pub use decision::{Action, ElectionState, LeaderElectionRecord, MonotonicTime, Timing};
-pub use leader_elector::{Leadership, Lease, identity};
+pub use leader_elector::{LeaderElector, Leadership, identity};
 pub use metrics::LeaseMetrics;
 pub use settings::{LEASE_NAME, LeaseSettings};

@@ -5,5 +5,5 @@ pub mod secret;
 mod step;
 mod store;
 
-pub use step::{Held, Next, Step, step};
+pub use step::{NextCertificate, RotationState, Step, step};
 pub use store::{ATTEMPTS, SecretStore, StoreError};

@@ -43,6 +43,6 @@ mod watch;
 mod watch_status;
 
 pub use config::{KubernetesConfig, Scope};
-pub use definition::{Connecting, KubernetesSource, object_of};
+pub use definition::{KubernetesSource, PendingSource, object_of};
 pub use freshness::Freshness;
 pub use metrics::WatchMetrics;

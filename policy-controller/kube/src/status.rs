@@ -25,7 +25,7 @@ mod queue;
 mod settings;
 mod writer;
 
-pub use events::{EventWriter, Events};
+pub use events::{EventRecorder, EventWriter};
 pub use metrics::{EventMetrics, StatusMetrics};
 pub use settings::{CONTROLLER_NAME, StatusSettings};
 pub use writer::{StatusInputs, StatusWriter};

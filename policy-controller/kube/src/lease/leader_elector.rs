@@ -66,7 +66,7 @@ pub fn identity() -> Arc<str> {
 
 /// Takes part in the election.
 #[derive(Debug)]
-pub struct Lease {
+pub struct LeaderElector {
     api: Api<LeaseObject>,
     settings: LeaseSettings,
     timing: Timing,
@@ -80,8 +80,8 @@ pub struct Lease {
     failing: bool,
 }
 
-impl Lease {
-    /// A replica that does not lead yet. Nothing is asked before [`Lease::run`].
+impl LeaderElector {
+    /// A replica that does not lead yet. Nothing is asked before [`LeaderElector::run`].
     pub fn new(client: Client, settings: LeaseSettings, identity: Arc<str>) -> (Self, Leadership) {
         let timing = Timing::of(settings.duration);
         let (leading, receiver) = watch::channel(false);

@@ -1,7 +1,7 @@
 //! What a Secret holds while a certificate rotates: the one in use, what vouches for it, and the one
 //! that waits.
 
-use super::step::Next;
+use super::step::NextCertificate;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use std::collections::BTreeMap;
@@ -68,14 +68,14 @@ impl Pair {
     }
 
     /// The pair that waits, and since when.
-    pub fn waiting(data: &Data) -> Option<(Self, SystemTime)> {
+    pub fn staged(data: &Data) -> Option<(Self, SystemTime)> {
         let pair =
             Self { certificate: bytes(data, NEXT_CERTIFICATE)?, key: bytes(data, NEXT_KEY)? };
         Some((pair, time(data, NEXT_SINCE)?))
     }
 
     /// Puts this pair in use, and `next` where the one that waits is.
-    pub fn write(&self, next: Option<(&Self, Next)>, data: &mut Data) {
+    pub fn write(&self, next: Option<(&Self, NextCertificate)>, data: &mut Data) {
         put(data, CERTIFICATE, Some(self.certificate.clone()));
         put(data, KEY, Some(self.key.clone()));
         put(data, NEXT_CERTIFICATE, next.map(|(pair, _)| pair.certificate.clone()));
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_secret_is_written_as_it_has_always_been() {
         let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_250);
-        let next = Next { ends: since, since };
+        let next = NextCertificate { ends: since, since };
         let mut data = Data::new();
         put(&mut data, "other", Some(b"kept".to_vec()));
         pair("a").write(Some((&pair("b"), next)), &mut data);
@@ -125,10 +125,10 @@ mod tests {
             ]
         );
         assert_eq!(Pair::in_use(&data), Some(pair("a")));
-        assert_eq!(Pair::waiting(&data), Some((pair("b"), since)));
+        assert_eq!(Pair::staged(&data), Some((pair("b"), since)));
         pair("b").write(None, &mut data);
         assert_eq!(data.keys().collect::<Vec<_>>(), ["other", "tls.crt", "tls.key"]);
-        assert_eq!(Pair::waiting(&data), None);
+        assert_eq!(Pair::staged(&data), None);
     }
 
     #[test]

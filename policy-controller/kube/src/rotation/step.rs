@@ -14,20 +14,20 @@ use std::time::{Duration, SystemTime};
 
 /// What is held, as far as planning is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct RotationState {
     /// Whether what is in use can be used now.
     pub usable: bool,
     /// Whether it is time to make the next one.
     pub due: bool,
     /// The one that waits.
-    pub next: Option<Next>,
+    pub next: Option<NextCertificate>,
     /// Until when something that is left of former ones is needed; absent: nothing is left.
     pub former_until: Option<SystemTime>,
 }
 
 /// One that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct NextCertificate {
     /// Its end.
     pub ends: SystemTime,
     /// The time since which it is announced.
@@ -51,7 +51,12 @@ pub enum Step {
 
 /// What is to be done now. `held` is absent where nothing usable is. `settle`: how long the next one
 /// waits at least; `announced`: whether everybody who has to has heard of it.
-pub fn step(held: Option<Held>, settle: Duration, announced: bool, now: SystemTime) -> Step {
+pub fn step(
+    held: Option<RotationState>,
+    settle: Duration,
+    announced: bool,
+    now: SystemTime,
+) -> Step {
     let Some(held) = held else { return Step::Create };
     let next = held.next.filter(|next| next.ends > now);
     match next {
@@ -86,13 +91,13 @@ mod tests {
         due: bool,
         next: Option<(u64, u64)>,
         former: Option<u64>,
-    ) -> Option<Held> {
-        let next = next.map(|(ends, since)| Next { ends: at(ends), since: at(since) });
-        Some(Held { usable, due, next, former_until: former.map(at) })
+    ) -> Option<RotationState> {
+        let next = next.map(|(ends, since)| NextCertificate { ends: at(ends), since: at(since) });
+        Some(RotationState { usable, due, next, former_until: former.map(at) })
     }
 
     #[track_caller]
-    fn check(held: Option<Held>, announced: bool, want: Step) {
+    fn check(held: Option<RotationState>, announced: bool, want: Step) {
         assert_eq!(step(held, SETTLE, announced, at(10_000)), want);
     }
 

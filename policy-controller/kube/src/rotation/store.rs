@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const ATTEMPTS: u32 = 5;
 
 /// How long the API server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;
@@ -65,7 +65,7 @@ impl SecretStore {
     /// # Errors
     /// The API server refuses, or does not answer in time.
     pub async fn read(&self) -> Result<Option<Secret>, StoreError> {
-        let reading = tokio::time::timeout(PATIENCE, self.api.get_opt(&self.name));
+        let reading = tokio::time::timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name));
         Ok(reading.await.map_err(|_| StoreError::Late)??)
     }
 
@@ -89,7 +89,7 @@ impl SecretStore {
                 false => self.api.create(&params, &secret).await,
             }
         };
-        let written = tokio::time::timeout(PATIENCE, writing).await;
+        let written = tokio::time::timeout(REQUEST_TIMEOUT, writing).await;
         match written.map_err(|_| StoreError::Late)? {
             Ok(_) => Ok(true),
             Err(Error::Api(status)) => match status.code {

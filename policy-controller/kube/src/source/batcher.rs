@@ -135,7 +135,7 @@ impl Batcher {
 
     /// Takes in what a watch tells.
     fn receive(&mut self, update: WatchUpdate) {
-        if !update.older {
+        if !update.regressed {
             self.pending.add(update);
         } else if update.since >= self.pending.since && !self.regressed {
             self.regressed = true;

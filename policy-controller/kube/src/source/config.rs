@@ -39,7 +39,7 @@ impl Scope {
     }
 
     /// What does not work for lack of the rest of the cluster.
-    pub fn lost_functions(&self) -> Vec<String> {
+    pub fn limitations(&self) -> Vec<String> {
         let Self::Namespaces(names) = self else { return Vec::new() };
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         let scope = names.join(", ");
@@ -129,7 +129,7 @@ mod tests {
             ]
         );
         assert_eq!(watches.len(), 15);
-        assert_eq!(Scope::Cluster.lost_functions(), Vec::<String>::new());
+        assert_eq!(Scope::Cluster.limitations(), Vec::<String>::new());
     }
 
     #[test]
@@ -152,6 +152,6 @@ mod tests {
             })
             .collect();
         assert_eq!(nodes, [("Node n-1.x".into(), addresses), ("Node n2".into(), vec![])]);
-        assert_eq!(config.scope.lost_functions().len(), 4);
+        assert_eq!(config.scope.limitations().len(), 4);
     }
 }

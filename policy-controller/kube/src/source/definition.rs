@@ -33,14 +33,14 @@ const QUEUE: usize = 64;
 
 /// A cluster that has not answered yet.
 #[derive(Debug)]
-pub struct Connecting {
+pub struct PendingSource {
     api: Api,
     config: KubernetesConfig,
     watch_status: Arc<WatchStatus>,
     metrics: WatchMetrics,
 }
 
-impl Connecting {
+impl PendingSource {
     /// How the watches are doing, from now on.
     pub fn health(&self) -> channel::Receiver<Arc<Health>> {
         self.watch_status.subscribe()
@@ -57,8 +57,8 @@ impl Connecting {
     }
 
     /// What does not work because only some namespaces are watched.
-    pub fn lost_functions(&self) -> Vec<String> {
-        self.config.scope.lost_functions()
+    pub fn limitations(&self) -> Vec<String> {
+        self.config.scope.limitations()
     }
 
     /// Waits until the API server says what the numbering of its versions is called.
@@ -132,10 +132,10 @@ pub struct KubernetesSource {
 
 impl KubernetesSource {
     /// Gets ready to connect. Nothing is sent yet.
-    pub fn prepare(client: kube::Client, config: KubernetesConfig) -> Connecting {
+    pub fn prepare(client: kube::Client, config: KubernetesConfig) -> PendingSource {
         let watch_status = Arc::new(WatchStatus::new(config.scope.watches()));
         let metrics = WatchMetrics::new(watch_status.subscribe());
-        Connecting { api: Api::new(client), config, watch_status, metrics }
+        PendingSource { api: Api::new(client), config, watch_status, metrics }
     }
 
     /// Connects, however long it takes.
@@ -197,8 +197,8 @@ impl Source for KubernetesSource {
         let nodes = self.config.node_objects().into_iter();
         let changes = nodes.map(|node| Change::Apply(Arc::new(node))).collect();
         let (version, listed, since) = (None, None, 0);
-        let (watch, kind, older) = (usize::MAX, Kind::Node, false);
-        let first = WatchUpdate { watch, kind, changes, version, listed, since, older };
+        let (watch, kind, regressed) = (usize::MAX, Kind::Node, false);
+        let first = WatchUpdate { watch, kind, changes, version, listed, since, regressed };
         // There is room: nothing else has been sent.
         let _ = updates.try_send(first);
         // Dropped, and so ended, when this function returns.

@@ -63,7 +63,7 @@ pub(super) struct EpochTracker {
     standalone: bool,
     state: watch::Sender<EpochState>,
     refresh: watch::Receiver<u64>,
-    older: watch::Receiver<Option<u64>>,
+    regressions: watch::Receiver<Option<u64>>,
     /// What of that has been taken note of.
     handled_regression: Option<u64>,
     /// The first refusal since the Lease could last be used.
@@ -94,7 +94,7 @@ impl EpochTracker {
         lease: Option<EpochLease>,
         state: watch::Sender<EpochState>,
         refresh: watch::Receiver<u64>,
-        older: watch::Receiver<Option<u64>>,
+        regressions: watch::Receiver<Option<u64>>,
     ) -> Self {
         Self {
             api,
@@ -104,7 +104,7 @@ impl EpochTracker {
             standalone: false,
             state,
             refresh,
-            older,
+            regressions,
             handled_regression: None,
             refused_since: None,
             failing_since: None,
@@ -131,7 +131,7 @@ impl EpochTracker {
             let goes_on = tokio::select! {
                 () = sleep(wait) => true,
                 changed = self.refresh.changed() => changed.is_ok(),
-                changed = self.older.changed() => changed.is_ok(),
+                changed = self.regressions.changed() => changed.is_ok(),
             };
             if !goes_on {
                 return;
@@ -141,9 +141,10 @@ impl EpochTracker {
 
     /// Takes note of what was read that is older than what was read before, in the epoch that goes on.
     fn note_regression(&mut self) {
-        let older = *self.older.borrow_and_update();
-        if older == Some(self.state.borrow().number) && older != self.handled_regression {
-            (self.standalone, self.failing_since, self.handled_regression) = (false, None, older);
+        let regressed = *self.regressions.borrow_and_update();
+        if regressed == Some(self.state.borrow().number) && regressed != self.handled_regression {
+            (self.standalone, self.failing_since, self.handled_regression) =
+                (false, None, regressed);
             self.mark_bump_due();
             tracing::warn!(
                 "the API server lists older versions than it did before, as after a restored backup: \
@@ -370,7 +371,7 @@ mod tests {
         server: Server,
         state: watch::Receiver<EpochState>,
         refresh: watch::Sender<u64>,
-        older: watch::Sender<Option<u64>>,
+        regressions: watch::Sender<Option<u64>>,
     }
 
     impl Running {
@@ -384,11 +385,11 @@ mod tests {
                 EpochState { epoch: lease.epoch(), number: 0, verified: 0, bump_due: false };
             let (sender, state) = watch::channel(numbered);
             let (refresh, refreshes) = watch::channel(0);
-            let (older, handled_regression) = watch::channel(None);
+            let (regressions, noticed) = watch::channel(None);
             let numbering =
-                EpochTracker::new((api, names), Some(lease), sender, refreshes, handled_regression);
+                EpochTracker::new((api, names), Some(lease), sender, refreshes, noticed);
             tokio::spawn(numbering.run());
-            Self { server, state, refresh, older }
+            Self { server, state, refresh, regressions }
         }
 
         async fn until(&mut self, number: u64) -> Arc<str> {
@@ -403,14 +404,14 @@ mod tests {
      {
         let mut running = Running::start(50).await;
         running.server.0.lock().conflicts = 2;
-        running.older.send_replace(Some(0));
+        running.regressions.send_replace(Some(0));
         assert_eq!(&*running.until(1).await, "u.1");
         let writes = std::mem::take(&mut running.server.0.lock().writes);
         assert_eq!(writes.len(), 1);
         assert_eq!(writes[0]["metadata"]["annotations"], json!({"portcullis.dev/epoch": "1"}));
         assert_eq!(writes[0]["spec"]["holderIdentity"], "leader");
         // Noticed once more, in an epoch that is over.
-        running.older.send_replace(Some(0));
+        running.regressions.send_replace(Some(0));
         running.refresh.send_replace(3);
         running.state.wait_for(|state| state.verified == 3).await.unwrap();
         assert_eq!(running.state.borrow().number, 1);
@@ -437,13 +438,13 @@ mod tests {
     async fn where_the_counter_cannot_be_raised_the_epoch_is_nobody_elses_until_it_can() {
         let mut running = Running::start(50).await;
         running.server.0.lock().refuses = Some(403);
-        running.older.send_replace(Some(0));
+        running.regressions.send_replace(Some(0));
         let alone = running.until(1).await;
         assert!(alone.starts_with("process-"), "{alone}");
         // The next restore is not of the same epoch.
-        running.older.send_replace(Some(1));
+        running.regressions.send_replace(Some(1));
         let again = running.until(2).await;
-        assert!(again.starts_with("process-") && again != standalone, "{again}");
+        assert!(again.starts_with("process-") && again != alone, "{again}");
         running.server.0.lock().refuses = None;
         running.refresh.send_replace(1);
         assert_eq!(&*running.until(3).await, "u.1");
@@ -453,7 +454,7 @@ mod tests {
     async fn a_starting_api_server_that_refuses_for_a_moment_splits_no_replica_off() {
         let mut running = Running::start(50).await;
         running.server.0.lock().refuses = Some(403);
-        running.older.send_replace(Some(0));
+        running.regressions.send_replace(Some(0));
         tokio::time::sleep(Duration::from_secs(1)).await;
         // Everything that wakes it meanwhile is no second refusal some seconds later.
         running.refresh.send_replace(1);
@@ -470,7 +471,7 @@ mod tests {
             let mut running = Running::start(50).await;
             running.server.0.lock().refuses = Some(code);
             let began = Instant::now();
-            running.older.send_replace(Some(0));
+            running.regressions.send_replace(Some(0));
             let told = running.state.wait_for(|state| state.number == 1);
             let told = tokio::time::timeout(Duration::from_secs(most), told).await;
             assert!(told.unwrap().unwrap().epoch.starts_with("process-"), "{code}");
@@ -497,7 +498,7 @@ mod tests {
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(7) {
             let number = running.state.borrow().number;
-            running.older.send_replace(Some(number));
+            running.regressions.send_replace(Some(number));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let writes = running.server.0.lock().writes.len();

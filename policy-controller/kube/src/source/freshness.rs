@@ -25,15 +25,15 @@ impl Freshness {
     }
 
     /// What has been silent for too long, one text for each watch.
-    pub fn late(&self, health: &Health, now: Instant) -> Vec<String> {
+    pub fn stale(&self, health: &Health, now: Instant) -> Vec<String> {
         let texts = health.stale(now, self.bound).map(|(key, watch)| {
             let silent = now.saturating_duration_since(watch.heard).as_secs();
             let bound = self.bound.as_secs();
-            let late =
+            let stale =
                 format!("{key} have not been heard of for {silent} s, the bound is {bound} s");
             match &watch.state {
-                WatchState::Failing { error } => format!("{late}: {error}"),
-                WatchState::Listing | WatchState::Following | WatchState::Absent => late,
+                WatchState::Failing { error } => format!("{stale}: {error}"),
+                WatchState::Listing | WatchState::Following | WatchState::Absent => stale,
             }
         });
         texts.collect()
@@ -74,14 +74,14 @@ mod tests {
             "serviceaccounts of namespace a cannot be listed: no",
         ];
         assert_eq!(Freshness::unlisted(&health), unlisted);
-        assert_eq!(freshness.late(&health, start + Duration::from_secs(150)), [""; 0]);
-        let late = [
+        assert_eq!(freshness.stale(&health, start + Duration::from_secs(150)), [""; 0]);
+        let stale = [
             "servers.policy.linkerd.io of namespace a have not been heard of for 151 s, the bound \
              is 150 s: no",
             "networkauthentications.policy.linkerd.io of namespace a have not been heard of for \
              151 s, the bound is 150 s",
         ];
-        assert_eq!(freshness.late(&health, start + Duration::from_secs(151)), late);
+        assert_eq!(freshness.stale(&health, start + Duration::from_secs(151)), stale);
     }
 
     #[test]

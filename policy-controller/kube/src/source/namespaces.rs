@@ -82,7 +82,7 @@ impl NamespacePoller {
         } else {
             self.shared.watch_status.note_listed(&self.key);
             let (version, listed) = (own.max(before), Some(refresh));
-            WatchUpdate { watch, kind, changes, version, listed, since: refresh, older: false }
+            WatchUpdate { watch, kind, changes, version, listed, since: refresh, regressed: false }
         };
         // Nobody listens any more if this fails.
         let _ = self.shared.updates.send(update).await;

@@ -23,14 +23,14 @@ pub(super) struct WatchUpdate {
     /// The refresh that the list is part of which this is, or which this follows.
     pub(super) since: u64,
     /// True if nothing is told but this: what was read is older than what was read before.
-    pub(super) older: bool,
+    pub(super) regressed: bool,
 }
 
 impl WatchUpdate {
     /// A watch that has read something older than what was read before, for this refresh.
     pub(super) fn regression(watch: usize, kind: Kind, since: u64) -> Self {
         let (changes, version, listed) = (Vec::new(), None, None);
-        Self { watch, kind, changes, version, listed, since, older: true }
+        Self { watch, kind, changes, version, listed, since, regressed: true }
     }
 }
 

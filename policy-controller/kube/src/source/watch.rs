@@ -402,7 +402,7 @@ impl Watch {
         }
         // Nobody listens any more if this fails.
         let update =
-            WatchUpdate { watch, kind, changes, version: number, listed, since, older: false };
+            WatchUpdate { watch, kind, changes, version: number, listed, since, regressed: false };
         let _ = self.shared.updates.send(update).await;
     }
 }

@@ -41,12 +41,12 @@ pub(crate) struct Event {
 /// Tells people of the cluster about what goes wrong. Never waits: what is too much is dropped and
 /// counted.
 #[derive(Clone, Debug)]
-pub struct Events {
+pub struct EventRecorder {
     queue: mpsc::Sender<Event>,
     metrics: EventMetrics,
 }
 
-impl Events {
+impl EventRecorder {
     /// The handle, and what creates the events. `instance` names this replica.
     pub fn new(client: Client, controller: Arc<str>, instance: Arc<str>) -> (Self, EventWriter) {
         let (queue, events) = mpsc::channel(QUEUE_CAPACITY);
@@ -64,7 +64,7 @@ impl Events {
     }
 
     /// The same of something that is as it should be.
-    pub fn tell(&self, regarding: ObjectReference, reason: &str, note: &str) {
+    pub fn normal(&self, regarding: ObjectReference, reason: &str, note: &str) {
         self.put(regarding, false, reason, note);
     }
 
@@ -81,7 +81,7 @@ impl Events {
     }
 }
 
-/// Creates the events of an [`Events`].
+/// Creates the events of an [`EventRecorder`].
 pub struct EventWriter {
     api: StatusApi,
     reporter: Reporter,

@@ -82,7 +82,7 @@ impl StatusWriter {
     }
 
     /// The same counters for the events that it creates as for those of an
-    /// [`Events`](super::Events).
+    /// [`EventRecorder`](super::EventRecorder).
     #[must_use]
     pub fn with_event_metrics(mut self, metrics: EventMetrics) -> Self {
         self.events = metrics;

@@ -3,7 +3,7 @@
 use super::issue::Issued;
 use super::pair::{CertificateError, Places, certified, chain};
 use super::plan::Times;
-use policy_kube::rotation::Next;
+use policy_kube::rotation::NextCertificate;
 use policy_kube::rotation::secret::{self, CERTIFICATE, Data, KEY, ROOTS};
 use policy_tls::identity::{pem, provider, readable, validity};
 use rustls::RootCertStore;
@@ -45,7 +45,7 @@ impl Held {
     pub(super) fn read(data: &Data, names: &[String]) -> Option<Self> {
         let authorities = authorities(data);
         let serving = pair(secret::Pair::in_use(data)?, &authorities, names)?;
-        let next = secret::Pair::waiting(data);
+        let next = secret::Pair::staged(data);
         let next = next.and_then(|(next, since)| Some((pair(next, &authorities, names)?, since)));
         Some(Self { serving, next, authorities })
     }
@@ -131,8 +131,8 @@ impl Pair {
     }
 
     /// The same as one that waits since then.
-    fn waits(&self, since: SystemTime) -> Next {
-        Next { ends: self.not_after, since }
+    fn waits(&self, since: SystemTime) -> NextCertificate {
+        NextCertificate { ends: self.not_after, since }
     }
 }
 
@@ -222,7 +222,10 @@ mod tests {
         let staged = held.stage(&make(later), later).unwrap();
         let read = Held::read(&written(&staged), &names()).unwrap();
         assert_eq!(read.times().serving, now() + LIFETIME, "the former one is still in use");
-        assert_eq!(read.times().next, Some(Next { ends: later + LIFETIME, since: later }));
+        assert_eq!(
+            read.times().next,
+            Some(NextCertificate { ends: later + LIFETIME, since: later })
+        );
         assert!(read.bundle().starts_with(&first) && read.bundle().len() > first.len());
         let promoted = Held::read(&written(&read.promote()), &names()).unwrap();
         assert_eq!(promoted.times().serving, later + LIFETIME);

@@ -6,7 +6,7 @@
 //! stays in the bundle until that certificate has expired, because a replica that has not noticed
 //! may serve it until then.
 
-use policy_kube::rotation::{Held, Next, Step, step};
+use policy_kube::rotation::{NextCertificate, RotationState, Step, step};
 use std::time::{Duration, SystemTime};
 
 /// How long a certificate is valid.
@@ -26,7 +26,7 @@ pub(super) struct Times {
     /// End of the certificate in use.
     pub(super) serving: SystemTime,
     /// The one that waits.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextCertificate>,
     /// The earliest end of an authority in the bundle.
     pub(super) oldest_authority: SystemTime,
 }
@@ -34,7 +34,7 @@ pub(super) struct Times {
 /// What is to be done now. `held` is absent where nothing usable is; `published` says whether the
 /// webhook configuration has the bundle that is held.
 pub(super) fn plan(held: Option<Times>, published: bool, now: SystemTime) -> Step {
-    let held = held.map(|Times { begins, serving, next, oldest_authority }| Held {
+    let held = held.map(|Times { begins, serving, next, oldest_authority }| RotationState {
         // One that is not valid yet was made by somebody whose clock is far ahead, or was.
         usable: serving > now && begins <= now,
         due: serving.duration_since(now).unwrap_or_default() <= RENEW_BEFORE,
@@ -59,7 +59,8 @@ mod tests {
     }
 
     fn held(serving: u64, next: Option<(u64, u64)>) -> Option<Times> {
-        let next = next.map(|(not_after, since)| Next { ends: at(not_after), since: at(since) });
+        let next = next
+            .map(|(not_after, since)| NextCertificate { ends: at(not_after), since: at(since) });
         let begins = at(serving.saturating_sub(90 * DAY));
         Some(Times { begins, serving: at(serving), next, oldest_authority: at(serving) })
     }
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn a_year_of_hourly_looks_never_serves_what_the_bundle_does_not_vouch_for() {
         // A replica serves what it read an hour ago; the bundle is what is held now.
-        let (mut serving, mut next) = (at(90 * DAY), None::<Next>);
+        let (mut serving, mut next) = (at(90 * DAY), None::<NextCertificate>);
         let mut bundle = vec![serving];
         let mut read = serving;
         let mut renewals = 0;
@@ -131,7 +132,7 @@ mod tests {
                 Step::Keep => {}
                 Step::Create => panic!("hour {hour}: had nothing to serve"),
                 Step::Stage => {
-                    next = Some(Next { ends: now + LIFETIME, since: now });
+                    next = Some(NextCertificate { ends: now + LIFETIME, since: now });
                     bundle.push(now + LIFETIME);
                 }
                 Step::Promote => {

@@ -13,7 +13,7 @@ use policy_crds::{Kind, Object};
 use policy_engine::handles::ObjectsHandle;
 use policy_engine::publish::Seen;
 use policy_kube::lease::Leadership;
-use policy_kube::status::Events;
+use policy_kube::status::EventRecorder;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct KeeperInputs {
     /// Says whether it is this replica's turn.
     pub leadership: Leadership,
     /// Tells people.
-    pub events: Events,
+    pub events: EventRecorder,
     /// Counts.
     pub metrics: InjectorMetrics,
     /// Namespace of the control plane, which carries no sidecars.

@@ -50,7 +50,7 @@ impl Harness {
         let (noticed, regressions) = watch::channel(None);
         let epochs = Epochs {
             state,
-            older: noticed,
+            regressions: noticed,
             latest_versions: Arc::default(),
             watch_status: watch_status.clone(),
         };
@@ -71,8 +71,8 @@ impl Harness {
         (listed, since): (Option<u64>, u64),
     ) {
         let changes = vec![Change::Apply(Arc::new(server(name)))];
-        let (kind, version, older) = (Kind::Server, Some(version), false);
-        let update = WatchUpdate { watch, kind, changes, version, listed, since, older };
+        let (kind, version, regressed) = (Kind::Server, Some(version), false);
+        let update = WatchUpdate { watch, kind, changes, version, listed, since, regressed };
         self.updates.send(update).await.unwrap();
     }
 
@@ -147,8 +147,8 @@ async fn a_late_change_is_labelled_by_the_newest_of_its_kind() {
     harness.batch().await;
     // A bookmark of the other namespace.
     let (kind, version, since) = (Kind::Server, Some(20), 0);
-    let (changes, listed, older) = (Vec::new(), None, false);
-    let bookmark = WatchUpdate { watch: 1, kind, changes, version, listed, since, older };
+    let (changes, listed, regressed) = (Vec::new(), None, false);
+    let bookmark = WatchUpdate { watch: 1, kind, changes, version, listed, since, regressed };
     harness.updates.send(bookmark).await.unwrap();
     harness.batch().await;
     harness.send_update(0, "a", 10, None).await;
@@ -279,8 +279,8 @@ async fn a_lone_change_waits_for_nothing_and_a_burst_becomes_few_batches() {
         for number in 3..1_003_u64 {
             let changes = vec![Change::Apply(Arc::new(server(&format!("s{number}"))))];
             let (kind, version) = (Kind::Server, Some(number));
-            let (listed, since, older) = (None, 0, false);
-            let update = WatchUpdate { watch: 0, kind, changes, version, listed, since, older };
+            let (listed, since, regressed) = (None, 0, false);
+            let update = WatchUpdate { watch: 0, kind, changes, version, listed, since, regressed };
             updates.send(update).await.unwrap();
         }
     });

@@ -76,7 +76,7 @@ impl Scripted {
             refresh,
             page_size: 5,
             silence,
-            newest,
+            latest_versions,
         };
         Self { requests, shared, updates, refresh: refreshes, tasks: JoinSet::new() }
     }
@@ -183,14 +183,14 @@ async fn what_is_older_than_what_was_seen_is_not_told() {
     // The list that follows is of version 5. It says how things are only in another epoch.
     for _ in 0..2 {
         let update = scripted.next().await;
-        assert!(update.older && update.changes.is_empty(), "{update:?}");
+        assert!(update.regressed && update.changes.is_empty(), "{update:?}");
         assert_eq!((update.since, update.version, update.listed), (0, None, None));
     }
     scripted.shared.latest_versions.reset(1);
     scripted.refresh.send_replace(1);
     let update = loop {
         let update = scripted.next().await;
-        if !update.older {
+        if !update.regressed {
             break update;
         }
     };
@@ -313,9 +313,9 @@ async fn a_namespace_that_is_older_than_it_was_belongs_to_another_epoch() {
     assert_eq!(scripted.next().await.version, Some(20));
     *version.lock() = 10;
     scripted.refresh.send_replace(1);
-    assert!(scripted.next().await.older);
+    assert!(scripted.next().await.regressed);
     scripted.shared.latest_versions.reset(2);
     scripted.refresh.send_replace(2);
     let update = scripted.next().await;
-    assert_eq!((update.older, update.version, update.since), (false, Some(10), 2));
+    assert_eq!((update.regressed, update.version, update.since), (false, Some(10), 2));
 }

@@ -243,7 +243,7 @@ impl Replica {
         self.watches[watch] = Some(At { world: store.world, revision: store.revision, since });
         self.latest_versions.record(since, kind, store.revision);
         let version = Some(store.revision);
-        let update = WatchUpdate { watch, kind, changes, version, listed, since, older: false };
+        let update = WatchUpdate { watch, kind, changes, version, listed, since, regressed: false };
         self.updates.send(update).await.unwrap();
     }
 
