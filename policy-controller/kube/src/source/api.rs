@@ -1,8 +1,8 @@
-//! Requests to the API server, the lines of a watch as they arrive, and why either fails.
+//! Requests to the API server, the lines of a watch as they arrive, and the errors of both.
 //!
-//! What is asked is kube's to write. What is answered is read here: its own reading forgets after how long
-//! the API server wants to be asked again, bounds no line, and gives one event at a time, where those that
-//! arrive together are one change.
+//! kube builds the requests. The responses are read here, because kube's own reader drops
+//! `Retry-After`, does not bound the length of a line, and yields one event at a time, where events
+//! that arrive together are one change.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -17,36 +17,36 @@ use std::error::Error;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// How long the API server may take to answer, the whole of the answer included.
+/// Time limit of a request, its whole response included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much of an error is read.
+/// Number of bytes of an error response that are read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How long an event can be: several times the largest object that an API server takes.
+/// Maximum length of a watch event: several times the largest object that an API server accepts.
 const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Why there is no answer, or none that can be used.
+/// Error of a request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ApiError {
-    /// The API server says no.
+    /// The API server responded with an error status.
     Refused {
         /// Its HTTP status code.
         code: u16,
-        /// Why, in its words.
+        /// The message of the `Status`.
         message: String,
-        /// After how long it wants to be asked again.
+        /// The delay of `Retry-After`.
         retry_after: Option<Duration>,
-        /// Whether the version that was asked for is newer than its own.
+        /// True if the requested resource version is newer than the API server's own.
         too_new: bool,
     },
-    /// No connection, or none any more.
+    /// No connection, or it was lost.
     Unreachable(String),
-    /// What it says is not what was asked for.
+    /// The response is not what was requested.
     Malformed(String),
-    /// It says nothing.
+    /// Nothing was received for this long.
     TimedOut(Duration),
-    /// It does not have the kind.
+    /// The API server does not serve the kind.
     NotServed {
         /// The kind.
         kind: Kind,
@@ -54,7 +54,7 @@ pub(super) enum ApiError {
 }
 
 impl ApiError {
-    /// What a `Status` object says.
+    /// The error that a `Status` object describes.
     pub(super) fn from_status(
         code: Option<StatusCode>,
         status: &Value,
@@ -88,7 +88,7 @@ impl ApiError {
         }
     }
 
-    /// Whether only a new list helps: the version is too old to go on from, or newer than what the
+    /// True if only a new list helps: the version is too old to continue from, or newer than what the
     /// API server has, as after a restored backup.
     pub(super) fn needs_relist(&self) -> bool {
         let too_new = matches!(self, Self::Refused { too_new: true, .. });
@@ -97,38 +97,38 @@ impl ApiError {
             || matches!(self, Self::Malformed(_) | Self::TimedOut(_))
     }
 
-    /// Whether a list was continued too late.
+    /// True if the version or the continue token has expired (410 Gone).
     pub(super) fn is_gone(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// Whether there is no such thing.
+    /// True if the resource does not exist (404).
     pub(super) fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// True if another client has written meanwhile.
+    /// True if another client wrote first (409).
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// True if asking again soon does not help: not allowed, not there, not accepted.
+    /// True if a retry soon does not help: not allowed, not there, not accepted.
     pub(super) fn is_permanent(&self) -> bool {
         let passes = |code| matches!(code, 401 | 408 | 409 | 429);
         self.code().is_some_and(|code| (400..500).contains(&code) && !passes(code))
     }
 
-    /// True if the API server has answered, so that it is there.
+    /// True if the API server has responded, so that it is there.
     pub(super) fn is_response(&self) -> bool {
         self.code().is_some()
     }
 
-    /// Whether it may not be asked for.
+    /// True if RBAC denies the request (403).
     pub(super) fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// After how long the API server wants to be asked again.
+    /// The delay that the API server requests before a retry.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
@@ -139,7 +139,7 @@ impl ApiError {
         }
     }
 
-    /// How metrics name it.
+    /// The value of the metric label `error`.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Refused { code: 401, .. } => "unauthorized",
@@ -182,7 +182,7 @@ impl fmt::Display for ApiError {
     }
 }
 
-/// A client whose failures are told apart.
+/// A client that distinguishes the errors of the API server.
 #[derive(Clone)]
 pub(super) struct Api(kube::Client);
 
@@ -193,12 +193,12 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Asks through `client`.
+    /// Sends requests through `client`.
     pub(super) fn new(client: kube::Client) -> Self {
         Self(client)
     }
 
-    /// The body of the answer to a GET.
+    /// Sends a GET, and returns the body of the response.
     pub(super) async fn get(&self, uri: &str) -> Result<Bytes, ApiError> {
         self.send_and_collect(
             Request::get(uri).body(Body::empty()).map_err(|error| invalid_request(&error)),
@@ -206,7 +206,7 @@ impl Api {
         .await
     }
 
-    /// A page of a list: the first, or the one that the page before named.
+    /// Requests a page of a list: the first, or the one of the continue token `next`.
     pub(super) async fn page(
         &self,
         collection: &str,
@@ -217,12 +217,13 @@ impl Api {
             .await
     }
 
-    /// The body of the answer to a POST.
+    /// Sends a POST, and returns the body of the response.
     pub(super) async fn post(&self, uri: &str, object: &Value) -> Result<Bytes, ApiError> {
         self.send_object(Request::post(uri), object).await
     }
 
-    /// The body of the answer to a PUT, which an object that names its version makes optimistic.
+    /// Sends a PUT, and returns the body of the response. An object with a resource version makes the
+    /// write optimistic.
     pub(super) async fn put(&self, uri: &str, object: &Value) -> Result<Bytes, ApiError> {
         self.send_object(Request::put(uri), object).await
     }
@@ -251,7 +252,7 @@ impl Api {
             .unwrap_or(Err(ApiError::TimedOut(REQUEST_TIMEOUT)))
     }
 
-    /// The changes after `version`, which go on for minutes.
+    /// Watches the changes after `version`. The response stays open for minutes.
     pub(super) async fn watch(
         &self,
         collection: &str,
@@ -274,7 +275,8 @@ impl Api {
         let body = Limited::new(body, MAX_ERROR_BYTES).collect().await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
         let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
-            // Before its handlers are ready, or from a proxy in between: plain text.
+            // Plain text: from an API server whose handlers are not ready, or from a proxy in
+            // between.
             let text = String::from_utf8_lossy(&body);
             serde_json::json!({ "message": text.trim().chars().take(200).collect::<String>() })
         });
@@ -287,7 +289,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// An error with its causes, each said once.
+/// Returns the error with its causes, each named once.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> ApiError {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -302,26 +304,26 @@ pub(super) fn unreachable(error: &(dyn Error + 'static)) -> ApiError {
     ApiError::Unreachable(text)
 }
 
-/// A request that cannot be written.
+/// Error of a request that cannot be built.
 fn invalid_request(error: &dyn Error) -> ApiError {
     ApiError::Unreachable(error.to_string())
 }
 
-/// Where the objects of a kind are.
+/// The path of the objects of a kind.
 pub(super) fn collection(kind: Kind, version: &str, namespace: Option<&str>) -> String {
     let named = GroupVersionKind::gvk(kind.group(), version, kind.as_str());
     let resource = ApiResource::from_gvk_with_plural(&named, kind.plural());
     DynamicObject::url_path(&resource, namespace)
 }
 
-/// Asks for a page of a list. Without a resource version a list is a consistent read.
+/// Builds the request for a page of a list. Without a resource version a list is a consistent read.
 fn page(collection: &str, size: u32, next: Option<&str>) -> Result<Request<Vec<u8>>, ApiError> {
     let params = ListParams::default().limit(size);
     let params = ListParams { continue_token: next.map(str::to_owned), ..params };
     request::Request::new(collection).list(&params).map_err(|error| invalid_request(&error))
 }
 
-/// Asks for the changes after `version`, and for bookmarks.
+/// Builds the request for the changes after `version`, with bookmarks.
 fn watch(collection: &str, version: &str, timeout: Duration) -> Result<Request<Vec<u8>>, ApiError> {
     let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
     let params = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
@@ -330,11 +332,11 @@ fn watch(collection: &str, version: &str, timeout: Duration) -> Result<Request<V
         .map_err(|error| invalid_request(&error))
 }
 
-/// Splits the body of a watch into lines.
+/// The body of a watch, split into lines.
 pub(super) struct Lines<B = Body> {
     body: B,
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no line's end.
+    /// Number of bytes of the buffer that were scanned without finding a line end.
     scanned: usize,
 }
 
@@ -343,12 +345,12 @@ where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// The lines of `body`.
+    /// Splits `body` into lines.
     pub(super) fn new(body: B) -> Self {
         Self { body, buffer: BytesMut::new(), scanned: 0 }
     }
 
-    /// Waits for more bytes; false: there are none. May be given up at any time.
+    /// Waits for more bytes; false at the end of the body. Cancel safe.
     pub(super) async fn more(&mut self) -> Result<bool, ApiError> {
         if self.buffer.len() > MAX_EVENT_BYTES {
             let what = format!("an event of more than {MAX_EVENT_BYTES} bytes");

@@ -1,42 +1,42 @@
-//! How long to wait before asking again.
+//! Backoff of requests that failed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The first wait, before jitter.
+/// The first delay, before jitter.
 const INITIAL_DELAY: Duration = Duration::from_millis(250);
 
-/// The longest wait, before jitter.
+/// The longest delay, before jitter.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
-/// The longest wait that an API server can ask for.
+/// The longest `Retry-After` that is honored.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Waits that grow with every failure in a row.
+/// Exponential backoff: delays that double with every failure in a row.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// Something worked: the next wait is a short one again.
+    /// Resets the delay after a success.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// The next wait, not shorter than what the API server asked for.
+    /// The next delay, at least the API server's `Retry-After`.
     pub(super) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = INITIAL_DELAY
             .saturating_mul(2_u32.saturating_pow(self.failures.min(16)))
             .min(MAX_DELAY);
         self.failures = self.failures.saturating_add(1);
         let retry_after = retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
-        // Whatever made everybody fail together must not make everybody come back together.
+        // Jitter, because clients that failed together must not retry together.
         retry_after.saturating_add(jittered(delay))
     }
 }
 
-/// Between a half and the whole of `duration`.
+/// A random duration between half of `duration` and all of it.
 pub(super) fn jittered(duration: Duration) -> Duration {
     // The standard library's hash keys are its one source of randomness.
     let random = RandomState::new().hash_one(0_u8) & 0xFFFF;

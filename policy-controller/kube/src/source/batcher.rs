@@ -1,10 +1,10 @@
-//! Makes batches of what the watches tell: one watch's news of one moment is never torn apart, and
-//! news that arrive together share a batch.
+//! Batches the updates of the watches: changes that one watch sends together are never split, and
+//! updates that arrive together share a batch.
 //!
-//! An epoch begins with one batch. Once a list is older than what was read before, nothing is passed
-//! on until the epoch has a new name and every watch has been listed in it: objects of before and
-//! deadline a restore are never one policy. A watch that fails to list for long is the exception: what it
-//! has update before stays in force beside the rest, as whenever it fails.
+//! An epoch begins with one batch. Once a list is older than what was read before, nothing is
+//! published until the epoch has a new name and every watch has relisted in it: objects of before and
+//! after a restore are never one policy. The exception is a watch that fails to list for long: its
+//! earlier objects stay in force beside the rest, as whenever it fails.
 
 use super::epoch_tracker::EpochState;
 use super::latest_versions::LatestVersions;
@@ -17,57 +17,57 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// The least time between two batches. The first news deadline a until_allowed wait for nothing; in a burst
-/// each is_held at most this long.
+/// Minimum time between two batches. The first update after a pause is sent at once; in a burst each
+/// waits at most this long.
 const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long an epoch is_held for watches that fail to list.
+/// How long an epoch waits for watches that fail to list.
 const MAX_EPOCH_WAIT: Duration = Duration::from_secs(30);
 
-/// How often it is looked afterwards whether there is nothing else to wait for.
+/// Interval at which an overdue epoch is checked again for other watches to wait for.
 const LATE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Passes on what is update until the sink closes or nobody tells anything any more.
+/// Batches updates until the sink closes or the watches end.
 pub(super) struct Batcher {
     updates: mpsc::Receiver<WatchUpdate>,
-    /// Numbers the refreshes; a watch that sees a new one lists.
+    /// Number of the current refresh; a watch that sees a new one relists.
     refresh: watch::Sender<u64>,
     epochs: Epochs,
-    /// Counts the epochs: which one goes on.
+    /// Number of the current epoch.
     epoch: u64,
-    /// The epoch that the next batch begins; it is not sent before all has been listed.
+    /// The epoch that the next batch begins. The batch is held until everything has been listed.
     beginning: Option<Arc<str>>,
-    /// When it is looked whether it is_held for nothing but watches that fail.
+    /// Time of the next check for watches that fail.
     late: Instant,
-    /// True if it has waited long enough for watches that fail.
+    /// True once the epoch has waited long enough for watches that fail.
     is_late: bool,
     /// True once a list was older than what was read before it.
     regressed: bool,
     watches: Vec<WatchKey>,
     pending: PendingBatch,
-    /// Whether everything has been listed once.
+    /// True once everything has been listed.
     synced: bool,
     throttle: Throttle,
-    /// Whether a refresh goes on.
+    /// True during a refresh.
     refreshing: bool,
     refresh_requested: bool,
 }
 
-/// What connects the batcher with who names the epochs.
+/// The channels between the batcher and the epoch tracker.
 #[derive(Debug)]
 pub(super) struct Epochs {
-    /// The epoch, and up to which refresh it is known to be the current one.
+    /// The epoch, and the last refresh for which it was verified.
     pub(super) state: watch::Receiver<EpochState>,
-    /// The epoch in which a list was older than what was read before it.
+    /// Number of the epoch in which a list was older than what was read before it.
     pub(super) regressions: watch::Sender<Option<u64>>,
-    /// What lists are compared with.
+    /// The versions that lists are compared with.
     pub(super) latest_versions: Arc<LatestVersions>,
-    /// Where watches write that they fail.
+    /// The health of the watches.
     pub(super) watch_status: Arc<WatchStatus>,
 }
 
 impl Batcher {
-    /// Gathers from these watches.
+    /// Creates a batcher of these watches.
     pub(super) fn new(
         watches: impl IntoIterator<Item = WatchKey>,
         updates: mpsc::Receiver<WatchUpdate>,
@@ -97,7 +97,7 @@ impl Batcher {
     /// Runs until the sink closes.
     ///
     /// # Errors
-    /// [`SourceError::Failed`] if the watches or the numbering have ended.
+    /// [`SourceError::Failed`] if the watches or the epoch tracker have ended.
     pub(super) async fn run(mut self, context: &SourceContext) -> Result<(), SourceError> {
         let mut sent: Option<Instant> = None;
         loop {
@@ -133,7 +133,7 @@ impl Batcher {
         }
     }
 
-    /// Takes in what a watch tells.
+    /// Adds an update of a watch.
     fn receive(&mut self, update: WatchUpdate) {
         if !update.regressed {
             self.pending.add(update);
@@ -143,7 +143,7 @@ impl Batcher {
         }
     }
 
-    /// Takes note of the epoch. Another one begins with a list of everything, whatever the pace.
+    /// Reads the current epoch. A new one begins with a relist of everything, whatever the throttle.
     fn begin_epoch(&mut self) {
         let EpochState { epoch, number, .. } = self.epochs.state.borrow_and_update().clone();
         if number == self.epoch {
@@ -159,16 +159,16 @@ impl Batcher {
         self.refresh.send_replace(since);
     }
 
-    /// True while nothing may be passed on.
+    /// True while nothing may be published.
     fn is_held(&self) -> bool {
-        // Another epoch is known, and not taken note of here.
+        // A new epoch is known but not yet begun here.
         let is_over = self.epochs.state.borrow().number != self.epoch;
         let bump_due = self.epochs.state.borrow().bump_due;
         let begins = self.beginning.is_none() || self.is_complete() || self.is_late;
         self.regressed || bump_due || is_over || !begins
     }
 
-    /// Lets the epoch begin if it is_held for nothing but watches that fail.
+    /// Lets the epoch begin if only failing watches are missing.
     fn check_late(&mut self) {
         self.late = deadline(LATE_CHECK_INTERVAL);
         let unlisted = self.pending.unlisted(*self.refresh.borrow());
@@ -187,15 +187,14 @@ impl Batcher {
         }
     }
 
-    /// True if every watch has been listed as often as it has to, and the epoch was found to be the
-    /// current one since.
+    /// True if every watch has listed for the current refresh and the epoch was verified since.
     fn is_complete(&self) -> bool {
         let current = *self.refresh.borrow();
         self.pending.unlisted(current).next().is_none()
             && self.epochs.state.borrow().verified >= current
     }
 
-    /// Takes in what is update until then, and whatever has been update already.
+    /// Adds the updates that are queued or arrive until then.
     async fn collect_until(&mut self, until: Option<Instant>) {
         let until = until.unwrap_or_else(Instant::now);
         while let Ok(Some(update)) = tokio::time::timeout_at(until, self.updates.recv()).await {
@@ -203,7 +202,7 @@ impl Batcher {
         }
     }
 
-    /// Sends the batch, which grows while there is no room for it. False if nobody takes it.
+    /// Sends the batch, which grows while the sink has no capacity. False if the sink is closed.
     async fn send(&mut self, context: &SourceContext) -> bool {
         while let Ok(update) = self.updates.try_recv() {
             self.receive(update);
@@ -232,7 +231,7 @@ impl Batcher {
         true
     }
 
-    /// Ends the batch with [`Change::Synced`] if every watch has been listed as often as it has to.
+    /// Ends the batch with [`Change::Synced`] if every watch has listed.
     fn note_listed(&mut self) {
         if self.is_complete() && (self.refreshing || !self.synced) {
             self.pending.batch.changes.push(Change::Synced);
@@ -244,8 +243,8 @@ impl Batcher {
         }
     }
 
-    /// Begins a refresh if one is refresh_requested, none goes on, and the last is long enough ago. Notices
-    /// that arrive while one goes on are the reason for one more.
+    /// Begins a refresh if one is requested, none is running, and the throttle allows it. Requests
+    /// during a refresh cause one more.
     fn begin_refresh(&mut self) {
         let now = Instant::now();
         let rested = self.throttle.next_allowed().is_none_or(|next| next <= now);
@@ -258,18 +257,18 @@ impl Batcher {
     }
 }
 
-/// The moment that is so far from now.
+/// The instant `wait` from now.
 fn deadline(wait: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(wait).unwrap_or(now)
 }
 
-/// Until the next refresh may begin.
+/// Waits until the next refresh may begin.
 async fn until_allowed(next: Option<Instant>) {
     if let Some(next) = next {
         tokio::time::sleep_until(next).await;
     } else {
-        // Nothing has been listed yet: what is update next leads on.
+        // Nothing has been listed yet: the next update wakes the loop.
         std::future::pending::<()>().await;
     }
 }

@@ -1,4 +1,4 @@
-//! From the API server's JSON to objects: pages of a list, and the events of a watch.
+//! Decodes the API server's JSON: pages of a list, and the events of a watch.
 
 use super::api::ApiError;
 use super::projection::{self, ProjectionSeed};
@@ -37,7 +37,7 @@ impl From<&str> for Version {
     }
 }
 
-/// A kind in the version that is read of it.
+/// A kind in the API version that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KindVersion {
     /// The kind.
@@ -54,11 +54,11 @@ impl KindVersion {
         }
     }
 
-    /// The object that a value is. One that breaks every rule is still an object, as long as it has
-    /// a name; without one nothing can be said of it.
+    /// Parses an object. One that breaks every rule is still an object as long as it has a name;
+    /// without a name it is `None`.
     pub(super) fn object(&self, mut value: Value) -> Option<Object> {
         if let Value::Object(fields) = &mut value {
-            // The items of a list do not repeat what they are.
+            // The items of a list do not repeat apiVersion and kind.
             let missing = |fields: &serde_json::Map<String, Value>, name| {
                 fields.get(name).is_none_or(Value::is_null)
             };
@@ -81,7 +81,7 @@ impl KindVersion {
         Some(invalid(self.key(&value)?, FieldError { field, message }))
     }
 
-    /// The name of the object that a value is.
+    /// The key of the object in `value`.
     pub(super) fn key(&self, value: &Value) -> Option<ObjectKey> {
         let metadata = value.get("metadata")?;
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -95,7 +95,7 @@ impl KindVersion {
     }
 }
 
-/// An object of which nothing can be read but its name. It claims as much as it might.
+/// An object of which only the name can be read. It claims as much as it might.
 fn invalid(key: ObjectKey, error: FieldError) -> Object {
     let claims = key.kind.spec().claims(None);
     let meta = ObjectMeta {
@@ -114,11 +114,11 @@ fn invalid(key: ObjectKey, error: FieldError) -> Object {
 pub(super) struct ListPage {
     /// Its objects.
     pub(super) objects: Vec<Object>,
-    /// How many items have no name.
+    /// Number of items without a name.
     pub(super) nameless: u64,
     /// The version of the list.
     pub(super) version: Option<Version>,
-    /// What to ask for the next page with; none: this is the last.
+    /// The continue token; `None` on the last page.
     pub(super) next: Option<String>,
 }
 
@@ -166,12 +166,12 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
                 }
             }
         }
-        // Something else is no empty list, after which nothing would be left.
+        // A body without items is no empty list, which would delete every object.
         if is_list { Ok(page) } else { Err(A::Error::missing_field("items")) }
     }
 }
 
-/// Objects are made one by one, so that a page of raw values never exists.
+/// Parses item by item, so that a page of raw values never exists.
 struct Items<'a> {
     resource: &'a KindVersion,
     page: &'a mut ListPage,
@@ -209,7 +209,7 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 }
 
-/// One object, for instance the answer to a GET.
+/// Decodes one object, for instance the response to a GET.
 pub(super) fn object(
     resource: &KindVersion,
     bytes: &[u8],
@@ -233,16 +233,16 @@ pub(super) enum WatchEvent {
     Modified(Arc<Object>, Option<Version>),
     /// The object was deleted.
     Deleted(ObjectKey, Option<Version>),
-    /// Nothing happened up to this version.
+    /// A bookmark: no change up to this version.
     Bookmark(Option<Version>),
-    /// The watch cannot go on.
+    /// The watch ended with this error.
     Error(ApiError),
     /// An event about an object without a name, or of a type that is not known.
     Nameless(Option<Version>),
 }
 
 impl WatchEvent {
-    /// How metrics name it.
+    /// The value of the metric label `op`.
     pub(super) fn op(&self) -> &'static str {
         match self {
             Self::Added(..) => "added",
@@ -255,7 +255,7 @@ impl WatchEvent {
     }
 }
 
-/// Reads one line of a watch.
+/// Decodes one line of a watch.
 pub(super) fn event(resource: &KindVersion, line: &[u8]) -> Result<WatchEvent, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let (kind, value) = EventSeed(resource)

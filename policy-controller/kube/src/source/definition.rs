@@ -1,4 +1,4 @@
-//! A cluster as a source: how it is connected, and what runs while it is one.
+//! A cluster as a source: its connection, and the tasks that it runs.
 
 use super::api::{Api, ApiError};
 use super::backoff::Backoff;
@@ -22,16 +22,16 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinSet;
 
-/// The object that an item of a list is, as the watches understand it: one that cannot be read is an
-/// invalid one. `None`: it has no name.
+/// Parses an item of a list as the watches do: one that cannot be parsed is an invalid object. `None`
+/// if it has no name.
 pub fn object_of(kind: Kind, version: &'static str, item: Value) -> Option<Object> {
     decode::KindVersion { kind, version }.object(item)
 }
 
-/// PendingBatch of watches that wait to be gathered.
+/// Capacity of the queue of watch updates.
 const QUEUE: usize = 64;
 
-/// A cluster that has not answered yet.
+/// A cluster to which no request has succeeded yet.
 #[derive(Debug)]
 pub struct PendingSource {
     api: Api,
@@ -41,7 +41,7 @@ pub struct PendingSource {
 }
 
 impl PendingSource {
-    /// How the watches are doing, from now on.
+    /// The health of the watches.
     pub fn health(&self) -> channel::Receiver<Arc<Health>> {
         self.watch_status.subscribe()
     }
@@ -51,17 +51,17 @@ impl PendingSource {
         self.metrics.clone()
     }
 
-    /// When it is not ready.
+    /// The staleness bound of the watches.
     pub fn freshness(&self) -> Freshness {
         self.config.freshness
     }
 
-    /// What does not work because only some namespaces are watched.
+    /// The features that are unavailable because only some namespaces are watched.
     pub fn limitations(&self) -> Vec<String> {
         self.config.scope.limitations()
     }
 
-    /// Waits until the API server says what the numbering of its versions is called.
+    /// Waits until the API server names the epoch of its resource versions.
     pub async fn connected(self) -> KubernetesSource {
         let names = EpochObjects {
             namespace: self.config.control_plane_namespace.clone(),
@@ -91,7 +91,7 @@ impl PendingSource {
         KubernetesSource { epoch, lease, names, api, config, watch_status, metrics, diagnostics }
     }
 
-    /// The epoch, and the Lease if it names it. Fails only where asking again may help.
+    /// Reads the epoch, and the Lease if it names it. Fails only where a retry may help.
     async fn epoch(
         api: &Api,
         names: &EpochObjects,
@@ -105,18 +105,19 @@ impl PendingSource {
         }
     }
 
-    /// Namespaces whose uid names the tracker where there is no Lease.
+    /// Namespaces whose uid names the epoch where there is no Lease.
     fn fallback(&self) -> Vec<Arc<str>> {
         let own = self.config.control_plane_namespace.clone();
         match &self.config.scope {
             Scope::Cluster => vec!["kube-system".into(), own],
-            // Nothing outside of them is asked for, and of the control plane's only its Lease.
+            // Nothing outside of them is requested, and of the control plane's namespace only its
+            // Lease.
             Scope::Namespaces(names) => names.iter().cloned().collect(),
         }
     }
 }
 
-/// A cluster.
+/// A cluster to which a connection succeeded.
 #[derive(Debug)]
 pub struct KubernetesSource {
     epoch: Arc<str>,
@@ -131,14 +132,14 @@ pub struct KubernetesSource {
 }
 
 impl KubernetesSource {
-    /// Gets ready to connect. Nothing is sent yet.
+    /// Prepares the source. Sends nothing yet.
     pub fn prepare(client: kube::Client, config: KubernetesConfig) -> PendingSource {
         let watch_status = Arc::new(WatchStatus::new(config.scope.watches()));
         let metrics = WatchMetrics::new(watch_status.subscribe());
         PendingSource { api: Api::new(client), config, watch_status, metrics }
     }
 
-    /// Connects, however long it takes.
+    /// Connects, and retries until it succeeds.
     pub async fn connect(client: kube::Client, config: KubernetesConfig) -> Self {
         Self::prepare(client, config).connected().await
     }
@@ -199,9 +200,9 @@ impl Source for KubernetesSource {
         let (version, listed, since) = (None, None, 0);
         let (watch, kind, regressed) = (usize::MAX, Kind::Node, false);
         let first = WatchUpdate { watch, kind, changes, version, listed, since, regressed };
-        // There is room: nothing else has been sent.
+        // The queue has capacity: this is the first update.
         let _ = updates.try_send(first);
-        // Dropped, and so ended, when this function returns.
+        // Dropping the set aborts the tasks when this function returns.
         let latest_versions = Arc::<LatestVersions>::default();
         let mut tasks = self.spawn(updates, refreshes.clone(), latest_versions.clone());
         let state = EpochState { epoch: self.epoch, number: 0, verified: 0, bump_due: false };

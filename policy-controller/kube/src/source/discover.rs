@@ -1,4 +1,4 @@
-//! Which version of a kind the API server has.
+//! Discovery of the served version of a kind.
 
 use super::api::{Api, ApiError};
 use super::decode::KindVersion;
@@ -15,8 +15,7 @@ struct ServedResource {
     name: String,
 }
 
-/// The version of a kind to read: of those that are served, the one that is preferred. None: it is
-/// not there.
+/// Returns the preferred version of a kind among those that are served; `None` if there is none.
 pub(super) async fn discover(api: &Api, kind: Kind) -> Result<Option<KindVersion>, ApiError> {
     if kind.group().is_empty() {
         // The core group is part of every API server.
@@ -27,7 +26,7 @@ pub(super) async fn discover(api: &Api, kind: Kind) -> Result<Option<KindVersion
             Ok(body) if lists(&body, kind)? => return Ok(Some(KindVersion { kind, version })),
             Ok(_) => {}
             Err(failure) if failure.is_not_found() => {}
-            // Whoever may not ask what there is can only try.
+            // Without the right to discovery, the version is tried.
             Err(failure) if failure.is_forbidden() => {
                 return Ok(Some(KindVersion { kind, version }));
             }

@@ -1,6 +1,6 @@
-//! What names the numbering of resource versions: the uid of the EpochLease, which is the same for every
-//! replica, and a counter in an annotation of it, because a restored backup brings back the uid and
-//! the versions with it.
+//! The epoch of resource versions: the uid of the Lease, which is the same for every replica, and a
+//! counter in its annotation, because a restored backup brings back the uid together with the
+//! versions.
 
 use super::api::{Api, ApiError};
 use policy_engine::epoch;
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// The annotation of the Lease that counts how many times the numbering began anew.
+/// The annotation of the Lease that counts the epochs.
 pub(super) const COUNTER: &str = "portcullis.dev/epoch";
 
-/// The candidates, the Lease before all others.
+/// The objects that can name an epoch, the Lease first.
 #[derive(Clone, Debug)]
 pub(super) struct EpochObjects {
     /// Namespace of the control plane.
     pub(super) namespace: Arc<str>,
     /// Name of the Lease there.
     pub(super) lease: Arc<str>,
-    /// Namespaces whose uid does as well, in order.
+    /// Namespaces whose uid is used instead, in order.
     pub(super) fallback: Vec<Arc<str>>,
 }
 
@@ -33,7 +33,7 @@ impl EpochObjects {
 pub(super) struct EpochLease {
     /// Its uid.
     pub(super) uid: Arc<str>,
-    /// How many times the numbering began anew.
+    /// Number of epochs before the current one.
     pub(super) counter: u64,
     /// Its resource version.
     pub(super) version: Option<u64>,
@@ -44,7 +44,8 @@ impl EpochLease {
     fn parse(body: &[u8]) -> Result<Self, ApiError> {
         let object = parsed(body)?;
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        // A name with a slash: `~1` stands for it. A counter that is none is replaced when it is raised.
+        // The name of the annotation has a slash, which `~1` escapes. An unreadable counter is
+        // replaced when it is raised.
         let counter = text(&format!("/metadata/annotations/{}", COUNTER.replace('/', "~1")));
         let counter = counter.and_then(|counter| counter.parse().ok()).unwrap_or_default();
         let version = text("/metadata/resourceVersion").and_then(|version| version.parse().ok());
@@ -56,14 +57,14 @@ impl EpochLease {
         epoch::name(&self.uid, self.counter)
     }
 
-    /// A Lease without anything else.
+    /// A Lease with nothing else.
     #[cfg(test)]
     pub(super) fn for_test(uid: &str, counter: u64, version: u64) -> Self {
         Self { uid: uid.into(), counter, version: Some(version), object: Value::Null }
     }
 }
 
-/// The EpochLease, which is created where there is none.
+/// Reads the Lease, and creates it where there is none.
 pub(super) async fn read(api: &Api, names: &EpochObjects) -> Result<EpochLease, ApiError> {
     let (namespace, name, leases) = (&names.namespace, &names.lease, names.collection());
     match api.get(&format!("{leases}/{name}")).await {
@@ -79,7 +80,7 @@ pub(super) async fn read(api: &Api, names: &EpochObjects) -> Result<EpochLease, 
     });
     match api.post(&leases, &lease).await {
         Ok(body) => EpochLease::parse(&body),
-        // Another replica was faster.
+        // Another replica created it first.
         Err(failure) if failure.is_conflict() => {
             EpochLease::parse(&api.get(&format!("{leases}/{name}")).await?)
         }
@@ -87,7 +88,8 @@ pub(super) async fn read(api: &Api, names: &EpochObjects) -> Result<EpochLease, 
     }
 }
 
-/// Writes the counter into the Lease that was read, and nothing where somebody has written since.
+/// Writes the counter into the Lease that was read. Fails with a conflict if another client has
+/// written since.
 pub(super) async fn write(
     api: &Api,
     names: &EpochObjects,
@@ -108,7 +110,7 @@ pub(super) async fn write(
     EpochLease::parse(&api.put(&format!("{leases}/{name}"), &object).await?)
 }
 
-/// The epoch where the Lease may not be used. Fails only where asking again may help.
+/// The epoch where the Lease may not be used. Fails only where a retry may help.
 pub(super) async fn without_lease(
     api: &Api,
     names: &EpochObjects,
@@ -135,7 +137,7 @@ pub(super) async fn without_lease(
     Ok(of_this_process())
 }
 
-/// An epoch that no other replica has, and none that this one had before.
+/// An epoch that no other replica has and that this process has never used.
 pub(super) fn of_this_process() -> Arc<str> {
     // The standard library's hash keys are its one source of randomness.
     let random = RandomState::new().hash_one(std::process::id());

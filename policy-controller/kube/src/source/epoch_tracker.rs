@@ -1,17 +1,17 @@
-//! EpochObjects the epochs: raises the counter in the Lease where the storage was restored, and follows where
-//! another replica has.
+//! Tracks the epoch: raises the counter in the Lease after the storage was restored, and follows
+//! where another replica has raised it.
 //!
 //! ```text
-//! watch ──older──▶ batcher ──older──▶ numbering ◀──Lease──▶ API server
-//!                    ▲                   │
-//!                    └────── epoch ──────┘
+//! watch ──regression──▶ batcher ──regression──▶ epoch_tracker ◀──Lease──▶ API server
+//!                          ▲                         │
+//!                          └───────── epoch ─────────┘
 //! ```
 //!
-//! **Invariants.** The counter never goes down while a replica lives that has seen it. It is raised
-//! above everything that the replica has read of it, by a write that fails where somebody has written
-//! since. Nothing is published from the moment that a list or the Lease has shown the restore until the
-//! epoch has its name. The events of a watch are compared with that watch standalone: what a watch tells that
-//! was interrupted and goes on is published until a list or the Lease shows the restore.
+//! **Invariants.** The counter never decreases while a replica lives that has read it. It is raised
+//! above every value that the replica has read, by an optimistic write. Nothing is published from the
+//! moment that a list or the Lease has shown the restore until the epoch has its name. The events of
+//! a watch are compared with that watch alone: a watch that was interrupted and resumed is published
+//! until a list or the Lease shows the restore.
 
 use super::api::{Api, ApiError};
 use super::backoff::{Backoff, jittered};
@@ -22,40 +22,40 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How often the Lease is looked at. Each refresh has it looked at too.
+/// Poll interval of the Lease. Each refresh reads it too.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The same where the API server does not allow it.
+/// Poll interval where the API server forbids it.
 const REFUSED_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long after the first refusal the next is believed: an API server that has just started refuses
-/// for a moment what it allows.
+/// How long a refusal has to persist: an API server that has just started refuses for a moment what
+/// it allows.
 const REFUSAL_GRACE: Duration = Duration::from_secs(3);
 
-/// How long raising the counter may fail before this process numbers by itself.
+/// How long raising the counter may fail before this process begins an epoch of its own.
 const MAX_BUMP_FAILURE: Duration = Duration::from_secs(30);
 
-/// How often the Lease is read again at once because somebody has written meanwhile.
+/// Number of immediate retries after a write conflict.
 const MAX_CONFLICTS: u32 = 5;
 
-/// The epoch, and up to which refresh it is known to be the current one.
+/// The epoch, and the last refresh for which it was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EpochState {
     /// Its name.
     pub(super) epoch: Arc<str>,
     /// Counts the epochs of this process.
     pub(super) number: u64,
-    /// The last refresh since whose beginning the Lease was looked at.
+    /// The last refresh after whose beginning the Lease was read.
     pub(super) verified: u64,
     /// True while the epoch is over and the next has no name yet.
     pub(super) bump_due: bool,
 }
 
-/// Looks at the Lease for as long as the source runs.
+/// Polls the Lease for as long as the source runs.
 pub(super) struct EpochTracker {
     api: Api,
     names: EpochObjects,
-    /// The Lease as it was last read; none: its epoch is not the one that goes on.
+    /// The Lease as it was last read; `None` if it does not name the current epoch.
     lease: Option<EpochLease>,
     /// True while the counter has to be raised.
     bump_due: bool,
@@ -64,31 +64,31 @@ pub(super) struct EpochTracker {
     state: watch::Sender<EpochState>,
     refresh: watch::Receiver<u64>,
     regressions: watch::Receiver<Option<u64>>,
-    /// What of that has been taken note of.
+    /// The last regression that was handled.
     handled_regression: Option<u64>,
     /// The first refusal since the Lease could last be used.
     refused_since: Option<Instant>,
-    /// The first answer that kept the counter from being raised.
+    /// The first response that prevented the counter from being raised.
     failing_since: Option<Instant>,
-    /// When epochs begin.
+    /// Limits how often epochs begin.
     throttle: Throttle,
     backoff: Backoff,
 }
 
-/// The consequence of a Lease that was read.
+/// The action that follows from the Lease as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EpochAction {
-    /// The epoch goes on.
+    /// The epoch continues.
     Keep,
     /// The Lease names another epoch.
     Follow,
-    /// The counter has to become this.
+    /// The counter has to be raised to this.
     Raise(u64),
 }
 
 impl EpochTracker {
-    /// Goes on from the epoch that `told` holds and the Lease that named it, if one did. `older` says
-    /// in which epoch something was read that is older than what was read before.
+    /// Continues the epoch in `state`, and the Lease that named it, if one did. `regressions`
+    /// receives the epoch in which a read was older than an earlier one.
     pub(super) fn new(
         (api, names): (Api, EpochObjects),
         lease: Option<EpochLease>,
@@ -113,7 +113,7 @@ impl EpochTracker {
         }
     }
 
-    /// Runs until nobody asks any more.
+    /// Runs until the receivers of epochs are dropped.
     pub(super) async fn run(mut self) {
         loop {
             let refresh = *self.refresh.borrow_and_update();
@@ -139,7 +139,7 @@ impl EpochTracker {
         }
     }
 
-    /// Takes note of what was read that is older than what was read before, in the epoch that goes on.
+    /// Handles a regression that was read in the current epoch.
     fn note_regression(&mut self) {
         let regressed = *self.regressions.borrow_and_update();
         if regressed == Some(self.state.borrow().number) && regressed != self.handled_regression {
@@ -153,15 +153,15 @@ impl EpochTracker {
         }
     }
 
-    /// Notes that the counter has to be raised. Until then nothing is published, unless this process
-    /// numbers by itself.
+    /// Marks the counter as to be raised. Until then nothing is published, unless this process has an
+    /// epoch of its own.
     fn mark_bump_due(&mut self) {
         self.bump_due = true;
         let stops = !self.standalone;
         self.state.send_if_modified(|state| stops && !std::mem::replace(&mut state.bump_due, true));
     }
 
-    /// Looks at the Lease, and does what it takes.
+    /// Reads the Lease, and acts on it.
     async fn reconcile(&mut self) -> Result<(), ApiError> {
         for _ in 0..MAX_CONFLICTS {
             let read = epoch::read(&self.api, &self.names).await?;
@@ -179,7 +179,7 @@ impl EpochTracker {
                     if let Some(next) =
                         self.throttle.next_allowed().filter(|next| *next > Instant::now())
                     {
-                        // Another replica may raise it meanwhile.
+                        // Another replica may raise it in the meantime.
                         sleep_until(next).await;
                         continue;
                     }
@@ -205,7 +205,8 @@ impl EpochTracker {
         self.publish(epoch);
     }
 
-    /// Notes a refusal, which is believed if it is repeated, and says how long to wait.
+    /// Handles a refusal, which counts once it persists, and returns the delay until the next
+    /// attempt.
     fn handle_refusal(&mut self, refresh: u64, failure: &ApiError) -> Duration {
         let now = Instant::now();
         let refused = now.saturating_duration_since(*self.refused_since.get_or_insert(now));
@@ -219,8 +220,8 @@ impl EpochTracker {
         jittered(REFUSED_POLL_INTERVAL)
     }
 
-    /// Notes a failure that may pass, and says how long to wait. Where the API server does not answer,
-    /// there is nothing to publish either.
+    /// Handles a transient failure, and returns the delay until the next attempt. Where the API
+    /// server does not respond there is nothing to publish either.
     fn handle_failure(&mut self, failure: &ApiError) -> Duration {
         tracing::debug!(error = %failure, "the Lease cannot be looked at");
         self.refused_since = None;
@@ -236,8 +237,8 @@ impl EpochTracker {
         self.backoff.next(failure.retry_after())
     }
 
-    /// Begins an epoch of this process alone where a restore was handled_regression and the counter cannot be
-    /// raised. If it is too early for another epoch: how long to wait.
+    /// Begins an epoch of this process alone if the storage was restored and the counter cannot be
+    /// raised. Returns the delay if the throttle does not allow it yet.
     fn begin_standalone(&mut self, failure: &ApiError) -> Option<Duration> {
         if !self.bump_due || self.standalone {
             return None;
@@ -273,12 +274,13 @@ impl EpochTracker {
     }
 }
 
-/// Decides what a Lease that was `held` and has been `read` now asks for, where the counter has to be
-/// raised or not.
+/// Decides what follows from the Lease as `read` now, compared with the one `held` before.
+/// `bump_due`: the counter has to be raised.
 pub(super) fn decide(held: Option<&EpochLease>, read: &EpochLease, bump_due: bool) -> EpochAction {
     let Some(held) = held else { return EpochAction::Follow };
     let same = read.uid == held.uid;
-    // The replica that raised it has handled_regression the restore. A counter of another Lease says nothing.
+    // The replica that raised it has noticed the restore. The counter of another Lease proves
+    // nothing.
     if same && read.counter > held.counter {
         return EpochAction::Follow;
     }
@@ -311,9 +313,9 @@ mod tests {
     struct State {
         lease: Value,
         version: u64,
-        /// How many writes of somebody else come between a read and a write.
+        /// Number of concurrent writes between a read and a write.
         conflicts: u32,
-        /// The status that answers every write, if it is refused.
+        /// The status of the response to every write, if it is refused.
         refuses: Option<u16>,
         writes: Vec<Value>,
     }
@@ -410,7 +412,7 @@ mod tests {
         assert_eq!(writes.len(), 1);
         assert_eq!(writes[0]["metadata"]["annotations"], json!({"portcullis.dev/epoch": "1"}));
         assert_eq!(writes[0]["spec"]["holderIdentity"], "leader");
-        // Noticed once more, in an epoch that is over.
+        // The same regression again, of an earlier epoch.
         running.regressions.send_replace(Some(0));
         running.refresh.send_replace(3);
         running.state.wait_for(|state| state.verified == 3).await.unwrap();
@@ -441,7 +443,7 @@ mod tests {
         running.regressions.send_replace(Some(0));
         let alone = running.until(1).await;
         assert!(alone.starts_with("process-"), "{alone}");
-        // The next restore is not of the same epoch.
+        // The next restore is of another epoch.
         running.regressions.send_replace(Some(1));
         let again = running.until(2).await;
         assert!(again.starts_with("process-") && again != alone, "{again}");
@@ -456,7 +458,7 @@ mod tests {
         running.server.0.lock().refuses = Some(403);
         running.regressions.send_replace(Some(0));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        // Everything that wakes it meanwhile is no second refusal some seconds later.
+        // A wake-up in the meantime does not count as a refusal that persists.
         running.refresh.send_replace(1);
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(running.state.borrow().bump_due, "something is published");

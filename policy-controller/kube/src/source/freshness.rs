@@ -1,10 +1,9 @@
-//! When what is known of the cluster is too old to be vouched for.
+//! Staleness of the watches.
 
 use policy_engine::source::{Health, WatchState};
 use std::time::{Duration, Instant};
 
-/// How long a watch may be silent. A watch without changes is heard of once a minute, when the API
-/// server sends a bookmark.
+/// The staleness bound of a watch. A watch without changes receives a bookmark about once a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// The bound.
@@ -12,8 +11,8 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// What has never been listed completely, one text for each watch. Nothing is served before all of
-    /// it has been: a kind that grants nothing may still narrow what others grant.
+    /// The watches that have never been listed completely, one text for each. Nothing is served
+    /// before all of them have been: a kind that grants nothing may still narrow what others grant.
     pub fn unlisted(health: &Health) -> Vec<String> {
         let texts = health.unlisted().map(|(key, watch)| match &watch.state {
             WatchState::Failing { error } => format!("{key} cannot be listed: {error}"),
@@ -24,7 +23,7 @@ impl Freshness {
         texts.collect()
     }
 
-    /// What has been silent for too long, one text for each watch.
+    /// The watches that are older than the bound, one text for each.
     pub fn stale(&self, health: &Health, now: Instant) -> Vec<String> {
         let texts = health.stale(now, self.bound).map(|(key, watch)| {
             let silent = now.saturating_duration_since(watch.heard).as_secs();
@@ -39,8 +38,8 @@ impl Freshness {
         texts.collect()
     }
 
-    /// After how long of silence a watch is given up, so that the list that takes its place is there
-    /// before it is late: above the minute between bookmarks.
+    /// The idle timeout of a watch. It is above the minute between bookmarks, and short enough for
+    /// the relist to complete within the bound.
     pub(super) fn silence(&self) -> Duration {
         let minute = Duration::from_secs(60);
         let half = self.bound.saturating_add(minute).checked_div(2).unwrap_or(minute);

@@ -1,11 +1,11 @@
-//! The latest resource versions that have been read, by what numbers them.
+//! The latest resource versions that have been read, by storage.
 
 use parking_lot::Mutex;
 use policy_crds::Kind;
 use std::collections::BTreeMap;
 
-/// The latest versions that have been read since the epoch began. A consistent list that is begun
-/// afterwards is not older, unless the storage was restored.
+/// The latest versions that have been read in the current epoch. A consistent list that begins later
+/// is not older, unless the storage was restored.
 #[derive(Debug, Default)]
 pub(super) struct LatestVersions(Mutex<VersionTable>);
 
@@ -16,8 +16,8 @@ struct VersionTable {
     versions: BTreeMap<Storage, u64>,
 }
 
-/// A numbering of versions. An API server may keep any of the kinds that are built into it in a storage
-/// of its own (`--etcd-servers-overrides`), and keeps all custom resources in one.
+/// A storage that numbers versions. An API server may keep any built-in kind in a storage of its own
+/// (`--etcd-servers-overrides`), and keeps all custom resources in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Storage {
     Custom,
@@ -36,8 +36,7 @@ impl Storage {
 }
 
 impl LatestVersions {
-    /// Notes a version that was read of a kind. What was listed for a refresh before the epoch began
-    /// says nothing of it.
+    /// Records a version that was read. Ignores a list of a refresh before the epoch began.
     pub(super) fn record(&self, since: u64, kind: Kind, version: u64) {
         let mut table = self.0.lock();
         if since >= table.since {
@@ -46,18 +45,18 @@ impl LatestVersions {
         }
     }
 
-    /// The latest version of the storage that a kind is in, for a list of the refresh `since`.
+    /// The latest version of the storage of a kind, for a list of the refresh `since`.
     pub(super) fn get(&self, since: u64, kind: Kind) -> Option<u64> {
         let table = self.0.lock();
         table.versions.get(&Storage::of(kind)).copied().filter(|_| since >= table.since)
     }
 
-    /// True if what was read for the refresh `since` belongs to the epoch that goes on.
+    /// True if a read for the refresh `since` belongs to the current epoch.
     pub(super) fn is_current(&self, since: u64) -> bool {
         since >= self.0.lock().since
     }
 
-    /// Forgets everything, because an epoch begins with the refresh `since`.
+    /// Clears the versions, because an epoch begins with the refresh `since`.
     pub(super) fn reset(&self, since: u64) {
         *self.0.lock() = VersionTable { since, versions: BTreeMap::new() };
     }

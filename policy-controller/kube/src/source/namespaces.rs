@@ -1,5 +1,5 @@
-//! A Namespace that is asked for by name again and again: to list or watch namespaces takes a
-//! ClusterRole, to get one a Role in it.
+//! Polls a Namespace by name, because listing or watching namespaces requires a ClusterRole, and
+//! getting one only a Role in it.
 
 use super::api::ApiError;
 use super::backoff::{Backoff, jittered};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often it is asked for.
+/// The poll interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// One namespace.
@@ -21,20 +21,20 @@ pub(super) struct NamespacePoller {
     index: usize,
     key: WatchKey,
     namespace: Arc<str>,
-    /// For which refresh it was last read, and the version that it had then.
+    /// The refresh that it was last read for, and the version that it had then.
     own: Option<(u64, u64)>,
     backoff: Backoff,
 }
 
 impl NamespacePoller {
-    /// A namespace of which nothing is known yet.
+    /// Creates the poller of a namespace that has not been read yet.
     pub(super) fn new(shared: WatchContext, index: usize, namespace: Arc<str>) -> Self {
         let key = WatchKey { kind: Kind::Namespace, namespace: Some(namespace.clone()) };
         let backoff = Backoff::default();
         Self { shared, index, key, namespace, own: None, backoff }
     }
 
-    /// Runs until nobody listens.
+    /// Runs until the receiver of updates is dropped.
     pub(super) async fn run(mut self) {
         while !self.shared.updates.is_closed() {
             if let Err(failure) = self.poll().await {
@@ -55,12 +55,12 @@ impl NamespacePoller {
         }
     }
 
-    /// Asks, and tells what there is: what is as it was stops at the index.
+    /// Reads the Namespace and sends it. The index drops an update without a change.
     async fn poll(&mut self) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
-        // Versions number the whole storage, which is what answers: the answer is not older than what
-        // watches of the same storage have told before. Namespaces are kept where custom resources
-        // are. Its own version tells only when it was last changed.
+        // Versions number the whole storage, so the response is not older than what watches of the
+        // same storage have sent before. Namespaces are stored where custom resources are. The
+        // version of the Namespace itself shows only its last change.
         let before = self.shared.latest_versions.get(refresh, Kind::Server);
         let resource = KindVersion { kind: Kind::Namespace, version: "v1" };
         let uri = format!("/api/v1/namespaces/{}", self.namespace);
@@ -84,12 +84,13 @@ impl NamespacePoller {
             let (version, listed) = (own.max(before), Some(refresh));
             WatchUpdate { watch, kind, changes, version, listed, since: refresh, regressed: false }
         };
-        // Nobody listens any more if this fails.
+        // Fails only if the receiver is dropped.
         let _ = self.shared.updates.send(update).await;
         Ok(())
     }
 
-    /// True if the namespace had a newer version before, in the same epoch. Otherwise notes this one.
+    /// True if the namespace had a newer version before, in the same epoch. Otherwise records this
+    /// one.
     fn went_back(&mut self, refresh: u64, own: Option<u64>) -> bool {
         let Some(own) = own else { return false };
         if let Some((since, before)) = self.own

@@ -1,67 +1,67 @@
-//! What watches have told, until it is passed on.
+//! Updates of the watches that have not been published yet.
 
 use policy_crds::Kind;
 use policy_engine::source::{Batch, Change};
 use std::collections::{BTreeMap, HashSet};
 
-/// How many changes of a batch are kept at least, whatever they are of.
+/// Number of changes that a batch holds before it is compacted.
 const MIN_CAPACITY: usize = 4096;
 
-/// PendingBatch of one watch.
+/// An update of one watch.
 #[derive(Debug)]
 pub(super) struct WatchUpdate {
-    /// Which watch, by its place in the list of watches.
+    /// Index of the watch.
     pub(super) watch: usize,
-    /// What it watches.
+    /// The watched kind.
     pub(super) kind: Kind,
     /// Changes that belong together.
     pub(super) changes: Vec<Change>,
-    /// The resource version up to which it has seen everything.
+    /// The resource version up to which the watch has seen everything.
     pub(super) version: Option<u64>,
-    /// If it has been listed completely: the refresh that the list is part of or comes after.
+    /// The refresh of a complete list.
     pub(super) listed: Option<u64>,
-    /// The refresh that the list is part of which this is, or which this follows.
+    /// The refresh of the list that this update is or follows.
     pub(super) since: u64,
-    /// True if nothing is told but this: what was read is older than what was read before.
+    /// True if the read was older than what was read before. The update then has no changes.
     pub(super) regressed: bool,
 }
 
 impl WatchUpdate {
-    /// A watch that has read something older than what was read before, for this refresh.
+    /// The update of a watch that has read something older than before, for this refresh.
     pub(super) fn regression(watch: usize, kind: Kind, since: u64) -> Self {
         let (changes, version, listed) = (Vec::new(), None, None);
         Self { watch, kind, changes, version, listed, since, regressed: true }
     }
 }
 
-/// PendingBatch that have not been passed on, and how far each watch is.
+/// The pending batch, and the progress of each watch.
 #[derive(Debug)]
 pub(super) struct PendingBatch {
-    /// What has not been passed on.
+    /// The changes that have not been published.
     pub(super) batch: Batch,
     /// The refresh that the epoch began with.
     pub(super) since: u64,
     watches: Vec<WatchProgress>,
-    /// By kind, the latest version of any of its watches.
+    /// The latest version of any watch of a kind.
     latest: BTreeMap<Kind, u64>,
-    /// By kind that several watches share, the version that all of them have passed.
+    /// The version that all watches of a kind have passed, where several share it.
     passed: BTreeMap<Kind, u64>,
-    /// How many changes there may be before those that others have overtaken are dropped.
+    /// Number of changes at which the batch is compacted.
     capacity: usize,
 }
 
-/// A watch's place in its history.
+/// Progress of a watch.
 #[derive(Clone, Copy, Debug)]
 struct WatchProgress {
     kind: Kind,
-    /// The last refresh that it has been listed for.
+    /// The last refresh that it has listed for.
     listed: Option<u64>,
     /// The version up to which it has seen everything.
     version: u64,
 }
 
 impl PendingBatch {
-    /// Creates them without any, of watches of these kinds.
+    /// Creates an empty batch for watches of these kinds.
     pub(super) fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
         let progress = |kind| WatchProgress { kind, listed: None, version: 0 };
         let watches: Vec<WatchProgress> = kinds.into_iter().map(progress).collect();
@@ -78,8 +78,8 @@ impl PendingBatch {
         }
     }
 
-    /// Adds what a watch tells. Of what belongs to the epoch before, the changes count: the list that
-    /// follows says only how it differs from them.
+    /// Adds an update. Of an earlier epoch only the changes count, because the list that follows
+    /// contains only the difference to them.
     pub(super) fn add(&mut self, update: WatchUpdate) {
         let changed = !update.changes.is_empty();
         self.batch.changes.extend(update.changes);
@@ -106,19 +106,19 @@ impl PendingBatch {
         }
     }
 
-    /// Notes what all watches of a kind have passed, where several share it.
+    /// Records the version that all watches of a kind have passed, where several share it.
     fn note_passed(&mut self, kind: Kind, is_latest: bool) {
         let Some(passed) = self.passed.get_mut(&kind) else { return };
         let versions = self.watches.iter().filter(|w| w.kind == kind).map(|w| w.version);
         let all = versions.min().unwrap_or_default();
-        // The first is told even if it is 0: the latest is no answer then.
+        // The first is sent even if it is 0, because it differs from the latest.
         if all > *passed || is_latest {
             *passed = all;
             self.batch.passed.insert(kind, all);
         }
     }
 
-    /// The places of watches that have not been listed for this refresh or a later one.
+    /// The indexes of the watches that have not listed for this refresh or a later one.
     pub(super) fn unlisted(&self, refresh: u64) -> impl Iterator<Item = usize> {
         let is_listed =
             move |watch: &WatchProgress| watch.listed.is_some_and(|listed| listed >= refresh);
@@ -126,14 +126,14 @@ impl PendingBatch {
         watches.filter(move |(_, watch)| !is_listed(watch)).map(|(place, _)| place)
     }
 
-    /// Takes what is to be passed on.
+    /// Takes the pending batch.
     pub(super) fn take(&mut self) -> Batch {
         self.capacity = MIN_CAPACITY;
         std::mem::take(&mut self.batch)
     }
 
-    /// Drops all changes of an object but the last: nothing between the first and the last of a batch
-    /// is ever seen. A batch that waits for long holds no object twice.
+    /// Drops all changes of an object but the last: consumers never see the states between the first
+    /// and the last of a batch. A batch that waits for long holds no object twice.
     fn compact(&mut self) {
         let mut seen = HashSet::new();
         let changes = std::mem::take(&mut self.batch.changes).into_iter().rev();
@@ -144,11 +144,12 @@ impl PendingBatch {
         });
         self.batch.changes = last.collect();
         self.batch.changes.reverse();
-        // So that each change is looked at a few times at most, however long the batch waits.
+        // Doubling bounds how often each change is scanned, however long the batch waits.
         self.capacity = self.batch.changes.len().saturating_mul(2).max(MIN_CAPACITY);
     }
 
-    /// Forgets how far each watch is, because an epoch begins with the refresh `since`. Changes stay.
+    /// Resets the progress of the watches, because an epoch begins with the refresh `since`. Changes
+    /// stay.
     pub(super) fn reset(&mut self, since: u64) {
         self.since = since;
         self.latest.clear();

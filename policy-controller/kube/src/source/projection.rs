@@ -1,9 +1,9 @@
-//! What is kept of an object's JSON while it is read: the rest is skipped without being stored, so
-//! that pods, of which a cluster has thousands, cost what policy needs of them.
+//! Projection of an object's JSON while it is parsed: fields that policy does not need are skipped
+//! without being stored, because a cluster has thousands of pods.
 //!
-//! Kinds of policy mask everything but `metadata.managedFields` and `status`, so that a field that
-//! means nothing is still found and named. A test compares what the parser makes of a whole object
-//! and of a pruned one.
+//! Kinds of policy keep everything but `metadata.managedFields` and `status`, so that an unknown
+//! field is still found and named. A test compares the parsed whole object with the parsed
+//! projection.
 
 use policy_crds::Kind;
 use policy_crds::spec::Projection;
@@ -11,24 +11,24 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Levels of nesting that are kept. No field that is read lies deeper than a quarter of it, and the
-/// JSON parser refuses a whole document at 128: one object must not hide a list.
+/// Maximum nesting that is kept. No field that is read is deeper than a quarter of it. The JSON
+/// parser rejects a whole document at 128, and one object must not hide a list.
 const MAX_DEPTH: usize = 96;
 
-/// What is kept of a value.
+/// The fields of a value that are kept.
 #[derive(Debug)]
 pub(super) enum FieldMask {
     /// All of it.
     All,
     /// Nothing.
     Nothing,
-    /// Of each element of a list, this. What is no list is kept.
+    /// The mask of each element of a list. A value that is no list is kept.
     Each(&'static FieldMask),
-    /// Of each of these fields, that; what is no mapping is kept.
+    /// The masks of these fields. A value that is no mapping is kept.
     Fields {
         /// The fields.
         named: &'static [(&'static str, FieldMask)],
-        /// Whether all others are kept whole, or dropped.
+        /// True if all other fields are kept whole, else they are dropped.
         others: bool,
     },
 }
@@ -58,7 +58,7 @@ const fn only(named: &'static [(&'static str, FieldMask)]) -> FieldMask {
     FieldMask::Fields { named, others: false }
 }
 
-/// What `kubectl apply` remembers there is the whole object once more, and says nothing of policy.
+/// The copy of the whole object that `kubectl apply` writes, which policy does not need.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 const METADATA: FieldMask = only(&[
@@ -77,7 +77,7 @@ const METADATA: FieldMask = only(&[
     ("uid", FieldMask::All),
 ]);
 
-/// `metadata` alone, with what a `Status` says where an error takes the place of an object.
+/// `metadata` alone, and the fields of a `Status`, which an error event has in place of an object.
 const METADATA_ONLY: FieldMask = only(&[
     ("apiVersion", FieldMask::All),
     ("kind", FieldMask::All),
@@ -111,7 +111,7 @@ const CONTAINER: FieldMask = only(&[
     ("startupProbe", HANDLER),
 ]);
 
-/// Besides, what redirection was started with.
+/// As [`CONTAINER`], and the arguments that redirection was started with.
 const INIT_CONTAINER: FieldMask = only(&[
     ("args", FieldMask::All),
     ("lifecycle", only(&[("postStart", HANDLER), ("preStop", HANDLER)])),
@@ -164,7 +164,7 @@ const NODE: FieldMask = only(&[
     ("reason", FieldMask::All),
 ]);
 
-/// What is kept of objects of a kind.
+/// The mask of a kind.
 pub(super) fn mask_of(kind: Kind) -> &'static FieldMask {
     match kind.spec().projection {
         Projection::Whole => &FieldMask::All,
@@ -175,7 +175,7 @@ pub(super) fn mask_of(kind: Kind) -> &'static FieldMask {
     }
 }
 
-/// Reads a value, keeping what is to be kept.
+/// Deserializes the masked part of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProjectionSeed {
     mask: &'static FieldMask,
@@ -183,7 +183,7 @@ pub(super) struct ProjectionSeed {
 }
 
 impl ProjectionSeed {
-    /// Keeps `mask`.
+    /// Creates a seed for `mask`.
     pub(super) fn new(mask: &'static FieldMask) -> Self {
         Self { mask, depth: MAX_DEPTH }
     }
@@ -270,7 +270,7 @@ impl<'de> Visitor<'de> for ProjectionSeed {
     }
 }
 
-/// The name of a field, and what is kept of it; nothing where the field is dropped.
+/// Deserializes the name of a field to its mask; `None` where the field is dropped.
 struct FieldNameSeed(&'static FieldMask);
 
 impl<'de> DeserializeSeed<'de> for FieldNameSeed {

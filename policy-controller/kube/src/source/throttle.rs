@@ -1,38 +1,38 @@
-//! When everything is listed again. A client that may watch a workload can ask for that by what it says
-//! it has in force, true or not, and storage that goes back and forth does each time: if they go on,
-//! it becomes rare.
+//! Throttles relists of everything. A client that may watch a workload can cause one by the revision
+//! that it reports, true or not, and so does storage that flips between two states: relists that
+//! continue become rare.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The least time between two begins, while they are few.
+/// Minimum interval between two relists, in a short streak.
 const MIN_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The same once there have been many in a streak.
+/// Minimum interval in a long streak.
 const SLOW_INTERVAL: Duration = Duration::from_secs(30);
 
-/// So many in a streak are many.
+/// Number of relists after which a streak is long.
 const BURST: u32 = 10;
 
-/// After so long without one a streak has ended.
+/// The pause that ends a streak.
 const RESET_AFTER: Duration = Duration::from_secs(120);
 
-/// A throttle at which everything is listed again: at once at first, then rarely, then more rarely.
+/// Throttle of relists: the first is immediate, later ones are rare.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     last: Option<Instant>,
-    /// How many came before it in its streak.
+    /// Number of relists before the last one in its streak.
     streak: u32,
 }
 
 impl Throttle {
-    /// The moment when the next may begin; none: there has been none.
+    /// The earliest time of the next one; `None` before the first.
     pub(super) fn next_allowed(&self) -> Option<Instant> {
         let every = if self.streak < BURST { MIN_INTERVAL } else { SLOW_INTERVAL };
         self.last?.checked_add(every)
     }
 
-    /// Notes that one begins.
+    /// Records that one begins.
     pub(super) fn record(&mut self, now: Instant) {
         let before = self.last.map(|last| now.saturating_duration_since(last));
         let goes_on = before.is_some_and(|before| before < RESET_AFTER);
@@ -58,7 +58,7 @@ mod tests {
             throttle.record(now);
             now = throttle.next_allowed().unwrap();
         }
-        // Ten of them soon, then one in half a minute.
+        // Ten soon, then one every 30 s.
         let expected: Vec<u64> =
             (0..=10).map(|n| 3 * n).chain((1..=19).map(|n| 30 + 30 * n)).collect();
         assert_eq!(begins, expected);

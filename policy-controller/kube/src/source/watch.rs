@@ -1,16 +1,17 @@
-//! One kind in one scope: listed, followed from there, and listed again where following ends.
+//! A reflector of one kind in one scope: lists, watches from there, and relists where the watch
+//! cannot continue.
 //!
 //! ```text
 //!         ┌────────── 404 ──────────┐
 //!         ▼                         │
-//!      discover ──▶ list ──▶ follow ┤ ended, disconnected: follow on from the last version
+//!      discover ──▶ list ──▶ watch ─┤ ended, disconnected: resume from the last version
 //!         │          ▲              │
-//!         ▼          └── 410, silent, unreadable, refresh
+//!         ▼          └── 410, timeout, malformed, refresh
 //!       absent
 //! ```
 //!
-//! What is held is only ever replaced as a whole by a list, or changed by an event: no failure
-//! takes anything away.
+//! The known keys are only replaced as a whole by a list, or changed by an event: no failure removes
+//! an object.
 
 use super::api::{self, Api, ApiError, Lines};
 use super::backoff::{Backoff, jittered};
@@ -28,53 +29,54 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long the API server is asked to keep a watch open.
+/// `timeoutSeconds` of a watch.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(290);
 
-/// How often an absent kind is looked for.
+/// Interval of discovery for an absent kind.
 const REDISCOVER_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long after the first time it is asked again whether a kind is gone: an API server that has
-/// just started says so for a moment.
+/// Delay before the absence of a kind is checked again: an API server that has just started reports
+/// it for a moment.
 const ABSENCE_GRACE: Duration = Duration::from_secs(3);
 
-/// How often a list that was continued too late is begun again at once.
+/// Number of immediate restarts of a list whose continue token expired.
 const MAX_LIST_RESTARTS: u32 = 3;
 
-/// A watch that ends sooner is a failure: who ends every watch at once is asked less and less often.
+/// A watch that ends sooner counts as a failure, so that a server that ends every watch at once is
+/// backed off.
 const MIN_WATCH_DURATION: Duration = Duration::from_secs(5);
 
-/// What all watches share.
+/// The context that all watches share.
 #[derive(Clone, Debug)]
 pub(super) struct WatchContext {
     /// The API server.
     pub(super) api: Api,
-    /// Where it is told how the watch does.
+    /// The health of the watches.
     pub(super) watch_status: Arc<WatchStatus>,
-    /// What is counted.
+    /// The counters.
     pub(super) metrics: WatchMetrics,
-    /// Where changes go.
+    /// The queue of the batcher.
     pub(super) updates: mpsc::Sender<WatchUpdate>,
-    /// A new number: list again.
+    /// Number of the current refresh; a new one requests a relist.
     pub(super) refresh: watch::Receiver<u64>,
     /// Objects of one page of a list.
     pub(super) page_size: u32,
-    /// After how long of silence a watch is given up.
+    /// The idle timeout of a watch.
     pub(super) silence: Duration,
-    /// The newest versions that have been read.
+    /// The latest versions that have been read.
     pub(super) latest_versions: Arc<LatestVersions>,
 }
 
 /// One watch.
 pub(super) struct Watch {
     shared: WatchContext,
-    /// Its place in the list of watches.
+    /// Its index in the list of watches.
     index: usize,
     key: WatchKey,
     optional: bool,
     keys: HashSet<ObjectKey>,
     resource: Option<KindVersion>,
-    /// What has been seen; none: it has to be listed.
+    /// The version to resume from; `None` if it has to be listed.
     last_version: Option<Version>,
     /// The refresh that it was last listed for.
     since: u64,
@@ -83,7 +85,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A watch that has seen nothing yet.
+    /// Creates a watch that has read nothing yet.
     pub(super) fn new(shared: WatchContext, index: usize, key: WatchKey, optional: bool) -> Self {
         Self {
             shared,
@@ -99,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// Runs until nobody listens.
+    /// Runs until the receiver of updates is dropped.
     pub(super) async fn run(mut self) {
         while !self.shared.updates.is_closed() {
             if let Err(failure) = self.step().await {
@@ -109,7 +111,7 @@ impl Watch {
         }
     }
 
-    /// Does whatever is next.
+    /// Discovers, lists or watches, whichever is next.
     async fn step(&mut self) -> Result<(), ApiError> {
         let Some(resource) = self.resource.clone() else { return self.discover_version().await };
         let Some(last_version) = self.last_version.clone() else {
@@ -118,11 +120,11 @@ impl Watch {
         self.watch_from(&resource, last_version).await
     }
 
-    /// Notes a failure, and says how long to wait.
+    /// Records a failure, and returns the delay until the next attempt.
     fn handle_failure(&mut self, failure: &ApiError) -> Duration {
         self.shared.metrics.error(&self.key, failure.label());
         if failure.is_gone() {
-            // Expected after a pause: the list that follows tells what was missed.
+            // Expected after a pause: the relist that follows contains what was missed.
             tracing::info!(watch = %self.key, "the API server has forgotten what follows: listing again");
             self.last_version = None;
             return self.backoff.next(failure.retry_after());
@@ -154,7 +156,7 @@ impl Watch {
             .into()
     }
 
-    /// Finds the version that is served.
+    /// Discovers the served version.
     async fn discover_version(&mut self) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
         let (api, kind) = (self.shared.api.clone(), self.key.kind);
@@ -177,7 +179,7 @@ impl Watch {
         }
     }
 
-    /// The kind is not there: nothing of it is either. Looks again later.
+    /// Deletes the objects of an absent kind, and waits until the next discovery.
     async fn mark_absent(&mut self, refresh: u64) {
         let changes = self.keys.drain().map(Change::Delete).collect();
         self.absent = true;
@@ -187,12 +189,12 @@ impl Watch {
         self.send(changes, None, Some(refresh)).await;
         tokio::select! {
             () = sleep(jittered(REDISCOVER_INTERVAL)) => {}
-            // Nobody refreshes any more if this fails; the pause is over then too.
+            // Fails only if the batcher has ended; the pause is over then too.
             _ = self.shared.refresh.changed() => self.shared.refresh.mark_changed(),
         }
     }
 
-    /// Lists everything, and tells how it differs from what was there, at once.
+    /// Lists everything, and sends the difference to the known keys in one update.
     async fn list(&mut self, resource: &KindVersion) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
         let before = self.shared.latest_versions.get(refresh, self.key.kind);
@@ -212,15 +214,15 @@ impl Watch {
         Ok(())
     }
 
-    /// What was listed is older than what was read before the list began. The batcher gets nothing
-    /// of it. The watch lists again when an epoch has begun that the list belongs to.
+    /// Reports a list that is older than what was read before it began. The batcher receives none of
+    /// its objects. The watch relists when the epoch has begun that the list belongs to.
     async fn report_regression(&mut self, refresh: u64, number: u64, before: u64) {
         let error = format!(
             "version {number} was listed after version {before} had been read: the storage of the API \
              server was restored"
         );
         self.shared.watch_status.note_failure(&self.key, error.into());
-        // Nobody listens any more if this fails.
+        // Fails only if the receiver is dropped.
         let _ = self
             .shared
             .updates
@@ -233,12 +235,12 @@ impl Watch {
         }
     }
 
-    /// Every page of a list, from one consistent state.
+    /// Lists all pages, from one consistent state.
     async fn list_pages(&self, resource: &KindVersion) -> Result<(Vec<Object>, Version), ApiError> {
         let mut restarts = 0_u32;
         loop {
             match self.list_pages_once(resource).await {
-                // The list took longer than the API server remembers.
+                // The continue token expired during the list.
                 Err(failure) if failure.is_gone() && restarts < MAX_LIST_RESTARTS => {
                     restarts = restarts.saturating_add(1);
                 }
@@ -262,8 +264,8 @@ impl Watch {
                 decode::page(resource, &page)?;
             self.shared.metrics.nameless(&self.key, nameless);
             objects.extend(more);
-            // All pages are of the state that the first is of. Only the whole tells how things are,
-            // so that pages do not make the watch current.
+            // All pages are of the state of the first. Only the whole list makes the watch current,
+            // so single pages do not count as activity.
             first = first.or(version);
             if following.is_none() {
                 let version = first.ok_or_else(|| unreadable("a list without resourceVersion"))?;
@@ -276,7 +278,7 @@ impl Watch {
         }
     }
 
-    /// Follows changes until the watch ends, which it does by itself now and then.
+    /// Watches from a version until the API server ends the watch, which it does now and then.
     async fn watch_from(
         &mut self,
         resource: &KindVersion,
@@ -289,7 +291,7 @@ impl Watch {
             .api
             .watch(&collection, last_version.as_str(), jittered(WATCH_TIMEOUT))
             .await?;
-        // An accepted watch has not said anything yet: what is late stays late until it does.
+        // An accepted watch has sent nothing yet: a stale watch stays stale until it does.
         self.shared.watch_status.note_following(&self.key);
         let began = Instant::now();
         let ended = self.stream(resource, lines).await;
@@ -301,7 +303,7 @@ impl Watch {
         ended
     }
 
-    /// Hears events until there are no more, or a list is wanted.
+    /// Reads events until the watch ends or a refresh is requested.
     async fn stream(&mut self, resource: &KindVersion, mut lines: Lines) -> Result<(), ApiError> {
         let silence = self.shared.silence;
         let mut heard = Instant::now();
@@ -331,7 +333,7 @@ impl Watch {
         }
     }
 
-    /// Tells the events that have arrived, together. False if they say nothing of how things are.
+    /// Sends the events that have arrived as one update. False if they do not show the current state.
     async fn apply_events(
         &mut self,
         resource: &KindVersion,
@@ -359,7 +361,7 @@ impl Watch {
                     (None, at)
                 }
                 WatchEvent::Error(error) => {
-                    // Going on from the same place might end in the same error for ever.
+                    // Resuming from the same version might end in the same error for ever.
                     (failure, relist) = (Some(error), true);
                     break;
                 }
@@ -400,21 +402,21 @@ impl Watch {
         if let Some(number) = number {
             self.shared.latest_versions.record(since, kind, number);
         }
-        // Nobody listens any more if this fails.
+        // Fails only if the receiver is dropped.
         let update =
             WatchUpdate { watch, kind, changes, version: number, listed, since, regressed: false };
         let _ = self.shared.updates.send(update).await;
     }
 }
 
-/// Whether a version is known to be older than another.
+/// True if a version is known to be older than another.
 fn is_older(version: Option<&Version>, other: Option<&Version>) -> bool {
     let number = |version: Option<&Version>| version.and_then(Version::number);
     number(version).zip(number(other)).is_some_and(|(version, other)| version < other)
 }
 
-/// Makes `keys` what a list says, and tells the difference: what is gone, and everything there is
-/// (an object that is as it was stops at the index).
+/// Replaces `keys` by those of a list, and returns the changes: deletions of what is gone, and
+/// everything there is (the index drops an object without a change).
 pub(super) fn replace(keys: &mut HashSet<ObjectKey>, objects: Vec<Object>) -> Vec<Change> {
     let now: HashSet<ObjectKey> = objects.iter().map(|object| object.meta.key.clone()).collect();
     let mut gone: Vec<ObjectKey> = keys.difference(&now).cloned().collect();

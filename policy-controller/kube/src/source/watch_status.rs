@@ -1,4 +1,4 @@
-//! Where every watch writes how it is doing.
+//! Health of the watches.
 
 use parking_lot::Mutex;
 use policy_engine::source::{Health, WatchHealth, WatchKey, WatchState};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
-/// How often the report is renewed at most.
+/// Minimum time between two reports.
 const MIN_REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The state of all watches, and the report that is made of it now and then.
+/// The state of all watches, and the report that is published from it.
 #[derive(Debug)]
 pub(super) struct WatchStatus {
     health: Mutex<Health>,
@@ -19,7 +19,8 @@ pub(super) struct WatchStatus {
 }
 
 impl WatchStatus {
-    /// Every watch is listing. With each, whether the controller can do without the kind.
+    /// Creates the status of these watches, all of them listing. The flag marks kinds that are
+    /// optional.
     pub(super) fn new(watches: impl IntoIterator<Item = (WatchKey, bool)>) -> Self {
         let heard = Instant::now();
         let state = WatchState::Listing;
@@ -31,12 +32,12 @@ impl WatchStatus {
         Self { health: Mutex::new(health), changed: Notify::new(), report }
     }
 
-    /// The reports.
+    /// Subscribes to the reports.
     pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Health>> {
         self.report.subscribe()
     }
 
-    /// Renews the report when something has changed, not too often.
+    /// Publishes a report after a change, at most once per interval.
     pub(super) async fn run(&self) {
         loop {
             self.changed.notified().await;
@@ -46,12 +47,12 @@ impl WatchStatus {
         }
     }
 
-    /// The API server has said something.
+    /// Notes that the API server has sent something.
     pub(super) fn note_activity(&self, key: &WatchKey) {
         self.update(key, |watch| watch.heard = Instant::now());
     }
 
-    /// All of it has been listed.
+    /// Notes a complete list.
     pub(super) fn note_listed(&self, key: &WatchKey) {
         self.update(key, |watch| {
             watch.listed = true;
@@ -60,12 +61,12 @@ impl WatchStatus {
         self.note_following(key);
     }
 
-    /// It is being followed again, though nothing has been said yet.
+    /// Notes that the watch is open again, though nothing has been received yet.
     pub(super) fn note_following(&self, key: &WatchKey) {
         self.set_state(key, WatchState::Following);
     }
 
-    /// The cluster does not have it.
+    /// Notes that the cluster does not serve the kind.
     pub(super) fn note_absent(&self, key: &WatchKey) {
         self.set_state(key, WatchState::Absent);
         self.update(key, |watch| {
@@ -74,7 +75,7 @@ impl WatchStatus {
         });
     }
 
-    /// Something went wrong.
+    /// Notes a failed list or watch.
     pub(super) fn note_failure(&self, key: &WatchKey, error: Arc<str>) {
         self.set_state(key, WatchState::Failing { error });
     }
@@ -86,17 +87,17 @@ impl WatchStatus {
         watch.is_some_and(|watch| matches!(watch.state, WatchState::Failing { .. }))
     }
 
-    /// Nothing can be asked for.
+    /// Marks all watches as failing, because the API server cannot be used.
     pub(super) fn fail_all(&self, error: &Arc<str>) {
         self.set_all(&WatchState::Failing { error: error.clone() });
     }
 
-    /// Everything can be asked for.
+    /// Marks all watches as listing again.
     pub(super) fn reset_all(&self) {
         self.set_all(&WatchState::Listing);
     }
 
-    /// Before the watches run, nobody renews the report.
+    /// Publishes at once, because no task publishes reports before the watches run.
     fn set_all(&self, state: &WatchState) {
         let mut health = self.health.lock();
         for watch in health.watches.values_mut() {
