@@ -1,8 +1,8 @@
-//! One leader among the replicas, by a Lease of the API server.
+//! Leader election among the replicas, by a Lease of the API server.
 //!
-//! `decision` decides, [`LeaderElector`] asks and writes. Every write is guarded by the version that was read.
-//! Leadership ends by the replica's own clock before another replica may take it, whether or not the
-//! API server answers; it is given back when the replica shuts down.
+//! `decision` decides, [`LeaderElector`] reads and writes. Every write is guarded by the version that
+//! was read. Leadership ends by the replica's own clock before another replica may acquire the Lease,
+//! whether or not the API server responds. The Lease is released when the replica shuts down.
 
 mod decision;
 mod leader_elector;

@@ -1,41 +1,43 @@
-//! Who leads: a decision from the Lease as read, the replica's own identity and its own clock.
+//! Decisions of leader election, from the Lease as read, the replica's own identity and its own
+//! clock.
 //!
-//! Clocks of replicas are never compared. A holder counts as gone once its record has not *changed*
-//! for as long as it promised to renew within, by the clock of whoever looks. A holder stops leading
-//! earlier than that by its own clock, counted from before it asked for its last renewal. So two
-//! replicas lead at once only if their clocks run at speeds that differ by more than the ratio of the
-//! two times, however far apart the clocks are.
+//! Clocks of replicas are never compared. A holder has expired once its record has not *changed* for
+//! the lease duration, by the clock of the observer. A holder stops leading earlier than that by its
+//! own clock, counted from before it requested its last renewal. So two replicas lead at once only if
+//! their clocks run at speeds that differ by more than the ratio of the two times, however far apart
+//! the clocks are.
 
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A moment by the replica's own clock, which only runs forward: the time since it began.
+/// A time of the replica's monotonic clock: the duration since it started.
 pub type MonotonicTime = Duration;
 
-/// What a Lease says.
+/// The election fields of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
-    /// The holder's identity; empty: it is free.
+    /// The holder's identity; empty: the Lease is free.
     pub holder: Arc<str>,
-    /// How long the holder may be silent.
+    /// The lease duration of the holder.
     pub lease_duration: Option<Duration>,
-    /// When it was acquired, by the holder's clock. For people only.
+    /// When it was acquired, by the holder's clock. Informational only.
     pub acquire_time: Option<Timestamp>,
-    /// When it was renewed, by the holder's clock. Only whether it changed matters.
+    /// When it was renewed, by the holder's clock. Only a change of it matters.
     pub renew_time: Option<Timestamp>,
-    /// How many times the holder has changed.
+    /// Number of times that the holder has changed.
     pub transitions: i32,
 }
 
-/// How long things take.
+/// Durations of the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a silent holder is waited for.
+    /// How long a holder that does not renew is waited for.
     pub lease_duration: Duration,
-    /// How long after asking for its last successful renewal a holder leads. Less than `duration`.
+    /// How long a holder leads after the request of its last successful renewal. Less than
+    /// `lease_duration`.
     pub renew_deadline: Duration,
-    /// How often the Lease is looked at, and renewed.
+    /// The interval at which the Lease is read, and renewed.
     pub retry_period: Duration,
 }
 
@@ -49,20 +51,20 @@ impl Timing {
     }
 }
 
-/// What is to be done next.
+/// The next step of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Write this record, guarded by the version that was read, and lead.
     Acquire(LeaderElectionRecord),
     /// Write this record, guarded by the version that was read, and go on leading.
     Renew(LeaderElectionRecord),
-    /// Another leads: look again when it may have gone.
+    /// Another replica leads: read again when its lease may have expired.
     Wait(Duration),
-    /// Another has taken it: stop leading.
+    /// Another replica has acquired it: stop leading.
     Lost,
 }
 
-/// What a replica remembers of the election.
+/// The election as one replica has observed it.
 #[derive(Clone, Debug)]
 pub struct ElectionState {
     identity: Arc<str>,
@@ -73,13 +75,13 @@ pub struct ElectionState {
 }
 
 impl ElectionState {
-    /// A replica that has not looked yet. Identities must differ, also between two runs of one
+    /// A replica that has read nothing yet. Identities must differ, also between two runs of one
     /// replica.
     pub fn new(identity: Arc<str>, timing: Timing) -> Self {
         Self { identity, timing, observed: None, leads_until: None }
     }
 
-    /// What to do about the Lease as it was just read. `wall` is written for people.
+    /// Decides what to do about the Lease as it was just read. `wall` is written for information.
     pub fn decide(
         &mut self,
         read: &LeaderElectionRecord,
@@ -94,8 +96,8 @@ impl ElectionState {
             }
         };
         if read.holder == self.identity {
-            // What is not known to be led any more (its write was never answered, or too late) is
-            // acquired anew: nobody has taken it since.
+            // A replica that holds the Lease without knowing that it leads (the response to its write
+            // was lost or late) acquires it anew: no other replica has taken it since.
             return match self.leads(now) {
                 true => Action::Renew(self.renewed(read, wall)),
                 false => Action::Acquire(self.renewed(read, wall)),
@@ -126,24 +128,24 @@ impl ElectionState {
         }
     }
 
-    /// The record that was to be written has been, and was asked for at `requested_at`.
+    /// Notes that the record has been written, by a request that was sent at `requested_at`.
     pub fn wrote(&mut self, record: LeaderElectionRecord, requested_at: MonotonicTime) {
         self.observed = Some((record, requested_at));
         self.leads_until = Some(requested_at.saturating_add(self.timing.renew_deadline));
     }
 
-    /// Until when it leads, if nothing is heard until then.
+    /// The end of leadership without another renewal.
     pub fn leads_until(&self) -> Option<MonotonicTime> {
         self.leads_until
     }
 
-    /// Whether it leads.
+    /// True while it leads.
     pub fn leads(&self, now: MonotonicTime) -> bool {
         self.leads_until.is_some_and(|until| now < until)
     }
 
-    /// Stops leading, and says what to write so that a successor need not wait; none if it did not
-    /// lead.
+    /// Stops leading, and returns the record to write so that a successor need not wait; `None` if it
+    /// did not lead.
     pub fn release(
         &mut self,
         read: &LeaderElectionRecord,

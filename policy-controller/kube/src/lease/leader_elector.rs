@@ -1,4 +1,4 @@
-//! A replica's part in the election: what it asks and writes, and whether it leads.
+//! Runs leader election for one replica.
 
 use super::decision::{Action, ElectionState, LeaderElectionRecord, MonotonicTime, Timing};
 use super::metrics::LeaseMetrics;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How long the API server is waited for when the Lease is given back.
+/// Time limit of releasing the Lease.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Whether this replica leads. Clones say the same.
+/// Leadership of this replica. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     leading: watch::Receiver<bool>,
@@ -27,7 +27,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Leads until told otherwise.
+    /// Leads until the sender sends false.
     #[cfg(test)]
     pub(crate) fn for_test() -> (watch::Sender<bool>, Self) {
         let (leads, leading) = watch::channel(true);
@@ -35,13 +35,13 @@ impl Leadership {
         (leads, Self { leading, until, origin: Instant::now() })
     }
 
-    /// Whether it leads now. Asked of the clock, so that a process that was stopped for a while does
-    /// not take itself for the leader that it was.
+    /// True while this replica leads. Compares with the clock, so that a process that was suspended
+    /// for a while does not take itself for the leader.
     pub fn is_leader(&self) -> bool {
         *self.leading.borrow() && milliseconds(self.origin.elapsed()) < self.until()
     }
 
-    /// Moves whenever leadership begins or ends.
+    /// Notifies of every change of leadership.
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.leading.clone()
     }
@@ -55,7 +55,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A name for this run of this replica: two runs never share one.
+/// An identity for this run of this replica: two runs never share one.
 pub fn identity() -> Arc<str> {
     let host = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
     let host = host.unwrap_or_else(|| "policy-controller".to_owned());
@@ -64,7 +64,7 @@ pub fn identity() -> Arc<str> {
     format!("{host}_{run:016x}").into()
 }
 
-/// Takes part in the election.
+/// The leader elector of this replica.
 #[derive(Debug)]
 pub struct LeaderElector {
     api: Api<LeaseObject>,
@@ -81,7 +81,7 @@ pub struct LeaderElector {
 }
 
 impl LeaderElector {
-    /// A replica that does not lead yet. Nothing is asked before [`LeaderElector::run`].
+    /// Creates a replica that does not lead yet. Sends nothing before [`LeaderElector::run`].
     pub fn new(client: Client, settings: LeaseSettings, identity: Arc<str>) -> (Self, Leadership) {
         let timing = Timing::of(settings.duration);
         let (leading, receiver) = watch::channel(false);
@@ -107,8 +107,8 @@ impl LeaderElector {
         self.metrics.clone()
     }
 
-    /// Takes part until `shutdown`, then gives the Lease back. End whatever only the leader may do
-    /// before that.
+    /// Runs until `shutdown`, then releases the Lease. End whatever only the leader may do before
+    /// that.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
             let lapse = self.state.leads_until().map(|until| self.origin.checked_add(until));
@@ -123,7 +123,7 @@ impl LeaderElector {
         self.release().await;
     }
 
-    /// Looks, acts, and waits until it is time to look again.
+    /// Reads the Lease, acts on it, and sleeps for the retry period.
     async fn round(&mut self) {
         let patience =
             self.timing.renew_deadline.checked_div(2).unwrap_or(self.timing.renew_deadline);
@@ -152,7 +152,7 @@ impl LeaderElector {
                 let new = record::object(&self.settings);
                 match self.api.create(&PostParams::default(), &new).await {
                     Ok(created) => created,
-                    // Another replica was faster: seen in the next round.
+                    // Another replica created it first: read in the next round.
                     Err(error) if is_conflict(&error) => return Ok(()),
                     Err(error) => return Err(error),
                 }
@@ -183,7 +183,7 @@ impl LeaderElector {
                 self.observed = Some(written);
                 Ok(())
             }
-            // Somebody else wrote first: seen in the next round.
+            // Another replica wrote first: read in the next round.
             Err(error) if is_conflict(&error) => Ok(()),
             Err(error) => Err(error),
         }
@@ -193,7 +193,7 @@ impl LeaderElector {
         self.origin.elapsed()
     }
 
-    /// Tells whether it leads.
+    /// Publishes leadership to the receivers.
     fn publish(&self) {
         let until = self.state.leads_until().unwrap_or_default();
         self.until.store(milliseconds(until), Ordering::Release);

@@ -1,4 +1,4 @@
-//! Between a Lease as the API server has it and a [`LeaderElectionRecord`].
+//! Conversion between a Lease object and a [`LeaderElectionRecord`].
 
 use super::decision::LeaderElectionRecord;
 use super::settings::LeaseSettings;
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A Lease that nobody holds.
+/// A Lease without a holder.
 pub(super) fn object(settings: &LeaseSettings) -> Lease {
     let label = ("app.kubernetes.io/part-of".to_owned(), "portcullis".to_owned());
     Lease {
@@ -33,10 +33,10 @@ pub(super) fn read(lease: &Lease) -> LeaderElectionRecord {
     }
 }
 
-/// Writes the record and leaves everything else as it is.
+/// Writes the record and leaves all other fields as they are.
 pub(super) fn write(lease: &mut Lease, record: &LeaderElectionRecord) {
     let seconds = record.lease_duration.map(|lease_duration| {
-        // The API server takes at least a second.
+        // The API server requires at least a second.
         i32::try_from(lease_duration.as_secs().max(1)).unwrap_or(i32::MAX)
     });
     let spec = lease.spec.get_or_insert_with(LeaseSpec::default);

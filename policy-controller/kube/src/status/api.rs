@@ -1,4 +1,4 @@
-//! What is asked of the API server, and why it fails.
+//! Requests of the status writer to the API server, and their errors.
 
 use super::degradations::{Degradation, degradations};
 use super::merge::Item;
@@ -13,29 +13,29 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who the fields of a status belong to.
+/// The field manager of our status fields.
 pub(crate) const FIELD_MANAGER: &str = "portcullis-policy-controller";
 
-/// How many objects are listed at once.
+/// Page size of lists.
 const PAGE_SIZE: u32 = 250;
 
-/// Why something was not done.
+/// Error of a request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StatusApiError {
-    /// No answer in time.
+    /// No response in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
-    /// The API server refuses.
+    /// The API server responded with an error status.
     #[error("{code}: {message}")]
     Refused {
         /// Status code.
         code: u16,
-        /// In its words.
+        /// The message of the `Status`.
         message: String,
-        /// After how long it wants to be asked again.
+        /// The delay that the API server requests before a retry.
         retry_after: Option<Duration>,
     },
-    /// No connection, or no answer that could be read.
+    /// No connection, or no response that could be read.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -49,7 +49,7 @@ impl StatusApiError {
         }
     }
 
-    /// Whether it is the API server that cannot do more now, whatever the object.
+    /// True if the API server is overloaded or unreachable, whatever the object.
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self.code(), 0 | 429 | 500..)
     }
@@ -67,21 +67,21 @@ impl From<kube::Error> for StatusApiError {
     }
 }
 
-/// What a kind has.
+/// Support of a kind by the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusSupport {
     /// A status subresource, in this version.
     Status(&'static str),
-    /// No status subresource.
+    /// No status subresource; the kind is served in this version.
     NoStatus(&'static str),
-    /// The kind is not there.
+    /// The kind is not served.
     Absent,
 }
 
 /// A page of a list.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ObjectPage {
-    /// Where it goes on.
+    /// Metadata of the list.
     #[serde(default)]
     pub(crate) metadata: ObjectPageMeta,
     /// The objects.
@@ -89,10 +89,10 @@ pub(crate) struct ObjectPage {
     pub(crate) items: Vec<Item>,
 }
 
-/// Where a list goes on.
+/// Metadata of a list.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ObjectPageMeta {
-    /// Opaque; empty or absent: it ends here.
+    /// The continue token; empty or absent on the last page.
     #[serde(default, rename = "continue")]
     pub(crate) token: Option<String>,
 }
@@ -108,7 +108,7 @@ struct ApiResourceName {
     name: String,
 }
 
-/// The requests that are made, each with a bound on its time.
+/// The client of the status writer; each request has a time limit.
 #[derive(Clone)]
 pub(crate) struct StatusApi {
     client: Client,
@@ -120,10 +120,10 @@ impl StatusApi {
         Self { client, timeout }
     }
 
-    /// Which version of a kind to use, and whether it has a status.
+    /// Discovers the version of a kind, and whether it has a status subresource.
     pub(crate) async fn discover(&self, kind: Kind) -> Result<StatusSupport, StatusApiError> {
         if kind.group().is_empty() {
-            // What those have is written by others.
+            // The status of core kinds belongs to other controllers.
             return Ok(StatusSupport::NoStatus("v1"));
         }
         for version in kind.versions() {
@@ -131,7 +131,7 @@ impl StatusApi {
             let list: ApiResourceList = match self.get_json(&path).await {
                 Ok(list) => list,
                 Err(failure) if failure.code() == 404 => continue,
-                // Whoever may not ask what there is can only try.
+                // Without the right to discovery, the version is tried.
                 Err(failure) if failure.code() == 403 => return Ok(StatusSupport::Status(version)),
                 Err(failure) => return Err(failure),
             };
@@ -160,12 +160,12 @@ impl StatusApi {
         self.get_json(&path).await
     }
 
-    /// An object.
+    /// Reads an object.
     pub(crate) async fn get(&self, key: &ObjectKey, version: &str) -> Result<Item, StatusApiError> {
         self.get_json(&path(key, version)).await
     }
 
-    /// Writes a status over the version of the object that was read.
+    /// Writes a status, guarded by the version of the object that was read.
     pub(crate) async fn write(
         &self,
         key: &ObjectKey,
@@ -242,7 +242,7 @@ fn path(key: &ObjectKey, version: &str) -> String {
     format!("/apis/{group}/{version}/namespaces/{}/{plural}/{}", key.namespace, key.name)
 }
 
-/// A token of the API server's as part of a query.
+/// Percent-encodes a continue token for a query.
 fn escaped(token: &str) -> String {
     let mut escaped = String::with_capacity(token.len());
     for byte in token.bytes() {
@@ -255,27 +255,27 @@ fn escaped(token: &str) -> String {
     escaped
 }
 
-/// What became of one object.
+/// Outcome of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Something was written.
+    /// The status was written.
     Written,
-    /// It is as it should be.
+    /// The status was as desired.
     Unchanged,
-    /// The object has moved on or is gone.
+    /// The object has changed or is gone.
     Superseded,
-    /// By its clock this replica does not lead at this moment.
+    /// This replica does not lead at this moment, by its clock.
     NotLeading,
-    /// The kind has no status after all.
+    /// The kind has no status subresource after all.
     NoStatus,
-    /// It is to be tried again.
+    /// The job has to be retried.
     Failed(StatusApiError),
 }
 
-/// How many times one object is read again because somebody else wrote it in between.
+/// Number of attempts at a write that conflicts.
 const MAX_CONFLICTS: usize = 3;
 
-/// Brings the status of one object up to date; with what got worse by what was written.
+/// Brings the status of one object up to date. Returns the degradations of what was written, too.
 pub(crate) async fn update(
     api: &StatusApi,
     (key, version): (&ObjectKey, &str),
@@ -303,7 +303,7 @@ pub(crate) async fn update(
         let degraded = degradations(&item.status, &status, controller);
         match api.write(key, version, &item, status).await {
             Ok(()) => return (Outcome::Written, degraded),
-            // The object has gone meanwhile, or what is missing is the subresource.
+            // Either the object has gone meanwhile, or the subresource is missing.
             Err(failure) if matches!(failure.code(), 404 | 405) => {
                 return alone(match api.get(key, version).await {
                     Ok(_) => Outcome::NoStatus,
@@ -318,7 +318,7 @@ pub(crate) async fn update(
     alone(conflict.map_or(Outcome::Superseded, Outcome::Failed))
 }
 
-/// Whether what is to be told is about this version of the object.
+/// True if the desired status is about this version of the object.
 pub(crate) fn is_current(item: &Item, desired: &super::desired::DesiredStatus) -> bool {
     let differ = |a: &Option<i64>, b: &Option<i64>| a.is_some() && b.is_some() && a != b;
     let other = desired.uid.is_some() && item.metadata.uid.as_deref() != desired.uid.as_deref();
@@ -335,8 +335,8 @@ mod tests {
     use policy_engine::testing::key;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// What becomes of a Server that is there when it is read, is answered `write` when its status is
-    /// written, and is there or not afterwards.
+    /// The outcome for a Server that exists when it is read, whose write is answered by `write`, and
+    /// that exists or not afterwards.
     async fn became(write: u16, stays: bool, leads: bool) -> (Outcome, usize) {
         let (reads, writes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = writes.clone();

@@ -1,5 +1,5 @@
-//! Looks at what there is: which kinds have a status, and what their objects are told already. So a
-//! leader that begins writes only what differs.
+//! Discovers which kinds have a status, and lists the current status of their objects, so that a new
+//! leader writes only what differs.
 
 use super::api::{StatusApi, StatusApiError, StatusSupport};
 use super::merge::Item;
@@ -10,47 +10,47 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What has been found out.
+/// A result of discovery.
 #[derive(Debug)]
 pub(super) enum DiscoveryReport {
-    /// What a kind has.
+    /// The support of a kind.
     Support {
         /// The kind.
         kind: Kind,
-        /// What it has.
+        /// Its support.
         support: StatusSupport,
     },
-    /// Some of its objects.
+    /// A page of its objects.
     Page {
         /// The kind.
         kind: Kind,
         /// The objects.
         items: Vec<Item>,
     },
-    /// All of its objects have been reported, or cannot be.
+    /// The end of the list of a kind, or it cannot be listed.
     End {
         /// The kind.
         kind: Kind,
-        /// The version that they were listed in.
+        /// The version of the list.
         version: &'static str,
     },
 }
 
-/// How long to wait before the kinds that failed are asked about again, at first and at most.
+/// Backoff of kinds that failed, at first and at most.
 const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// One discover.
+/// One run of discovery.
 pub(super) struct ApiDiscovery {
-    /// Who is asked.
+    /// The client.
     pub(super) api: Arc<StatusApi>,
-    /// Which kinds are written, and where.
+    /// The kinds that are written, and the namespaces.
     pub(super) settings: Arc<StatusSettings>,
-    /// Where it is reported, one page at a time.
+    /// The queue of the results, one page at a time.
     pub(super) report: mpsc::Sender<DiscoveryReport>,
 }
 
 impl ApiDiscovery {
-    /// Reports on these kinds, until each has been reported on.
+    /// Discovers these kinds, and retries until each has succeeded.
     pub(super) async fn run(self, mut kinds: Vec<Kind>) {
         let mut failures = 0_u32;
         while !kinds.is_empty() {
@@ -105,7 +105,7 @@ impl ApiDiscovery {
     }
 
     async fn send(&self, report: DiscoveryReport) {
-        // Nobody listens any more where this replica does not lead any more.
+        // Fails only where this replica does not lead any more.
         let _ = self.report.send(report).await;
     }
 }

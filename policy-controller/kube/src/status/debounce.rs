@@ -1,41 +1,42 @@
-//! What is told of `Programmed` once it has lasted: what gets worse is told at once, unless workloads
-//! may only begin anew.
+//! Debounces the `Programmed` condition: a degradation is written at once, unless workloads may only
+//! be restarting.
 
 use super::desired::{Fingerprint, Level};
 use policy_crds::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long something is in force everywhere, after it was not, before that is told: a pod that starts
+/// How long an object has to be in force everywhere again before that is written: a pod that starts
 /// takes a moment, and under a shared object some pod always does.
 pub(crate) const RECOVERY_DELAY: Duration = Duration::from_secs(5);
-/// How long nobody knows how far something is in force before that is told: one replica that is lost is
-/// no news about every object. It is known again once it has been known for as long: a replica that
-/// answers now and then does not begin the time anew.
+/// How long the count has to be unknown before that is written: one lost replica must not change
+/// every object. It counts as known again once it has been known for as long, so that a replica that
+/// answers now and then does not restart the delay.
 pub(crate) const UNKNOWN_DELAY: Duration = Duration::from_secs(30);
-/// How long something that was in force, or about to be, is in force nowhere before that is told: a
-/// workload of one pod that is replaced has none for a while, and then an image to pull.
+/// How long an object that was in force, or about to be, has to be in force nowhere before that is
+/// written: the only pod of a workload that is replaced is gone for a while, and its successor may
+/// have an image to pull.
 pub(crate) const LOSS_DELAY: Duration = Duration::from_secs(60);
 
-/// What waits for quiet.
+/// The changes that are being delayed.
 #[derive(Debug, Default)]
 pub(crate) struct Debounce {
-    /// Since when an object is in force everywhere that was told otherwise.
+    /// When an object became in force everywhere whose status says otherwise.
     recovering: BTreeMap<ObjectKey, Instant>,
-    /// Since when an object is in force nowhere that was told otherwise.
+    /// When an object came to be in force nowhere whose status says otherwise.
     losing: BTreeMap<ObjectKey, Instant>,
-    /// Objects of which nobody knows, or nobody knew a moment ago.
+    /// Objects whose count is unknown, or was a moment ago.
     unknown: BTreeMap<ObjectKey, UnknownPeriod>,
-    /// Objects that were told to be in force everywhere, and then not.
+    /// Objects that were written as in force everywhere, and then not.
     degraded: BTreeSet<ObjectKey>,
 }
 
-/// For how long nobody knows.
+/// A period without a count.
 #[derive(Clone, Copy, Debug)]
 struct UnknownPeriod {
-    /// When nobody knew first.
+    /// Its beginning.
     since: Instant,
-    /// Since when somebody knows again.
+    /// When the count became known again.
     known: Option<Instant>,
 }
 
@@ -46,7 +47,7 @@ impl UnknownPeriod {
 }
 
 impl Debounce {
-    /// Until when a change has to last to be told; `None`: it is told at once.
+    /// The time until which a change has to last before it is written; `None`: it is written at once.
     pub(crate) fn delay_until(
         &mut self,
         key: &ObjectKey,
@@ -62,7 +63,7 @@ impl Debounce {
                 self.recovering.entry(key.clone()).or_insert(now).checked_add(RECOVERY_DELAY)
             }
             (Level::Partial | Level::Everywhere, Level::Nowhere) => Some(self.delay_loss(key, now)),
-            // What its status says was found in a list.
+            // A list has shown that its status says otherwise.
             (Level::Unset, Level::Nowhere) if before.is_none() && self.losing.contains_key(key) => {
                 Some(self.delay_loss(key, now))
             }
@@ -80,8 +81,8 @@ impl Debounce {
         }
     }
 
-    /// Until when it has to be in force nowhere for that to be told; it is so now, and its status says
-    /// otherwise.
+    /// The time until which it has to be in force nowhere before that is written. It is so now, and
+    /// its status says otherwise.
     pub(crate) fn delay_loss(&mut self, key: &ObjectKey, now: Instant) -> Instant {
         self.recovering.remove(key);
         self.known(key, now);
@@ -89,26 +90,26 @@ impl Debounce {
         since.checked_add(LOSS_DELAY).unwrap_or(now)
     }
 
-    /// It is as it was told again.
+    /// Ends the delays of an object whose status is as desired again.
     pub(crate) fn settle(&mut self, key: &ObjectKey, now: Instant) {
         self.recovering.remove(key);
         self.losing.remove(key);
         self.known(key, now);
     }
 
-    /// Somebody knows how far it is in force.
+    /// Notes that the count of an object is known.
     fn known(&mut self, key: &ObjectKey, now: Instant) {
         if let Some(unknown) = self.unknown.get_mut(key) {
             unknown.known.get_or_insert(now);
         }
     }
 
-    /// Forgets what is over.
+    /// Drops periods that are over.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.unknown.retain(|_, unknown| !unknown.is_over(now));
     }
 
-    /// The object is gone.
+    /// Drops an object that was deleted.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.recovering.remove(key);
         self.losing.remove(key);
@@ -116,7 +117,7 @@ impl Debounce {
         self.degraded.remove(key);
     }
 
-    /// An object was told this, after it was told something else before.
+    /// Notes a write: the status before, and the one that was written.
     pub(crate) fn written(
         &mut self,
         key: &ObjectKey,

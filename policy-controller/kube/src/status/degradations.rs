@@ -1,25 +1,25 @@
-//! What got worse between the status that an object had and the one that is written: an Event each.
+//! Degradations between the status that an object had and the one that is written: an Event for each.
 //!
-//! The status is the record of what was told before, so that a controller that restarts, or another
-//! that leads, tells nothing twice.
+//! The status is the record of what was written before, so that a restarted controller or a new
+//! leader repeats no Event.
 
 use super::merge::stopped_matching::REASON as STOPPED;
 use serde_json::Value;
 
-/// The reasons of what another object is in the way of. They are told of new objects too: their
-/// author does not look for the other one.
+/// The reasons of a conflict with another object. They are reported for new objects too, because
+/// their author does not look for the other one.
 const CONFLICT_REASONS: [&str; 2] = ["Conflicted", "RateLimitReasonAlreadyExists"];
 
-/// One thing that got worse.
+/// A condition that became worse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Degradation {
-    /// Why, for programs.
+    /// Its reason.
     pub(crate) reason: String,
-    /// What, for people.
+    /// Its message, for the note of an Event.
     pub(crate) note: String,
 }
 
-/// What got worse, about the object and about each parent of a route. `controller` is our name.
+/// Returns the degradations of the object and of each parent of a route. `controller` is our name.
 pub(crate) fn degradations(before: &Value, after: &Value, controller: &str) -> Vec<Degradation> {
     let mut found = of_conditions(conditions(before), conditions(after));
     for entry in ours(after, controller) {
@@ -56,7 +56,8 @@ fn of_conditions(before: Option<&Vec<Value>>, after: Option<&Vec<Value>>) -> Vec
             Some(was) => CONFLICT_REASONS.contains(&reason) && text(was, "reason") != reason,
             None => CONFLICT_REASONS.contains(&reason),
         };
-        // What is not accepted was told so, and is in force nowhere for that.
+        // An object that is not accepted was already reported as such, and is in force nowhere
+        // because of it.
         let accepted = named(after, "Accepted").is_none_or(|c| text(&c, "status") == "True");
         let stopped = reason == STOPPED && accepted;
         if reported && (kind != "Programmed" || stopped) {
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(reported(&again, &again), NONE);
         let lost = condition("Accepted", "False", "NoMatchingTarget");
         assert_eq!(reported(&[lost.clone(), up.clone()], &[lost, stopped]), NONE);
-        // Progress is no news.
+        // Progress is no degradation.
         let pending = condition("Programmed", "False", "Pending");
         assert_eq!(reported(&[yes.clone(), up], &[yes, pending]), NONE);
     }

@@ -1,5 +1,5 @@
-//! What an object's status should say: conditions of the four types, however many kinds of statement
-//! there are inside.
+//! The desired status of an object: conditions of four types, whatever the number of findings behind
+//! them.
 
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
@@ -10,26 +10,26 @@ use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// What a message may be long; the API server takes 32 KiB, people less.
+/// Maximum length of a message. The API server accepts 32 KiB.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// One condition as it is written.
+/// A desired condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DesiredCondition {
     /// `Accepted`, `ResolvedRefs`, `Programmed` or `ProxyUnsupported`.
     pub(crate) kind: &'static str,
     /// `True`, `False` or `Unknown`.
     pub(crate) status: &'static str,
-    /// Why, for programs.
+    /// The reason.
     pub(crate) reason: Arc<str>,
-    /// Why, for people; bounded.
+    /// The message, truncated.
     pub(crate) message: Arc<str>,
 }
 
-/// The types of condition that are ours; those of others are left alone.
+/// Our condition types. Those of other controllers are preserved.
 pub(crate) const TYPES: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", PROXY_UNSUPPORTED];
 
-/// What is told about one parent of a route.
+/// The desired status about one parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ParentStatus {
     /// The Server.
@@ -38,60 +38,60 @@ pub(crate) struct ParentStatus {
     pub(crate) section: Option<Arc<str>>,
     /// The port that the reference names.
     pub(crate) port: Option<u16>,
-    /// What is told.
+    /// The conditions about it.
     pub(crate) conditions: Vec<DesiredCondition>,
-    /// Whether the conditions about proxies stay as they are: nothing is known yet of this version.
+    /// True if the proxy conditions are preserved, because this version has not been counted yet.
     pub(crate) keep: bool,
 }
 
-/// What an object is to be told.
+/// The desired status of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DesiredStatus {
     /// The generation that it is about.
     pub(crate) generation: Option<i64>,
-    /// The object that it is about, not another of the same name.
+    /// The uid that it is about, because another object may have the same name.
     pub(crate) uid: Option<Arc<str>>,
-    /// About the object as a whole.
+    /// Conditions of the object as a whole.
     pub(crate) conditions: Vec<DesiredCondition>,
-    /// Whether the conditions about proxies stay as they are: nothing is known yet of this version.
+    /// True if the proxy conditions are preserved, because this version has not been counted yet.
     pub(crate) keep: bool,
-    /// About each parent of a route, in the order of the references.
+    /// The status about each parent of a route, in the order of the references.
     pub(crate) parents: Vec<ParentStatus>,
 }
 
-/// Stands for a [`DesiredStatus`] that has been written.
+/// Hashes of a [`DesiredStatus`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
-    /// All of it.
+    /// Hash of all of it.
     pub(crate) full: u64,
-    /// All but how far it has been programmed, which may lag.
+    /// Hash of all but the progress of `Programmed`, which may lag.
     pub(crate) urgent: u64,
-    /// All but whether it is programmed.
+    /// Hash of all but `Programmed`.
     pub(crate) without_programmed: u64,
-    /// Whether it is programmed.
+    /// The level of `Programmed`.
     pub(crate) level: Level,
-    /// What clients are not sent of it; none if there is nothing.
+    /// Hash of what clients are not sent; `None` if they are sent all of it.
     pub(crate) unsent: Option<u64>,
 }
 
-/// Whether something is programmed, over all that is told of it.
+/// The level of `Programmed`, over all parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Nothing is said of it.
+    /// There is no such condition.
     Unset,
     /// Not everywhere.
     Partial,
-    /// Nowhere, as long as its workloads are what they are.
+    /// Nowhere, as long as its workloads stay as they are.
     Nowhere,
-    /// Nobody knows.
+    /// The count is unknown.
     Unknown,
     /// Everywhere.
     Everywhere,
 }
 
 impl DesiredStatus {
-    /// What an object is to be told by its conditions and counts. The conditions of a route are about
-    /// its parents, those of others about the object. A count of another version says nothing.
+    /// The desired status from an object's conditions and counts. The conditions of a route are about
+    /// its parents, those of others about the object. A count of another version is ignored.
     pub(crate) fn new(key: &ObjectKey, stated: &Stated, counted: Option<&ProgrammedAt>) -> Self {
         let same = |at: &&ProgrammedAt| at.generation == stated.generation && at.uid == stated.uid;
         let counted = counted.filter(same);
@@ -114,7 +114,7 @@ impl DesiredStatus {
             desired.about(condition);
         }
         for parent in &mut desired.parents {
-            // What a parent refuses is in force nowhere for its sake.
+            // A route is in force nowhere on behalf of a parent that refuses it.
             let mut conditions = parent.conditions.iter();
             let accepted = conditions.any(|t| t.kind == "Accepted" && t.status == "True");
             parent.keep = accepted && programmed.is_none();
@@ -142,12 +142,12 @@ impl DesiredStatus {
         }
     }
 
-    /// Everything that is told.
+    /// All conditions.
     pub(crate) fn all(&self) -> impl Iterator<Item = &DesiredCondition> {
         self.conditions.iter().chain(self.parents.iter().flat_map(|parent| &parent.conditions))
     }
 
-    /// Stands for it.
+    /// The hashes of it.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         let brief = |condition: &DesiredCondition| {
             let message = (condition.kind != "Programmed").then(|| condition.message.clone());
@@ -166,12 +166,12 @@ impl DesiredStatus {
         }
     }
 
-    /// What clients are not sent of it. It is the same about each parent.
+    /// The condition about what clients are not sent. It is the same for each parent.
     pub(crate) fn unsent(&self) -> Option<&DesiredCondition> {
         self.all().find(|condition| condition.kind == PROXY_UNSUPPORTED)
     }
 
-    /// Whether nothing is known yet of what is in force of this version.
+    /// True if this version has not been counted yet for some condition.
     pub(crate) fn keeps_proxy_conditions(&self) -> bool {
         self.keep || self.parents.iter().any(|parent| parent.keep)
     }
@@ -180,7 +180,8 @@ impl DesiredStatus {
         let programmed = self.all().filter(|condition| condition.kind == "Programmed");
         let level = |condition: &DesiredCondition| match (&*condition.reason, condition.status) {
             (reason, _) if NOWHERE.contains(&reason) => Level::Nowhere,
-            // What proxies of Linkerd's API have is not known later either: it is told at once.
+            // The state of proxies of Linkerd's API will not be known later either, so it is written
+            // at once.
             (COMPATIBLE_PROXIES, _) | (_, "False") => Level::Partial,
             (_, "Unknown") => Level::Unknown,
             _ => Level::Everywhere,
@@ -198,7 +199,7 @@ impl DesiredStatus {
     }
 }
 
-/// Whether an object of this kind is told about its parents rather than itself.
+/// True if the conditions of this kind are about its parents rather than the object.
 pub(crate) fn is_route(key: &ObjectKey) -> bool {
     key.kind.is_route()
 }
@@ -213,7 +214,7 @@ impl DesiredCondition {
         }
     }
 
-    /// Nothing where clients are sent all of it.
+    /// Returns `None` where clients are sent all of it.
     fn unsent(unsent: &Unsent) -> Option<Self> {
         (!unsent.is_empty()).then(|| Self {
             kind: PROXY_UNSUPPORTED,
@@ -223,7 +224,7 @@ impl DesiredCondition {
         })
     }
 
-    /// Whether somebody should look at it.
+    /// True if an operator should look at it.
     pub(crate) fn is_warning(&self) -> bool {
         match self.kind {
             PROXY_UNSUPPORTED => true,
@@ -236,9 +237,9 @@ impl DesiredCondition {
     }
 }
 
-/// The reason of what takes effect although an annotation of it cannot be read.
+/// The reason of an object that takes effect although an annotation of it cannot be read.
 const ANNOTATIONS_INVALID: &str = "AnnotationsInvalid";
-/// The reason of what takes effect, but not for Linkerd's proxies as it does for ours.
+/// The reason of an object that takes effect, but not for Linkerd's proxies as it does for ours.
 const PRECEDENCE_DIFFERS: &str = "PrecedenceDiffers";
 
 fn collect_conditions<'a>(
@@ -251,8 +252,8 @@ fn collect_conditions<'a>(
     collected
 }
 
-/// Adds a statement: a condition of its own, or part of `Accepted`, whose reason it becomes unless
-/// that says why something has no effect.
+/// Adds a finding: a condition of its own, or part of `Accepted`, whose reason it becomes unless that
+/// has the reason of a failure.
 fn add(conditions: &mut Vec<DesiredCondition>, condition: &ObjectCondition) {
     let status = if condition.status { "True" } else { "False" };
     let (kind, reason) = match condition.kind {
@@ -290,7 +291,7 @@ fn remark(conditions: &mut Vec<DesiredCondition>, reason: &'static str, message:
     };
 }
 
-/// The beginning of a message that is too long.
+/// Truncates a message that is too long.
 pub(crate) fn bounded(message: &str) -> Arc<str> {
     if message.len() <= MAX_MESSAGE_BYTES {
         return message.into();
@@ -466,7 +467,7 @@ mod tests {
         assert_eq!(level(0, Reach { idle: 1, ..Reach::default() }), Level::Nowhere);
         assert_eq!(level(0, Reach { bare: 1, ..Reach::default() }), Level::Nowhere);
         assert_eq!(level(0, Reach::nowhere("NoTarget", "x")), Level::Nowhere);
-        // Somebody has edited something for these.
+        // These are caused by an edit.
         assert_eq!(level(0, Reach::nowhere("Conflicted", "x")), Level::Partial);
         assert_eq!(level(0, Reach::nowhere("NotReferenced", "x")), Level::Partial);
     }

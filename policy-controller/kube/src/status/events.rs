@@ -1,4 +1,4 @@
-//! Kubernetes Events: for what has no status to write to, and for what concerns no policy object.
+//! Kubernetes Events: for kinds without a status, and for what concerns no policy object.
 
 use super::api::{StatusApi, StatusApiError};
 use super::desired::bounded;
@@ -16,30 +16,29 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How many events wait to be created before further ones are dropped.
+/// Capacity of the queue; further events are dropped.
 const QUEUE_CAPACITY: usize = 256;
-/// How many are created a second, after a burst of five times as many.
+/// Rate of creation, with a burst of five times as many.
 const EVENTS_PER_SECOND: u32 = 5;
-/// How many times one is tried.
+/// Number of attempts per event.
 const MAX_ATTEMPTS: u32 = 4;
-/// How long one attempt may take.
+/// Time limit of one attempt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
-    /// What it is about.
+    /// The object that it regards.
     pub(crate) regarding: ObjectReference,
     /// `Warning`, else `Normal`.
     pub(crate) warning: bool,
-    /// Why, for programs.
+    /// The reason.
     pub(crate) reason: Arc<str>,
-    /// Why, for people.
+    /// The note.
     pub(crate) note: Arc<str>,
 }
 
-/// Tells people of the cluster about what goes wrong. Never waits: what is too much is dropped and
-/// counted.
+/// Records Events. Never blocks: events beyond the capacity are dropped and counted.
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Event>,
@@ -47,7 +46,7 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// The handle, and what creates the events. `instance` names this replica.
+    /// Creates the recorder, and the writer of its events. `instance` names this replica.
     pub fn new(client: Client, controller: Arc<str>, instance: Arc<str>) -> (Self, EventWriter) {
         let (queue, events) = mpsc::channel(QUEUE_CAPACITY);
         let metrics = EventMetrics::default();
@@ -57,13 +56,13 @@ impl EventRecorder {
         (Self { queue, metrics }, writer)
     }
 
-    /// Warns about an object. The same warning about the same object is one event for as long as the
+    /// Records a `Warning`. The same warning about the same object is one event for as long as the
     /// API server keeps it (an hour by default). `reason` is one word.
     pub fn warn(&self, regarding: ObjectReference, reason: &str, note: &str) {
         self.put(regarding, true, reason, note);
     }
 
-    /// The same of something that is as it should be.
+    /// Records an event of type `Normal`.
     pub fn normal(&self, regarding: ObjectReference, reason: &str, note: &str) {
         self.put(regarding, false, reason, note);
     }
@@ -127,7 +126,7 @@ impl EventWriter {
     }
 }
 
-/// Who tells.
+/// The reporting controller and instance of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     /// The controller's name.
@@ -151,15 +150,15 @@ pub(crate) async fn create(
     }
 }
 
-/// The event and its namespace. Its name follows from what it says, so that saying it again, by this
-/// replica or another, is refused as a duplicate.
+/// The event object and its namespace. Its name is a hash of its content, so that the API server
+/// rejects a repetition by this replica or another as a duplicate.
 fn event_object(reporter: &Reporter, event: &Event, now: Timestamp) -> (String, Value) {
     let mut regarding = event.regarding.clone();
     let namespace = match (&regarding.namespace, &regarding.kind, &regarding.name) {
         (Some(namespace), _, _) if !namespace.is_empty() => namespace.clone(),
-        // Where whoever looks after the namespace sees it.
+        // In that namespace its owners see it.
         (_, Some(kind), Some(name)) if kind == "Namespace" => name.clone(),
-        // Kubernetes' own place for what belongs to no namespace.
+        // The namespace that Kubernetes uses for objects without one.
         _ => "default".to_owned(),
     };
     if regarding.kind.as_deref() == Some("Namespace") {
@@ -186,7 +185,7 @@ fn event_object(reporter: &Reporter, event: &Event, now: Timestamp) -> (String, 
     (namespace, body)
 }
 
-/// The API server takes 128 characters.
+/// Truncates to the 128 characters that the API server accepts.
 fn truncated(text: &str) -> &str {
     text.get(..text.floor_char_boundary(128)).unwrap_or_default()
 }

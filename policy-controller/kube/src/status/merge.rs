@@ -1,5 +1,5 @@
-//! From the status that an object has and the one that it should have to what is to be written, if
-//! anything is.
+//! Merges the current status of an object with the desired one, into what has to be written, if
+//! anything.
 
 pub(crate) mod stopped_matching;
 
@@ -12,20 +12,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The parts of an object that its status depends on.
+/// The fields of an object that its status depends on.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Item {
     /// Metadata.
     pub(crate) metadata: ItemMeta,
-    /// What it asks for.
+    /// Its spec.
     #[serde(default)]
     pub(crate) spec: Value,
-    /// What it is told.
+    /// Its current status.
     #[serde(default)]
     pub(crate) status: Value,
 }
 
-/// The parts of an object's metadata that writing its status depends on.
+/// The metadata fields that writing a status depends on.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ItemMeta {
@@ -45,7 +45,7 @@ pub(crate) struct ItemMeta {
     pub(crate) resource_version: String,
 }
 
-/// The status that an object should have; none where it is as it should be.
+/// The status to write; `None` if the current one is as desired.
 pub(crate) fn status(
     kind: Kind,
     item: &Item,
@@ -92,7 +92,8 @@ fn array<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What a rate limit's status is about (controller-semantics 5.4): the target as it spells it.
+/// The `targetRef` of a rate limit's status (controller-semantics 5.4), as the spec has it, with
+/// defaults.
 fn target(spec: &Value) -> Value {
     let field = |name: &str, default: &str| {
         let text = spec.get("targetRef").and_then(|target| target.get(name)?.as_str());
@@ -117,7 +118,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Our conditions as they should be; none where they are so already.
+    /// Our conditions to write; `None` if the current ones are as desired.
     fn conditions(
         &self,
         current: &[Value],
@@ -143,7 +144,7 @@ impl Writer<'_> {
         rewritten.chain(kept(current, desired, keep).into_iter().cloned()).collect()
     }
 
-    /// What is told, in the light of what was told before (see [`stopped`]).
+    /// The desired conditions in the light of the current ones (see [`stopped_matching`]).
     fn desired(&self, current: &[Value], desired: &[DesiredCondition]) -> Vec<DesiredCondition> {
         let before = |condition: &DesiredCondition| of_type(current, condition.kind);
         let seen = |condition: &DesiredCondition| {
@@ -155,7 +156,8 @@ impl Writer<'_> {
             .collect()
     }
 
-    /// A schema without `observedGeneration` prunes it: then it cannot be right or wrong.
+    /// True if the current condition is as desired. A schema without `observedGeneration` prunes it,
+    /// so it is compared only if present.
     fn is_same(&self, current: &Value, desired: &DesiredCondition) -> bool {
         let text = |field: &str| current.get(field).and_then(Value::as_str).unwrap_or_default();
         let observed = current.get("observedGeneration").and_then(Value::as_i64);
@@ -165,7 +167,7 @@ impl Writer<'_> {
             && (observed.is_none() || observed == self.generation)
     }
 
-    /// Since when something is so moves only when it becomes so.
+    /// The condition to write. `lastTransitionTime` changes only with the status.
     fn condition(&self, current: Option<&Value>, desired: &DesiredCondition) -> Value {
         let since = current
             .filter(|current| current.get("status").and_then(Value::as_str) == Some(desired.status))
@@ -184,7 +186,7 @@ impl Writer<'_> {
         condition
     }
 
-    /// Every controller's entries: ours about Servers as they should be, all others as they are.
+    /// The entries of all controllers: ours about Servers as desired, all others unchanged.
     fn parents(&self, kind: Kind, item: &Item, about: &[ParentStatus]) -> Option<Vec<Value>> {
         let namespace: Arc<str> = item.metadata.namespace.as_str().into();
         let current = array(&item.status, "parents");
@@ -230,21 +232,21 @@ impl Writer<'_> {
     }
 }
 
-/// The conditions about proxies that are left as they are.
+/// The proxy conditions that are preserved.
 fn kept<'a>(current: &'a [Value], desired: &[DesiredCondition], keep: bool) -> Vec<&'a Value> {
     let about = ["Programmed", PROXY_UNSUPPORTED].into_iter().filter(|_| keep);
     let left = about.filter(|kind| desired.iter().all(|condition| condition.kind != *kind));
     left.filter_map(|kind| of_type(current, kind)).collect()
 }
 
-/// More entries than this are refused by the schemas.
+/// The maximum number of entries in the schemas.
 const MAX_PARENTS: usize = 32;
 
 fn of_type<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// The references to Servers for which there is something to say, as the route spells them.
+/// The references to Servers with a desired status, as the route has them.
 fn wanted_parents<'a>(
     kind: Kind,
     item: &'a Item,
@@ -272,7 +274,7 @@ struct ParentKey {
 }
 
 impl ParentKey {
-    /// None where it is not a Server that is named.
+    /// Returns `None` if the reference is not to a Server.
     fn of(route: Kind, namespace: &Arc<str>, reference: Option<&Value>) -> Option<Self> {
         let reference: &Map<String, Value> = reference?.as_object()?;
         let text = |field: &str| reference.get(field).and_then(Value::as_str);

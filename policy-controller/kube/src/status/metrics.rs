@@ -1,4 +1,4 @@
-//! What is told of writing status and events. Names as Linkerd's, where it has them.
+//! Metrics of the status writer and of events, with Linkerd's names where it has them.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -41,7 +41,7 @@ impl StatusMetrics {
         self.errors.get_or_create(&Code { code }).inc();
     }
 
-    /// How many statuses have been written.
+    /// Number of statuses that have been written.
     pub fn written(&self) -> u64 {
         self.patches.get()
     }

@@ -1,5 +1,5 @@
-//! What is to be written next: what every object should be told against what it is known to be told.
-//! No tasks, no clocks.
+//! Plans the writes of status: compares the desired status of every object with the last reported
+//! one. No tasks, no clocks.
 
 use super::api::{Outcome, StatusApiError, StatusSupport};
 use super::debounce::Debounce;
@@ -17,53 +17,53 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long mere progress of what is in force waits since the last write of the same object.
+/// Minimum interval between two writes of one object for mere progress of `Programmed`.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
-/// How long an object waits that the API server refused, at first and at most.
+/// Backoff of an object that the API server refused, at first and at most.
 const OBJECT_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// How long everything waits while the API server cannot do more, at first and at most.
+/// Backoff of all objects while the API server is overloaded, at first and at most.
 const SERVER_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// How long an object waits where it is in doubt whether this replica still leads: if it does not, all
-/// of this is forgotten.
+/// Delay of an object whose write found this replica not leading. If leadership is lost, all of this
+/// is dropped.
 const LEADERSHIP_RETRY: Duration = Duration::from_secs(1);
-/// How much older than a list the last write of an object has to be, for the list to show it.
+/// How much older than a list the last write of an object has to be for the list to show it.
 const LIST_LAG: Duration = Duration::from_secs(60);
-/// How long after an event the same is told again: API servers forget events after an hour.
+/// How long the API server keeps Events; after this they are repeated.
 const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// How objects of a kind are told.
+/// How the status of a kind is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportChannel {
-    /// By their status, in this version.
+    /// By the status subresource, in this version.
     Status(&'static str),
     /// By Events, which name this version.
     Events(&'static str),
-    /// Not at all: the kind is not there.
+    /// Not at all, because the kind is not served.
     Nothing,
 }
 
-/// Something to do for one object.
+/// A write of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     /// The object.
     pub(crate) key: ObjectKey,
-    /// How it is told.
+    /// How it is reported.
     pub(crate) channel: ReportChannel,
-    /// What it is to be told.
+    /// The desired status.
     pub(crate) desired: DesiredStatus,
-    /// Whether it was told of a fault before, and there is none any more.
+    /// True if a fault was reported before, and there is none any more.
     pub(crate) recovered: bool,
-    /// Whether what clients are not sent of it is something else than it was told before.
+    /// True if the condition about what clients are not sent has changed.
     pub(crate) unsent_changed: bool,
     fingerprint: Fingerprint,
 }
 
-/// What to do next.
+/// The next action of the writer.
 #[derive(Debug)]
 pub(crate) enum NextAction {
-    /// This.
+    /// Start this job.
     Job(Box<Job>),
-    /// Nothing before this time; none: before something happens.
+    /// Wait until this time; `None`: until an input changes.
     Wait(Option<Instant>),
 }
 
@@ -73,15 +73,15 @@ struct LastReported {
     at: Instant,
 }
 
-/// See the module.
+/// The plan of all objects.
 pub(crate) struct Plan {
     settings: Arc<StatusSettings>,
     stated: StatedTable,
     counts: Arc<VersionedTable>,
     channels: BTreeMap<Kind, ReportChannel>,
-    /// What each object is known to be told, or need not be.
+    /// The last reported status of each object.
     reported: BTreeMap<ObjectKey, LastReported>,
-    /// Objects with an event about a fault.
+    /// Objects with an Event about a fault.
     faulty: BTreeSet<ObjectKey>,
     debounce: Debounce,
     queue: Queue,
@@ -94,7 +94,7 @@ pub(crate) struct Plan {
     jitter: RandomState,
     enqueued: u64,
     dropped: u64,
-    /// Statuses that somebody else has changed, since they were counted last; and whether that was said.
+    /// Number of overwritten statuses since the last read, and true once a warning was logged.
     overwritten: (u64, bool),
 }
 
@@ -123,7 +123,7 @@ impl Plan {
         }
     }
 
-    /// What every object should be told from now on.
+    /// Sets the conditions and counts of all objects.
     pub(crate) fn update(
         &mut self,
         stated: StatedTable,
@@ -151,8 +151,8 @@ impl Plan {
         }
     }
 
-    /// How objects of a kind are told has been found out. Those with a status are considered once
-    /// they have been listed: then this is the version to list them in.
+    /// Sets the support of a kind. Kinds with a status are enqueued once they have been listed:
+    /// returns the version to list them in.
     pub(crate) fn set_support(
         &mut self,
         kind: Kind,
@@ -169,7 +169,7 @@ impl Plan {
             StatusSupport::Absent => ReportChannel::Nothing,
         };
         if self.channels.get(&kind) != Some(&channel) {
-            // What was told in another way has not been told in this one.
+            // A report by the other channel does not count in this one.
             self.reported.retain(|key, _| key.kind != kind);
             self.channels.remove(&kind);
         }
@@ -181,12 +181,12 @@ impl Plan {
         None
     }
 
-    /// The kinds of which objects are told by their status.
+    /// True if objects of this kind are reported by their status.
     pub(crate) fn has_status(&self, kind: Kind) -> bool {
         matches!(self.channels.get(&kind), Some(ReportChannel::Status(_)))
     }
 
-    /// Some objects of a kind as they are: those that are as they should be need no writing.
+    /// Compares a page of a list: objects with the desired status need no write.
     pub(crate) fn observe_page(&mut self, kind: Kind, items: &[Item], now: Instant) {
         let wall = jiff::Timestamp::now();
         for item in items {
@@ -204,7 +204,7 @@ impl Plan {
             let Some(status) = status else {
                 let fingerprint = desired.fingerprint();
                 let known = self.reported.get(&key);
-                // What was told something else since it was listed is going to be told again.
+                // An object that was written differently since the list is written again.
                 if known.is_none_or(|known| known.fingerprint.full == fingerprint.full) {
                     self.reported.insert(key, LastReported { fingerprint, at: now });
                 }
@@ -219,8 +219,8 @@ impl Plan {
         }
     }
 
-    /// Somebody else has changed what was written: that is put right, and told, because two
-    /// installations of one controller name would do it for ever.
+    /// Notes a status that another client has changed. It is restored, and a warning is logged,
+    /// because two installations with one controller name would overwrite each other for ever.
     fn note_overwritten(&mut self, key: &ObjectKey, desired: Fingerprint, now: Instant) {
         let written = self.reported.get(key).is_some_and(|known| {
             let before = now.saturating_duration_since(known.at) > LIST_LAG;
@@ -242,13 +242,13 @@ impl Plan {
         }
     }
 
-    /// How many statuses somebody else has changed, since the last call.
+    /// Takes the number of overwritten statuses since the last call.
     pub(crate) fn take_overwritten(&mut self) -> u64 {
         std::mem::take(&mut self.overwritten.0)
     }
 
-    /// All objects of a kind have been listed, or cannot be: what is not known to be as it should be
-    /// is looked at.
+    /// Ends the list of a kind, or gives it up: enqueues the objects that are not known to be as
+    /// desired.
     pub(crate) fn finish_list(&mut self, kind: Kind, version: &'static str, now: Instant) {
         self.channels.insert(kind, ReportChannel::Status(version));
         self.enqueue_kind(kind, now);
@@ -261,7 +261,7 @@ impl Plan {
         }
     }
 
-    /// Tells anew what the API server has forgotten.
+    /// Repeats Events that have expired at the API server.
     pub(crate) fn repeat_events(&mut self, now: Instant) {
         self.debounce.expire(now);
         let old = |key: &&ObjectKey| {
@@ -312,7 +312,7 @@ impl Plan {
         self.queue.push(key, earliest);
     }
 
-    /// What to do next.
+    /// Returns the next action.
     pub(crate) fn next(&mut self, now: Instant) -> NextAction {
         if self.in_flight >= self.settings.parallelism {
             return NextAction::Wait(None);
@@ -343,7 +343,8 @@ impl Plan {
         }
     }
 
-    /// Until when a loss waits although its turn has come: it came while something else was written.
+    /// The time until which a loss is delayed although its turn has come: it was noticed while
+    /// another status was written.
     fn loss_delay(&mut self, job: &Job, now: Instant) -> Option<Instant> {
         if job.fingerprint.level != Level::Nowhere {
             return None;
@@ -369,7 +370,7 @@ impl Plan {
         Some(Job { key, channel, desired, recovered, unsent_changed, fingerprint })
     }
 
-    /// What became of a job.
+    /// Handles the outcome of a job.
     pub(crate) fn done(&mut self, job: &Job, outcome: &Outcome, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let key = &job.key;
@@ -409,7 +410,7 @@ impl Plan {
         }
     }
 
-    /// When an object that failed is tried again.
+    /// The time at which an object that failed is retried.
     fn failed(&mut self, key: &ObjectKey, failure: &StatusApiError, now: Instant) -> Instant {
         if self.logged.insert((key.kind, failure.code())) {
             tracing::warn!(object = %key, %failure, "its status cannot be written");
@@ -417,7 +418,7 @@ impl Plan {
         let jitter = self.jitter.hash_one((key, self.overloads));
         let later = |wait: Duration| now.checked_add(wait).unwrap_or(now);
         if failure.is_overload() {
-            // Whatever was under way when the pause began says nothing new.
+            // Requests that were in flight when the backoff began prove nothing new.
             let paused = self.paused_until.filter(|until| *until > now);
             return paused.unwrap_or_else(|| {
                 self.overloads = self.overloads.saturating_add(1);
@@ -436,18 +437,17 @@ impl Plan {
         later(backoff(*failures, OBJECT_BACKOFF.0, OBJECT_BACKOFF.1, jitter))
     }
 
-    /// A job ended without saying how.
+    /// Releases the slot of a job that panicked.
     pub(crate) fn abort(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// How many objects wait.
+    /// Number of objects in the queue.
     pub(crate) fn queue_len(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many objects have been put into the queue, and how many of them were dropped, since the
-    /// last call.
+    /// Takes the numbers of enqueued and of dropped objects since the last call.
     pub(crate) fn take_counts(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.enqueued), std::mem::take(&mut self.dropped))
     }

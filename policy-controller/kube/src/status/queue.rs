@@ -1,10 +1,10 @@
-//! Objects whose status is to be looked at: each is in it once, however often it changes.
+//! A work queue of objects: each is in it at most once, however often it changes.
 
 use policy_crds::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The queue. What is in it is bounded by the number of objects.
+/// The work queue. Its size is bounded by the number of objects.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     ready: VecDeque<ObjectKey>,
@@ -16,19 +16,19 @@ pub(crate) struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EntryState {
     Ready,
-    /// Until then. `backing_off`: it failed, and is not tried earlier even if it changes.
+    /// Until that time. `backing_off`: it failed, and is not retried earlier even if it changes.
     Delayed {
         until: Instant,
         backing_off: bool,
     },
-    /// Taken; `again`: it has changed since.
+    /// Taken by a job. `again`: it has changed since.
     Taken {
         again: bool,
     },
 }
 
 impl Queue {
-    /// Puts an object in, to be taken not before `earliest`.
+    /// Adds an object, to be taken not before `earliest`.
     pub(crate) fn push(&mut self, key: &ObjectKey, earliest: Option<Instant>) {
         match self.entries.get(key).copied() {
             None => self.insert(key, earliest),
@@ -46,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// The same, later than it may have been to be taken already, unless that is at once.
+    /// Adds an object, or postpones one that is delayed. An object that is due stays due.
     pub(crate) fn postpone(&mut self, key: &ObjectKey, earliest: Instant) {
         if let Some(EntryState::Delayed { until, backing_off: false }) =
             self.entries.get(key).copied()
@@ -73,7 +73,7 @@ impl Queue {
         self.entries.insert(key.clone(), state);
     }
 
-    /// Takes the next object; it is not given again before [`Queue::done`].
+    /// Takes the next object. It is not returned again before [`Queue::done`].
     pub(crate) fn take(&mut self, now: Instant) -> Option<ObjectKey> {
         while let Some((until, _)) = self.delayed.first() {
             if *until > now {
@@ -89,8 +89,8 @@ impl Queue {
         Some(key)
     }
 
-    /// A taken object has been dealt with, or is to be tried again at `retry`. One that changed in
-    /// the meantime comes back at once, unless it failed.
+    /// Ends the work on an object, or delays it until `retry`. An object that changed in the meantime
+    /// is due at once, unless it failed.
     pub(crate) fn done(&mut self, key: &ObjectKey, retry: Option<Instant>) {
         let again = match self.entries.remove(key) {
             Some(EntryState::Taken { again }) => again,
@@ -107,7 +107,7 @@ impl Queue {
         }
     }
 
-    /// When the next object can be taken; none if there is none.
+    /// The time at which the next object is due; `None` if the queue is empty.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         match self.ready.is_empty() {
             false => Some(now),
@@ -115,14 +115,14 @@ impl Queue {
         }
     }
 
-    /// How many objects wait.
+    /// Number of objects in the queue.
     pub(crate) fn len(&self) -> usize {
         self.waiting
     }
 }
 
-/// How long to wait after so many failures in a row: doubled each time up to a bound, and spread by
-/// `jitter` so that replicas and objects do not come back together.
+/// Exponential backoff after a number of failures, bounded by `most`, with `jitter` so that replicas
+/// and objects do not retry together.
 pub(crate) fn backoff(failures: u32, first: Duration, most: Duration, jitter: u64) -> Duration {
     let doubled = first.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(0));
     let whole = if doubled.is_zero() || doubled > most { most } else { doubled };

@@ -1,4 +1,4 @@
-//! The task that writes status: follows conditions and counts, and works off the plan while this
+//! The task that writes status: receives conditions and counts, and executes the plan while this
 //! replica leads.
 
 use super::api::{Outcome, StatusApi, StatusApiError, update};
@@ -22,26 +22,26 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// How long changes are gathered before they are looked at.
+/// How long changes are debounced.
 const DEBOUNCE: Duration = Duration::from_millis(200);
-/// How often it is asked whether kinds without a status have got one.
+/// Interval of discovery for kinds without a status.
 const REDISCOVER_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What a status writer reads.
+/// The inputs of a status writer.
 #[derive(Clone, Debug)]
 pub struct StatusInputs {
-    /// What objects are told.
+    /// The conditions of objects.
     pub conditions: ConditionsHandle,
-    /// How far they are in force.
+    /// The counts of proxies that have them in force.
     pub programmed: watch::Receiver<Arc<VersionedTable>>,
-    /// Whether every kind has been listed. Nothing is written before: what is not known yet would be
-    /// told to be missing.
+    /// True once every kind has been listed. Nothing is written before, because objects that are not
+    /// listed yet would be reported as missing.
     pub synced: watch::Receiver<bool>,
-    /// Whether this replica leads.
+    /// The leadership of this replica.
     pub leadership: Leadership,
 }
 
-/// Writes what every object is told, while this replica leads.
+/// Writes the status of every object while this replica leads.
 pub struct StatusWriter {
     inputs: StatusInputs,
     settings: Arc<StatusSettings>,
@@ -57,7 +57,7 @@ struct FinishedJob {
     outcome: Outcome,
 }
 
-/// Ends its task when it is dropped.
+/// Aborts its task when dropped.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -67,7 +67,8 @@ impl Drop for AbortOnDrop {
 }
 
 impl StatusWriter {
-    /// Nothing is asked before [`StatusWriter::run`]. `instance` names this replica in events.
+    /// Creates a writer. Sends nothing before [`StatusWriter::run`]. `instance` names this replica in
+    /// events.
     pub fn new(
         client: Client,
         settings: StatusSettings,
@@ -81,8 +82,7 @@ impl StatusWriter {
         Self { inputs, settings: Arc::new(settings), api, reporter, metrics, events }
     }
 
-    /// The same counters for the events that it creates as for those of an
-    /// [`EventRecorder`](super::EventRecorder).
+    /// Counts its events in the metrics of an [`EventRecorder`](super::EventRecorder).
     #[must_use]
     pub fn with_event_metrics(mut self, metrics: EventMetrics) -> Self {
         self.events = metrics;
@@ -96,7 +96,7 @@ impl StatusWriter {
 
     /// Writes until `shutdown`, or until the index has ended.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        // Ends by being dropped: what is under way is abandoned, and is guarded by versions.
+        // Dropping the future aborts writes in flight, which are guarded by versions.
         shutdown.run_until_cancelled(self.follow()).await;
     }
 
@@ -117,7 +117,7 @@ impl StatusWriter {
         }
     }
 
-    /// Writes until this replica does not lead any more. None: the index or the election has ended.
+    /// Writes until this replica stops leading. `None`: the index or the election has ended.
     async fn lead(&mut self, leading: &mut watch::Receiver<bool>) -> Option<()> {
         let mut plan = Plan::new(self.settings.clone());
         let mut jobs: JoinSet<FinishedJob> = JoinSet::new();
@@ -172,7 +172,7 @@ impl StatusWriter {
         AbortOnDrop(tokio::spawn(ApiDiscovery { api, settings, report: report.clone() }.run(kinds)))
     }
 
-    /// Begins what may begin, and says when to look again.
+    /// Starts the jobs that are due, and returns the time of the next.
     fn dispatch(&self, plan: &mut Plan, jobs: &mut JoinSet<FinishedJob>) -> Option<Instant> {
         let wake = loop {
             match plan.next(Instant::now()) {
@@ -209,7 +209,7 @@ impl StatusWriter {
                     let events = (outcome == Outcome::Written)
                         .then(|| transition_events(&job, version, degraded));
                     for event in events.into_iter().flatten() {
-                        // The status says it, too: an event that cannot be created is only counted.
+                        // The status has it too, so an event that cannot be created is only counted.
                         if let Err(failure) =
                             publish_event(&api, &reporter, &counters, &event).await
                         {
@@ -285,8 +285,8 @@ async fn publish_event(
     created.map(drop)
 }
 
-/// The events beside the conditions: what got worse, and what clients are not sent. A condition that
-/// changes while nobody edits the object is looked for by nobody.
+/// The events of a status change: degradations, and what clients are not sent. They exist because no
+/// operator watches a condition that changes while the object is not edited.
 fn transition_events(job: &Job, version: &str, degraded: Vec<Degradation>) -> Vec<Event> {
     let regarding = || regarding(job, version);
     let event = |Degradation { reason, note }| Event {
@@ -330,7 +330,7 @@ fn regarding(job: &Job, version: &str) -> ObjectReference {
     }
 }
 
-/// The events that tell what a status would.
+/// The events that replace a status.
 fn condition_events(job: &Job, version: &str) -> Vec<Event> {
     let regarding = regarding(job, version);
     if job.recovered {
@@ -354,9 +354,9 @@ async fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// Waits until leadership is as wanted. None: nobody says any more.
+/// Waits until leadership is as wanted. `None`: the election has ended.
 async fn until(leading: &mut watch::Receiver<bool>, wanted: bool) -> Option<()> {
-    // What it gives back locks the channel, and must not live on in a task that waits.
+    // The guard locks the channel, and must not be held by a task that waits.
     leading.wait_for(|leads| *leads == wanted).await.ok().map(drop)
 }
 

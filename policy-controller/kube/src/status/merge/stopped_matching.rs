@@ -1,27 +1,27 @@
-//! An object that nobody edited, and that stopped matching.
+//! Objects that stopped matching without being edited.
 //!
 //! A workload's upgrade that renames a port or a label leaves a policy behind that protects nothing,
-//! and nobody is told (ISTIO-SECURITY-2021-002). What the object was told before is the only record of
+//! and no operator notices (ISTIO-SECURITY-2021-002). The previous condition is the only record of
 //! it.
 
 use crate::status::desired::{DesiredCondition, bounded};
 use policy_engine::programmed::LOST;
 use serde_json::Value;
 
-/// The reason of what stopped matching.
+/// The reason of an object that stopped matching.
 pub(crate) const REASON: &str = "StoppedMatching";
 
-/// The reasons of what concerned proxies, or had.
+/// The reasons of objects that match proxies, or did.
 const MATCHED_REASONS: [&str; 4] = ["Programmed", "Pending", "Refused", REASON];
 
-/// Between what an object was told while it was in force and what it is told now.
+/// Separates the message while it was in force from the current one.
 const SEPARATOR: &str = ", and now: ";
-/// What to do about it.
+/// Advice to the operator.
 const ADVICE: &str = ". Unless its workloads were scaled to zero or removed, look at its selector, \
                       port and target";
 
-/// What is told in place of `told` where proxies depended on the object `before`, none does now, and
-/// the object is still of the same generation. It stays until one does again or the object is edited.
+/// The condition in place of `desired` if proxies depended on the object `before`, none does now, and
+/// its generation is the same. It stays until one does again or the object is edited.
 pub(super) fn condition(
     before: Option<&Value>,
     desired: &DesiredCondition,
