@@ -29,7 +29,7 @@ pub enum ClusterError {
     #[error("no cluster: {0}")]
     NoCluster(String),
     /// The client cannot be made, for instance because a certificate cannot be read.
-    #[error("cannot make a client of the cluster: {0}")]
+    #[error("cannot create a client of the cluster: {0}")]
     Client(kube::Error),
 }
 

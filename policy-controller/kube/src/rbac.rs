@@ -417,12 +417,12 @@ mod tests {
 
     #[test]
     fn what_is_told_by_its_status_may_be_read_and_its_status_written() {
-        let told = Kind::conditioned().filter(|kind| *kind != Kind::ReferenceGrant);
-        let told = told.collect::<Vec<_>>().into_iter();
+        let reported = Kind::conditioned().filter(|kind| *kind != Kind::ReferenceGrant);
+        let reported = reported.collect::<Vec<_>>().into_iter();
         let name = |kind: Kind, more: &str| format!("{}/{}{more}", kind.group(), kind.plural());
-        let mut read: BTreeSet<String> = told.clone().map(|kind| name(kind, "")).collect();
+        let mut read: BTreeSet<String> = reported.clone().map(|kind| name(kind, "")).collect();
         read.insert("/namespaces".to_owned());
-        let written: BTreeSet<String> = told.map(|kind| name(kind, "/status")).collect();
+        let written: BTreeSet<String> = reported.map(|kind| name(kind, "/status")).collect();
         for rules in [cluster_rules(), namespace_rules()] {
             assert_eq!(allowed(&rules, "get"), read);
             assert_eq!(allowed(&rules, "patch"), written);

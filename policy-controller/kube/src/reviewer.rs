@@ -112,16 +112,17 @@ impl Reviewer for ClusterReviewer {
 /// none: such a token may have been issued for another audience.
 fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<Subject, ReviewError> {
     if status.authenticated != Some(true) {
-        let why = status.error.unwrap_or_else(|| "the API server does not know it".to_owned());
+        let why =
+            status.error.unwrap_or_else(|| "the API server did not authenticate it".to_owned());
         return Err(ReviewError::Refused(why));
     }
     if !status.audiences.unwrap_or_default().iter().any(|one| one == audience) {
         return Err(ReviewError::Refused(format!("its audience is not `{audience}`")));
     }
     let UserInfo { username, uid, groups, extra } = status.user.unwrap_or_default();
-    let user = username.filter(|name| !name.is_empty()).ok_or_else(|| {
-        ReviewError::Refused("the API server names nobody that it stands for".to_owned())
-    })?;
+    let user = username
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| ReviewError::Refused("the API server returned no username".to_owned()))?;
     Ok(Subject {
         user,
         uid: uid.unwrap_or_default(),

@@ -106,10 +106,10 @@ impl ElectionState {
         if self.leads_until.take().is_some() {
             return Action::Lost;
         }
-        let patience = read.lease_duration.unwrap_or_default().max(self.timing.lease_duration);
-        let left = since.saturating_add(patience).saturating_sub(now);
-        if !read.holder.is_empty() && !left.is_zero() {
-            return Action::Wait(left);
+        let duration = read.lease_duration.unwrap_or_default().max(self.timing.lease_duration);
+        let remaining = since.saturating_add(duration).saturating_sub(now);
+        if !read.holder.is_empty() && !remaining.is_zero() {
+            return Action::Wait(remaining);
         }
         Action::Acquire(LeaderElectionRecord {
             acquire_time: Some(wall),
@@ -129,7 +129,7 @@ impl ElectionState {
     }
 
     /// Notes that the record has been written, by a request that was sent at `requested_at`.
-    pub fn wrote(&mut self, record: LeaderElectionRecord, requested_at: MonotonicTime) {
+    pub fn note_written(&mut self, record: LeaderElectionRecord, requested_at: MonotonicTime) {
         self.observed = Some((record, requested_at));
         self.leads_until = Some(requested_at.saturating_add(self.timing.renew_deadline));
     }

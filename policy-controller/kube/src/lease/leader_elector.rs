@@ -117,27 +117,27 @@ impl LeaderElector {
                 biased;
                 () = shutdown.cancelled() => break,
                 () = sleep_until(lapse) => self.publish(),
-                () = self.round() => {}
+                () = self.acquire_or_renew() => {}
             }
         }
         self.release().await;
     }
 
     /// Reads the Lease, acts on it, and sleeps for the retry period.
-    async fn round(&mut self) {
-        let patience =
+    async fn acquire_or_renew(&mut self) {
+        let timeout =
             self.timing.renew_deadline.checked_div(2).unwrap_or(self.timing.renew_deadline);
-        let attempt = tokio::time::timeout(patience, self.attempt()).await;
+        let attempt = tokio::time::timeout(timeout, self.attempt()).await;
         let failure = match attempt {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("no answer within {} ms", patience.as_millis())),
+            Err(_) => Some(format!("no response within {} ms", timeout.as_millis())),
         };
         if let Some(error) = &failure {
             self.metrics.failed();
             if !self.failing {
                 let (namespace, name) = (&self.settings.namespace, &self.settings.name);
-                tracing::warn!(%error, "Lease {namespace}/{name} cannot be read or written");
+                tracing::warn!(%error, "cannot read or write Lease {namespace}/{name}");
             }
         }
         self.failing = failure.is_some();
@@ -164,7 +164,7 @@ impl LeaderElector {
             Action::Acquire(record) | Action::Renew(record) => self.write(object, record).await,
             Action::Wait(_) => Ok(()),
             Action::Lost => {
-                tracing::warn!(holder = %read.holder, "another replica leads now");
+                tracing::warn!(holder = %read.holder, "lost the Lease: another replica holds it");
                 Ok(())
             }
         }
@@ -179,7 +179,7 @@ impl LeaderElector {
         let requested_at = self.now();
         match self.api.replace(&self.settings.name, &PostParams::default(), &object).await {
             Ok(written) => {
-                self.state.wrote(record::read(&written), requested_at);
+                self.state.note_written(record::read(&written), requested_at);
                 self.observed = Some(written);
                 Ok(())
             }
@@ -204,8 +204,8 @@ impl LeaderElector {
             *leading = leads;
             if changed {
                 let (namespace, name) = (&self.settings.namespace, &self.settings.name);
-                let word = if leads { "leads" } else { "does not lead any more" };
-                tracing::info!("this replica {word} (Lease {namespace}/{name})");
+                let event = if leads { "became leader" } else { "stopped leading" };
+                tracing::info!("{event} (Lease {namespace}/{name})");
             }
             changed
         });
@@ -220,9 +220,9 @@ impl LeaderElector {
         let params = PostParams::default();
         let replace = self.api.replace(&self.settings.name, &params, &object);
         match tokio::time::timeout(RELEASE_TIMEOUT, replace).await {
-            Ok(Ok(_)) => tracing::info!("the Lease is free for another replica"),
-            Ok(Err(error)) => tracing::warn!(%error, "the Lease was not given back"),
-            Err(_) => tracing::warn!("the Lease was not given back: no answer"),
+            Ok(Ok(_)) => tracing::info!("released the Lease"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot release the Lease"),
+            Err(_) => tracing::warn!("cannot release the Lease: no response"),
         }
     }
 }

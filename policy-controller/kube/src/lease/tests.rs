@@ -1,4 +1,4 @@
-//! The election: what one replica decides, and three of them with clocks that are wrong.
+//! Leader election: the decisions of one replica, and three replicas whose clocks are wrong.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -52,7 +52,7 @@ fn a_free_lease_is_acquired_at_once() {
     };
     assert_eq!(elector.decide(&free, secs(1), wall(9)), Action::Acquire(expected.clone()));
     assert!(!elector.leads(secs(1)), "nothing has been written yet");
-    elector.wrote(expected.clone(), secs(1));
+    elector.note_written(expected.clone(), secs(1));
     assert!(elector.leads(secs(10)) && !elector.leads(secs(11)));
     let renewed = LeaderElectionRecord { renew_time: Some(wall(12)), ..expected.clone() };
     assert_eq!(elector.decide(&expected, secs(4), wall(12)), Action::Renew(renewed));
@@ -82,7 +82,7 @@ fn a_holder_that_promised_to_be_slower_is_waited_for_longer() {
 #[test]
 fn who_sees_another_in_its_place_stops() {
     let mut elector = ElectionState::new("a".into(), timing());
-    elector.wrote(held("a", 0), secs(0));
+    elector.note_written(held("a", 0), secs(0));
     assert!(elector.leads(secs(1)));
     assert_eq!(elector.decide(&held("b", 1), secs(1), wall(1)), Action::Lost);
     assert!(!elector.leads(secs(1)));
@@ -100,7 +100,7 @@ fn a_write_that_was_never_answered_gives_no_leadership_until_it_is_written_again
 #[test]
 fn a_released_lease_is_free_and_releasing_what_another_holds_writes_nothing() {
     let mut elector = ElectionState::new("a".into(), timing());
-    elector.wrote(held("a", 0), secs(0));
+    elector.note_written(held("a", 0), secs(0));
     let released = elector.release(&held("a", 0), wall(1)).unwrap();
     assert_eq!((&*released.holder, released.transitions), ("", 4));
     assert!(!elector.leads(secs(0)));
@@ -109,16 +109,16 @@ fn a_released_lease_is_free_and_releasing_what_another_holds_writes_nothing() {
     assert_eq!(elector.release(&held("b", 0), wall(1)), None);
 }
 
-/// A replica in a world of its own clock, which is off by `offset` and runs at `speed` percent.
+/// A replica with its own clock, which is off by `offset` and runs at `speed` percent.
 struct Replica {
     elector: ElectionState,
     number: usize,
     runs: usize,
     offset: Duration,
     speed: u32,
-    /// What it read last and has not acted on, with the version.
+    /// The record that it read last and has not acted on, with the version.
     read: Option<(LeaderElectionRecord, u64)>,
-    /// What it has asked to be written and not been answered about.
+    /// The write that it has requested and that was not answered.
     requested: Option<(LeaderElectionRecord, MonotonicTime)>,
 }
 
@@ -152,12 +152,12 @@ struct Store {
     version: u64,
 }
 
-/// What happens next, to which replica.
+/// The next event of a replica.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Read,
     Write,
-    /// The write arrives, its answer does not.
+    /// The write arrives, but its response is lost.
     WriteUnanswered,
     Release,
     Crash,
@@ -197,7 +197,7 @@ fn take(replica: &mut Replica, store: &mut Store, step: Step, now: &mut Duration
                 store.record = record.clone();
                 *now += Duration::from_millis(40);
                 if matches!(step, Step::Write) {
-                    replica.elector.wrote(record, local);
+                    replica.elector.note_written(record, local);
                 }
             }
         }

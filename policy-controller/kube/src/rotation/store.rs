@@ -33,7 +33,7 @@ pub enum StoreError {
     #[error("the API server: {0}")]
     Api(#[from] Error),
     /// The API server did not respond in time.
-    #[error("the API server did not answer in time")]
+    #[error("the API server did not respond in time")]
     Late,
     /// The Secret does not exist, and may not be created.
     #[error(
@@ -42,7 +42,7 @@ pub enum StoreError {
     )]
     Absent(String),
     /// All attempts conflicted.
-    #[error("the Secret is being changed by others all the time")]
+    #[error("every write of the Secret conflicted with another client's")]
     Contended,
 }
 

@@ -159,15 +159,15 @@ impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { code, message, .. } if message.is_empty() => {
-                write!(f, "the API server answers {code}")
+                write!(f, "the API server responded with {code}")
             }
             Self::Refused { code, message, .. } => {
-                write!(f, "the API server answers {code}: {message}")
+                write!(f, "the API server responded with {code}: {message}")
             }
             Self::Unreachable(error) => write!(f, "the API server cannot be reached: {error}"),
             Self::Malformed(error) => write!(f, "the API server sent {error}"),
             Self::TimedOut(after) => {
-                write!(f, "the API server has been silent for {} s", after.as_secs())
+                write!(f, "nothing received from the API server for {} s", after.as_secs())
             }
             Self::NotServed { kind } => {
                 let versions = kind.versions().join(", ");
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(status(restored).retry_after(), Some(Duration::from_secs(1)));
         let busy = status(serde_json::json!({"code": 429}));
         assert!(!busy.needs_relist());
-        assert_eq!(busy.to_string(), "the API server answers 429");
+        assert_eq!(busy.to_string(), "the API server responded with 429");
         assert!(status(serde_json::json!("text")).retry_after().is_none());
     }
 

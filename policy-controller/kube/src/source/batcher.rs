@@ -173,7 +173,7 @@ impl Batcher {
         self.late = deadline(LATE_CHECK_INTERVAL);
         let unlisted = self.pending.unlisted(*self.refresh.borrow());
         let unlisted: Vec<&WatchKey> =
-            unlisted.filter_map(|place| self.watches.get(place)).collect();
+            unlisted.filter_map(|index| self.watches.get(index)).collect();
         if !unlisted.iter().all(|watch| self.epochs.watch_status.is_failing(watch)) {
             return;
         }
@@ -181,8 +181,8 @@ impl Batcher {
         for watch in unlisted {
             tracing::warn!(
                 %watch,
-                "cannot list since the backup was restored: the others are published, what was seen \
-                 before of this one stays"
+                "cannot list since the backup was restored: publishing the other kinds, known objects \
+                 of this one stay in force"
             );
         }
     }
@@ -210,23 +210,23 @@ impl Batcher {
         if self.is_held() {
             return true;
         }
-        let room = context.sink.reserve();
-        tokio::pin!(room);
-        let room = loop {
+        let permit = context.sink.reserve();
+        tokio::pin!(permit);
+        let permit = loop {
             tokio::select! {
                 biased;
-                room = &mut room => break room,
+                permit = &mut permit => break permit,
                 Some(update) = self.updates.recv() => self.receive(update),
             }
         };
-        let Ok(room) = room else { return false };
+        let Ok(permit) = permit else { return false };
         if self.is_held() {
             return true;
         }
         self.note_listed();
         let batch = self.pending.take();
         if batch != Batch::default() {
-            room.send(batch);
+            permit.send(batch);
         }
         true
     }
@@ -247,8 +247,8 @@ impl Batcher {
     /// during a refresh cause one more.
     fn begin_refresh(&mut self) {
         let now = Instant::now();
-        let rested = self.throttle.next_allowed().is_none_or(|next| next <= now);
-        if self.refresh_requested && !self.refreshing && self.synced && rested {
+        let allowed = self.throttle.next_allowed().is_none_or(|next| next <= now);
+        if self.refresh_requested && !self.refreshing && self.synced && allowed {
             self.refresh_requested = false;
             self.refreshing = true;
             self.throttle.record(now);

@@ -45,9 +45,9 @@ impl Scope {
         let scope = names.join(", ");
         [
             format!("workloads outside {scope} have no policy here: watches of them find nothing"),
-            format!("references to objects outside {scope} find nothing"),
+            format!("references to objects outside {scope} are not resolved"),
             "Nodes are not watched: probes come from --node-addresses alone".to_owned(),
-            "Namespaces are asked for every 10 s: a new annotation there takes as long".to_owned(),
+            "Namespaces are polled every 10 s: a new annotation there takes as long".to_owned(),
         ]
         .into()
     }

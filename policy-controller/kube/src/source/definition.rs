@@ -29,7 +29,7 @@ pub fn object_of(kind: Kind, version: &'static str, item: Value) -> Option<Objec
 }
 
 /// Capacity of the queue of watch updates.
-const QUEUE: usize = 64;
+const QUEUE_CAPACITY: usize = 64;
 
 /// A cluster to which no request has succeeded yet.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl KubernetesSource {
             updates,
             refresh,
             page_size: self.config.page_size,
-            silence: self.config.freshness.silence(),
+            idle_timeout: self.config.freshness.idle_timeout(),
             latest_versions,
         };
         let mut tasks = JoinSet::new();
@@ -193,7 +193,7 @@ impl Source for KubernetesSource {
     }
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
-        let (updates, queue) = mpsc::channel(QUEUE);
+        let (updates, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (refresh, refreshes) = channel::channel(0);
         let nodes = self.config.node_objects().into_iter();
         let changes = nodes.map(|node| Change::Apply(Arc::new(node))).collect();

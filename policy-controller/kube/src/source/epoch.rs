@@ -122,7 +122,7 @@ pub(super) async fn without_lease(
             Ok(body) => {
                 tracing::warn!(
                     lease = %format!("{namespace}/{lease}"), reason = %refused,
-                    "no Lease: revisions are numbered by the uid of namespace {name}"
+                    "cannot use the Lease: the uid of namespace {name} names the epoch of revisions"
                 );
                 return uid(&parsed(&body)?);
             }
@@ -132,13 +132,13 @@ pub(super) async fn without_lease(
     }
     tracing::warn!(
         lease = %format!("{namespace}/{lease}"), reason = %refused,
-        "neither the Lease nor a namespace may be read: revisions of replicas cannot be compared"
+        "cannot read the Lease or a namespace: revisions of replicas cannot be compared"
     );
-    Ok(of_this_process())
+    Ok(process_epoch())
 }
 
 /// An epoch that no other replica has and that this process has never used.
-pub(super) fn of_this_process() -> Arc<str> {
+pub(super) fn process_epoch() -> Arc<str> {
     // The standard library's hash keys are its one source of randomness.
     let random = RandomState::new().hash_one(std::process::id());
     format!("process-{random:016x}").into()

@@ -147,8 +147,8 @@ impl EpochTracker {
                 (false, None, regressed);
             self.mark_bump_due();
             tracing::warn!(
-                "the API server lists older versions than it did before, as after a restored backup: \
-                 revisions are numbered anew"
+                "the API server listed older resource versions than before, as after a restored \
+                 backup: a new epoch of revisions begins"
             );
         }
     }
@@ -193,14 +193,14 @@ impl EpochTracker {
                 }
             }
         }
-        let message = "the Lease is written by others again and again".to_owned();
+        let message = "other clients changed the Lease in every attempt".to_owned();
         Err(ApiError::Refused { code: 409, message, retry_after: None, too_new: false })
     }
 
     /// Begins the epoch that a Lease names.
     fn begin(&mut self, lease: EpochLease) {
         let epoch = lease.epoch();
-        tracing::info!(%epoch, "everything is listed again for another epoch");
+        tracing::info!(%epoch, "a new epoch began, relisting all kinds");
         (self.bump_due, self.standalone, self.lease) = (false, false, Some(lease));
         self.publish(epoch);
     }
@@ -223,7 +223,7 @@ impl EpochTracker {
     /// Handles a transient failure, and returns the delay until the next attempt. Where the API
     /// server does not respond there is nothing to publish either.
     fn handle_failure(&mut self, failure: &ApiError) -> Duration {
-        tracing::debug!(error = %failure, "the Lease cannot be looked at");
+        tracing::debug!(error = %failure, "cannot read the Lease");
         self.refused_since = None;
         if self.bump_due && failure.is_response() {
             let now = Instant::now();
@@ -251,9 +251,9 @@ impl EpochTracker {
         self.standalone = true;
         tracing::warn!(
             reason = %failure,
-            "the Lease cannot be written: revisions of replicas cannot be compared until it can"
+            "cannot write the Lease: until then this replica's revisions cannot be compared with others"
         );
-        self.publish(epoch::of_this_process());
+        self.publish(epoch::process_epoch());
         None
     }
 
@@ -388,16 +388,15 @@ mod tests {
             let (sender, state) = watch::channel(numbered);
             let (refresh, refreshes) = watch::channel(0);
             let (regressions, noticed) = watch::channel(None);
-            let numbering =
-                EpochTracker::new((api, names), Some(lease), sender, refreshes, noticed);
-            tokio::spawn(numbering.run());
+            let tracker = EpochTracker::new((api, names), Some(lease), sender, refreshes, noticed);
+            tokio::spawn(tracker.run());
             Self { server, state, refresh, regressions }
         }
 
         async fn until(&mut self, number: u64) -> Arc<str> {
-            let told = self.state.wait_for(|state| state.number == number);
-            let told = tokio::time::timeout(Duration::from_secs(20), told).await;
-            told.unwrap().unwrap().epoch.clone()
+            let state = self.state.wait_for(|state| state.number == number);
+            let state = tokio::time::timeout(Duration::from_secs(20), state).await;
+            state.unwrap().unwrap().epoch.clone()
         }
     }
 
@@ -474,9 +473,9 @@ mod tests {
             running.server.0.lock().refuses = Some(code);
             let began = Instant::now();
             running.regressions.send_replace(Some(0));
-            let told = running.state.wait_for(|state| state.number == 1);
-            let told = tokio::time::timeout(Duration::from_secs(most), told).await;
-            assert!(told.unwrap().unwrap().epoch.starts_with("process-"), "{code}");
+            let state = running.state.wait_for(|state| state.number == 1);
+            let state = tokio::time::timeout(Duration::from_secs(most), state).await;
+            assert!(state.unwrap().unwrap().epoch.starts_with("process-"), "{code}");
             assert!(began.elapsed() >= Duration::from_secs(least), "{code}");
         }
     }

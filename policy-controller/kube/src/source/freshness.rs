@@ -29,7 +29,7 @@ impl Freshness {
             let silent = now.saturating_duration_since(watch.heard).as_secs();
             let bound = self.bound.as_secs();
             let stale =
-                format!("{key} have not been heard of for {silent} s, the bound is {bound} s");
+                format!("{key}: no list, event or bookmark for {silent} s, the bound is {bound} s");
             match &watch.state {
                 WatchState::Failing { error } => format!("{stale}: {error}"),
                 WatchState::Listing | WatchState::Following | WatchState::Absent => stale,
@@ -40,7 +40,7 @@ impl Freshness {
 
     /// The idle timeout of a watch. It is above the minute between bookmarks, and short enough for
     /// the relist to complete within the bound.
-    pub(super) fn silence(&self) -> Duration {
+    pub(super) fn idle_timeout(&self) -> Duration {
         let minute = Duration::from_secs(60);
         let half = self.bound.saturating_add(minute).checked_div(2).unwrap_or(minute);
         half.min(Duration::from_secs(105))
@@ -75,9 +75,9 @@ mod tests {
         assert_eq!(Freshness::unlisted(&health), unlisted);
         assert_eq!(freshness.stale(&health, start + Duration::from_secs(150)), [""; 0]);
         let stale = [
-            "servers.policy.linkerd.io of namespace a have not been heard of for 151 s, the bound \
+            "servers.policy.linkerd.io of namespace a: no list, event or bookmark for 151 s, the bound \
              is 150 s: no",
-            "networkauthentications.policy.linkerd.io of namespace a have not been heard of for \
+            "networkauthentications.policy.linkerd.io of namespace a: no list, event or bookmark for \
              151 s, the bound is 150 s",
         ];
         assert_eq!(freshness.stale(&health, start + Duration::from_secs(151)), stale);
@@ -87,8 +87,8 @@ mod tests {
     fn a_silent_watch_is_given_up_between_a_bookmark_and_the_bound() {
         for seconds in [61, 90, 150, 3600] {
             let freshness = Freshness { bound: Duration::from_secs(seconds) };
-            let silence = freshness.silence();
-            assert!(silence > Duration::from_secs(60) && silence < freshness.bound, "{seconds}");
+            let timeout = freshness.idle_timeout();
+            assert!(timeout > Duration::from_secs(60) && timeout < freshness.bound, "{seconds}");
         }
     }
 }

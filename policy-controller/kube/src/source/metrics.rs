@@ -67,7 +67,7 @@ policy_core::metrics! {
 const AGE: Metric = Metric {
     name: "kube_watch_age_seconds",
     labels: "kind group namespace",
-    help: "Seconds since the API server last said anything in a watch",
+    help: "Seconds since the last list, event or bookmark of a watch",
 };
 
 /// Handles on the metrics of the watches; clones share them.

@@ -77,7 +77,7 @@ impl NamespacePoller {
         };
         let own = own.as_ref().and_then(Version::number);
         let (watch, kind, changes) = (self.index, Kind::Namespace, vec![change]);
-        let update = if self.went_back(refresh, own) {
+        let update = if self.has_regressed(refresh, own) {
             WatchUpdate::regression(watch, kind, refresh)
         } else {
             self.shared.watch_status.note_listed(&self.key);
@@ -91,7 +91,7 @@ impl NamespacePoller {
 
     /// True if the namespace had a newer version before, in the same epoch. Otherwise records this
     /// one.
-    fn went_back(&mut self, refresh: u64, own: Option<u64>) -> bool {
+    fn has_regressed(&mut self, refresh: u64, own: Option<u64>) -> bool {
         let Some(own) = own else { return false };
         if let Some((since, before)) = self.own
             && own < before

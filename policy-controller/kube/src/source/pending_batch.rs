@@ -123,7 +123,7 @@ impl PendingBatch {
         let is_listed =
             move |watch: &WatchProgress| watch.listed.is_some_and(|listed| listed >= refresh);
         let watches = self.watches.iter().enumerate();
-        watches.filter(move |(_, watch)| !is_listed(watch)).map(|(place, _)| place)
+        watches.filter(move |(_, watch)| !is_listed(watch)).map(|(index, _)| index)
     }
 
     /// Takes the pending batch.

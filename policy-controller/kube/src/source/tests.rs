@@ -1,4 +1,4 @@
-//! What the parts without an API server promise.
+//! Tests of decoding and projection, which need no API server.
 #![allow(
     clippy::wildcard_enum_match_arm,
     clippy::too_many_lines,
@@ -32,7 +32,7 @@ fn pruned(kind: Kind, text: &str) -> Value {
     ProjectionSeed::new(projection::mask_of(kind)).deserialize(&mut deserializer).unwrap()
 }
 
-/// What the API server adds to every object, and what only it can say.
+/// Adds the fields that only the API server writes.
 fn lived(mut value: Value) -> Value {
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata
@@ -79,7 +79,8 @@ fn a_pruned_object_is_parsed_like_the_whole_one() {
     }
 }
 
-/// Any JSON, in the shape of the fields that the parser of pods looks at and of some it does not.
+/// Generates JSON in the shape of the fields that the parser of pods reads, and of some that it does
+/// not.
 fn pod_part() -> impl Strategy<Value = Value> {
     let text = prop_oneof!["[a-z]{1,3}", Just("10.0.0.1".to_owned()), Just("TCP".to_owned())];
     let leaf = prop_oneof![
@@ -287,7 +288,7 @@ fn events_say_what_happened_and_up_to_which_version() {
         match decode::event(&resource, gone.to_string().as_bytes()).unwrap() {
             WatchEvent::Error(failure) => {
                 assert!(failure.is_gone());
-                assert_eq!(failure.to_string(), "the API server answers 410: too old");
+                assert_eq!(failure.to_string(), "the API server responded with 410: too old");
             }
             event => panic!("{event:?}"),
         }

@@ -62,7 +62,7 @@ pub(super) struct WatchContext {
     /// Objects of one page of a list.
     pub(super) page_size: u32,
     /// The idle timeout of a watch.
-    pub(super) silence: Duration,
+    pub(super) idle_timeout: Duration,
     /// The latest versions that have been read.
     pub(super) latest_versions: Arc<LatestVersions>,
 }
@@ -125,7 +125,7 @@ impl Watch {
         self.shared.metrics.error(&self.key, failure.label());
         if failure.is_gone() {
             // Expected after a pause: the relist that follows contains what was missed.
-            tracing::info!(watch = %self.key, "the API server has forgotten what follows: listing again");
+            tracing::info!(watch = %self.key, "watch expired (410 Gone), relisting");
             self.last_version = None;
             return self.backoff.next(failure.retry_after());
         }
@@ -218,8 +218,8 @@ impl Watch {
     /// its objects. The watch relists when the epoch has begun that the list belongs to.
     async fn report_regression(&mut self, refresh: u64, number: u64, before: u64) {
         let error = format!(
-            "version {number} was listed after version {before} had been read: the storage of the API \
-             server was restored"
+            "listed resource version {number} after reading {before}: the storage of the API server \
+             was restored"
         );
         self.shared.watch_status.note_failure(&self.key, error.into());
         // Fails only if the receiver is dropped.
@@ -272,7 +272,7 @@ impl Watch {
                 return Ok((objects, version));
             }
             if following == next {
-                return Err(unreadable("a page of a list that leads to itself"));
+                return Err(unreadable("a continue token that leads to itself"));
             }
             next = following;
         }
@@ -298,17 +298,19 @@ impl Watch {
         if began.elapsed() >= MIN_WATCH_DURATION {
             self.backoff.reset();
         } else if ended.is_ok() && self.last_version.is_some() {
-            return Err(ApiError::Unreachable("the watch ended at once".to_owned()));
+            return Err(ApiError::Unreachable(
+                "the API server closed the watch at once".to_owned(),
+            ));
         }
         ended
     }
 
     /// Reads events until the watch ends or a refresh is requested.
     async fn stream(&mut self, resource: &KindVersion, mut lines: Lines) -> Result<(), ApiError> {
-        let silence = self.shared.silence;
-        let mut heard = Instant::now();
+        let idle_timeout = self.shared.idle_timeout;
+        let mut last_event = Instant::now();
         loop {
-            let silent = heard.checked_add(silence).unwrap_or(heard);
+            let deadline = last_event.checked_add(idle_timeout).unwrap_or(last_event);
             tokio::select! {
                 biased;
                 refresh = self.shared.refresh.changed() => {
@@ -319,16 +321,16 @@ impl Watch {
                 more = lines.more() => match more {
                     Ok(true) => {
                         if self.apply_events(resource, &mut lines).await? {
-                            heard = Instant::now();
+                            last_event = Instant::now();
                             self.shared.watch_status.note_activity(&self.key);
-                        } else if silent <= Instant::now() {
-                            return Err(ApiError::TimedOut(silence));
+                        } else if deadline <= Instant::now() {
+                            return Err(ApiError::TimedOut(idle_timeout));
                         }
                     }
                     Ok(false) => return Ok(()),
                     Err(failure) => return Err(failure),
                 },
-                () = sleep_until(silent) => return Err(ApiError::TimedOut(silence)),
+                () = sleep_until(deadline) => return Err(ApiError::TimedOut(idle_timeout)),
             }
         }
     }
@@ -379,7 +381,7 @@ impl Watch {
             changes.extend(change);
             version = at.or(version);
         }
-        let heard = version.is_some();
+        let is_current = version.is_some();
         if let Some(version) = version {
             self.send(changes, Some(&version), None).await;
             self.last_version = Some(version);
@@ -389,7 +391,7 @@ impl Watch {
         if relist {
             self.last_version = None;
         }
-        failure.map_or(Ok(heard), Err)
+        failure.map_or(Ok(is_current), Err)
     }
 
     async fn send(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {

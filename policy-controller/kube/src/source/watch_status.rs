@@ -116,19 +116,19 @@ impl WatchStatus {
         match (before, state) {
             (None, _) => {}
             (Some(_), WatchState::Failing { error }) => {
-                tracing::warn!(watch = %key, %error, "cannot follow, what was seen before stays");
+                tracing::warn!(watch = %key, %error, "list or watch failed, known objects stay in force");
             }
             (Some(WatchState::Failing { .. }), WatchState::Following) => {
-                tracing::info!(watch = %key, "following again");
+                tracing::info!(watch = %key, "watching again");
             }
             (Some(_), WatchState::Absent) => {
-                tracing::info!(watch = %key, "the cluster does not have this kind");
+                tracing::info!(watch = %key, "the cluster does not serve this kind");
             }
             (Some(WatchState::Absent), WatchState::Following) => {
-                tracing::info!(watch = %key, "the cluster has this kind now");
+                tracing::info!(watch = %key, "the cluster serves this kind now");
             }
             (Some(_), WatchState::Following | WatchState::Listing) => {
-                tracing::debug!(watch = %key, "following");
+                tracing::debug!(watch = %key, "watching");
             }
         }
     }

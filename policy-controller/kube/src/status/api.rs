@@ -23,7 +23,7 @@ const PAGE_SIZE: u32 = 250;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StatusApiError {
     /// No response in time.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     Timeout(Duration),
     /// The API server responded with an error status.
     #[error("{code}: {message}")]
@@ -367,8 +367,8 @@ mod tests {
         let stated = Stated { conditions, generation: Some(1), uid: Some("u".into()) };
         let desired = DesiredStatus::new(&server, &stated, None);
         let api = StatusApi::new(client, Duration::from_secs(5));
-        let place = (&server, "v1beta3");
-        let (outcome, _) = update(&api, place, &desired, &"a.dev/c".into(), || leads).await;
+        let target = (&server, "v1beta3");
+        let (outcome, _) = update(&api, target, &desired, &"a.dev/c".into(), || leads).await;
         (outcome, counted.load(Ordering::Relaxed))
     }
 

@@ -57,7 +57,7 @@ impl ApiDiscovery {
             let mut failed = Vec::new();
             for kind in kinds {
                 if let Err(failure) = self.discover(kind).await {
-                    tracing::debug!(kind = kind.plural(), %failure, "cannot be looked at");
+                    tracing::debug!(kind = kind.plural(), %failure, "discovery failed");
                     failed.push(kind);
                 }
             }
@@ -76,7 +76,7 @@ impl ApiDiscovery {
         if !self.settings.is_written(kind) {
             return Ok(());
         }
-        for namespace in self.settings.places() {
+        for namespace in self.settings.list_scopes() {
             match self.list((kind, version), namespace).await {
                 Ok(()) => {}
                 // Each object is read before it is written anyhow.

@@ -341,14 +341,14 @@ mod tests {
         let server = key(Kind::Server, "ns", "s");
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
         let programmed = Programmed::counted(2, 2, 0);
-        let told = |at: &ProgrammedAt| {
+        let outcome = |at: &ProgrammedAt| {
             let desired = DesiredStatus::new(&server, &stated, Some(at));
             (desired.conditions.len(), desired.keep)
         };
-        assert_eq!(told(&counted(programmed.clone(), 3)), (2, false));
-        assert_eq!(told(&counted(programmed.clone(), 2)), (1, true));
+        assert_eq!(outcome(&counted(programmed.clone(), 3)), (2, false));
+        assert_eq!(outcome(&counted(programmed.clone(), 2)), (1, true));
         let other = ProgrammedAt { uid: Some("v".into()), ..counted(programmed, 3) };
-        assert_eq!(told(&other), (1, true));
+        assert_eq!(outcome(&other), (1, true));
         let desired = DesiredStatus::new(&server, &stated, None);
         assert_eq!((desired.conditions.len(), desired.keep), (1, true));
     }
@@ -371,18 +371,18 @@ mod tests {
             let what = (false, Reason::UnsupportedValue);
             condition(&server, None, ConditionKind::AnnotationsValid, what, m)
         };
-        let told =
+        let conditions_of =
             |conditions| lines(&DesiredStatus::new(&server, &stated(conditions), None).conditions);
         assert_eq!(
-            told(vec![accepted(ACCEPTED, ""), differs("a before b")]),
+            conditions_of(vec![accepted(ACCEPTED, ""), differs("a before b")]),
             ["Accepted=True PrecedenceDiffers a before b"]
         );
         assert_eq!(
-            told(vec![accepted(ACCEPTED, "one"), unreadable("two"), differs("three")]),
+            conditions_of(vec![accepted(ACCEPTED, "one"), unreadable("two"), differs("three")]),
             ["Accepted=True AnnotationsInvalid one; two; three"]
         );
         assert_eq!(
-            told(vec![accepted((false, Reason::Invalid), "one"), unreadable("two")]),
+            conditions_of(vec![accepted((false, Reason::Invalid), "one"), unreadable("two")]),
             ["Accepted=False Invalid one; two"]
         );
     }
@@ -431,12 +431,13 @@ mod tests {
         assert_eq!(all.fingerprint().unsent, None);
         at.unsent.left_out.insert("old clients: a timeout: not sent".into());
         let desired = DesiredStatus::new(&route, &stated, Some(&at));
-        let told: Vec<_> = desired.parents.iter().map(|parent| lines(&parent.conditions)).collect();
-        let last = told.first().and_then(|told| told.last()).map(String::as_str);
+        let parents: Vec<_> =
+            desired.parents.iter().map(|parent| lines(&parent.conditions)).collect();
+        let last = parents.first().and_then(|parents| parents.last()).map(String::as_str);
         assert_eq!(last, Some("ProxyUnsupported=True LeftOut old clients: a timeout: not sent"));
-        assert_eq!(told.get(1).map(Vec::len), Some(1), "{told:?}");
+        assert_eq!(parents.get(1).map(Vec::len), Some(1), "{parents:?}");
         assert!(desired.unsent().is_some_and(DesiredCondition::is_warning));
-        assert_ne!(desired.fingerprint().urgent, all.fingerprint().urgent, "it is told at once");
+        assert_ne!(desired.fingerprint().urgent, all.fingerprint().urgent, "it is urgent");
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl EventWriter {
                     tokio::time::sleep(backoff(attempt, first, most, 0)).await;
                 }
                 Err(failure) => {
-                    tracing::warn!(%failure, note = %event.note, "an event was not created");
+                    tracing::warn!(%failure, note = %event.note, "cannot create an Event");
                     break;
                 }
             }

@@ -126,9 +126,9 @@ impl Writer<'_> {
         keep: bool,
     ) -> Option<Vec<Value>> {
         let desired = &self.desired(current, desired);
-        let kept = kept(current, desired, keep);
+        let preserved = preserved(current, desired, keep);
         let ours = current.iter().filter(|condition| is_ours(condition)).count();
-        let same = ours == desired.len().saturating_add(kept.len())
+        let same = ours == desired.len().saturating_add(preserved.len())
             && desired.iter().all(|condition| {
                 of_type(current, condition.kind)
                     .is_some_and(|current| self.is_same(current, condition))
@@ -141,7 +141,7 @@ impl Writer<'_> {
         let rewritten = desired
             .iter()
             .map(|condition| self.condition(of_type(current, condition.kind), condition));
-        rewritten.chain(kept(current, desired, keep).into_iter().cloned()).collect()
+        rewritten.chain(preserved(current, desired, keep).into_iter().cloned()).collect()
     }
 
     /// The desired conditions in the light of the current ones (see [`stopped_matching`]).
@@ -233,7 +233,7 @@ impl Writer<'_> {
 }
 
 /// The proxy conditions that are preserved.
-fn kept<'a>(current: &'a [Value], desired: &[DesiredCondition], keep: bool) -> Vec<&'a Value> {
+fn preserved<'a>(current: &'a [Value], desired: &[DesiredCondition], keep: bool) -> Vec<&'a Value> {
     let about = ["Programmed", PROXY_UNSUPPORTED].into_iter().filter(|_| keep);
     let left = about.filter(|kind| desired.iter().all(|condition| condition.kind != *kind));
     left.filter_map(|kind| of_type(current, kind)).collect()

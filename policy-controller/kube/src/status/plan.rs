@@ -236,8 +236,8 @@ impl Plan {
             tracing::warn!(
                 object = %key,
                 controller,
-                "the conditions that this controller wrote were changed by somebody else: is there \
-                 another installation of this controller name?"
+                "conditions of this controller were overwritten by another client: is there another \
+                 installation with this controller name?"
             );
         }
     }
@@ -413,7 +413,7 @@ impl Plan {
     /// The time at which an object that failed is retried.
     fn failed(&mut self, key: &ObjectKey, failure: &StatusApiError, now: Instant) -> Instant {
         if self.logged.insert((key.kind, failure.code())) {
-            tracing::warn!(object = %key, %failure, "its status cannot be written");
+            tracing::warn!(object = %key, %failure, "cannot write the status");
         }
         let jitter = self.jitter.hash_one((key, self.overloads));
         let later = |wait: Duration| now.checked_add(wait).unwrap_or(now);

@@ -59,7 +59,7 @@ impl StatusSettings {
     }
 
     /// The namespaces to list, or `None` for all. No request goes anywhere else.
-    pub(crate) fn places(&self) -> Vec<Option<&str>> {
+    pub(crate) fn list_scopes(&self) -> Vec<Option<&str>> {
         match &self.namespaces {
             None => vec![None],
             Some(namespaces) => namespaces.iter().map(|name| Some(&**name)).collect(),

@@ -202,9 +202,9 @@ impl StatusWriter {
             let outcome = match job.channel {
                 ReportChannel::Status(version) => {
                     let may_write = || leadership.is_leader();
-                    let place = (&job.key, version);
+                    let target = (&job.key, version);
                     let (outcome, degraded) =
-                        update(&api, place, &job.desired, &controller, may_write).await;
+                        update(&api, target, &job.desired, &controller, may_write).await;
                     metrics.seconds.observe(began.elapsed().as_secs_f64());
                     let events = (outcome == Outcome::Written)
                         .then(|| transition_events(&job, version, degraded));
@@ -213,7 +213,7 @@ impl StatusWriter {
                         if let Err(failure) =
                             publish_event(&api, &reporter, &counters, &event).await
                         {
-                            tracing::debug!(%failure, note = %event.note, "an event was not created");
+                            tracing::debug!(%failure, note = %event.note, "cannot create an Event");
                         }
                     }
                     outcome
@@ -300,7 +300,7 @@ fn transition_events(job: &Job, version: &str, degraded: Vec<Degradation>) -> Ve
         _ if !job.unsent_changed || job.desired.keeps_proxy_conditions() => {}
         Some(condition) => events.push(warning(regarding(), condition)),
         None => {
-            let note = "every client that watches now is sent all of it".into();
+            let note = "all watching clients receive it in full".into();
             let reason = "ProxySupported".into();
             events.push(Event { regarding: regarding(), warning: false, reason, note });
         }
@@ -334,7 +334,7 @@ fn regarding(job: &Job, version: &str) -> ObjectReference {
 fn condition_events(job: &Job, version: &str) -> Vec<Event> {
     let regarding = regarding(job, version);
     if job.recovered {
-        let note = "what was wrong is not wrong any more".into();
+        let note = "all faults that were reported are resolved".into();
         return vec![Event { regarding, warning: false, reason: "Accepted".into(), note }];
     }
     let event = |condition: &DesiredCondition| warning(regarding.clone(), condition);

@@ -1,4 +1,4 @@
-//! What is made of the news of watches.
+//! Batches made from the updates of watches.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -40,7 +40,7 @@ impl Harness {
         let refresh = Arc::new(Notify::new());
         let shutdown = CancellationToken::new();
         let context = SourceContext { sink, refresh: refresh.clone(), shutdown };
-        // Refreshes are many here, and each finds the epoch to be the current one.
+        // Refreshes are frequent here, and each verifies the epoch.
         let state = EpochState { epoch: "first".into(), number: 0, verified: 9, bump_due: false };
         let watches: Vec<WatchKey> =
             watches.iter().map(|kind| WatchKey { kind: *kind, namespace: None }).collect();
@@ -76,7 +76,7 @@ impl Harness {
         self.updates.send(update).await.unwrap();
     }
 
-    /// Nothing is passed on for a while.
+    /// Asserts that nothing is published for a while.
     async fn expect_nothing(&mut self) {
         let batch = tokio::time::timeout(Duration::from_millis(200), self.batches.recv()).await;
         assert!(batch.is_err(), "{batch:?}");
@@ -100,7 +100,7 @@ async fn it_is_synced_once_all_are_listed_and_again_after_every_refresh() {
     harness.send_update(0, "a", 3, Some(0)).await;
     assert_eq!(harness.batch().await, batch(vec![apply("a")], Some(3)));
     harness.send_update(1, "b", 2, Some(0)).await;
-    // Versions never go back: what is late is labelled by the newest.
+    // Versions never decrease: a late update is labelled by the newest.
     assert_eq!(harness.batch().await, batch(vec![apply("b"), Change::Synced], Some(3)));
     harness.send_update(0, "c", 4, None).await;
     assert_eq!(harness.batch().await, batch(vec![apply("c")], Some(4)));
@@ -110,7 +110,7 @@ async fn it_is_synced_once_all_are_listed_and_again_after_every_refresh() {
     assert_eq!(*harness.refreshes.borrow_and_update(), 1);
     harness.send_update(0, "a", 5, Some(1)).await;
     assert_eq!(harness.batch().await, batch(vec![apply("a")], Some(5)));
-    // A notice meanwhile is the reason for one more refresh, not for a second one at once.
+    // A request in the meantime causes one more refresh, but not at once.
     harness.refresh.notify_one();
     harness.send_update(1, "b", 6, Some(1)).await;
     assert_eq!(harness.batch().await, batch(vec![apply("b"), Change::Synced], Some(6)));
@@ -138,8 +138,8 @@ async fn namespaces_that_share_a_kind_have_passed_what_the_slowest_has() {
     assert_eq!(seen, expected);
 }
 
-/// A change of a watch that another of its kind has overtaken. A replica that has passed only what was
-/// told before the change must not count as having seen it.
+/// A change of a watch that another of its kind has overtaken. A replica that has passed only the
+/// updates before the change must not count as having seen it.
 #[tokio::test]
 async fn a_late_change_is_labelled_by_the_newest_of_its_kind() {
     let mut harness = Harness::start(&[Kind::Server, Kind::Server]);
@@ -164,7 +164,7 @@ async fn another_epoch_begins_with_one_batch_of_everything_listed_in_it() {
     harness.send_update(0, "a", 90, Some(0)).await;
     harness.send_update(1, "b", 80, Some(0)).await;
     while !harness.batch().await.changes.contains(&Change::Synced) {}
-    // A list is older than that: from here on nothing is passed on.
+    // A list is older than that: from here on nothing is published.
     harness.updates.send(WatchUpdate::regression(0, Kind::Server, 0)).await.unwrap();
     harness.regressions.changed().await.unwrap();
     assert_eq!(*harness.regressions.borrow_and_update(), Some(0));
@@ -173,7 +173,7 @@ async fn another_epoch_begins_with_one_batch_of_everything_listed_in_it() {
     harness.states.send_modify(|state| (state.epoch, state.number) = ("second".into(), 1));
     harness.refreshes.changed().await.unwrap();
     assert_eq!(*harness.refreshes.borrow_and_update(), 1);
-    // Of the epoch before: the change counts, its version does not, nor that it was listed.
+    // Of the epoch before: the change counts, but not its version, nor the list.
     harness.send_since(1, "d", 92, (Some(0), 0)).await;
     harness.send_since(0, "e", 12, (Some(1), 1)).await;
     harness.expect_nothing().await;
@@ -188,7 +188,7 @@ async fn another_epoch_begins_with_one_batch_of_everything_listed_in_it() {
     assert_eq!((goes_on.epoch, goes_on.versions), (None, [(Kind::Server, 14)].into()));
 }
 
-/// The storage was restored, as a raised Lease says, and one of the watches cannot list.
+/// The storage was restored, as the raised counter shows, and one of the watches cannot list.
 #[tokio::test]
 async fn a_watch_that_fails_keeps_a_followed_epoch_from_beginning_for_half_a_minute_at_most() {
     let mut harness = Harness::start(&[Kind::Server, Kind::Pod]);

@@ -1,5 +1,5 @@
-//! What is promised whatever the API server does. A real one does none of this on demand, so that
-//! its answers are written here.
+//! Promises that hold whatever the API server does. A real one does none of this on demand, so its
+//! responses are scripted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
 use crate::source::api::{Api, ApiError, Lines};
@@ -29,19 +29,19 @@ use tokio::task::JoinSet;
 
 type Chunks = BoxStream<'static, Result<Frame<Bytes>, io::Error>>;
 
-/// What an API server answers to a request for this path and query.
+/// The response of an API server to a request for this path and query.
 type Answer = dyn Fn(&str) -> (u16, Chunks) + Send + Sync;
 
 fn once(text: impl Into<Bytes>) -> Chunks {
     stream::iter([Ok(Frame::data(text.into()))]).boxed()
 }
 
-/// An answer that goes on with nothing.
+/// A response that stays open without further data.
 fn open(text: impl Into<Bytes>) -> Chunks {
     once(text).chain(stream::pending()).boxed()
 }
 
-/// A watch of Servers, and what was asked and update.
+/// A watch of Servers, with the requests and updates that it sent.
 struct Scripted {
     requests: Arc<Mutex<Vec<String>>>,
     shared: WatchContext,
@@ -51,7 +51,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    fn new(silence: Duration, answer: Arc<Answer>) -> Self {
+    fn new(idle_timeout: Duration, answer: Arc<Answer>) -> Self {
         let requests = Arc::<Mutex<Vec<String>>>::default();
         let log = requests.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -75,15 +75,15 @@ impl Scripted {
             updates: sender,
             refresh,
             page_size: 5,
-            silence,
+            idle_timeout,
             latest_versions,
         };
         Self { requests, shared, updates, refresh: refreshes, tasks: JoinSet::new() }
     }
 
-    /// Follows Servers.
-    fn start(silence: Duration, answer: Arc<Answer>) -> Self {
-        let mut scripted = Self::new(silence, answer);
+    /// Starts a watch of Servers.
+    fn start(idle_timeout: Duration, answer: Arc<Answer>) -> Self {
+        let mut scripted = Self::new(idle_timeout, answer);
         let watch = Watch::new(scripted.shared.clone(), 0, servers(), false);
         scripted.tasks.spawn(watch.run());
         let watch_status = scripted.shared.watch_status.clone();
@@ -91,7 +91,7 @@ impl Scripted {
         scripted
     }
 
-    /// How many requests there were that contain this.
+    /// Number of requests that contain `part`.
     fn requested(&self, part: &str) -> usize {
         self.requests.lock().iter().filter(|uri| uri.contains(part)).count()
     }
@@ -108,7 +108,7 @@ impl Scripted {
 
     async fn next(&mut self) -> WatchUpdate {
         let update = tokio::time::timeout(Duration::from_secs(20), self.updates.recv()).await;
-        update.expect("nothing is told").unwrap()
+        update.expect("no update was sent").unwrap()
     }
 }
 
@@ -131,7 +131,7 @@ fn list(version: &str, next: &str, items: &[Value]) -> Chunks {
     once(json!({"metadata": metadata, "items": items}).to_string())
 }
 
-/// Servers are served, and there is one; `watch` is what a watch of them says.
+/// Responses of an API server with one Server; `watch` is the body of a watch.
 fn answering(watch: impl Fn() -> Chunks + Send + Sync + 'static) -> Arc<Answer> {
     Arc::new(move |uri: &str| match uri {
         uri if uri.contains("watch=true") => (200, watch()),
@@ -180,7 +180,7 @@ async fn what_is_older_than_what_was_seen_is_not_told() {
     let update = scripted.next().await;
     assert!(matches!(update.changes.as_slice(), [Change::Apply(_)]), "{:?}", update.changes);
     assert_eq!((update.version, update.listed), (Some(9), None));
-    // The list that follows is of version 5. It says how things are only in another epoch.
+    // The list that follows is of version 5, which is current only in another epoch.
     for _ in 0..2 {
         let update = scripted.next().await;
         assert!(update.regressed && update.changes.is_empty(), "{update:?}");

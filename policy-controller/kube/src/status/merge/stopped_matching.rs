@@ -17,7 +17,7 @@ const MATCHED_REASONS: [&str; 4] = ["Programmed", "Pending", "Refused", REASON];
 /// Separates the message while it was in force from the current one.
 const SEPARATOR: &str = ", and now: ";
 /// Advice to the operator.
-const ADVICE: &str = ". Unless its workloads were scaled to zero or removed, look at its selector, \
+const ADVICE: &str = ". Unless its workloads were scaled to zero or removed, check its selector, \
                       port and target";
 
 /// The condition in place of `desired` if proxies depended on the object `before`, none does now, and

@@ -1,4 +1,4 @@
-//! What is written over a status that is there.
+//! Merges of desired conditions with a current status.
 
 use super::*;
 use policy_engine::testing::key;
@@ -23,7 +23,7 @@ fn now() -> Timestamp {
     "2026-11-21T12:00:00.5Z".parse().unwrap()
 }
 
-/// What is written for an object of `kind` as it is.
+/// The status to write for an object of `kind`.
 fn written(kind: Kind, item: &Item, desired: &DesiredStatus) -> Option<Value> {
     status(kind, item, desired, OURS, now())
 }
@@ -264,9 +264,9 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
         ..desired_condition("Programmed", "False", "NoSidecar")
     };
     let stopped = |message: &str| {
-        let mut told = condition("Programmed", "False", "StoppedMatching", BEFORE);
-        told["message"] = json!(message);
-        told
+        let mut condition = condition("Programmed", "False", "StoppedMatching", BEFORE);
+        condition["message"] = json!(message);
+        condition
     };
     let current = |mut condition: Value, generation: i64| {
         condition["observedGeneration"] = json!(generation);
@@ -281,7 +281,7 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
     let message = |now: &str| {
         format!(
             "in force on 3 of 3 proxies, and now: {now}. Unless its workloads were scaled to zero or \
-             removed, look at its selector, port and target"
+             removed, check its selector, port and target"
         )
     };
     let (bare, gone) = ("1 pod has no sidecar", "selects no pod of namespace `ns`");
@@ -299,8 +299,8 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
         condition["message"] = json!(bare);
         condition
     };
-    let told_now = outcome(current(counted.clone(), 6), none(bare));
-    assert_eq!(told_now, Some(edited("NoSidecar")), "it was edited");
+    let outcome_now = outcome(current(counted.clone(), 6), none(bare));
+    assert_eq!(outcome_now, Some(edited("NoSidecar")), "it was edited");
     let mut never = condition("Programmed", "False", "NoTarget", BEFORE);
     never["message"] = json!(gone);
     let mut still = edited("NoSidecar");
@@ -308,10 +308,10 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
     assert_eq!(outcome(current(never, 7), none(bare)), Some(still), "it never matched");
     // Its pods only do not run: they are still those that it matches.
     let idle = desired_condition("Programmed", "False", "NotRunning");
-    let told_now = outcome(current(counted.clone(), 7), idle);
-    assert_eq!(told_now.map(|told| told["reason"].clone()), Some(json!("NotRunning")));
-    // What says more by itself is told as it is.
+    let outcome_now = outcome(current(counted.clone(), 7), idle);
+    assert_eq!(outcome_now.map(|condition| condition["reason"].clone()), Some(json!("NotRunning")));
+    // A reason that says more by itself is preserved.
     let displaced = desired_condition("Programmed", "False", "Conflicted");
-    let told_now = outcome(current(counted, 7), displaced);
-    assert_eq!(told_now.map(|told| told["reason"].clone()), Some(json!("Conflicted")));
+    let outcome_now = outcome(current(counted, 7), displaced);
+    assert_eq!(outcome_now.map(|condition| condition["reason"].clone()), Some(json!("Conflicted")));
 }

@@ -1,4 +1,4 @@
-//! What is written when, as time goes by.
+//! The plan over time.
 
 use super::*;
 use crate::status::debounce::{RECOVERY_DELAY, UNKNOWN_DELAY};
@@ -15,7 +15,7 @@ fn server(name: &str) -> ObjectKey {
     key(Kind::Server, "ns", name)
 }
 
-/// What a Server is told: that it is accepted, or not because of `message`.
+/// The conditions of a Server: accepted, or not because of `message`.
 fn accepted(object: &ObjectKey, message: &str, generation: i64) -> Stated {
     let condition = ObjectCondition {
         object: object.clone(),
@@ -41,7 +41,7 @@ fn plan(settings: StatusSettings) -> Plan {
     Plan::new(Arc::new(settings))
 }
 
-/// A plan for Servers that have a status; nothing is known of what they have.
+/// A plan for Servers that have a status; their current status is not known.
 fn listed(entries: &[(&str, &str, i64)], now: Instant) -> Plan {
     let mut plan = plan(StatusSettings::default());
     plan.update(table(entries), Arc::default(), now);
@@ -126,7 +126,7 @@ fn a_list_that_is_older_than_the_last_write_hides_nothing() {
     plan.update(table(&[("a", "two", 1)]), Arc::default(), now);
     assert_eq!(names(&mut plan, now), ["a"]);
     plan.update(table(&[("a", "one", 1)]), Arc::default(), now);
-    // As it was before the second write.
+    // Its status before the second write.
     let condition = json!({"type": "Accepted", "status": "False", "reason": "Invalid",
         "message": "one", "observedGeneration": 1, "lastTransitionTime": "2020-01-01T00:00:00Z"});
     let metadata = json!({"name": "a", "namespace": "ns", "generation": 1});
@@ -273,7 +273,7 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
     assert_eq!(names(&mut plan, later), ["a"]);
 }
 
-/// Tells how many of two proxies have it in force; none: nobody knows.
+/// Reports how many of two proxies have it in force; `None`: the count is unknown.
 fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
     let programmed = match in_force {
         Some(in_force) => Programmed::counted(in_force, 2, 0),
@@ -310,7 +310,7 @@ fn what_gets_worse_is_told_at_once_and_what_gets_better_once_it_is_quiet() {
     now += RECOVERY_DELAY;
     assert_eq!(names(&mut plan, now), ["a"], "it is quiet");
     of_two(&mut plan, Some(1), now);
-    assert_eq!(names(&mut plan, now), ["a"], "worse is told at once again");
+    assert_eq!(names(&mut plan, now), ["a"], "a degradation is written at once again");
 }
 
 #[test]
@@ -347,12 +347,13 @@ fn a_replica_that_answers_now_and_then_does_not_keep_an_object_from_being_unknow
         if !names(&mut plan, now).is_empty() {
             break now;
         }
-        // It fell in between, too, and stays that way: what is worse is told, and no new beginning.
+        // It degraded in between, too, and stays that way: that is written without restarting the
+        // delay.
         let in_force = if now < began + UNKNOWN_DELAY / 2 { 2 } else { 1 };
         of_two(&mut plan, Some(in_force), now + second);
         names(&mut plan, now + second);
         now += 2 * second;
-        assert!(now < began + 9 * UNKNOWN_DELAY, "it is never told");
+        assert!(now < began + 9 * UNKNOWN_DELAY, "it is never written");
     };
     assert!(
         written_at >= began + UNKNOWN_DELAY && written_at <= began + UNKNOWN_DELAY + 2 * second,
@@ -379,7 +380,7 @@ fn kinds_without_a_status_are_told_by_events_of_what_is_wrong_and_that_it_is_rig
     let event = job(&mut plan, now).unwrap();
     assert_eq!((&*event.key.name, event.channel), ("bad", ReportChannel::Events("v1beta3")));
     plan.done(&event, &Outcome::Unchanged, now);
-    assert!(job(&mut plan, now).is_none(), "good is told nothing");
+    assert!(job(&mut plan, now).is_none(), "no event for good");
     plan.repeat_events(now + EVENT_TTL);
     assert!(job(&mut plan, now).is_none());
     let later = now + EVENT_TTL + Duration::from_secs(1);

@@ -28,10 +28,10 @@ use tokio::sync::{mpsc, watch};
 /// Permissions that can be taken away: the even ones by an object in namespace `a`, the odd in `b`.
 pub(super) const PERMISSIONS: usize = 6;
 
-/// Worlds, each of which a restore begins. In each something is permitted that was not before.
+/// Worlds, each of which begins with a restore. Each permits something that was not permitted before.
 pub(super) const WORLDS: usize = 4;
 
-/// What is watched: one kind in both namespaces, and what does not change.
+/// The watches: one kind in both namespaces, and kinds that do not change.
 const WATCHES: [(Kind, &str); 5] = [
     (Kind::MeshTlsAuthentication, "a"),
     (Kind::MeshTlsAuthentication, "b"),
@@ -50,7 +50,7 @@ fn namespace(name: &str) -> &'static str {
     }
 }
 
-/// What permits `NAME.x`.
+/// The authentication of `NAME.x`.
 fn authentication(name: &str) -> Arc<Object> {
     let namespace = namespace(name);
     object(&format!(
@@ -59,7 +59,7 @@ fn authentication(name: &str) -> Arc<Object> {
     ))
 }
 
-/// What makes a permission of it.
+/// The policy that permits it.
 fn policy(name: &str) -> Arc<Object> {
     let namespace = namespace(name);
     object(&format!(
@@ -81,9 +81,9 @@ fn names() -> impl Iterator<Item = String> {
 pub(super) struct Store {
     pub(super) world: usize,
     pub(super) revision: u64,
-    /// EpochObjects of what permits.
+    /// Names of the permissions that exist.
     pub(super) there: BTreeSet<String>,
-    /// What was taken away in this world, and at which revision.
+    /// The permissions that were revoked in this world, with the revision of each.
     pub(super) gone: Vec<(u64, String)>,
     /// Counter and version of the Lease.
     pub(super) lease: (u64, u64),
@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// What was taken away of a watch's objects after a revision.
+    /// The deletions of a watch after a revision.
     fn after(&self, watch: usize, revision: u64) -> Vec<Change> {
         let gone = self.gone.iter().filter(|(at, _)| *at > revision).map(|(_, name)| name);
         let own = gone.filter(|name| namespace(name) == WATCHES[watch].1);
@@ -126,7 +126,7 @@ impl Store {
     }
 }
 
-/// The source of a replica, whose watches and Lease the test moves.
+/// The source of a replica, whose watches and Lease the test advances.
 struct ScriptedSource {
     batcher: Batcher,
 }
@@ -149,7 +149,7 @@ impl Source for ScriptedSource {
     }
 }
 
-/// How far a watch is.
+/// Progress of a watch.
 #[derive(Clone, Copy, Default)]
 struct At {
     world: usize,
@@ -166,7 +166,7 @@ pub(super) struct Replica {
     latest_versions: Arc<LatestVersions>,
     lease: EpochLease,
     watches: [Option<At>; 5],
-    /// What each watch has told of there being.
+    /// The objects that each watch has sent.
     held: BTreeMap<usize, Vec<Arc<Object>>>,
 }
 
@@ -209,8 +209,8 @@ impl Replica {
         replica
     }
 
-    /// Lets every watch do what it would do now, twice: what lists anew then follows. Waits until that
-    /// has arrived.
+    /// Advances every watch, twice, so that one that relists watches from there. Waits until the
+    /// updates have arrived.
     pub(super) async fn follow_all(&mut self, store: &Store) {
         for watch in (0..WATCHES.len()).chain(0..WATCHES.len()) {
             self.follow(store, watch).await;
@@ -218,7 +218,7 @@ impl Replica {
         settle().await;
     }
 
-    /// A watch lists where it has to, and hears what happened otherwise.
+    /// Advances a watch: it relists if it has to, and else sends its events.
     pub(super) async fn follow(&mut self, store: &Store, watch: usize) {
         let refresh = *self.refresh.borrow();
         let kind = WATCHES[watch].0;
@@ -247,7 +247,7 @@ impl Replica {
         self.updates.send(update).await.unwrap();
     }
 
-    /// Looks at the Lease, as the real one does, but for the requests.
+    /// Reads the Lease as the epoch tracker does, without the requests.
     pub(super) async fn look(&mut self, store: &mut Store) {
         let bump_due = *self.regressions.borrow() == Some(self.states.borrow().number);
         let (counter, version) = store.lease;
@@ -279,7 +279,7 @@ impl Replica {
     }
 }
 
-/// Lets everything that was told arrive. The promise does not depend on it.
+/// Waits until all updates have arrived. The promise does not depend on it.
 pub(super) async fn settle() {
     tokio::time::sleep(Duration::from_millis(8)).await;
     for _ in 0..20 {

@@ -1,10 +1,10 @@
-//! When a loss is told: a pod that is replaced is none.
+//! Delays of losses: a pod that is replaced is none.
 
 use super::*;
 use crate::status::debounce::LOSS_DELAY;
 use policy_engine::reach::Reach;
 
-/// Tells that nothing has it in force, and why.
+/// Reports that it is in force nowhere, and why.
 fn nowhere(plan: &mut Plan, reach: Reach, generation: i64, now: Instant) {
     let reach = Arc::new(reach);
     let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0, reach };
@@ -39,7 +39,7 @@ fn a_pod_that_is_replaced_is_no_loss_of_what_holds_on_it_alone() {
     nowhere(&mut plan, no_target(), 1, again);
     assert_eq!(names(&mut plan, again + LOSS_DELAY - second), NOTHING);
     assert_eq!(names(&mut plan, again + LOSS_DELAY), ["a"], "it has lasted");
-    // Why may change: that is told at once, as what is in force again is once it is quiet.
+    // The reason may change: that is written at once, and recovery after its delay.
     nowhere(&mut plan, Reach { bare: 1, ..Reach::default() }, 1, again + LOSS_DELAY);
     assert_eq!(names(&mut plan, again + LOSS_DELAY), ["a"]);
     of_two(&mut plan, Some(2), again + LOSS_DELAY);
@@ -97,7 +97,7 @@ fn who_begins_to_lead_while_a_pod_is_replaced_tells_of_no_loss() {
     plan.observe_page(Kind::Server, std::slice::from_ref(&item), now);
     plan.finish_list(Kind::Server, "v1beta3", now);
     assert_eq!(names(&mut plan, now), NOTHING);
-    // Everything is listed again in between, too.
+    // A resync in between does not restart the delay.
     plan.observe_page(Kind::Server, &[item], now + LOSS_DELAY / 2);
     plan.finish_list(Kind::Server, "v1beta3", now + LOSS_DELAY / 2);
     assert_eq!(names(&mut plan, now + LOSS_DELAY / 2), NOTHING);
