@@ -7,7 +7,7 @@ use super::degradations::degradations;
 use super::desired::{DesiredCondition, DesiredStatus, Fingerprint, Level};
 use super::merge::{self, Item, stopped_matching::REASON as STOPPED};
 use super::queue::{Queue, backoff};
-use super::settings::StatusSettings;
+use super::settings::{ReportChannel, StatusSettings};
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::programmed::VersionedTable;
 use policy_engine::stated::StatedTable;
@@ -30,17 +30,6 @@ const LEADERSHIP_RETRY: Duration = Duration::from_secs(1);
 const LIST_LAG: Duration = Duration::from_secs(60);
 /// How long the API server keeps Events; after this they are repeated.
 const EVENT_TTL: Duration = Duration::from_secs(3600);
-
-/// How the status of a kind is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReportChannel {
-    /// By the status subresource, in this version.
-    Status(&'static str),
-    /// By Events, which name this version.
-    Events(&'static str),
-    /// Not at all, because the kind is not served.
-    Nothing,
-}
 
 /// A write of one object.
 #[derive(Clone, Debug)]

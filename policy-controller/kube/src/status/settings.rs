@@ -8,6 +8,17 @@ use std::time::Duration;
 /// The default controller name in the status of routes.
 pub const CONTROLLER_NAME: &str = "portcullis.dev/policy-controller";
 
+/// The way in which the status of a kind is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportChannel {
+    /// By the status subresource, in this version.
+    Status(&'static str),
+    /// By Events, which name this version.
+    Events(&'static str),
+    /// Not at all, because the kind is not served.
+    Nothing,
+}
+
 /// Settings of the status writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusSettings {
