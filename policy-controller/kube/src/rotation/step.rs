@@ -51,8 +51,8 @@ pub enum Step {
 }
 
 /// Returns the step to take now. `held` is `None` if nothing usable is stored. `settle` is the
-/// minimum time that a staged certificate waits; `announced` is true if everything that has to trust
-/// it does.
+/// minimum time that a staged certificate waits; `announced` is true if every component that
+/// has to know it does.
 pub fn step(
     held: Option<RotationState>,
     settle: Duration,

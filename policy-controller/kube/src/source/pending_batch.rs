@@ -111,7 +111,7 @@ impl PendingBatch {
         let Some(passed) = self.passed.get_mut(&kind) else { return };
         let versions = self.watches.iter().filter(|w| w.kind == kind).map(|w| w.version);
         let all = versions.min().unwrap_or_default();
-        // The first is sent even if it is 0, because it differs from the latest.
+        // The first is sent even if it is 0, else the latest would be taken for it.
         if all > *passed || is_latest {
             *passed = all;
             self.batch.passed.insert(kind, all);
