@@ -9,7 +9,7 @@ use super::roots::Roots;
 use super::serving_cert::ServingCertificate;
 use super::signer::Signer;
 use k8s_openapi::api::core::v1::ObjectReference;
-use policy_kube::status::Events;
+use policy_kube::status::EventRecorder;
 use policy_server::Requirement;
 use policy_tls::identity::MOST_ROOTS;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct CaContext {
 /// Reports changes of the authority in the log and as Events.
 #[derive(Debug)]
 pub(super) struct AuthorityEvents {
-    pub(super) events: Option<Events>,
+    pub(super) events: Option<EventRecorder>,
     pub(super) regarding: ObjectReference,
 }
 
@@ -48,7 +48,7 @@ impl AuthorityEvents {
     pub(super) fn note(&self, reason: &str, note: &str) {
         tracing::info!(reason, "{note}");
         if let Some(events) = &self.events {
-            events.tell(self.regarding.clone(), reason, note);
+            events.normal(self.regarding.clone(), reason, note);
         }
     }
 }

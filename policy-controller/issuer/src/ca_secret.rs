@@ -3,7 +3,7 @@
 use super::authority::{Authority, AuthorityError, GeneratedAuthority, PemSources};
 use super::plan::{Rotation, Times};
 use super::root_limit::limit_roots;
-use policy_kube::rotation::Next;
+use policy_kube::rotation::NextCertificate;
 use policy_kube::rotation::secret::{
     self, CERTIFICATE, Data, KEY, NEXT_CERTIFICATE, NEXT_KEY, Pair, ROOTS, put, put_time,
 };
@@ -28,7 +28,7 @@ pub(super) struct CaSecret {
     texts: Pair,
     root: Vec<u8>,
     /// The staged authority, which is its own root.
-    next: Option<(Pair, Next)>,
+    next: Option<(Pair, NextCertificate)>,
     former: Vec<String>,
     former_until: Option<SystemTime>,
     longest: Duration,
@@ -50,9 +50,9 @@ impl CaSecret {
         let texts = Pair { certificate: needed(CERTIFICATE)?, key: needed(KEY)? };
         let root = needed(ROOTS)?;
         let authority = in_use(&texts, &root)?;
-        let next = Pair::waiting(data).and_then(|(texts, since)| {
+        let next = Pair::staged(data).and_then(|(texts, since)| {
             let ends = waiting(&texts).ok()?.not_after();
-            Some((texts, Next { ends, since }))
+            Some((texts, NextCertificate { ends, since }))
         });
         let seconds = text(LONGEST).and_then(|text| text.parse().ok());
         Ok(Self {
@@ -97,7 +97,7 @@ impl CaSecret {
     ) -> Result<Self, AuthorityError> {
         let texts = generated.into_pair();
         let ends = waiting(&texts)?.not_after();
-        self.next = Some((texts, Next { ends, since: now }));
+        self.next = Some((texts, NextCertificate { ends, since: now }));
         self.rotate = rotate.to_owned();
         Ok(self)
     }

@@ -2,7 +2,7 @@
 //! content and the time. Publishing its root announces an authority. Former roots are needed while
 //! certificates that lead to them may be valid.
 
-use policy_kube::rotation::{Held, Next, Step, step};
+use policy_kube::rotation::{NextCertificate, RotationState, Step, step};
 use std::time::{Duration, SystemTime};
 
 /// Lifetimes and times of a rotation.
@@ -34,7 +34,7 @@ pub(super) struct Times {
     pub(super) begins: SystemTime,
     pub(super) ends: SystemTime,
     /// The staged authority: its expiry, and the time since which its root is published.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextCertificate>,
     /// Time until which the former roots are needed.
     pub(super) former_until: Option<SystemTime>,
     /// Number of former roots.
@@ -82,7 +82,8 @@ impl Rotation {
         }
         let due = held.requested || now >= self.due(held.begins, held.ends);
         let Times { next, former_until, .. } = held;
-        let known = Held { usable, due: due && held.formers < MAX_FORMER, next, former_until };
+        let known =
+            RotationState { usable, due: due && held.formers < MAX_FORMER, next, former_until };
         let seen = published.is_some_and(|published| published >= self.settle);
         // A namespace without the new root is better than an expired authority.
         let left = held.ends.duration_since(now).unwrap_or_default();

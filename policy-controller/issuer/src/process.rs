@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use policy_enforce::PolicyLayer;
 use policy_kube::lease;
-use policy_kube::status::{EventWriter, Events};
+use policy_kube::status::{EventRecorder, EventWriter};
 use policy_proto::linkerd::identity::identity_server::IdentityServer;
 use policy_server::Limit;
 use policy_server::Requirement;
@@ -68,7 +68,7 @@ impl Issuer {
         let name = &settings.roots_configmap;
         let roots = Roots::new(client.clone(), name, home, settings.roots_to.clone());
         let controller = Arc::from(SERVICE_ACCOUNT);
-        let (events, writer) = Events::new(client.clone(), controller, lease::identity());
+        let (events, writer) = EventRecorder::new(client.clone(), controller, lease::identity());
         let event_metrics = events.metrics();
         let lifetime = settings.rotation.certificates;
         let serving_cert = ServingCertificate::new(

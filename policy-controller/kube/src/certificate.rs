@@ -1,12 +1,12 @@
-//! What certificates that are made here and kept in Secrets have in common.
+//! Helpers for certificates that are issued here and stored in Secrets.
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, date_time_ymd};
 use std::time::{Duration, SystemTime};
 
-/// Makes what is made of `params` valid from `now` for `lifetime`, and a little before.
+/// Sets the validity of `params`: from shortly before `now`, for `lifetime`.
 ///
 /// # Errors
-/// If these times cannot be written.
+/// If these times cannot be encoded.
 pub fn valid(
     params: &mut CertificateParams,
     now: SystemTime,
@@ -23,12 +23,12 @@ pub fn valid(
     Ok(())
 }
 
-/// A name of one part.
+/// A distinguished name with a common name only.
 pub fn common_name(name: &str) -> DistinguishedName {
     let mut names = DistinguishedName::new();
     names.push(DnType::CommonName, name);
     names
 }
 
-/// How long before it is made a certificate is valid, for clocks that are behind.
+/// Time before its creation from which a certificate is valid, for clocks that are behind.
 const BACKDATED: Duration = Duration::from_secs(3600);

@@ -1,35 +1,35 @@
-//! The connection to a cluster's API server: what names it, and the client made from that.
+//! The connection to a cluster's API server, and the clients of it.
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What names a cluster. Where nothing does, `$KUBECONFIG`, `~/.kube/config` and the pod's own service
+/// Selects a cluster. If nothing is set, `$KUBECONFIG`, `~/.kube/config` and the pod's own service
 /// account are tried, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
-    /// File that names clusters and users.
+    /// Path of the kubeconfig file.
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig file; absent: its current one.
+    /// Context of the kubeconfig file; `None`: its current context.
     pub context: Option<String>,
 }
 
-/// Why there is no connection to a cluster.
+/// Error of connecting to a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The kubeconfig file cannot be used.
     #[error("{file}: {error}")]
     Kubeconfig {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The error.
         error: kube::config::KubeconfigError,
     },
     /// Neither a kubeconfig nor a pod's service account was found.
     #[error("no cluster: {0}")]
     NoCluster(String),
     /// The client cannot be made, for instance because a certificate cannot be read.
-    #[error("cannot make a client of the cluster: {0}")]
+    #[error("cannot create a client of the cluster: {0}")]
     Client(kube::Error),
 }
 
@@ -37,14 +37,14 @@ impl Cluster {
     /// Makes a client. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ClusterError`]: what names the cluster is absent or cannot be read.
+    /// [`ClusterError`]: the kubeconfig or service account is absent or cannot be read.
     pub async fn connect(&self) -> Result<kube::Client, ClusterError> {
         let config = self.config().await?;
         kube::Client::try_from(config).map_err(ClusterError::Client)
     }
 
-    /// Makes a client for a source of objects, which waits and asks again by itself, and says what went
-    /// wrong meanwhile. Nothing is sent yet.
+    /// Makes a client without retries, for a source of objects, which retries by itself and reports
+    /// each failure. Nothing is sent yet.
     ///
     /// # Errors
     /// As [`Cluster::connect`].
@@ -54,7 +54,7 @@ impl Cluster {
         kube::Client::try_from(config).map_err(ClusterError::Client)
     }
 
-    /// What a client would be made from.
+    /// The configuration of a client.
     ///
     /// # Errors
     /// As [`Cluster::connect`].
@@ -76,7 +76,7 @@ impl Cluster {
                 .await
                 .map_err(|error| ClusterError::NoCluster(error.to_string()))?,
         };
-        // An API server that accepts and never answers must not hold up a watch for ever. Watches
+        // An API server that accepts and never responds must not block a watch for ever. Watches
         // themselves are silent for up to a minute between bookmarks.
         config.connect_timeout = Some(Duration::from_secs(10));
         config.read_timeout = Some(Duration::from_secs(120));

@@ -1,18 +1,18 @@
-//! One leader among the replicas, by a Lease of the API server.
+//! Leader election among the replicas, by a Lease of the API server.
 //!
-//! `elect` decides, [`Lease`] asks and writes. Every write is guarded by the version that was read.
-//! Leadership ends by the replica's own clock before another replica may take it, whether or not the
-//! API server answers; it is given back when the replica shuts down.
+//! `decision` decides, [`LeaderElector`] reads and writes. Every write is guarded by the version that
+//! was read. Leadership ends by the replica's own clock before another replica may acquire the Lease,
+//! whether or not the API server responds. The Lease is released when the replica shuts down.
 
-mod elect;
-mod election;
+mod decision;
+mod leader_elector;
 mod metrics;
 mod record;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use elect::{Action, Elector, Moment, Record, Timing};
-pub use election::{Leadership, Lease, identity};
+pub use decision::{Action, ElectionState, LeaderElectionRecord, MonotonicTime, Timing};
+pub use leader_elector::{LeaderElector, Leadership, identity};
 pub use metrics::LeaseMetrics;
 pub use settings::{LEASE_NAME, LeaseSettings};

@@ -1,4 +1,4 @@
-//! The controller's side of a cluster: what is watched, who leads, what is written back.
+//! The controller's side of a cluster: watches, leader election, status and Events.
 //!
 //! ```text
 //! API server ──watches──▶ source ──Batch──▶ policy-engine
@@ -6,8 +6,8 @@
 //!     └── status, Events ◀── the leader ◀────────┘
 //! ```
 //!
-//! `cluster` makes clients, `lease` elects the leader, `rbac` states the rights that all of this takes,
-//! `reviewer` asks whom a token stands for, and `rotation` replaces certificates that a Secret holds.
+//! `cluster` makes clients, `lease` elects the leader, `rbac` has the rules that all of this
+//! requires, `reviewer` reviews tokens, and `rotation` rotates certificates in Secrets.
 
 pub mod certificate;
 pub mod cluster;

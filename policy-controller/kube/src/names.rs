@@ -1,4 +1,4 @@
-//! Names of objects that the control plane writes, and that its rights are bound to.
+//! Names of objects that the control plane writes, and that its RBAC rules name.
 
 /// The Secret with the certificate of the webhook.
 pub const WEBHOOK_SECRET: &str = "policy-admission-tls";

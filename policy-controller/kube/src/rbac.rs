@@ -1,8 +1,8 @@
-//! What the controller has to be allowed, made from the table of kinds: the smallest set of rules that
-//! suffices, in the whole cluster or in some namespaces.
+//! The RBAC rules of the controller and the issuer, made from the table of kinds: the smallest set
+//! that suffices, in the whole cluster or in some namespaces.
 //!
-//! A part of the controller that asks something of the API server has its rows in one of the tables
-//! below; the chart and the tests take the rules from here.
+//! Each part of the controller that sends requests to the API server has its rows in one of the
+//! tables below. The chart and the tests take the rules from here.
 
 use crate::names::{
     BESIDE_CONFIGURATION, INJECTOR_CONFIGURATION, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET,
@@ -21,14 +21,13 @@ struct Rule {
     group: &'static str,
     resources: &'static [&'static str],
     verbs: &'static [&'static str],
-    /// Only objects of these names; empty: of any.
+    /// Names of the objects; empty: objects of any name.
     names: &'static [&'static str],
 }
 
 /// In the namespace of the control plane.
 const CONTROL_PLANE: &[Rule] = &[
-    // The Lease that names the numbering of revisions and counts restores, and whose holder writes
-    // status.
+    // The Lease that names the epoch of revisions, counts restores, and elects the writer of status.
     Rule {
         group: "coordination.k8s.io",
         resources: &["leases"],
@@ -37,54 +36,56 @@ const CONTROL_PLANE: &[Rule] = &[
     },
     // The other replicas are the endpoints of a headless Service.
     rule("discovery.k8s.io", &["endpointslices"], &["list"]),
-    // The replica's own pod is told of watches that fell behind.
+    // Events about stale watches regard the replica's own pod.
     EVENTS,
 ];
 
-/// In the namespace of the control plane, where the webhook's certificate is made by the controller.
-/// Whoever installs it makes the Secret, empty: the right to create cannot be bound to a name, and with
-/// it a Secret of type `kubernetes.io/service-account-token` would give the token of every service
+/// In the namespace of the control plane, where the controller issues the webhook's certificate. The
+/// installation creates the Secret, empty: the right to create cannot be bound to a name, and with it
+/// a Secret of type `kubernetes.io/service-account-token` would give the token of every service
 /// account of the namespace, the issuer's among them.
 const PROVISIONED_SECRET: &[Rule] =
     &[Rule { names: &[WEBHOOK_SECRET], ..rule("", &["secrets"], &["get", "update"]) }];
 
-/// In the whole cluster, where the webhook's certificate is made by the controller.
+/// In the whole cluster, where the controller issues the webhook's certificate.
 const PROVISIONED_CONFIGURATION: &[Rule] = &[Rule {
     names: &[WEBHOOK_CONFIGURATION],
     ..rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get", "patch"])
 }];
 
-/// In the whole cluster, where the injector is served: what a namespace asks for is read, and repeated
-/// in a label. Reading is among the rules of the watches.
+/// In the whole cluster, where the injector is served: it copies a namespace's annotation to a label.
+/// Reading is among the rules of the watches.
 const INJECTOR: &[Rule] = &[rule("", &["namespaces"], &["patch"])];
 
-/// The same, where the webhook's certificate is made by the controller.
+/// In the whole cluster, where the injector is served and the controller issues the webhook's
+/// certificate.
 const INJECTOR_CONFIGURATION_RULES: &[Rule] = &[Rule {
     names: &[INJECTOR_CONFIGURATION],
     ..rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get", "patch"])
 }];
 
-/// Wherever objects are watched, and at home: what has no status is told by Events.
+/// Wherever objects are watched, and in the namespace of the control plane: Events replace a missing
+/// status.
 const EVENTS: Rule = rule("events.k8s.io", &["events"], &["create"]);
 
-/// In the whole cluster, besides the watches. Nothing of it is needed where only some namespaces are
+/// In the whole cluster, besides the watches. None of it is needed where only some namespaces are
 /// watched.
 const CLUSTER: &[Rule] = &[
-    // Without a Lease, the uid of a namespace names the numbering of revisions.
+    // Without a Lease, the uid of a namespace names the epoch of revisions.
     rule("", &["namespaces"], &["get"]),
-    // Viewers come with tokens, and see what they have a right to.
+    // Viewers authenticate by tokens, and see what RBAC allows them.
     TOKEN_REVIEWS,
     rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
 ];
 
 /// In each watched namespace, besides the watches.
 const NAMESPACE: &[Rule] = &[
-    // To get the namespace of a Role is allowed by it, to list namespaces takes a ClusterRole.
+    // A Role allows getting its own namespace; listing namespaces requires a ClusterRole.
     rule("", &["namespaces"], &["get"]),
 ];
 
-/// The issuer, in the whole cluster: who asks is told by its token; the roots are put where pods are
-/// that need them.
+/// The issuer, in the whole cluster: it reviews the tokens of clients, and writes the roots to the
+/// namespaces of pods that need them.
 const ISSUER_CLUSTER: &[Rule] = &[
     TOKEN_REVIEWS,
     rule("", &["namespaces"], &["list", "watch"]),
@@ -96,7 +97,7 @@ const ISSUER_CLUSTER: &[Rule] = &[
     },
 ];
 
-/// The issuer, in each namespace that is named to it.
+/// The issuer, in each namespace of its flag.
 const ISSUER_NAMESPACE: &[Rule] = &[
     rule("", &["configmaps"], &["create"]),
     Rule { names: &[TRUST_ROOTS], ..rule("", &["configmaps"], &["get", "update"]) },
@@ -105,14 +106,14 @@ const ISSUER_NAMESPACE: &[Rule] = &[
 /// The issuer, in the namespace of the control plane.
 const ISSUER_CONTROL_PLANE: &[Rule] = &[EVENTS];
 
-/// The issuer, in the namespace of the control plane, where it makes its authority itself. Nobody else
-/// may read that Secret.
+/// The issuer, in the namespace of the control plane, where it makes its own authority. No other
+/// component may read that Secret.
 const ISSUER_SECRET: &[Rule] = &[
     rule("", &["secrets"], &["create"]),
     Rule { names: &[ISSUER_AUTHORITY], ..rule("", &["secrets"], &["get", "update"]) },
 ];
 
-/// Whose a token is.
+/// Reviews tokens.
 const TOKEN_REVIEWS: Rule = rule("authentication.k8s.io", &["tokenreviews"], &["create"]);
 
 pub use crate::names::{ISSUER_AUTHORITY, TRUST_ROOTS};
@@ -146,22 +147,22 @@ pub fn cluster_rules() -> Vec<PolicyRule> {
     rules
 }
 
-/// What it takes besides, in the whole cluster and in the namespace of the control plane, where the
-/// controller makes the webhook's certificate itself (no --server-tls-certs).
+/// Additional rules, in the whole cluster and in the namespace of the control plane, of a controller
+/// that issues the webhook's certificate (no --server-tls-certs).
 pub fn provisioning_rules() -> (Vec<PolicyRule>, Vec<PolicyRule>) {
     let made = |rules: &[Rule]| rules.iter().map(Rule::to_rule).collect();
     (made(PROVISIONED_CONFIGURATION), made(PROVISIONED_SECRET))
 }
 
-/// What the injector takes besides, in the whole cluster (--injector): `provisioned` says whether the
-/// controller makes the webhook's certificate itself.
+/// Additional rules of the injector, in the whole cluster (--injector). `provisioned`: the controller
+/// issues the webhook's certificate.
 pub fn injector_rules(provisioned: bool) -> Vec<PolicyRule> {
     let configuration = INJECTOR_CONFIGURATION_RULES.iter().filter(|_| provisioned);
     INJECTOR.iter().chain(configuration).map(Rule::to_rule).collect()
 }
 
-/// What it takes besides, in the whole cluster, where the controller makes the certificate of the
-/// webhook for Linkerd's proxies itself (--redirect-linkerd-proxies).
+/// Additional rules, in the whole cluster, of a controller that issues the certificate of the webhook
+/// for Linkerd's proxies (--redirect-linkerd-proxies).
 pub fn beside_linkerd_rules() -> Vec<PolicyRule> {
     let group = "admissionregistration.k8s.io";
     let rule = rule(group, &["mutatingwebhookconfigurations"], &["get", "patch"]);
@@ -202,20 +203,20 @@ pub fn issuer_control_plane_rules() -> Vec<PolicyRule> {
     ISSUER_CONTROL_PLANE.iter().map(Rule::to_rule).collect()
 }
 
-/// What it takes besides, there, where the issuer makes its authority itself (no --issuer-cert).
+/// Additional rules there of an issuer that makes its own authority (no --issuer-cert).
 pub fn issuer_provisioning_rules() -> Vec<PolicyRule> {
     ISSUER_SECRET.iter().map(Rule::to_rule).collect()
 }
 
-/// What people may do who look at the policies of a namespace: the kinds whose definitions are installed
-/// with this project.
+/// The rules for people who view the policies of a namespace: the kinds whose definitions are
+/// installed with this project.
 pub fn viewing_rules() -> Vec<PolicyRule> {
     policy_rules(|_| true, &["get", "list", "watch"])
 }
 
-/// What people may do besides who write these policies. ExternalWorkloads are none: they name addresses and
-/// identities outside of the cluster, which Kubernetes keeps from `admin` and `edit` since 1.22
-/// (CVE-2021-25740).
+/// Additional rules for people who write these policies. ExternalWorkloads are not among them: they
+/// name addresses and identities outside of the cluster, which Kubernetes keeps from `admin` and
+/// `edit` since 1.22 (CVE-2021-25740).
 pub fn writing_rules() -> Vec<PolicyRule> {
     let verbs = ["create", "delete", "deletecollection", "patch", "update"];
     policy_rules(|kind| kind != Kind::ExternalWorkload, &verbs)
@@ -237,7 +238,7 @@ fn policy_rules(included: impl Fn(Kind) -> bool, verbs: &[&str]) -> Vec<PolicyRu
     groups.into_iter().map(rule).collect()
 }
 
-/// Every watched kind that `included` says, by group.
+/// List and watch on every watched kind that is `included`, by group.
 fn watch_rules(included: impl Fn(Kind) -> bool) -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for kind in Kind::watched().filter(|kind| included(*kind)) {
@@ -252,7 +253,7 @@ fn watch_rules(included: impl Fn(Kind) -> bool) -> Vec<PolicyRule> {
     groups.into_iter().map(rule).collect()
 }
 
-/// What the leader needs to tell objects what became of them: each is read before it is written.
+/// The rules of the leader for writing status: each object is read before it is written.
 fn status_rules() -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().status.is_some()) {
@@ -288,9 +289,9 @@ pub fn role(namespace: &str, name: &str, rules: Vec<PolicyRule>) -> Role {
     Role { metadata, rules: Some(rules) }
 }
 
-/// Everything that controller and issuer of the whole cluster have to be allowed, for service accounts
-/// in the control plane's namespace, and the Secret that the controller fills, as YAML documents to be
-/// applied. The Secret has neither type nor data, so that to apply it again changes nothing in it.
+/// All rules of the controller and issuer of the whole cluster, for service accounts in the control
+/// plane's namespace, and the Secret that the controller fills, as YAML documents to apply. The
+/// Secret has neither type nor data, so that applying it again changes nothing in it.
 ///
 /// # Errors
 /// As [`yaml`].
@@ -317,7 +318,7 @@ pub fn manifests(
     Ok([controller, secret, issuer].concat().join("---\n"))
 }
 
-/// A service account and what it is allowed, in the whole cluster and in its namespace.
+/// A service account and its rules, in the whole cluster and in its namespace.
 fn account(
     namespace: &str,
     name: &str,
@@ -416,12 +417,12 @@ mod tests {
 
     #[test]
     fn what_is_told_by_its_status_may_be_read_and_its_status_written() {
-        let told = Kind::conditioned().filter(|kind| *kind != Kind::ReferenceGrant);
-        let told = told.collect::<Vec<_>>().into_iter();
+        let reported = Kind::conditioned().filter(|kind| *kind != Kind::ReferenceGrant);
+        let reported = reported.collect::<Vec<_>>().into_iter();
         let name = |kind: Kind, more: &str| format!("{}/{}{more}", kind.group(), kind.plural());
-        let mut read: BTreeSet<String> = told.clone().map(|kind| name(kind, "")).collect();
+        let mut read: BTreeSet<String> = reported.clone().map(|kind| name(kind, "")).collect();
         read.insert("/namespaces".to_owned());
-        let written: BTreeSet<String> = told.map(|kind| name(kind, "/status")).collect();
+        let written: BTreeSet<String> = reported.map(|kind| name(kind, "/status")).collect();
         for rules in [cluster_rules(), namespace_rules()] {
             assert_eq!(allowed(&rules, "get"), read);
             assert_eq!(allowed(&rules, "patch"), written);
@@ -465,7 +466,7 @@ mod tests {
         }
     }
 
-    /// Whom these rules let do `verb` to the Secret of this name.
+    /// True if these rules allow `verb` on the Secret of this name.
     fn reaches(rules: &[PolicyRule], verb: &str, name: &str) -> bool {
         rules.iter().any(|rule| {
             let has = |list: &Option<Vec<String>>, text: &str| {

@@ -1,4 +1,4 @@
-//! Asks the API server whom tokens stand for and what those may see. Needs the rights to create
+//! Reviews tokens and access through the API server. Requires the rights to create
 //! `tokenreviews.authentication.k8s.io` and `subjectaccessreviews.authorization.k8s.io`.
 
 use futures_util::future::BoxFuture;
@@ -36,13 +36,13 @@ impl std::fmt::Debug for ClusterReviewer {
 }
 
 impl ClusterReviewer {
-    /// Asks through `client` about tokens for `audience`.
+    /// Reviews tokens for `audience` through `client`.
     pub fn new(client: kube::Client, audience: &str) -> Self {
         Self { client, audience: audience.to_owned() }
     }
 
     async fn review(&self, token: &str) -> Result<Authenticated, ReviewError> {
-        // What no review would accept is not asked about.
+        // A token that no review would accept is not sent.
         let expires = jwt::parse(token)?.claims.check(&self.audience, SystemTime::now())?;
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -67,7 +67,7 @@ impl ClusterReviewer {
             group: Some(GROUP.to_owned()),
             resource: Some(RESOURCE.to_owned()),
             verb: Some(VERB.to_owned()),
-            // None is: all namespaces.
+            // `None` means all namespaces.
             namespace: namespace.map(ToOwned::to_owned),
             ..ResourceAttributes::default()
         };
@@ -86,7 +86,7 @@ impl ClusterReviewer {
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let reviewed = api.create(&PostParams::default(), &review).await;
         let status = reviewed.map_err(|error| unavailable("SubjectAccessReview", &error))?.status;
-        // Authorizers that could not tell have not allowed it.
+        // An authorizer without an opinion has not allowed it.
         Ok(status.is_some_and(|status| status.allowed && status.denied != Some(true)))
     }
 }
@@ -108,20 +108,21 @@ impl Reviewer for ClusterReviewer {
     }
 }
 
-/// Whom a review says the token stands for. An API server whose authenticator does not know of
-/// audiences answers without any: such a token may have been meant for others.
+/// The user of a token review. An API server whose authenticator does not support audiences returns
+/// none: such a token may have been issued for another audience.
 fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<Subject, ReviewError> {
     if status.authenticated != Some(true) {
-        let why = status.error.unwrap_or_else(|| "the API server does not know it".to_owned());
+        let why =
+            status.error.unwrap_or_else(|| "the API server did not authenticate it".to_owned());
         return Err(ReviewError::Refused(why));
     }
     if !status.audiences.unwrap_or_default().iter().any(|one| one == audience) {
         return Err(ReviewError::Refused(format!("its audience is not `{audience}`")));
     }
     let UserInfo { username, uid, groups, extra } = status.user.unwrap_or_default();
-    let user = username.filter(|name| !name.is_empty()).ok_or_else(|| {
-        ReviewError::Refused("the API server names nobody that it stands for".to_owned())
-    })?;
+    let user = username
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| ReviewError::Refused("the API server returned no username".to_owned()))?;
     Ok(Subject {
         user,
         uid: uid.unwrap_or_default(),
@@ -130,7 +131,8 @@ fn authenticated(status: TokenReviewStatus, audience: &str) -> Result<Subject, R
     })
 }
 
-/// The text goes to whoever holds the token: what failed, not how our API server is reached.
+/// Returns an error for the holder of the token: it names the failed review, and no detail of the API
+/// server.
 fn unavailable(what: &str, error: &kube::Error) -> ReviewError {
     tracing::warn!(%error, "{what} failed");
     let forbidden = matches!(error, kube::Error::Api(status) if status.code == 403);

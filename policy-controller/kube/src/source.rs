@@ -1,54 +1,48 @@
-//! A cluster's API server as a source: every watched kind is listed and followed, in the whole cluster
-//! or in some namespaces.
+//! The API server of a cluster as a source: every watched kind is listed and watched, in the whole
+//! cluster or in some namespaces.
 //!
 //! ```text
-//! watch (one per kind and namespace) ──Told──▶ gather ──Batch──▶ sink
-//!    list, follow, bookmarks, 410                │ Synced when all are listed
-//!    │ how it does                               └ refresh: all list again
+//! watch (one per kind and namespace) ──WatchUpdate──▶ batcher ──Batch──▶ sink
+//!    list, watch, bookmarks, 410                         │ Synced when all are listed
+//!    │ its health                                        └ refresh: all relist
 //!    ▼
-//! board ──Health──▶ readiness, metrics
+//! watch_status ──Health──▶ readiness, metrics
 //!
-//! numbering (the Lease) ──epoch──▶ gather: all list again, then one batch
+//! epoch_tracker (the Lease) ──epoch──▶ batcher: all relist, then one batch
 //! ```
 //!
-//! The loop is our own, as what it is for needs what ready-made ones hide: bookmarks, which tell
-//! that nothing happened, and the versions of lists, which revisions are compared by and which show
-//! that a backup was restored.
+//! The reflector is our own because ready-made ones hide two things: bookmarks, which show that
+//! nothing happened, and the resource versions of lists, by which revisions are compared and a
+//! restored backup is noticed.
 //!
-//! **Invariants.** No failure takes away what is held: only an event, a complete list, or a kind that
-//! was found absent twice does. A list arrives as one batch, with the deletions that were missed.
-//! An object that cannot be read is an invalid object. Pods that have ended are objects like any
-//! other: whether one runs is a fact that it carries, and the policy of one that does not concerns
-//! nobody.
+//! **Invariants.** No failure removes an object: only a delete event, a complete list, or a kind that
+//! was found absent twice does. A list arrives as one batch, together with the deletions that were
+//! missed. An object that cannot be parsed is an invalid object. Pods that have ended are objects
+//! like any other: their phase is a fact of the object, and the policy of a pod that does not run
+//! affects no traffic.
 
 mod api;
 mod backoff;
-mod board;
+mod batcher;
 mod config;
 mod decode;
 mod definition;
 mod discover;
 mod epoch;
+mod epoch_tracker;
 mod freshness;
-mod gather;
-#[cfg(test)]
-mod gathering;
+mod latest_versions;
 mod metrics;
-#[cfg(test)]
-mod misbehaving;
 mod namespaces;
-mod newest;
-mod news;
-mod numbering;
-mod pace;
-mod prune;
-#[cfg(test)]
-mod reconnect;
+mod pending_batch;
+mod projection;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod watch;
+mod watch_status;
 
 pub use config::{KubernetesConfig, Scope};
-pub use definition::{Connecting, KubernetesSource, object_of};
+pub use definition::{KubernetesSource, PendingSource, object_of};
 pub use freshness::Freshness;
 pub use metrics::WatchMetrics;

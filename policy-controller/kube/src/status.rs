@@ -1,31 +1,31 @@
-//! What every object is told in its `status`: written by the leader alone, only where it differs.
+//! Status of every object, written by the leader alone, and only where it differs.
 //!
 //! ```text
 //! conditions ─┐                          ┌─▶ status.conditions   server-side apply
 //! counts ─────┴─▶ desired ─▶ plan ─▶ job ┼─▶ status.parents      our entries, by version
-//! the cluster ─── survey ────▶           └─▶ an Event            where there is no status, and of
-//!                                                                what got worse
+//! the cluster ─── api_discovery ─▶       └─▶ an Event            for kinds without a status, and
+//!                                                                for degradations
 //! ```
 //!
-//! A status is an output: nothing reads it back but to find out whether it is to be written. Each
-//! object is in the queue once, whatever happens to it; a slow API server makes status late and
-//! costs no memory. Types are Accepted, ResolvedRefs and Programmed; everything else that is known
-//! about an object becomes the reason or the message of one of them.
+//! Status is an output: it is read only to find out whether it has to be written. Each object is in
+//! the queue at most once; a slow API server delays status and costs no memory. The condition types
+//! are Accepted, ResolvedRefs, Programmed and ProxyUnsupported; everything else that is known about
+//! an object becomes the reason or the message of one of them.
 
 mod api;
+mod api_discovery;
+mod debounce;
+mod degradations;
 mod desired;
 mod events;
 mod merge;
 mod metrics;
 mod plan;
 mod queue;
-mod quiet;
 mod settings;
-mod survey;
-mod worse;
 mod writer;
 
-pub use events::{EventWriter, Events};
+pub use events::{EventRecorder, EventWriter};
 pub use metrics::{EventMetrics, StatusMetrics};
 pub use settings::{CONTROLLER_NAME, StatusSettings};
 pub use writer::{StatusInputs, StatusWriter};

@@ -1,4 +1,4 @@
-//! Clients of an API server that is none, for tests.
+//! Clients of a fake API server, for tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,8 +11,8 @@ use http::{Request, Response};
 use http_body_util::Full;
 use std::convert::Infallible;
 
-/// A client of an API server that answers so: for what a real one does only in a moment that cannot be
-/// chosen.
+/// A client of an API server with these responses, for what a real one does only in moments that a
+/// test cannot choose.
 pub fn client(
     answer: impl Fn(&Request<kube::client::Body>) -> Response<Full<Bytes>> + Clone + Send + 'static,
 ) -> kube::Client {
@@ -23,12 +23,12 @@ pub fn client(
     kube::Client::new(service, "default")
 }
 
-/// An answer in JSON.
+/// A JSON response.
 pub fn answer(code: u16, body: &serde_json::Value) -> Response<Full<Bytes>> {
     Response::builder().status(code).body(body.to_string().into()).unwrap()
 }
 
-/// A refusal, as the API server words it.
+/// An error response as the API server writes it.
 pub fn refused(code: u16) -> Response<Full<Bytes>> {
     let body = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
@@ -37,7 +37,7 @@ pub fn refused(code: u16) -> Response<Full<Bytes>> {
     answer(code, &body)
 }
 
-/// A client that is refused everything.
+/// A client whose requests are all refused.
 pub fn refusing_client() -> kube::Client {
     client(|_| refused(403))
 }

@@ -123,7 +123,7 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
         Scope::Cluster => None,
         Scope::Namespaces(names) => Some(names.iter().cloned().collect()),
     };
-    let mut lost = watches.scope.lost_functions();
+    let mut lost = watches.scope.limitations();
     let mut admission = args.admission.settings(namespace);
     let provisioned = |admission: &AdmissionSettings| {
         matches!(admission.certificate, CertificateSource::Provisioned(_))

@@ -76,7 +76,7 @@ pub(super) async fn follow(
         complete |= unlisted.is_empty();
         let (missing, relisting) = if complete { (vec![], unlisted) } else { (unlisted, vec![]) };
         readiness.report("watches", missing);
-        readiness.remark("watches", [relisting, freshness.late(&current, now)].concat());
+        readiness.remark("watches", [relisting, freshness.stale(&current, now)].concat());
         let New { names: new, required } = late.became(&current, freshness, now);
         if !new.is_empty() {
             let names = new.join(", ");

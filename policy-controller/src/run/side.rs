@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use policy_discovery::programmed::Counting;
 use policy_engine::ReviewHandle;
-use policy_kube::lease::{self, Leadership, Lease, LeaseSettings};
-use policy_kube::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
+use policy_kube::lease::{self, LeaderElector, Leadership, LeaseSettings};
+use policy_kube::status::{EventRecorder, EventWriter, StatusInputs, StatusSettings, StatusWriter};
 use policy_server::TlsHandle;
 use policy_webhooks::admission::Admission;
 use policy_webhooks::injector::{
@@ -25,9 +25,9 @@ pub(super) struct Side {
     pub(super) client: Client,
     pub(super) leadership: Leadership,
     identity: Arc<str>,
-    events: Events,
+    events: EventRecorder,
     event_writer: EventWriter,
-    lease: Lease,
+    lease: LeaderElector,
     lease_settings: LeaseSettings,
     status: StatusSettings,
     /// Where the injector is served.
@@ -50,9 +50,9 @@ impl Side {
         let client = settings.args.cluster.connect().await?;
         let identity = lease::identity();
         let (lease, leadership) =
-            Lease::new(client.clone(), settings.lease.clone(), identity.clone());
+            LeaderElector::new(client.clone(), settings.lease.clone(), identity.clone());
         let name = settings.status.controller_name.clone();
-        let (events, event_writer) = Events::new(client.clone(), name, identity.clone());
+        let (events, event_writer) = EventRecorder::new(client.clone(), name, identity.clone());
         Ok(Self {
             client,
             leadership,

@@ -135,7 +135,7 @@ async fn bookmarks_keep_a_watch_fresh_in_which_nothing_happens() {
     {
         followed.drain(Duration::from_secs(1)).await;
         let health = followed.health();
-        let late = freshness.late(&health, Instant::now());
+        let late = freshness.stale(&health, Instant::now());
         assert_eq!((Freshness::unlisted(&health), late), (vec![], vec![]));
     }
     assert!(followed.metric(bookmarked) > 0, "no bookmark in 90 s");
@@ -265,7 +265,7 @@ async fn what_may_not_be_listed_is_named_and_heals_when_it_is_granted() {
     );
     let reason = followed
         .health_until(|health| {
-            let late = freshness.late(health, Instant::now());
+            let late = freshness.stale(health, Instant::now());
             let reasons = [Freshness::unlisted(health), late].concat();
             reasons.into_iter().find(|reason| reason.starts_with(&wanted))
         })

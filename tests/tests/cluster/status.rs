@@ -11,7 +11,7 @@ use policy_crds::{Kind, ObjectKey};
 use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
 use policy_engine::unsent::Unsent;
 use policy_kube::rbac;
-use policy_kube::status::{Events, StatusSettings};
+use policy_kube::status::{EventRecorder, StatusSettings};
 use policy_testkit::wait_for;
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip, in_ci, say};
 use replica::{Replica, Setup};
@@ -469,7 +469,7 @@ async fn schemas_without_a_status_get_events_and_no_error_loop_and_a_status_once
 async fn a_warning_is_one_event_where_whoever_is_concerned_sees_it() {
     let Some(cluster) = crate::shared().await else { return };
     let ns = &*cluster.namespace("events").await.unwrap();
-    let (events, writer) = Events::new(cluster.client(), OURS.into(), "one".into());
+    let (events, writer) = EventRecorder::new(cluster.client(), OURS.into(), "one".into());
     let stop = CancellationToken::new();
     let task = tokio::spawn(writer.run(stop.clone()));
     let about = |version: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectReference {

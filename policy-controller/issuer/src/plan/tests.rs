@@ -45,7 +45,7 @@ fn plan(held: Times, published: Option<Duration>, now: u64) -> Change {
 #[test]
 fn what_cannot_be_used_is_made_anew() {
     assert_eq!(plan(held(), LONG, 100 * DAY), Rotate(Step::Create));
-    let next = Some(Next { ends: at(200 * DAY), since: at(100 * DAY - 1) });
+    let next = Some(NextCertificate { ends: at(200 * DAY), since: at(100 * DAY - 1) });
     assert_eq!(plan(Times { next, ..held() }, None, 100 * DAY), Rotate(Step::Promote));
 }
 
@@ -62,7 +62,7 @@ fn the_next_one_is_made_by_time_or_when_asked_for() {
 
 #[test]
 fn nothing_is_issued_from_a_root_that_has_not_been_everywhere_for_a_while() {
-    let next = Some(Next { ends: at(166 * DAY), since: at(66 * DAY) });
+    let next = Some(NextCertificate { ends: at(166 * DAY), since: at(66 * DAY) });
     let staged = Times { next, ..held() };
     let (early, late) = (66 * DAY + HOUR - 1, 66 * DAY + HOUR);
     assert_eq!(plan(staged, LONG, early), Rotate(Step::Keep));
@@ -100,7 +100,7 @@ fn longer_lives_are_noted_before_anything_lives_longer() {
 
 #[test]
 fn a_wrong_clock_delays_but_does_not_stop_the_rotation() {
-    let next = |since| Some(Next { ends: at(166 * DAY), since: at(since) });
+    let next = |since| Some(NextCertificate { ends: at(166 * DAY), since: at(since) });
     let soon = Times { next: next(66 * DAY + HOUR / 2), ..held() };
     assert_eq!(plan(soon, LONG, 66 * DAY), Rotate(Step::Keep));
     let far = Times { next: next(80 * DAY), ..held() };
@@ -135,7 +135,7 @@ fn three_years_of_looks_never_distrust_what_is_valid() {
             Rotate(Step::Keep) => {}
             Rotate(Step::Create) | Widen => panic!("hour {hour}"),
             Rotate(Step::Stage) => {
-                held.next = Some(Next { ends: now + rotation.lifetime, since: now });
+                held.next = Some(NextCertificate { ends: now + rotation.lifetime, since: now });
                 bundle.push((root + 1, now));
             }
             Rotate(Step::Promote) => {

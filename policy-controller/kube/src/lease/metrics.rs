@@ -1,4 +1,4 @@
-//! What is told of the election.
+//! Metrics of leader election.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;

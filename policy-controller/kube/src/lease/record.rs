@@ -1,13 +1,13 @@
-//! Between a Lease as the API server has it and a [`Record`].
+//! Conversion between a Lease object and a [`LeaderElectionRecord`].
 
-use super::elect::Record;
+use super::decision::LeaderElectionRecord;
 use super::settings::LeaseSettings;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A Lease that nobody holds.
+/// A Lease without a holder.
 pub(super) fn object(settings: &LeaseSettings) -> Lease {
     let label = ("app.kubernetes.io/part-of".to_owned(), "portcullis".to_owned());
     Lease {
@@ -21,28 +21,28 @@ pub(super) fn object(settings: &LeaseSettings) -> Lease {
     }
 }
 
-pub(super) fn read(lease: &Lease) -> Record {
-    let Some(spec) = &lease.spec else { return Record::default() };
+pub(super) fn read(lease: &Lease) -> LeaderElectionRecord {
+    let Some(spec) = &lease.spec else { return LeaderElectionRecord::default() };
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    Record {
+    LeaderElectionRecord {
         holder: spec.holder_identity.as_deref().unwrap_or_default().into(),
-        promised: seconds.map(Duration::from_secs),
-        acquired: spec.acquire_time.as_ref().map(|time| time.0),
-        renewed: spec.renew_time.as_ref().map(|time| time.0),
+        lease_duration: seconds.map(Duration::from_secs),
+        acquire_time: spec.acquire_time.as_ref().map(|time| time.0),
+        renew_time: spec.renew_time.as_ref().map(|time| time.0),
         transitions: spec.lease_transitions.unwrap_or_default(),
     }
 }
 
-/// Writes the record and leaves everything else as it is.
-pub(super) fn write(lease: &mut Lease, record: &Record) {
-    let seconds = record.promised.map(|promised| {
-        // The API server takes at least a second.
-        i32::try_from(promised.as_secs().max(1)).unwrap_or(i32::MAX)
+/// Writes the record and leaves all other fields as they are.
+pub(super) fn write(lease: &mut Lease, record: &LeaderElectionRecord) {
+    let seconds = record.lease_duration.map(|lease_duration| {
+        // The API server requires at least a second.
+        i32::try_from(lease_duration.as_secs().max(1)).unwrap_or(i32::MAX)
     });
     let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
     spec.holder_identity = Some(record.holder.to_string());
     spec.lease_duration_seconds = seconds;
-    spec.acquire_time = record.acquired.map(MicroTime);
-    spec.renew_time = record.renewed.map(MicroTime);
+    spec.acquire_time = record.acquire_time.map(MicroTime);
+    spec.renew_time = record.renew_time.map(MicroTime);
     spec.lease_transitions = Some(record.transitions);
 }

@@ -1,18 +1,18 @@
-//! Which Lease, and how long it lasts.
+//! Settings of leader election.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The Lease of this controller, unless another is named.
+/// The default name of the Lease.
 pub const LEASE_NAME: &str = "portcullis-policy-controller";
 
-/// Which Lease, and how long it lasts.
+/// Settings of leader election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// Namespace of the Lease.
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
-    /// How long a silent holder is waited for.
+    /// How long a holder that does not renew is waited for.
     pub duration: Duration,
 }

@@ -1,4 +1,4 @@
-//! The election: what one replica decides, and three of them with clocks that are wrong.
+//! Leader election: the decisions of one replica, and three replicas whose clocks are wrong.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -6,7 +6,7 @@
     reason = "what overflows in a test is a failure of the test; proptest names no types"
 )]
 
-use super::elect::{Action, Elector, Moment, Record, Timing};
+use super::decision::{Action, ElectionState, LeaderElectionRecord, MonotonicTime, Timing};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -23,12 +23,12 @@ fn wall(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn held(by: &str, renewed: i64) -> Record {
-    Record {
+fn held(by: &str, renewed: i64) -> LeaderElectionRecord {
+    LeaderElectionRecord {
         holder: by.into(),
-        promised: Some(secs(15)),
-        acquired: Some(wall(0)),
-        renewed: Some(wall(renewed)),
+        lease_duration: Some(secs(15)),
+        acquire_time: Some(wall(0)),
+        renew_time: Some(wall(renewed)),
         transitions: 4,
     }
 }
@@ -36,32 +36,32 @@ fn held(by: &str, renewed: i64) -> Record {
 #[test]
 fn the_proportions_leave_time_between_the_end_of_a_leader_and_its_successor() {
     let timing = timing();
-    assert_eq!((timing.lead, timing.retry), (secs(10), secs(2)));
+    assert_eq!((timing.renew_deadline, timing.retry_period), (secs(10), secs(2)));
 }
 
 #[test]
 fn a_free_lease_is_acquired_at_once() {
-    let mut elector = Elector::new("a".into(), timing());
-    let free = Record { transitions: 4, ..Record::default() };
-    let expected = Record {
+    let mut elector = ElectionState::new("a".into(), timing());
+    let free = LeaderElectionRecord { transitions: 4, ..LeaderElectionRecord::default() };
+    let expected = LeaderElectionRecord {
         holder: "a".into(),
-        promised: Some(secs(15)),
-        acquired: Some(wall(9)),
-        renewed: Some(wall(9)),
+        lease_duration: Some(secs(15)),
+        acquire_time: Some(wall(9)),
+        renew_time: Some(wall(9)),
         transitions: 5,
     };
     assert_eq!(elector.decide(&free, secs(1), wall(9)), Action::Acquire(expected.clone()));
     assert!(!elector.leads(secs(1)), "nothing has been written yet");
-    elector.wrote(expected.clone(), secs(1));
+    elector.note_written(expected.clone(), secs(1));
     assert!(elector.leads(secs(10)) && !elector.leads(secs(11)));
-    let renewed = Record { renewed: Some(wall(12)), ..expected.clone() };
+    let renewed = LeaderElectionRecord { renew_time: Some(wall(12)), ..expected.clone() };
     assert_eq!(elector.decide(&expected, secs(4), wall(12)), Action::Renew(renewed));
 }
 
 #[test]
 fn a_holder_is_judged_by_how_long_ago_its_record_changed_never_by_what_its_clock_says() {
     for renewed in [-1_000_000, 0, 1_000_000] {
-        let mut elector = Elector::new("b".into(), timing());
+        let mut elector = ElectionState::new("b".into(), timing());
         let mut decide = |renewed, now| elector.decide(&held("a", renewed), now, wall(0));
         assert_eq!(decide(renewed, secs(100)), Action::Wait(secs(15)));
         assert_eq!(decide(renewed, secs(114)), Action::Wait(secs(1)));
@@ -72,17 +72,17 @@ fn a_holder_is_judged_by_how_long_ago_its_record_changed_never_by_what_its_clock
 
 #[test]
 fn a_holder_that_promised_to_be_slower_is_waited_for_longer() {
-    let mut elector = Elector::new("b".into(), timing());
-    let slow = Record { promised: Some(secs(30)), ..held("a", 0) };
+    let mut elector = ElectionState::new("b".into(), timing());
+    let slow = LeaderElectionRecord { lease_duration: Some(secs(30)), ..held("a", 0) };
     assert_eq!(elector.decide(&slow, secs(0), wall(0)), Action::Wait(secs(30)));
-    let quick = Record { promised: Some(secs(1)), ..held("a", 1) };
+    let quick = LeaderElectionRecord { lease_duration: Some(secs(1)), ..held("a", 1) };
     assert_eq!(elector.decide(&quick, secs(1), wall(0)), Action::Wait(secs(15)));
 }
 
 #[test]
 fn who_sees_another_in_its_place_stops() {
-    let mut elector = Elector::new("a".into(), timing());
-    elector.wrote(held("a", 0), secs(0));
+    let mut elector = ElectionState::new("a".into(), timing());
+    elector.note_written(held("a", 0), secs(0));
     assert!(elector.leads(secs(1)));
     assert_eq!(elector.decide(&held("b", 1), secs(1), wall(1)), Action::Lost);
     assert!(!elector.leads(secs(1)));
@@ -91,7 +91,7 @@ fn who_sees_another_in_its_place_stops() {
 
 #[test]
 fn a_write_that_was_never_answered_gives_no_leadership_until_it_is_written_again() {
-    let mut elector = Elector::new("a".into(), timing());
+    let mut elector = ElectionState::new("a".into(), timing());
     let record = held("a", 3);
     assert!(matches!(elector.decide(&record, secs(0), wall(0)), Action::Acquire(_)));
     assert!(!elector.leads(secs(0)));
@@ -99,37 +99,37 @@ fn a_write_that_was_never_answered_gives_no_leadership_until_it_is_written_again
 
 #[test]
 fn a_released_lease_is_free_and_releasing_what_another_holds_writes_nothing() {
-    let mut elector = Elector::new("a".into(), timing());
-    elector.wrote(held("a", 0), secs(0));
+    let mut elector = ElectionState::new("a".into(), timing());
+    elector.note_written(held("a", 0), secs(0));
     let released = elector.release(&held("a", 0), wall(1)).unwrap();
     assert_eq!((&*released.holder, released.transitions), ("", 4));
     assert!(!elector.leads(secs(0)));
-    let mut successor = Elector::new("b".into(), timing());
+    let mut successor = ElectionState::new("b".into(), timing());
     assert!(matches!(successor.decide(&released, secs(0), wall(0)), Action::Acquire(_)));
     assert_eq!(elector.release(&held("b", 0), wall(1)), None);
 }
 
-/// A replica in a world of its own clock, which is off by `offset` and runs at `speed` percent.
+/// A replica with its own clock, which is off by `offset` and runs at `speed` percent.
 struct Replica {
-    elector: Elector,
+    elector: ElectionState,
     number: usize,
     runs: usize,
     offset: Duration,
     speed: u32,
-    /// What it read last and has not acted on, with the version.
-    read: Option<(Record, u64)>,
-    /// What it has asked to be written and not been answered about.
-    asked: Option<(Record, Moment)>,
+    /// The record that it read last and has not acted on, with the version.
+    read: Option<(LeaderElectionRecord, u64)>,
+    /// The write that it has requested and that was not answered.
+    requested: Option<(LeaderElectionRecord, MonotonicTime)>,
 }
 
 impl Replica {
     fn new(number: usize, offset: u64, speed: u32) -> Self {
-        let elector = Elector::new(format!("{number}-0").into(), timing());
+        let elector = ElectionState::new(format!("{number}-0").into(), timing());
         let offset = Duration::from_secs(offset);
-        Self { elector, number, runs: 0, offset, speed, read: None, asked: None }
+        Self { elector, number, runs: 0, offset, speed, read: None, requested: None }
     }
 
-    fn clock(&self, now: Duration) -> Moment {
+    fn clock(&self, now: Duration) -> MonotonicTime {
         self.offset + now * self.speed / 100
     }
 
@@ -140,24 +140,24 @@ impl Replica {
     fn crash(&mut self) {
         self.runs += 1;
         let identity = format!("{}-{}", self.number, self.runs);
-        self.elector = Elector::new(identity.into(), timing());
-        (self.read, self.asked) = (None, None);
+        self.elector = ElectionState::new(identity.into(), timing());
+        (self.read, self.requested) = (None, None);
     }
 }
 
 /// The API server's copy.
 #[derive(Default)]
 struct Store {
-    record: Record,
+    record: LeaderElectionRecord,
     version: u64,
 }
 
-/// What happens next, to which replica.
+/// The next event of a replica.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Read,
     Write,
-    /// The write arrives, its answer does not.
+    /// The write arrives, but its response is lost.
     WriteUnanswered,
     Release,
     Crash,
@@ -197,7 +197,7 @@ fn take(replica: &mut Replica, store: &mut Store, step: Step, now: &mut Duration
                 store.record = record.clone();
                 *now += Duration::from_millis(40);
                 if matches!(step, Step::Write) {
-                    replica.elector.wrote(record, local);
+                    replica.elector.note_written(record, local);
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! What a Secret holds while a certificate rotates: the one in use, what vouches for it, and the one
-//! that waits.
+//! The data of a Secret during rotation: the certificate in use, the roots that verify it, and the
+//! staged one.
 
-use super::step::Next;
+use super::step::NextCertificate;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ pub type Data = BTreeMap<String, ByteString>;
 pub const CERTIFICATE: &str = "tls.crt";
 /// Its key.
 pub const KEY: &str = "tls.key";
-/// The roots that vouch for what is in use and for what waits.
+/// The roots that verify the certificate in use and the staged one.
 pub const ROOTS: &str = "ca.crt";
-/// The certificate that waits.
+/// The staged certificate.
 pub const NEXT_CERTIFICATE: &str = "next.crt";
 /// Its key.
 pub const NEXT_KEY: &str = "next.key";
@@ -26,18 +26,18 @@ const NEXT_SINCE: &str = "next.since";
 /// A certificate and its key, PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// The certificate, what leads to a root after it.
+    /// The certificate, followed by its chain to a root.
     pub certificate: Vec<u8>,
     /// Its private key.
     pub key: Vec<u8>,
 }
 
-/// The bytes under a key.
+/// The value of a key.
 pub fn bytes(data: &Data, key: &str) -> Option<Vec<u8>> {
     data.get(key).map(|bytes| bytes.0.clone())
 }
 
-/// Puts bytes under a key, or leaves nothing there.
+/// Sets the value of a key, or removes it.
 pub fn put(data: &mut Data, key: &str, bytes: Option<Vec<u8>>) {
     match bytes {
         Some(bytes) => _ = data.insert(key.to_owned(), ByteString(bytes)),
@@ -45,18 +45,18 @@ pub fn put(data: &mut Data, key: &str, bytes: Option<Vec<u8>>) {
     }
 }
 
-/// The time under a key.
+/// The time in a key.
 pub fn time(data: &Data, key: &str) -> Option<SystemTime> {
     let text = std::str::from_utf8(&data.get(key)?.0).ok()?;
     text.parse::<Timestamp>().ok().map(SystemTime::from)
 }
 
-/// Puts a time under a key, or leaves nothing there.
+/// Sets the time in a key, or removes it.
 pub fn put_time(data: &mut Data, key: &str, at: Option<SystemTime>) {
     put(data, key, at.map(|at| timestamp(at).to_string().into_bytes()));
 }
 
-/// A time as it is written; the latest there is for what is later.
+/// Converts a time, and clamps it to the latest that can be written.
 pub fn timestamp(at: SystemTime) -> Timestamp {
     Timestamp::try_from(at).unwrap_or(Timestamp::MAX)
 }
@@ -67,15 +67,15 @@ impl Pair {
         Some(Self { certificate: bytes(data, CERTIFICATE)?, key: bytes(data, KEY)? })
     }
 
-    /// The pair that waits, and since when.
-    pub fn waiting(data: &Data) -> Option<(Self, SystemTime)> {
+    /// The staged pair, and the time since which it is announced.
+    pub fn staged(data: &Data) -> Option<(Self, SystemTime)> {
         let pair =
             Self { certificate: bytes(data, NEXT_CERTIFICATE)?, key: bytes(data, NEXT_KEY)? };
         Some((pair, time(data, NEXT_SINCE)?))
     }
 
-    /// Puts this pair in use, and `next` where the one that waits is.
-    pub fn write(&self, next: Option<(&Self, Next)>, data: &mut Data) {
+    /// Writes this pair as the one in use, and `next` as the staged one.
+    pub fn write(&self, next: Option<(&Self, NextCertificate)>, data: &mut Data) {
         put(data, CERTIFICATE, Some(self.certificate.clone()));
         put(data, KEY, Some(self.key.clone()));
         put(data, NEXT_CERTIFICATE, next.map(|(pair, _)| pair.certificate.clone()));
@@ -85,7 +85,7 @@ impl Pair {
 }
 
 impl std::fmt::Debug for Pair {
-    /// Without the key, which no log gets.
+    /// Omits the key, because it must not be logged.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pair").finish_non_exhaustive()
     }
@@ -101,11 +101,11 @@ mod tests {
         Pair { certificate: format!("{name}-crt").into(), key: format!("{name}-key").into() }
     }
 
-    /// Secrets outlive the program that wrote them: the one after it has to find everything.
+    /// Secrets outlive the program that wrote them: later versions have to read everything.
     #[test]
     fn a_secret_is_written_as_it_has_always_been() {
         let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_250);
-        let next = Next { ends: since, since };
+        let next = NextCertificate { ends: since, since };
         let mut data = Data::new();
         put(&mut data, "other", Some(b"kept".to_vec()));
         pair("a").write(Some((&pair("b"), next)), &mut data);
@@ -125,10 +125,10 @@ mod tests {
             ]
         );
         assert_eq!(Pair::in_use(&data), Some(pair("a")));
-        assert_eq!(Pair::waiting(&data), Some((pair("b"), since)));
+        assert_eq!(Pair::staged(&data), Some((pair("b"), since)));
         pair("b").write(None, &mut data);
         assert_eq!(data.keys().collect::<Vec<_>>(), ["other", "tls.crt", "tls.key"]);
-        assert_eq!(Pair::waiting(&data), None);
+        assert_eq!(Pair::staged(&data), None);
     }
 
     #[test]

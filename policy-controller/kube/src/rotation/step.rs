@@ -1,57 +1,64 @@
-//! When a certificate is made, announced, put in use and forgotten: a pure function of what is held and
-//! of the time.
+//! The steps of rotation: issue, announce, promote and retire, as a pure function of the state and
+//! the time.
 //!
 //! ```text
 //! steady ──Stage──▶ staged ──Promote──▶ overlap ──Retire──▶ steady
-//! one               next waits;         next is in use;     nothing is left that
-//!                   it is announced     what vouches for    anybody still serves or
-//!                                       the former stays    that is still valid
+//! one               next waits;         next is in use;     nothing former is
+//!                   it is announced     former roots        still served or
+//!                                       stay                still valid
 //! ```
+//!
 //! Each step is one write of the Secret, so that a process that ends between two leaves a state from
-//! which any replica goes on.
+//! which any replica continues.
 
 use std::time::{Duration, SystemTime};
 
-/// What is held, as far as planning is concerned.
+/// The state of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Whether what is in use can be used now.
+pub struct RotationState {
+    /// True if the certificate in use can be used now.
     pub usable: bool,
-    /// Whether it is time to make the next one.
+    /// True if it is time to make the next one.
     pub due: bool,
-    /// The one that waits.
-    pub next: Option<Next>,
-    /// Until when something that is left of former ones is needed; absent: nothing is left.
+    /// The staged certificate.
+    pub next: Option<NextCertificate>,
+    /// The time until which former certificates or roots are needed; `None` if there are none.
     pub former_until: Option<SystemTime>,
 }
 
-/// One that waits.
+/// A staged certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    /// Its end.
+pub struct NextCertificate {
+    /// Its expiry.
     pub ends: SystemTime,
     /// The time since which it is announced.
     pub since: SystemTime,
 }
 
-/// What is to be done.
+/// The next step of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.
     Keep,
-    /// Make one and put it in use at once: there is none that could be used.
+    /// Make one and put it in use at once, because there is none that could be used.
     Create,
     /// Make the next one and announce it.
     Stage,
     /// Put the next one in use.
     Promote,
-    /// Forget former ones that nothing needs any more.
+    /// Remove former ones that are not needed any more.
     Retire,
 }
 
-/// What is to be done now. `held` is absent where nothing usable is. `settle`: how long the next one
-/// waits at least; `announced`: whether everybody who has to has heard of it.
-pub fn step(held: Option<Held>, settle: Duration, announced: bool, now: SystemTime) -> Step {
+/// Returns the step to take now. `held` is `None` if nothing usable is stored. `settle` is the
+/// minimum time that a staged certificate waits; `announced` is true if every component that
+/// has to know it does.
+pub fn step(
+    held: Option<RotationState>,
+    settle: Duration,
+    announced: bool,
+    now: SystemTime,
+) -> Step {
     let Some(held) = held else { return Step::Create };
     let next = held.next.filter(|next| next.ends > now);
     match next {
@@ -59,7 +66,7 @@ pub fn step(held: Option<Held>, settle: Duration, announced: bool, now: SystemTi
         None if !held.usable => Step::Create,
         Some(next) => match now.duration_since(next.since) {
             Ok(waited) if waited >= settle && announced => Step::Promote,
-            // From the future: somebody's clock was wrong, and the wait must not be for ever.
+            // From the future: a clock was wrong, and the wait must not be for ever.
             Err(ahead) if ahead.duration() > settle => Step::Stage,
             Ok(_) | Err(_) => Step::Keep,
         },
@@ -80,19 +87,19 @@ mod tests {
         SystemTime::UNIX_EPOCH.checked_add(since).unwrap()
     }
 
-    /// What is held at 10,000 s; `next`: its end and since when it is announced.
+    /// The state at 10,000 s. `next`: its expiry and since when it is announced.
     fn held(
         usable: bool,
         due: bool,
         next: Option<(u64, u64)>,
         former: Option<u64>,
-    ) -> Option<Held> {
-        let next = next.map(|(ends, since)| Next { ends: at(ends), since: at(since) });
-        Some(Held { usable, due, next, former_until: former.map(at) })
+    ) -> Option<RotationState> {
+        let next = next.map(|(ends, since)| NextCertificate { ends: at(ends), since: at(since) });
+        Some(RotationState { usable, due, next, former_until: former.map(at) })
     }
 
     #[track_caller]
-    fn check(held: Option<Held>, announced: bool, want: Step) {
+    fn check(held: Option<RotationState>, announced: bool, want: Step) {
         assert_eq!(step(held, SETTLE, announced, at(10_000)), want);
     }
 

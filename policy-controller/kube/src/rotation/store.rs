@@ -1,5 +1,5 @@
-//! Where the Secret is, and how it is changed: by one optimistic write. Every replica does the same;
-//! whoever writes first wins, and the others read.
+//! Reads and writes the Secret of a rotation, by optimistic writes: every replica attempts the same
+//! step, the first write wins, and the others read again.
 
 use super::secret::Data;
 use k8s_openapi::api::core::v1::Secret;
@@ -7,17 +7,17 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use std::time::Duration;
 
-/// How often a write is tried in a row where others write too.
+/// Number of attempts at a write that conflicts.
 pub const ATTEMPTS: u32 = 5;
 
-/// How long the API server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit of a request to the API server.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;
 const CONFLICT: u16 = 409;
 
-/// A Secret that is kept here.
+/// A Secret of the API server.
 #[derive(Clone)]
 pub struct SecretStore {
     api: Api<Secret>,
@@ -26,23 +26,23 @@ pub struct SecretStore {
     manager: Option<&'static str>,
 }
 
-/// Why the Secret cannot be read or written.
+/// Error of reading or writing the Secret.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The API server refuses, or cannot be reached.
     #[error("the API server: {0}")]
     Api(#[from] Error),
-    /// It takes too long.
-    #[error("the API server did not answer in time")]
+    /// The API server did not respond in time.
+    #[error("the API server did not respond in time")]
     Late,
-    /// There is none, and it may not be made.
+    /// The Secret does not exist, and may not be created.
     #[error(
         "Secret {0} does not exist, and this controller may not create it: `helm upgrade` makes it, \
          and so does `kubectl create secret generic`, without data"
     )]
     Absent(String),
-    /// No write came through.
-    #[error("the Secret is being changed by others all the time")]
+    /// All attempts conflicted.
+    #[error("every write of the Secret conflicted with another client's")]
     Contended,
 }
 
@@ -53,26 +53,25 @@ impl std::fmt::Debug for SecretStore {
 }
 
 impl SecretStore {
-    /// The Secret `name` of `namespace`. A label says that `manager` manages it
-    /// where it is made here.
+    /// The Secret `name` of `namespace`. Where it is created here, a label names `manager`.
     pub fn new(client: Client, namespace: &str, name: &str, manager: Option<&'static str>) -> Self {
         let api = Api::namespaced(client, namespace);
         Self { api, namespace: namespace.to_owned(), name: name.to_owned(), manager }
     }
 
-    /// The Secret, if there is one.
+    /// Reads the Secret, if there is one.
     ///
     /// # Errors
-    /// The API server refuses, or does not answer in time.
+    /// The API server refuses, or does not respond in time.
     pub async fn read(&self) -> Result<Option<Secret>, StoreError> {
-        let reading = tokio::time::timeout(PATIENCE, self.api.get_opt(&self.name));
+        let reading = tokio::time::timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name));
         Ok(reading.await.map_err(|_| StoreError::Late)??)
     }
 
-    /// Changes what was read; false: somebody else was faster, and nothing is changed.
+    /// Changes the Secret that was read. False: another client wrote first, and nothing is changed.
     ///
     /// # Errors
-    /// The API server refuses, or does not answer in time.
+    /// The API server refuses, or does not respond in time.
     pub async fn write(
         &self,
         read: Option<Secret>,
@@ -84,17 +83,17 @@ impl SecretStore {
         let params = PostParams::default();
         let writing = async {
             match exists {
-                // With the version that was read: a change in between is a conflict.
+                // Includes the version that was read: a change in between is a conflict.
                 true => self.api.replace(&self.name, &params, &secret).await,
                 false => self.api.create(&params, &secret).await,
             }
         };
-        let written = tokio::time::timeout(PATIENCE, writing).await;
+        let written = tokio::time::timeout(REQUEST_TIMEOUT, writing).await;
         match written.map_err(|_| StoreError::Late)? {
             Ok(_) => Ok(true),
             Err(Error::Api(status)) => match status.code {
                 CONFLICT => Ok(false),
-                // Deleted since it was read: the next look makes it.
+                // Deleted since it was read: the next attempt creates it.
                 NOT_FOUND if exists => Ok(false),
                 FORBIDDEN if !exists => {
                     Err(StoreError::Absent(format!("{}/{}", self.namespace, self.name)))

@@ -1,8 +1,8 @@
-//! Requests to the API server, the lines of a watch as they arrive, and why either fails.
+//! Requests to the API server, the lines of a watch as they arrive, and the errors of both.
 //!
-//! What is asked is kube's to write. What is answered is read here: its own reading forgets after how long
-//! the API server wants to be asked again, bounds no line, and gives one event at a time, where those that
-//! arrive together are one change.
+//! kube builds the requests. The responses are read here, because kube's own reader drops
+//! `Retry-After`, does not bound the length of a line, and yields one event at a time, where events
+//! that arrive together are one change.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -17,45 +17,45 @@ use std::error::Error;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// How long the API server may take to answer, the whole of the answer included.
-const ANSWER: Duration = Duration::from_secs(60);
+/// Time limit of a request, its whole response included.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much of an error is read.
-const ERROR_BYTES: usize = 64 * 1024;
+/// Number of bytes of an error response that are read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How long an event can be: several times the largest object that an API server takes.
-const LONGEST: usize = 32 * 1024 * 1024;
+/// Maximum length of a watch event: several times the largest object that an API server accepts.
+const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Why there is no answer, or none that can be used.
+/// Error of a request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The API server says no.
+pub(super) enum ApiError {
+    /// The API server responded with an error status.
     Refused {
         /// Its HTTP status code.
         code: u16,
-        /// Why, in its words.
+        /// The message of the `Status`.
         message: String,
-        /// After how long it wants to be asked again.
+        /// The delay of `Retry-After`.
         retry_after: Option<Duration>,
-        /// Whether the version that was asked for is newer than its own.
+        /// True if the requested resource version is newer than the API server's own.
         too_new: bool,
     },
-    /// No connection, or none any more.
+    /// No connection, or it was lost.
     Unreachable(String),
-    /// What it says is not what was asked for.
-    Unreadable(String),
-    /// It says nothing.
-    Silent(Duration),
-    /// It does not have the kind.
+    /// The response is not what was requested.
+    Malformed(String),
+    /// Nothing was received for this long.
+    TimedOut(Duration),
+    /// The API server does not serve the kind.
     NotServed {
         /// The kind.
         kind: Kind,
     },
 }
 
-impl Failure {
-    /// What a `Status` object says.
-    pub(super) fn of_status(
+impl ApiError {
+    /// The error that a `Status` object describes.
+    pub(super) fn from_status(
         code: Option<StatusCode>,
         status: &Value,
         retry_after: Option<Duration>,
@@ -69,11 +69,11 @@ impl Failure {
             cause.get("reason").and_then(Value::as_str) == Some("ResourceVersionTooLarge")
         });
         let seconds = details.and_then(|d| d.get("retryAfterSeconds")).and_then(Value::as_u64);
-        let asked = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        let advised = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
         Self::Refused {
             code,
             message: message.to_owned(),
-            retry_after: retry_after.or(asked),
+            retry_after: retry_after.or(advised),
             too_new: too_new || message.starts_with("Too large resource version"),
         }
     }
@@ -82,62 +82,64 @@ impl Failure {
         match self {
             Self::Refused { code, .. } => Some(*code),
             Self::Unreachable(_)
-            | Self::Unreadable(_)
-            | Self::Silent(_)
+            | Self::Malformed(_)
+            | Self::TimedOut(_)
             | Self::NotServed { .. } => None,
         }
     }
 
-    /// Whether only a new list helps: the version is too old to go on from, or newer than what the
+    /// True if only a new list helps: the version is too old to continue from, or newer than what the
     /// API server has, as after a restored backup.
-    pub(super) fn needs_list(&self) -> bool {
+    pub(super) fn needs_relist(&self) -> bool {
         let too_new = matches!(self, Self::Refused { too_new: true, .. });
-        too_new || self.code() == Some(410) || matches!(self, Self::Unreadable(_) | Self::Silent(_))
+        too_new
+            || self.code() == Some(410)
+            || matches!(self, Self::Malformed(_) | Self::TimedOut(_))
     }
 
-    /// Whether a list was continued too late.
+    /// True if the version or the continue token has expired (410 Gone).
     pub(super) fn is_gone(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// Whether there is no such thing.
-    pub(super) fn is_missing(&self) -> bool {
+    /// True if the resource does not exist (404).
+    pub(super) fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// True if another client has written meanwhile.
+    /// True if another client wrote first (409).
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// True if asking again soon does not help: not allowed, not there, not accepted.
-    pub(super) fn is_final(&self) -> bool {
+    /// True if a retry soon does not help: not allowed, not there, not accepted.
+    pub(super) fn is_permanent(&self) -> bool {
         let passes = |code| matches!(code, 401 | 408 | 409 | 429);
         self.code().is_some_and(|code| (400..500).contains(&code) && !passes(code))
     }
 
-    /// True if the API server has answered, so that it is there.
-    pub(super) fn is_answer(&self) -> bool {
+    /// True if the API server has responded, so that it is there.
+    pub(super) fn is_response(&self) -> bool {
         self.code().is_some()
     }
 
-    /// Whether it may not be asked for.
+    /// True if RBAC denies the request (403).
     pub(super) fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// After how long the API server wants to be asked again.
+    /// The delay that the API server requests before a retry.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
             Self::Unreachable(_)
-            | Self::Unreadable(_)
-            | Self::Silent(_)
+            | Self::Malformed(_)
+            | Self::TimedOut(_)
             | Self::NotServed { .. } => None,
         }
     }
 
-    /// How metrics name it.
+    /// The value of the metric label `error`.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Refused { code: 401, .. } => "unauthorized",
@@ -147,25 +149,25 @@ impl Failure {
             Self::Refused { code: 429, .. } => "too_many_requests",
             Self::Refused { .. } => "refused",
             Self::Unreachable(_) => "unreachable",
-            Self::Unreadable(_) => "unreadable",
-            Self::Silent(_) => "silent",
+            Self::Malformed(_) => "unreadable",
+            Self::TimedOut(_) => "silent",
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { code, message, .. } if message.is_empty() => {
-                write!(f, "the API server answers {code}")
+                write!(f, "the API server responded with {code}")
             }
             Self::Refused { code, message, .. } => {
-                write!(f, "the API server answers {code}: {message}")
+                write!(f, "the API server responded with {code}: {message}")
             }
             Self::Unreachable(error) => write!(f, "the API server cannot be reached: {error}"),
-            Self::Unreadable(error) => write!(f, "the API server sent {error}"),
-            Self::Silent(after) => {
-                write!(f, "the API server has been silent for {} s", after.as_secs())
+            Self::Malformed(error) => write!(f, "the API server sent {error}"),
+            Self::TimedOut(after) => {
+                write!(f, "nothing received from the API server for {} s", after.as_secs())
             }
             Self::NotServed { kind } => {
                 let versions = kind.versions().join(", ");
@@ -180,7 +182,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A client whose failures are told apart.
+/// A client that distinguishes the errors of the API server.
 #[derive(Clone)]
 pub(super) struct Api(kube::Client);
 
@@ -191,68 +193,78 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Asks through `client`.
+    /// Sends requests through `client`.
     pub(super) fn new(client: kube::Client) -> Self {
         Self(client)
     }
 
-    /// The body of the answer to a GET.
-    pub(super) async fn get(&self, uri: &str) -> Result<Bytes, Failure> {
-        self.whole(Request::get(uri).body(Body::empty()).map_err(|error| unsendable(&error))).await
+    /// Sends a GET, and returns the body of the response.
+    pub(super) async fn get(&self, uri: &str) -> Result<Bytes, ApiError> {
+        self.send_and_collect(
+            Request::get(uri).body(Body::empty()).map_err(|error| invalid_request(&error)),
+        )
+        .await
     }
 
-    /// A page of a list: the first, or the one that the page before named.
+    /// Requests a page of a list: the first, or the one of the continue token `next`.
     pub(super) async fn page(
         &self,
         collection: &str,
         size: u32,
         next: Option<&str>,
-    ) -> Result<Bytes, Failure> {
-        self.whole(page(collection, size, next).map(|request| request.map(Body::from))).await
+    ) -> Result<Bytes, ApiError> {
+        self.send_and_collect(page(collection, size, next).map(|request| request.map(Body::from)))
+            .await
     }
 
-    /// The body of the answer to a POST.
-    pub(super) async fn post(&self, uri: &str, object: &Value) -> Result<Bytes, Failure> {
-        self.with_object(Request::post(uri), object).await
+    /// Sends a POST, and returns the body of the response.
+    pub(super) async fn post(&self, uri: &str, object: &Value) -> Result<Bytes, ApiError> {
+        self.send_object(Request::post(uri), object).await
     }
 
-    /// The body of the answer to a PUT, which an object that names its version makes optimistic.
-    pub(super) async fn put(&self, uri: &str, object: &Value) -> Result<Bytes, Failure> {
-        self.with_object(Request::put(uri), object).await
+    /// Sends a PUT, and returns the body of the response. An object with a resource version makes the
+    /// write optimistic.
+    pub(super) async fn put(&self, uri: &str, object: &Value) -> Result<Bytes, ApiError> {
+        self.send_object(Request::put(uri), object).await
     }
 
-    async fn with_object(
+    async fn send_object(
         &self,
         request: http::request::Builder,
         object: &Value,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Bytes, ApiError> {
         let body = Body::from(object.to_string().into_bytes());
         let request = request.header(header::CONTENT_TYPE, "application/json").body(body);
-        self.whole(request.map_err(|error| unsendable(&error))).await
+        self.send_and_collect(request.map_err(|error| invalid_request(&error))).await
     }
 
-    async fn whole(&self, request: Result<Request<Body>, Failure>) -> Result<Bytes, Failure> {
+    async fn send_and_collect(
+        &self,
+        request: Result<Request<Body>, ApiError>,
+    ) -> Result<Bytes, ApiError> {
         let answer = async {
             let response = self.send(request?).await?;
             let body = response.into_body().collect().await;
             body.map(|body| body.to_bytes()).map_err(|error| unreachable(&error))
         };
-        tokio::time::timeout(ANSWER, answer).await.unwrap_or(Err(Failure::Silent(ANSWER)))
+        tokio::time::timeout(REQUEST_TIMEOUT, answer)
+            .await
+            .unwrap_or(Err(ApiError::TimedOut(REQUEST_TIMEOUT)))
     }
 
-    /// The changes after `version`, which go on for minutes.
+    /// Watches the changes after `version`. The response stays open for minutes.
     pub(super) async fn watch(
         &self,
         collection: &str,
         version: &str,
         timeout: Duration,
-    ) -> Result<Lines, Failure> {
+    ) -> Result<Lines, ApiError> {
         let request = watch(collection, version, timeout)?.map(Body::from);
-        let answer = tokio::time::timeout(ANSWER, self.send(request)).await;
-        Ok(Lines::new(answer.unwrap_or(Err(Failure::Silent(ANSWER)))?.into_body()))
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.send(request)).await;
+        Ok(Lines::new(answer.unwrap_or(Err(ApiError::TimedOut(REQUEST_TIMEOUT)))?.into_body()))
     }
 
-    async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Failure> {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, ApiError> {
         let json = header::HeaderValue::from_static("application/json");
         request.headers_mut().insert(header::ACCEPT, json);
         let response = self.0.send(request).await.map_err(|error| unreachable(&error))?;
@@ -260,14 +272,15 @@ impl Api {
             return Ok(response);
         }
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ERROR_BYTES).collect().await;
+        let body = Limited::new(body, MAX_ERROR_BYTES).collect().await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
         let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
-            // Before its handlers are ready, or from a proxy in between: plain text.
+            // Plain text: from an API server whose handlers are not ready, or from a proxy in
+            // between.
             let text = String::from_utf8_lossy(&body);
             serde_json::json!({ "message": text.trim().chars().take(200).collect::<String>() })
         });
-        Err(Failure::of_status(Some(head.status), &status, retry_after(&head.headers)))
+        Err(ApiError::from_status(Some(head.status), &status, retry_after(&head.headers)))
     }
 }
 
@@ -276,8 +289,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// An error with its causes, each said once.
-pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Failure {
+/// Returns the error with its causes, each named once.
+pub(super) fn unreachable(error: &(dyn Error + 'static)) -> ApiError {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -288,41 +301,43 @@ pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Failure {
         }
         cause = error.source();
     }
-    Failure::Unreachable(text)
+    ApiError::Unreachable(text)
 }
 
-/// A request that cannot be written.
-fn unsendable(error: &dyn Error) -> Failure {
-    Failure::Unreachable(error.to_string())
+/// Error of a request that cannot be built.
+fn invalid_request(error: &dyn Error) -> ApiError {
+    ApiError::Unreachable(error.to_string())
 }
 
-/// Where the objects of a kind are.
+/// The path of the objects of a kind.
 pub(super) fn collection(kind: Kind, version: &str, namespace: Option<&str>) -> String {
     let named = GroupVersionKind::gvk(kind.group(), version, kind.as_str());
     let resource = ApiResource::from_gvk_with_plural(&named, kind.plural());
     DynamicObject::url_path(&resource, namespace)
 }
 
-/// Asks for a page of a list. Without a resource version a list is a consistent read.
-fn page(collection: &str, size: u32, next: Option<&str>) -> Result<Request<Vec<u8>>, Failure> {
+/// Builds the request for a page of a list. Without a resource version a list is a consistent read.
+fn page(collection: &str, size: u32, next: Option<&str>) -> Result<Request<Vec<u8>>, ApiError> {
     let params = ListParams::default().limit(size);
     let params = ListParams { continue_token: next.map(str::to_owned), ..params };
-    request::Request::new(collection).list(&params).map_err(|error| unsendable(&error))
+    request::Request::new(collection).list(&params).map_err(|error| invalid_request(&error))
 }
 
-/// Asks for the changes after `version`, and for bookmarks.
-fn watch(collection: &str, version: &str, timeout: Duration) -> Result<Request<Vec<u8>>, Failure> {
+/// Builds the request for the changes after `version`, with bookmarks.
+fn watch(collection: &str, version: &str, timeout: Duration) -> Result<Request<Vec<u8>>, ApiError> {
     let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
     let params = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
-    request::Request::new(collection).watch(&params, version).map_err(|error| unsendable(&error))
+    request::Request::new(collection)
+        .watch(&params, version)
+        .map_err(|error| invalid_request(&error))
 }
 
-/// Splits the body of a watch into lines.
+/// The body of a watch, split into lines.
 pub(super) struct Lines<B = Body> {
     body: B,
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no line's end.
-    looked: usize,
+    /// Number of bytes of the buffer that were scanned without finding a line end.
+    scanned: usize,
 }
 
 impl<B> Lines<B>
@@ -330,16 +345,16 @@ where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// The lines of `body`.
+    /// Splits `body` into lines.
     pub(super) fn new(body: B) -> Self {
-        Self { body, buffer: BytesMut::new(), looked: 0 }
+        Self { body, buffer: BytesMut::new(), scanned: 0 }
     }
 
-    /// Waits for more bytes; false: there are none. May be given up at any time.
-    pub(super) async fn more(&mut self) -> Result<bool, Failure> {
-        if self.buffer.len() > LONGEST {
-            let what = format!("an event of more than {LONGEST} bytes");
-            return Err(Failure::Unreadable(what));
+    /// Waits for more bytes; false at the end of the body. Cancel safe.
+    pub(super) async fn more(&mut self) -> Result<bool, ApiError> {
+        if self.buffer.len() > MAX_EVENT_BYTES {
+            let what = format!("an event of more than {MAX_EVENT_BYTES} bytes");
+            return Err(ApiError::Malformed(what));
         }
         match self.body.frame().await {
             Some(Ok(frame)) => {
@@ -356,13 +371,13 @@ where
     /// The next whole line that has arrived.
     pub(super) fn next(&mut self) -> Option<Bytes> {
         loop {
-            let rest = self.buffer.get(self.looked..)?;
+            let rest = self.buffer.get(self.scanned..)?;
             let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
-                self.looked = self.buffer.len();
+                self.scanned = self.buffer.len();
                 return None;
             };
-            let end = self.looked.saturating_add(end);
-            self.looked = 0;
+            let end = self.scanned.saturating_add(end);
+            self.scanned = 0;
             let line = self.buffer.split_to(end.saturating_add(1)).freeze();
             if !line.trim_ascii().is_empty() {
                 return Some(line);
@@ -382,7 +397,7 @@ mod tests {
             collection(Kind::Server, "v1beta3", Some("a")),
             "/apis/policy.linkerd.io/v1beta3/namespaces/a/servers"
         );
-        let uri = |request: Result<Request<Vec<u8>>, Failure>| request.unwrap().uri().to_string();
+        let uri = |request: Result<Request<Vec<u8>>, ApiError>| request.unwrap().uri().to_string();
         assert_eq!(uri(page("/x", 5, None)), "/x?&limit=5", "no version: a consistent read");
         assert_eq!(uri(page("/x", 5, Some("a=b&c"))), "/x?&limit=5&continue=a%3Db%26c");
         assert_eq!(
@@ -393,28 +408,29 @@ mod tests {
 
     #[test]
     fn a_status_says_what_helps() {
-        let status = |json| Failure::of_status(None, &json, None);
-        assert!(status(serde_json::json!({"code": 410, "message": "too old"})).needs_list());
+        let status = |json| ApiError::from_status(None, &json, None);
+        assert!(status(serde_json::json!({"code": 410, "message": "too old"})).needs_relist());
         let restored = serde_json::json!({"code": 504, "message": "Timeout: Too large resource \
             version: 9", "details": {"retryAfterSeconds": 1,
             "causes": [{"reason": "ResourceVersionTooLarge"}]}});
-        assert!(status(restored.clone()).needs_list());
+        assert!(status(restored.clone()).needs_relist());
         assert_eq!(status(restored).retry_after(), Some(Duration::from_secs(1)));
         let busy = status(serde_json::json!({"code": 429}));
-        assert!(!busy.needs_list());
-        assert_eq!(busy.to_string(), "the API server answers 429");
+        assert!(!busy.needs_relist());
+        assert_eq!(busy.to_string(), "the API server responded with 429");
         assert!(status(serde_json::json!("text")).retry_after().is_none());
     }
 
     #[test]
     fn a_refusal_is_final_unless_it_passes_by_itself() {
-        let is_final =
-            |code| Failure::of_status(None, &serde_json::json!({ "code": code }), None).is_final();
+        let is_permanent = |code| {
+            ApiError::from_status(None, &serde_json::json!({ "code": code }), None).is_permanent()
+        };
         for code in [400, 403, 404, 405, 413, 422] {
-            assert!(is_final(code), "{code}");
+            assert!(is_permanent(code), "{code}");
         }
         for code in [401, 408, 409, 429, 500, 503, 504] {
-            assert!(!is_final(code), "{code}");
+            assert!(!is_permanent(code), "{code}");
         }
     }
 }

@@ -1,40 +1,42 @@
-//! How long to wait before asking again.
+//! Backoff of requests that failed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The first wait, before jitter.
-const FIRST: Duration = Duration::from_millis(250);
+/// The first delay, before jitter.
+const INITIAL_DELAY: Duration = Duration::from_millis(250);
 
-/// The longest wait, before jitter.
-const LONGEST: Duration = Duration::from_secs(5);
+/// The longest delay, before jitter.
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
-/// The longest wait that an API server can ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(60);
+/// The longest `Retry-After` that is honored.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Waits that grow with every failure in a row.
+/// Exponential backoff: delays that double with every failure in a row.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// Something worked: the next wait is a short one again.
+    /// Resets the delay after a success.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// The next wait, not shorter than what the API server asked for.
-    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let grown = FIRST.saturating_mul(2_u32.saturating_pow(self.failures.min(16))).min(LONGEST);
+    /// The next delay, at least the API server's `Retry-After`.
+    pub(super) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
+        let delay = INITIAL_DELAY
+            .saturating_mul(2_u32.saturating_pow(self.failures.min(16)))
+            .min(MAX_DELAY);
         self.failures = self.failures.saturating_add(1);
-        let asked = asked.unwrap_or_default().min(LONGEST_ASKED);
-        // Whatever made everybody fail together must not make everybody come back together.
-        asked.saturating_add(jittered(grown))
+        let retry_after = retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
+        // Jitter, because clients that failed together must not retry together.
+        retry_after.saturating_add(jittered(delay))
     }
 }
 
-/// Between a half and the whole of `duration`.
+/// A random duration between half of `duration` and all of it.
 pub(super) fn jittered(duration: Duration) -> Duration {
     // The standard library's hash keys are its one source of randomness.
     let random = RandomState::new().hash_one(0_u8) & 0xFFFF;
@@ -51,18 +53,18 @@ mod tests {
     fn waits_grow_up_to_a_bound_and_start_again_after_a_success() {
         let mut backoff = Backoff::default();
         let waits: Vec<Duration> = (0..40).map(|_| backoff.next(None)).collect();
-        assert!(waits[0] <= FIRST && waits[0] >= FIRST / 2, "{waits:?}");
-        assert!(waits.iter().all(|wait| *wait <= LONGEST), "{waits:?}");
-        assert!(waits[39] >= LONGEST / 2, "{waits:?}");
+        assert!(waits[0] <= INITIAL_DELAY && waits[0] >= INITIAL_DELAY / 2, "{waits:?}");
+        assert!(waits.iter().all(|wait| *wait <= MAX_DELAY), "{waits:?}");
+        assert!(waits[39] >= MAX_DELAY / 2, "{waits:?}");
         backoff.reset();
-        assert!(backoff.next(None) <= FIRST);
+        assert!(backoff.next(None) <= INITIAL_DELAY);
     }
 
     #[test]
     fn what_the_api_server_asks_for_is_honoured_within_reason() {
         let mut backoff = Backoff::default();
         assert!(backoff.next(Some(Duration::from_secs(7))) >= Duration::from_secs(7));
-        assert!(backoff.next(Some(Duration::from_secs(86_400))) <= LONGEST_ASKED + LONGEST);
+        assert!(backoff.next(Some(Duration::from_secs(86_400))) <= MAX_RETRY_AFTER + MAX_DELAY);
     }
 
     #[test]

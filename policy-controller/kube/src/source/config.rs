@@ -1,4 +1,4 @@
-//! What of a cluster is watched.
+//! The part of a cluster that is watched.
 
 use super::freshness::Freshness;
 use policy_crds::spec::Watched;
@@ -10,18 +10,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which part of a cluster is watched.
+/// The part of a cluster that is watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// All of it.
+    /// The whole cluster.
     #[default]
     Cluster,
-    /// These namespaces, and nothing else is asked for.
+    /// These namespaces; nothing else is requested.
     Namespaces(BTreeSet<Arc<str>>),
 }
 
 impl Scope {
-    /// Every watch there is, with whether the controller can do without the kind.
+    /// All watches of this scope. The flag marks kinds that are optional.
     pub(super) fn watches(&self) -> Vec<(WatchKey, bool)> {
         let keys = Kind::watched().flat_map(|kind| {
             let optional = kind.spec().watched == Watched::IfPresent;
@@ -38,35 +38,35 @@ impl Scope {
         keys.collect()
     }
 
-    /// What does not work for lack of the rest of the cluster.
-    pub fn lost_functions(&self) -> Vec<String> {
+    /// The features that this scope takes away because the rest of the cluster is not watched.
+    pub fn limitations(&self) -> Vec<String> {
         let Self::Namespaces(names) = self else { return Vec::new() };
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         let scope = names.join(", ");
         [
             format!("workloads outside {scope} have no policy here: watches of them find nothing"),
-            format!("references to objects outside {scope} find nothing"),
+            format!("references to objects outside {scope} are not resolved"),
             "Nodes are not watched: probes come from --node-addresses alone".to_owned(),
-            "Namespaces are asked for every 10 s: a new annotation there takes as long".to_owned(),
+            "Namespaces are polled every 10 s: a new annotation there takes as long".to_owned(),
         ]
         .into()
     }
 }
 
-/// How a cluster is watched.
+/// Settings of the watches of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubernetesConfig {
-    /// Which part.
+    /// The part of the cluster.
     pub scope: Scope,
-    /// How long a watch may be silent.
+    /// The staleness bound of a watch.
     pub freshness: Freshness,
-    /// Objects of one page of a list.
+    /// Page size of lists.
     pub page_size: u32,
     /// The nodes, where they are not watched.
     pub nodes: BTreeMap<Arc<str>, Vec<IpAddr>>,
     /// Namespace of the control plane, where the Lease is.
     pub control_plane_namespace: Arc<str>,
-    /// Name of the Lease that names the numbering of revisions.
+    /// Name of the Lease that names the epoch of revisions.
     pub lease_name: Arc<str>,
 }
 
@@ -84,7 +84,7 @@ impl Default for KubernetesConfig {
 }
 
 impl KubernetesConfig {
-    /// The nodes as objects; none where the cluster is asked for them.
+    /// The nodes as objects; empty where the cluster's own are watched.
     pub(super) fn node_objects(&self) -> Vec<Object> {
         if self.scope == Scope::Cluster {
             return Vec::new();
@@ -100,7 +100,7 @@ impl KubernetesConfig {
                 "metadata": { "name": &**name },
                 "status": { "addresses": addresses },
             });
-            // Names have been checked when the flag was read.
+            // Names were validated when the flag was parsed.
             policy_crds::parse(&node).ok()
         };
         self.nodes.iter().filter_map(node).collect()
@@ -129,7 +129,7 @@ mod tests {
             ]
         );
         assert_eq!(watches.len(), 15);
-        assert_eq!(Scope::Cluster.lost_functions(), Vec::<String>::new());
+        assert_eq!(Scope::Cluster.limitations(), Vec::<String>::new());
     }
 
     #[test]
@@ -152,6 +152,6 @@ mod tests {
             })
             .collect();
         assert_eq!(nodes, [("Node n-1.x".into(), addresses), ("Node n2".into(), vec![])]);
-        assert_eq!(config.scope.lost_functions().len(), 4);
+        assert_eq!(config.scope.limitations().len(), 4);
     }
 }

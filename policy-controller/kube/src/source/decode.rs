@@ -1,7 +1,7 @@
-//! From the API server's JSON to objects: pages of a list, and the events of a watch.
+//! Decodes the API server's JSON: pages of a list, and the events of a watch.
 
-use super::api::Failure;
-use super::prune::{self, Pruned};
+use super::api::ApiError;
+use super::projection::{self, ProjectionSeed};
 use policy_crds::{Body, FieldError, Invalid, Kind, Object, ObjectKey, ObjectMeta};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -37,16 +37,16 @@ impl From<&str> for Version {
     }
 }
 
-/// A kind in the version that is read of it.
+/// A kind in the API version that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct KindVersion {
     /// The kind.
     pub(super) kind: Kind,
     /// The version, without the group.
     pub(super) version: &'static str,
 }
 
-impl Reading {
+impl KindVersion {
     fn api_version(&self) -> String {
         match self.kind.group() {
             "" => self.version.to_owned(),
@@ -54,11 +54,11 @@ impl Reading {
         }
     }
 
-    /// The object that a value is. One that breaks every rule is still an object, as long as it has
-    /// a name; without one nothing can be said of it.
+    /// Parses an object. One that breaks every rule is still an object as long as it has a name;
+    /// without a name it is `None`.
     pub(super) fn object(&self, mut value: Value) -> Option<Object> {
         if let Value::Object(fields) = &mut value {
-            // The items of a list do not repeat what they are.
+            // The items of a list do not repeat apiVersion and kind.
             let missing = |fields: &serde_json::Map<String, Value>, name| {
                 fields.get(name).is_none_or(Value::is_null)
             };
@@ -81,7 +81,7 @@ impl Reading {
         Some(invalid(self.key(&value)?, FieldError { field, message }))
     }
 
-    /// The name of the object that a value is.
+    /// The key of the object in `value`.
     pub(super) fn key(&self, value: &Value) -> Option<ObjectKey> {
         let metadata = value.get("metadata")?;
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -95,7 +95,7 @@ impl Reading {
     }
 }
 
-/// An object of which nothing can be read but its name. It claims as much as it might.
+/// An object of which only the name can be read. It claims as much as it might.
 fn invalid(key: ObjectKey, error: FieldError) -> Object {
     let claims = key.kind.spec().claims(None);
     let meta = ObjectMeta {
@@ -111,44 +111,44 @@ fn invalid(key: ObjectKey, error: FieldError) -> Object {
 
 /// One page of a list.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct ListPage {
     /// Its objects.
     pub(super) objects: Vec<Object>,
-    /// How many items have no name.
+    /// Number of items without a name.
     pub(super) nameless: u64,
     /// The version of the list.
     pub(super) version: Option<Version>,
-    /// What to ask for the next page with; none: this is the last.
+    /// The continue token; `None` on the last page.
     pub(super) next: Option<String>,
 }
 
 /// Reads a page.
-pub(super) fn page(reading: &Reading, bytes: &[u8]) -> Result<Page, Failure> {
+pub(super) fn page(resource: &KindVersion, bytes: &[u8]) -> Result<ListPage, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    ListSeed(reading)
+    ListSeed(resource)
         .deserialize(&mut deserializer)
-        .map_err(|error| Failure::Unreadable(format!("a list that cannot be read: {error}")))
+        .map_err(|error| ApiError::Malformed(format!("a list that cannot be read: {error}")))
 }
 
-struct ListSeed<'a>(&'a Reading);
+struct ListSeed<'a>(&'a KindVersion);
 
 impl<'de> DeserializeSeed<'de> for ListSeed<'_> {
-    type Value = Page;
+    type Value = ListPage;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Page, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ListPage, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for ListSeed<'_> {
-    type Value = Page;
+    type Value = ListPage;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of objects")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Page, A::Error> {
-        let (mut page, mut is_list) = (Page::default(), false);
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ListPage, A::Error> {
+        let (mut page, mut is_list) = (ListPage::default(), false);
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
                 "metadata" => {
@@ -159,22 +159,22 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
                 }
                 "items" => {
                     is_list = true;
-                    map.next_value_seed(Items { reading: self.0, page: &mut page })?;
+                    map.next_value_seed(Items { resource: self.0, page: &mut page })?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        // Something else is no empty list, after which nothing would be left.
+        // A body without items is no empty list, which would delete every object.
         if is_list { Ok(page) } else { Err(A::Error::missing_field("items")) }
     }
 }
 
-/// Objects are made one by one, so that a page of raw values never exists.
+/// Parses item by item, so that a page of raw values never exists.
 struct Items<'a> {
-    reading: &'a Reading,
-    page: &'a mut Page,
+    resource: &'a KindVersion,
+    page: &'a mut ListPage,
 }
 
 impl<'de> DeserializeSeed<'de> for Items<'_> {
@@ -198,9 +198,9 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let seed = Pruned::new(prune::of(self.reading.kind));
+        let seed = ProjectionSeed::new(projection::mask_of(self.resource.kind));
         while let Some(value) = list.next_element_seed(seed)? {
-            match self.reading.object(value) {
+            match self.resource.object(value) {
                 Some(object) => self.page.objects.push(object),
                 None => self.page.nameless = self.page.nameless.saturating_add(1),
             }
@@ -209,40 +209,40 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 }
 
-/// One object, for instance the answer to a GET.
-pub(super) fn single(
-    reading: &Reading,
+/// Decodes one object, for instance the response to a GET.
+pub(super) fn object(
+    resource: &KindVersion,
     bytes: &[u8],
-) -> Result<(Object, Option<Version>), Failure> {
-    let unreadable = |error: String| Failure::Unreadable(format!("an object: {error}"));
+) -> Result<(Object, Option<Version>), ApiError> {
+    let unreadable = |error: String| ApiError::Malformed(format!("an object: {error}"));
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Pruned::new(prune::of(reading.kind))
+    let value = ProjectionSeed::new(projection::mask_of(resource.kind))
         .deserialize(&mut deserializer)
         .map_err(|error| unreadable(error.to_string()))?;
     let version = Version::of(&value);
-    let object = reading.object(value).ok_or_else(|| unreadable("it has no name".to_owned()))?;
+    let object = resource.object(value).ok_or_else(|| unreadable("it has no name".to_owned()))?;
     Ok((object, version))
 }
 
 /// One event of a watch.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum WatchEvent {
     /// The object was created.
     Added(Arc<Object>, Option<Version>),
     /// The object was changed.
     Modified(Arc<Object>, Option<Version>),
     /// The object was deleted.
     Deleted(ObjectKey, Option<Version>),
-    /// Nothing happened up to this version.
+    /// A bookmark: no change up to this version.
     Bookmark(Option<Version>),
-    /// The watch cannot go on.
-    Error(Failure),
+    /// The watch ended with this error.
+    Error(ApiError),
     /// An event about an object without a name, or of a type that is not known.
     Nameless(Option<Version>),
 }
 
-impl Event {
-    /// How metrics name it.
+impl WatchEvent {
+    /// The value of the metric label `op`.
     pub(super) fn op(&self) -> &'static str {
         match self {
             Self::Added(..) => "added",
@@ -255,30 +255,30 @@ impl Event {
     }
 }
 
-/// Reads one line of a watch.
-pub(super) fn event(reading: &Reading, line: &[u8]) -> Result<Event, Failure> {
+/// Decodes one line of a watch.
+pub(super) fn event(resource: &KindVersion, line: &[u8]) -> Result<WatchEvent, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
-    let (kind, value) = EventSeed(reading)
+    let (kind, value) = EventSeed(resource)
         .deserialize(&mut deserializer)
-        .map_err(|error| Failure::Unreadable(format!("an event that cannot be read: {error}")))?;
+        .map_err(|error| ApiError::Malformed(format!("an event that cannot be read: {error}")))?;
     let version = Version::of(&value);
     Ok(match kind.as_str() {
-        "ADDED" | "MODIFIED" => match reading.object(value).map(Arc::new) {
-            Some(object) if kind == "ADDED" => Event::Added(object, version),
-            Some(object) => Event::Modified(object, version),
-            None => Event::Nameless(version),
+        "ADDED" | "MODIFIED" => match resource.object(value).map(Arc::new) {
+            Some(object) if kind == "ADDED" => WatchEvent::Added(object, version),
+            Some(object) => WatchEvent::Modified(object, version),
+            None => WatchEvent::Nameless(version),
         },
-        "DELETED" => match reading.key(&value) {
-            Some(key) => Event::Deleted(key, version),
-            None => Event::Nameless(version),
+        "DELETED" => match resource.key(&value) {
+            Some(key) => WatchEvent::Deleted(key, version),
+            None => WatchEvent::Nameless(version),
         },
-        "BOOKMARK" => Event::Bookmark(version),
-        "ERROR" => Event::Error(Failure::of_status(None, &value, None)),
-        _ => Event::Nameless(version),
+        "BOOKMARK" => WatchEvent::Bookmark(version),
+        "ERROR" => WatchEvent::Error(ApiError::from_status(None, &value, None)),
+        _ => WatchEvent::Nameless(version),
     })
 }
 
-struct EventSeed<'a>(&'a Reading);
+struct EventSeed<'a>(&'a KindVersion);
 
 impl<'de> DeserializeSeed<'de> for EventSeed<'_> {
     type Value = (String, Value);
@@ -301,7 +301,8 @@ impl<'de> Visitor<'de> for EventSeed<'_> {
             match name.as_str() {
                 "type" => kind = map.next_value()?,
                 "object" => {
-                    object = map.next_value_seed(Pruned::new(prune::of(self.0.kind)))?;
+                    object =
+                        map.next_value_seed(ProjectionSeed::new(projection::mask_of(self.0.kind)))?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;

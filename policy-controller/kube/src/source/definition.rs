@@ -1,17 +1,17 @@
-//! A cluster as a source: how it is connected, and what runs while it is one.
+//! A cluster as a source: its connection, and the tasks that it runs.
 
-use super::api::{Api, Failure};
+use super::api::{Api, ApiError};
 use super::backoff::Backoff;
-use super::board::Board;
+use super::batcher::{Batcher, Epochs};
 use super::config::{KubernetesConfig, Scope};
-use super::epoch::{Lease, Names};
+use super::epoch::{EpochLease, EpochObjects};
+use super::epoch_tracker::{EpochState, EpochTracker};
 use super::freshness::Freshness;
-use super::gather::{Epochs, Gatherer};
+use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
-use super::newest::Newest;
-use super::news::Told;
-use super::numbering::{Numbered, Numbering};
-use super::watch::{Shared, Watch};
+use super::pending_batch::WatchUpdate;
+use super::watch::{Watch, WatchContext};
+use super::watch_status::WatchStatus;
 use super::{decode, epoch, namespaces};
 use policy_crds::{Kind, Object};
 use policy_engine::source::{
@@ -22,28 +22,28 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinSet;
 
-/// The object that an item of a list is, as the watches understand it: one that cannot be read is an
-/// invalid one. `None`: it has no name.
+/// Parses an item of a list as the watches do: one that cannot be parsed is an invalid object. `None`
+/// if it has no name.
 pub fn object_of(kind: Kind, version: &'static str, item: Value) -> Option<Object> {
-    decode::Reading { kind, version }.object(item)
+    decode::KindVersion { kind, version }.object(item)
 }
 
-/// News of watches that wait to be gathered.
-const QUEUE: usize = 64;
+/// Capacity of the queue of watch updates.
+const QUEUE_CAPACITY: usize = 64;
 
-/// A cluster that has not answered yet.
+/// A cluster to which no request has succeeded yet.
 #[derive(Debug)]
-pub struct Connecting {
+pub struct PendingSource {
     api: Api,
     config: KubernetesConfig,
-    board: Arc<Board>,
+    watch_status: Arc<WatchStatus>,
     metrics: WatchMetrics,
 }
 
-impl Connecting {
-    /// How the watches are doing, from now on.
+impl PendingSource {
+    /// The health of the watches.
     pub fn health(&self) -> channel::Receiver<Arc<Health>> {
-        self.board.reports()
+        self.watch_status.subscribe()
     }
 
     /// Handles on its metrics.
@@ -51,19 +51,19 @@ impl Connecting {
         self.metrics.clone()
     }
 
-    /// When it is not ready.
+    /// The staleness bound of the watches.
     pub fn freshness(&self) -> Freshness {
         self.config.freshness
     }
 
-    /// What does not work because only some namespaces are watched.
-    pub fn lost_functions(&self) -> Vec<String> {
-        self.config.scope.lost_functions()
+    /// The features that are unavailable because only some namespaces are watched.
+    pub fn limitations(&self) -> Vec<String> {
+        self.config.scope.limitations()
     }
 
-    /// Waits until the API server says what the numbering of its versions is called.
+    /// Waits until the API server names the epoch of its resource versions.
     pub async fn connected(self) -> KubernetesSource {
-        let names = Names {
+        let names = EpochObjects {
             namespace: self.config.control_plane_namespace.clone(),
             lease: self.config.lease_name.clone(),
             fallback: self.fallback(),
@@ -78,97 +78,103 @@ impl Connecting {
             let error: Arc<str> = failure.to_string().into();
             if reported.as_ref() != Some(&error) {
                 tracing::warn!(%error, "waiting for the API server");
-                self.board.all_fail(&error);
+                self.watch_status.fail_all(&error);
                 reported = Some(error);
             }
             tokio::time::sleep(backoff.next(failure.retry_after())).await;
         };
         if reported.is_some() {
-            self.board.all_list();
+            self.watch_status.reset_all();
         }
-        let Self { api, config, board, metrics } = self;
+        let Self { api, config, watch_status, metrics } = self;
         let diagnostics = channel::Sender::new(Arc::from([]));
-        KubernetesSource { epoch, lease, names, api, config, board, metrics, diagnostics }
+        KubernetesSource { epoch, lease, names, api, config, watch_status, metrics, diagnostics }
     }
 
-    /// The epoch, and the Lease if it names it. Fails only where asking again may help.
-    async fn epoch(api: &Api, names: &Names) -> Result<(Arc<str>, Option<Lease>), Failure> {
+    /// Reads the epoch, and the Lease if it names it. Fails only where a retry may help.
+    async fn epoch(
+        api: &Api,
+        names: &EpochObjects,
+    ) -> Result<(Arc<str>, Option<EpochLease>), ApiError> {
         match epoch::read(api, names).await {
             Ok(lease) => Ok((lease.epoch(), Some(lease))),
-            Err(failure) if failure.is_final() => {
+            Err(failure) if failure.is_permanent() => {
                 Ok((epoch::without_lease(api, names, &failure).await?, None))
             }
             Err(failure) => Err(failure),
         }
     }
 
-    /// Namespaces whose uid names the numbering where there is no Lease.
+    /// Namespaces whose uid names the epoch where there is no Lease.
     fn fallback(&self) -> Vec<Arc<str>> {
         let own = self.config.control_plane_namespace.clone();
         match &self.config.scope {
             Scope::Cluster => vec!["kube-system".into(), own],
-            // Nothing outside of them is asked for, and of the control plane's only its Lease.
+            // Nothing outside of them is requested, and of the control plane's namespace only its
+            // Lease.
             Scope::Namespaces(names) => names.iter().cloned().collect(),
         }
     }
 }
 
-/// A cluster.
+/// A cluster to which a connection succeeded.
 #[derive(Debug)]
 pub struct KubernetesSource {
     epoch: Arc<str>,
     /// The Lease, if it names the epoch.
-    lease: Option<Lease>,
-    names: Names,
+    lease: Option<EpochLease>,
+    names: EpochObjects,
     api: Api,
     config: KubernetesConfig,
-    board: Arc<Board>,
+    watch_status: Arc<WatchStatus>,
     metrics: WatchMetrics,
     diagnostics: channel::Sender<Arc<[Diagnostic]>>,
 }
 
 impl KubernetesSource {
-    /// Gets ready to connect. Nothing is sent yet.
-    pub fn prepare(client: kube::Client, config: KubernetesConfig) -> Connecting {
-        let board = Arc::new(Board::new(config.scope.watches()));
-        let metrics = WatchMetrics::new(board.reports());
-        Connecting { api: Api::new(client), config, board, metrics }
+    /// Prepares the source. Sends nothing yet.
+    pub fn prepare(client: kube::Client, config: KubernetesConfig) -> PendingSource {
+        let watch_status = Arc::new(WatchStatus::new(config.scope.watches()));
+        let metrics = WatchMetrics::new(watch_status.subscribe());
+        PendingSource { api: Api::new(client), config, watch_status, metrics }
     }
 
-    /// Connects, however long it takes.
+    /// Connects, and retries until it succeeds.
     pub async fn connect(client: kube::Client, config: KubernetesConfig) -> Self {
         Self::prepare(client, config).connected().await
     }
 
     fn spawn(
         &self,
-        told: mpsc::Sender<Told>,
+        updates: mpsc::Sender<WatchUpdate>,
         refresh: channel::Receiver<u64>,
-        newest: Arc<Newest>,
+        latest_versions: Arc<LatestVersions>,
     ) -> JoinSet<()> {
-        let shared = Shared {
+        let shared = WatchContext {
             api: self.api.clone(),
-            board: self.board.clone(),
+            watch_status: self.watch_status.clone(),
             metrics: self.metrics.clone(),
-            told,
+            updates,
             refresh,
             page_size: self.config.page_size,
-            silence: self.config.freshness.silence(),
-            newest,
+            idle_timeout: self.config.freshness.idle_timeout(),
+            latest_versions,
         };
         let mut tasks = JoinSet::new();
-        for (place, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
+        for (index, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
             match key {
                 WatchKey { kind: Kind::Namespace, namespace: Some(namespace) } => {
-                    tasks.spawn(namespaces::Poll::new(shared.clone(), place, namespace).run());
+                    tasks.spawn(
+                        namespaces::NamespacePoller::new(shared.clone(), index, namespace).run(),
+                    );
                 }
                 key => {
-                    tasks.spawn(Watch::new(shared.clone(), place, key, optional).run());
+                    tasks.spawn(Watch::new(shared.clone(), index, key, optional).run());
                 }
             }
         }
-        let board = self.board.clone();
-        tasks.spawn(async move { board.run().await });
+        let watch_status = self.watch_status.clone();
+        tasks.spawn(async move { watch_status.run().await });
         tasks
     }
 }
@@ -183,34 +189,39 @@ impl Source for KubernetesSource {
     }
 
     fn health(&self) -> channel::Receiver<Arc<Health>> {
-        self.board.reports()
+        self.watch_status.subscribe()
     }
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
-        let (told, queue) = mpsc::channel(QUEUE);
+        let (updates, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (refresh, refreshes) = channel::channel(0);
         let nodes = self.config.node_objects().into_iter();
         let changes = nodes.map(|node| Change::Apply(Arc::new(node))).collect();
         let (version, listed, since) = (None, None, 0);
-        let (watch, kind, older) = (usize::MAX, Kind::Node, false);
-        let first = Told { watch, kind, changes, version, listed, since, older };
-        // There is room: nothing else has been sent.
-        let _ = told.try_send(first);
-        // Dropped, and so ended, when this function returns.
-        let newest = Arc::<Newest>::default();
-        let mut tasks = self.spawn(told, refreshes.clone(), newest.clone());
-        let numbered = Numbered { epoch: self.epoch, number: 0, looked: 0, owes: false };
-        let (numbers, numbered) = channel::channel(numbered);
-        let (older, noticed) = channel::channel(None);
+        let (watch, kind, regressed) = (usize::MAX, Kind::Node, false);
+        let first = WatchUpdate { watch, kind, changes, version, listed, since, regressed };
+        // The queue has capacity: this is the first update.
+        let _ = updates.try_send(first);
+        // Dropping the set aborts the tasks when this function returns.
+        let latest_versions = Arc::<LatestVersions>::default();
+        let mut tasks = self.spawn(updates, refreshes.clone(), latest_versions.clone());
+        let state = EpochState { epoch: self.epoch, number: 0, verified: 0, bump_due: false };
+        let (states, epoch_states) = channel::channel(state);
+        let (regressions, noticed) = channel::channel(None);
         let (api, names) = (self.api, self.names);
-        let numbering = Numbering::new((api, names), self.lease, numbers, refreshes, noticed);
-        tasks.spawn(numbering.run());
+        let tracker = EpochTracker::new((api, names), self.lease, states, refreshes, noticed);
+        tasks.spawn(tracker.run());
         let watches = self.config.scope.watches().into_iter().map(|(key, _)| key);
-        let epochs = Epochs { numbered, older, newest, board: self.board };
-        let gatherer = Gatherer::new(watches, queue, refresh, epochs);
+        let epochs = Epochs {
+            state: epoch_states,
+            regressions,
+            latest_versions,
+            watch_status: self.watch_status,
+        };
+        let batcher = Batcher::new(watches, queue, refresh, epochs);
         tokio::select! {
             () = context.shutdown.cancelled() => Ok(()),
-            ended = gatherer.run(&context) => ended,
+            ended = batcher.run(&context) => ended,
             // Only a panic ends a watch.
             _ = tasks.join_next() => Err(SourceError::Failed),
         }

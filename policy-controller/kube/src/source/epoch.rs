@@ -1,28 +1,28 @@
-//! What names the numbering of resource versions: the uid of the Lease, which is the same for every
-//! replica, and a counter in an annotation of it, because a restored backup brings back the uid and
-//! the versions with it.
+//! The epoch of resource versions: the uid of the Lease, which is the same for every replica, and a
+//! counter in its annotation, because a restored backup brings back the uid together with the
+//! versions.
 
-use super::api::{Api, Failure};
+use super::api::{Api, ApiError};
 use policy_engine::epoch;
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// The annotation of the Lease that counts how many times the numbering began anew.
+/// The annotation of the Lease that counts the epochs.
 pub(super) const COUNTER: &str = "portcullis.dev/epoch";
 
-/// The candidates, the Lease before all others.
+/// The objects that can name an epoch, the Lease first.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct EpochObjects {
     /// Namespace of the control plane.
     pub(super) namespace: Arc<str>,
     /// Name of the Lease there.
     pub(super) lease: Arc<str>,
-    /// Namespaces whose uid does as well, in order.
+    /// Namespaces whose uid is used instead, in order.
     pub(super) fallback: Vec<Arc<str>>,
 }
 
-impl Names {
+impl EpochObjects {
     fn collection(&self) -> String {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
@@ -30,21 +30,22 @@ impl Names {
 
 /// A Lease as it was read.
 #[derive(Clone, Debug)]
-pub(super) struct Lease {
+pub(super) struct EpochLease {
     /// Its uid.
     pub(super) uid: Arc<str>,
-    /// How many times the numbering began anew.
+    /// Number of epochs before the current one.
     pub(super) counter: u64,
     /// Its resource version.
     pub(super) version: Option<u64>,
     object: Value,
 }
 
-impl Lease {
-    fn of(body: &[u8]) -> Result<Self, Failure> {
+impl EpochLease {
+    fn parse(body: &[u8]) -> Result<Self, ApiError> {
         let object = parsed(body)?;
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        // A name with a slash: `~1` stands for it. A counter that is none is replaced when it is raised.
+        // The name of the annotation has a slash, which `~1` escapes. An unreadable counter is
+        // replaced when it is raised.
         let counter = text(&format!("/metadata/annotations/{}", COUNTER.replace('/', "~1")));
         let counter = counter.and_then(|counter| counter.parse().ok()).unwrap_or_default();
         let version = text("/metadata/resourceVersion").and_then(|version| version.parse().ok());
@@ -56,19 +57,19 @@ impl Lease {
         epoch::name(&self.uid, self.counter)
     }
 
-    /// A Lease without anything else.
+    /// A Lease with nothing else.
     #[cfg(test)]
     pub(super) fn for_test(uid: &str, counter: u64, version: u64) -> Self {
         Self { uid: uid.into(), counter, version: Some(version), object: Value::Null }
     }
 }
 
-/// The Lease, which is created where there is none.
-pub(super) async fn read(api: &Api, names: &Names) -> Result<Lease, Failure> {
+/// Reads the Lease, and creates it where there is none.
+pub(super) async fn read(api: &Api, names: &EpochObjects) -> Result<EpochLease, ApiError> {
     let (namespace, name, leases) = (&names.namespace, &names.lease, names.collection());
     match api.get(&format!("{leases}/{name}")).await {
-        Ok(body) => return Lease::of(&body),
-        Err(failure) if failure.is_missing() => {}
+        Ok(body) => return EpochLease::parse(&body),
+        Err(failure) if failure.is_not_found() => {}
         Err(failure) => return Err(failure),
     }
     let lease = json!({
@@ -78,26 +79,27 @@ pub(super) async fn read(api: &Api, names: &Names) -> Result<Lease, Failure> {
         "spec": {},
     });
     match api.post(&leases, &lease).await {
-        Ok(body) => Lease::of(&body),
-        // Another replica was faster.
+        Ok(body) => EpochLease::parse(&body),
+        // Another replica created it first.
         Err(failure) if failure.is_conflict() => {
-            Lease::of(&api.get(&format!("{leases}/{name}")).await?)
+            EpochLease::parse(&api.get(&format!("{leases}/{name}")).await?)
         }
         Err(failure) => Err(failure),
     }
 }
 
-/// Writes the counter into the Lease that was read, and nothing where somebody has written since.
+/// Writes the counter into the Lease that was read. Fails with a conflict if another client has
+/// written since.
 pub(super) async fn write(
     api: &Api,
-    names: &Names,
-    read: &Lease,
+    names: &EpochObjects,
+    read: &EpochLease,
     counter: u64,
-) -> Result<Lease, Failure> {
+) -> Result<EpochLease, ApiError> {
     let mut object = read.object.clone();
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     let metadata =
-        metadata.ok_or_else(|| Failure::Unreadable("a Lease without metadata".into()))?;
+        metadata.ok_or_else(|| ApiError::Malformed("a Lease without metadata".into()))?;
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
     if let Value::Object(annotations) = annotations {
         annotations.insert(COUNTER.to_owned(), counter.to_string().into());
@@ -105,50 +107,50 @@ pub(super) async fn write(
         *annotations = json!({ COUNTER: counter.to_string() });
     }
     let (leases, name) = (names.collection(), &names.lease);
-    Lease::of(&api.put(&format!("{leases}/{name}"), &object).await?)
+    EpochLease::parse(&api.put(&format!("{leases}/{name}"), &object).await?)
 }
 
-/// The epoch where the Lease may not be used. Fails only where asking again may help.
+/// The epoch where the Lease may not be used. Fails only where a retry may help.
 pub(super) async fn without_lease(
     api: &Api,
-    names: &Names,
-    refused: &Failure,
-) -> Result<Arc<str>, Failure> {
+    names: &EpochObjects,
+    refused: &ApiError,
+) -> Result<Arc<str>, ApiError> {
     let (lease, namespace) = (&names.lease, &names.namespace);
     for name in &names.fallback {
         match api.get(&format!("/api/v1/namespaces/{name}")).await {
             Ok(body) => {
                 tracing::warn!(
                     lease = %format!("{namespace}/{lease}"), reason = %refused,
-                    "no Lease: revisions are numbered by the uid of namespace {name}"
+                    "cannot use the Lease: the uid of namespace {name} names the epoch of revisions"
                 );
                 return uid(&parsed(&body)?);
             }
-            Err(failure) if failure.is_final() => {}
+            Err(failure) if failure.is_permanent() => {}
             Err(failure) => return Err(failure),
         }
     }
     tracing::warn!(
         lease = %format!("{namespace}/{lease}"), reason = %refused,
-        "neither the Lease nor a namespace may be read: revisions of replicas cannot be compared"
+        "cannot read the Lease or a namespace: revisions of replicas cannot be compared"
     );
-    Ok(of_this_process())
+    Ok(process_epoch())
 }
 
-/// An epoch that no other replica has, and none that this one had before.
-pub(super) fn of_this_process() -> Arc<str> {
+/// An epoch that no other replica has and that this process has never used.
+pub(super) fn process_epoch() -> Arc<str> {
     // The standard library's hash keys are its one source of randomness.
     let random = RandomState::new().hash_one(std::process::id());
     format!("process-{random:016x}").into()
 }
 
-fn parsed(body: &[u8]) -> Result<Value, Failure> {
+fn parsed(body: &[u8]) -> Result<Value, ApiError> {
     let parsed = serde_json::from_slice(body);
-    parsed.map_err(|error| Failure::Unreadable(format!("an object: {error}")))
+    parsed.map_err(|error| ApiError::Malformed(format!("an object: {error}")))
 }
 
-fn uid(object: &Value) -> Result<Arc<str>, Failure> {
+fn uid(object: &Value) -> Result<Arc<str>, ApiError> {
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
     let uid = uid.filter(|uid| !uid.is_empty());
-    uid.map(Arc::from).ok_or_else(|| Failure::Unreadable("an object without uid".to_owned()))
+    uid.map(Arc::from).ok_or_else(|| ApiError::Malformed("an object without uid".to_owned()))
 }

@@ -1,10 +1,9 @@
-//! When what is known of the cluster is too old to be vouched for.
+//! Staleness of the watches.
 
 use policy_engine::source::{Health, WatchState};
 use std::time::{Duration, Instant};
 
-/// How long a watch may be silent. A watch without changes is heard of once a minute, when the API
-/// server sends a bookmark.
+/// The staleness bound of a watch. A watch without changes receives a bookmark about once a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// The bound.
@@ -12,8 +11,8 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// What has never been listed completely, one text for each watch. Nothing is served before all of
-    /// it has been: a kind that grants nothing may still narrow what others grant.
+    /// The watches that have never been listed completely, one text for each. Nothing is served
+    /// before all of them have been: a kind that grants nothing may still narrow what others grant.
     pub fn unlisted(health: &Health) -> Vec<String> {
         let texts = health.unlisted().map(|(key, watch)| match &watch.state {
             WatchState::Failing { error } => format!("{key} cannot be listed: {error}"),
@@ -24,24 +23,24 @@ impl Freshness {
         texts.collect()
     }
 
-    /// What has been silent for too long, one text for each watch.
-    pub fn late(&self, health: &Health, now: Instant) -> Vec<String> {
+    /// The watches that are older than the bound, one text for each.
+    pub fn stale(&self, health: &Health, now: Instant) -> Vec<String> {
         let texts = health.stale(now, self.bound).map(|(key, watch)| {
             let silent = now.saturating_duration_since(watch.heard).as_secs();
             let bound = self.bound.as_secs();
-            let late =
-                format!("{key} have not been heard of for {silent} s, the bound is {bound} s");
+            let stale =
+                format!("{key}: no list, event or bookmark for {silent} s, the bound is {bound} s");
             match &watch.state {
-                WatchState::Failing { error } => format!("{late}: {error}"),
-                WatchState::Listing | WatchState::Following | WatchState::Absent => late,
+                WatchState::Failing { error } => format!("{stale}: {error}"),
+                WatchState::Listing | WatchState::Following | WatchState::Absent => stale,
             }
         });
         texts.collect()
     }
 
-    /// After how long of silence a watch is given up, so that the list that takes its place is there
-    /// before it is late: above the minute between bookmarks.
-    pub(super) fn silence(&self) -> Duration {
+    /// The idle timeout of a watch. It is above the minute between bookmarks, and short enough for
+    /// the relist to complete within the bound.
+    pub(super) fn idle_timeout(&self) -> Duration {
         let minute = Duration::from_secs(60);
         let half = self.bound.saturating_add(minute).checked_div(2).unwrap_or(minute);
         half.min(Duration::from_secs(105))
@@ -74,22 +73,22 @@ mod tests {
             "serviceaccounts of namespace a cannot be listed: no",
         ];
         assert_eq!(Freshness::unlisted(&health), unlisted);
-        assert_eq!(freshness.late(&health, start + Duration::from_secs(150)), [""; 0]);
-        let late = [
-            "servers.policy.linkerd.io of namespace a have not been heard of for 151 s, the bound \
+        assert_eq!(freshness.stale(&health, start + Duration::from_secs(150)), [""; 0]);
+        let stale = [
+            "servers.policy.linkerd.io of namespace a: no list, event or bookmark for 151 s, the bound \
              is 150 s: no",
-            "networkauthentications.policy.linkerd.io of namespace a have not been heard of for \
+            "networkauthentications.policy.linkerd.io of namespace a: no list, event or bookmark for \
              151 s, the bound is 150 s",
         ];
-        assert_eq!(freshness.late(&health, start + Duration::from_secs(151)), late);
+        assert_eq!(freshness.stale(&health, start + Duration::from_secs(151)), stale);
     }
 
     #[test]
     fn a_silent_watch_is_given_up_between_a_bookmark_and_the_bound() {
         for seconds in [61, 90, 150, 3600] {
             let freshness = Freshness { bound: Duration::from_secs(seconds) };
-            let silence = freshness.silence();
-            assert!(silence > Duration::from_secs(60) && silence < freshness.bound, "{seconds}");
+            let timeout = freshness.idle_timeout();
+            assert!(timeout > Duration::from_secs(60) && timeout < freshness.bound, "{seconds}");
         }
     }
 }

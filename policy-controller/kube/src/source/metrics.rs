@@ -48,7 +48,7 @@ impl KindLabels {
 }
 
 policy_core::metrics! {
-    /// What watches count.
+    /// Counters of the watches.
     #[derive(Clone, Debug)]
     struct Counts {
         events: Family<EventLabels, Counter> = "kube_watch_events",
@@ -63,11 +63,11 @@ policy_core::metrics! {
     }
 }
 
-/// How old what is known is, read from the health of the watches when it is asked for.
+/// Age of the watches, computed from their health at scrape time.
 const AGE: Metric = Metric {
     name: "kube_watch_age_seconds",
     labels: "kind group namespace",
-    help: "Seconds since the API server last said anything in a watch",
+    help: "Seconds since the last list, event or bookmark of a watch",
 };
 
 /// Handles on the metrics of the watches; clones share them.
@@ -78,7 +78,7 @@ pub struct WatchMetrics {
 }
 
 impl WatchMetrics {
-    /// Metrics of the watches that `health` tells of.
+    /// Metrics of the watches in `health`.
     pub fn new(health: watch::Receiver<Arc<Health>>) -> Self {
         Self { counts: Counts::default(), health }
     }
@@ -111,7 +111,7 @@ impl WatchMetrics {
         }
     }
 
-    /// Objects without a name cannot be indexed; no API server has any.
+    /// Counts objects without a name, which cannot be indexed. A real API server sends none.
     pub(super) fn nameless(&self, key: &WatchKey, count: u64) {
         if count > 0 {
             tracing::warn!(watch = %key, count, "the API server sent objects without a name");
@@ -120,7 +120,7 @@ impl WatchMetrics {
     }
 }
 
-/// How long ago each watch was heard of, at the time of the scrape.
+/// Time since each watch last received something, computed at scrape time.
 #[derive(Debug)]
 struct Ages(watch::Receiver<Arc<Health>>);
 

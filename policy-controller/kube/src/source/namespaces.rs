@@ -1,50 +1,50 @@
-//! A Namespace that is asked for by name again and again: to list or watch namespaces takes a
-//! ClusterRole, to get one a Role in it.
+//! Polls a Namespace by name, because listing or watching namespaces requires a ClusterRole, and
+//! getting one only a Role in it.
 
-use super::api::Failure;
+use super::api::ApiError;
 use super::backoff::{Backoff, jittered};
-use super::decode::{self, Reading, Version};
-use super::news::Told;
-use super::watch::Shared;
+use super::decode::{self, KindVersion, Version};
+use super::pending_batch::WatchUpdate;
+use super::watch::WatchContext;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often it is asked for.
-const POLL: Duration = Duration::from_secs(10);
+/// The poll interval.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// One namespace.
-pub(super) struct Poll {
-    shared: Shared,
-    place: usize,
+pub(super) struct NamespacePoller {
+    shared: WatchContext,
+    index: usize,
     key: WatchKey,
     namespace: Arc<str>,
-    /// For which refresh it was last read, and the version that it had then.
+    /// The refresh that it was last read for, and the version that it had then.
     own: Option<(u64, u64)>,
     backoff: Backoff,
 }
 
-impl Poll {
-    /// A namespace of which nothing is known yet.
-    pub(super) fn new(shared: Shared, place: usize, namespace: Arc<str>) -> Self {
+impl NamespacePoller {
+    /// Creates the poller of a namespace that has not been read yet.
+    pub(super) fn new(shared: WatchContext, index: usize, namespace: Arc<str>) -> Self {
         let key = WatchKey { kind: Kind::Namespace, namespace: Some(namespace.clone()) };
         let backoff = Backoff::default();
-        Self { shared, place, key, namespace, own: None, backoff }
+        Self { shared, index, key, namespace, own: None, backoff }
     }
 
-    /// Runs until nobody listens.
+    /// Runs until the receiver of updates is dropped.
     pub(super) async fn run(mut self) {
-        while !self.shared.told.is_closed() {
-            if let Err(failure) = self.ask().await {
-                let wait = self.failed(&failure);
+        while !self.shared.updates.is_closed() {
+            if let Err(failure) = self.poll().await {
+                let wait = self.handle_failure(&failure);
                 sleep(wait).await;
                 continue;
             }
             self.backoff.reset();
             tokio::select! {
-                () = sleep(jittered(POLL)) => {}
+                () = sleep(jittered(POLL_INTERVAL)) => {}
                 changed = self.shared.refresh.changed() => {
                     self.shared.refresh.mark_changed();
                     if changed.is_err() {
@@ -55,46 +55,47 @@ impl Poll {
         }
     }
 
-    /// Asks, and tells what there is: what is as it was stops at the index.
-    async fn ask(&mut self) -> Result<(), Failure> {
+    /// Reads the Namespace and sends it. The index drops an update without a change.
+    async fn poll(&mut self) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
-        // Versions number the whole storage, which is what answers: the answer is not older than what
-        // watches of the same storage have told before. Namespaces are kept where custom resources
-        // are. Its own version tells only when it was last changed.
-        let before = self.shared.newest.of(refresh, Kind::Server);
-        let reading = Reading { kind: Kind::Namespace, version: "v1" };
+        // Versions number the whole storage, so the response is not older than what watches of the
+        // same storage have sent before. Namespaces are stored where custom resources are. The
+        // version of the Namespace itself shows only its last change.
+        let before = self.shared.latest_versions.get(refresh, Kind::Server);
+        let resource = KindVersion { kind: Kind::Namespace, version: "v1" };
         let uri = format!("/api/v1/namespaces/{}", self.namespace);
         let (change, own) = match self.shared.api.get(&uri).await {
             Ok(body) => {
-                let (object, version) = decode::single(&reading, &body)?;
+                let (object, version) = decode::object(&resource, &body)?;
                 (Change::Apply(Arc::new(object)), version)
             }
-            Err(failure) if failure.is_missing() => {
+            Err(failure) if failure.is_not_found() => {
                 let (namespace, name) = ("".into(), self.namespace.clone());
                 (Change::Delete(ObjectKey { kind: Kind::Namespace, namespace, name }), None)
             }
             Err(failure) => return Err(failure),
         };
         let own = own.as_ref().and_then(Version::number);
-        let (watch, kind, changes) = (self.place, Kind::Namespace, vec![change]);
-        let told = if self.went_back(refresh, own) {
-            Told::older(watch, kind, refresh)
+        let (watch, kind, changes) = (self.index, Kind::Namespace, vec![change]);
+        let update = if self.has_regressed(refresh, own) {
+            WatchUpdate::regression(watch, kind, refresh)
         } else {
-            self.shared.board.listed(&self.key);
+            self.shared.watch_status.note_listed(&self.key);
             let (version, listed) = (own.max(before), Some(refresh));
-            Told { watch, kind, changes, version, listed, since: refresh, older: false }
+            WatchUpdate { watch, kind, changes, version, listed, since: refresh, regressed: false }
         };
-        // Nobody listens any more if this fails.
-        let _ = self.shared.told.send(told).await;
+        // Fails only if the receiver is dropped.
+        let _ = self.shared.updates.send(update).await;
         Ok(())
     }
 
-    /// True if the namespace had a newer version before, in the same epoch. Otherwise notes this one.
-    fn went_back(&mut self, refresh: u64, own: Option<u64>) -> bool {
+    /// True if the namespace had a newer version before, in the same epoch. Otherwise records this
+    /// one.
+    fn has_regressed(&mut self, refresh: u64, own: Option<u64>) -> bool {
         let Some(own) = own else { return false };
         if let Some((since, before)) = self.own
             && own < before
-            && self.shared.newest.is_current(since)
+            && self.shared.latest_versions.is_current(since)
         {
             return true;
         }
@@ -102,15 +103,15 @@ impl Poll {
         false
     }
 
-    fn failed(&mut self, failure: &Failure) -> Duration {
+    fn handle_failure(&mut self, failure: &ApiError) -> Duration {
         self.shared.metrics.error(&self.key, failure.label());
         let namespace = &self.namespace;
-        let words = if failure.is_forbidden() {
+        let error = if failure.is_forbidden() {
             format!("may not get namespace {namespace}: grant `get` on namespaces there; {failure}")
         } else {
             failure.to_string()
         };
-        self.shared.board.fails(&self.key, words.into());
+        self.shared.watch_status.note_failure(&self.key, error.into());
         self.backoff.next(failure.retry_after())
     }
 }

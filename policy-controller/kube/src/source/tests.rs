@@ -1,13 +1,17 @@
-//! What the parts without an API server promise.
+//! Tests of decoding and projection, which need no API server.
 #![allow(
     clippy::wildcard_enum_match_arm,
     clippy::too_many_lines,
     reason = "a test names what it expects, and lists it"
 )]
 
-use super::api::{Failure, Lines};
-use super::decode::{self, Event, Reading, Version};
-use super::prune::{self, Pruned};
+mod batcher;
+mod faults;
+mod reconnect;
+
+use super::api::{ApiError, Lines};
+use super::decode::{self, KindVersion, Version, WatchEvent};
+use super::projection::{self, ProjectionSeed};
 use super::watch::replace;
 use bytes::Bytes;
 use http_body::Frame;
@@ -21,14 +25,14 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-const SERVERS: Reading = Reading { kind: Kind::Server, version: "v1beta3" };
+const SERVERS: KindVersion = KindVersion { kind: Kind::Server, version: "v1beta3" };
 
 fn pruned(kind: Kind, text: &str) -> Value {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    Pruned::new(prune::of(kind)).deserialize(&mut deserializer).unwrap()
+    ProjectionSeed::new(projection::mask_of(kind)).deserialize(&mut deserializer).unwrap()
 }
 
-/// What the API server adds to every object, and what only it can say.
+/// Adds the fields that only the API server writes.
 fn lived(mut value: Value) -> Value {
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata
@@ -75,7 +79,8 @@ fn a_pruned_object_is_parsed_like_the_whole_one() {
     }
 }
 
-/// Any JSON, in the shape of the fields that the parser of pods looks at and of some it does not.
+/// Generates JSON in the shape of the fields that the parser of pods reads, and of some that it does
+/// not.
 fn pod_part() -> impl Strategy<Value = Value> {
     let text = prop_oneof!["[a-z]{1,3}", Just("10.0.0.1".to_owned()), Just("TCP".to_owned())];
     let leaf = prop_oneof![
@@ -257,39 +262,42 @@ fn events_say_what_happened_and_up_to_which_version() {
     };
     let number = |version: Option<Version>| version.and_then(|v| v.number());
     match read(json!({"object": server("5"), "type": "ADDED"})).unwrap() {
-        Event::Added(object, version) => {
+        WatchEvent::Added(object, version) => {
             assert!(matches!(object.body, Body::Valid(_)));
             assert_eq!(number(version), Some(5));
         }
         event => panic!("{event:?}"),
     }
     match read(json!({"type": "DELETED", "object": server("6")})).unwrap() {
-        Event::Deleted(key, version) => {
+        WatchEvent::Deleted(key, version) => {
             assert_eq!((key.to_string().as_str(), number(version)), ("Server n/s", Some(6)));
         }
         event => panic!("{event:?}"),
     }
     let bookmark = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "x7"}}});
     match read(bookmark).unwrap() {
-        Event::Bookmark(Some(version)) => {
+        WatchEvent::Bookmark(Some(version)) => {
             assert_eq!((version.as_str(), version.number()), ("x7", None));
         }
         event => panic!("{event:?}"),
     }
-    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "status": "Failure",
+    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "status": "ApiError",
         "code": 410, "message": "too old", "reason": "Expired"}});
     for kind in [Kind::Server, Kind::Pod, Kind::Namespace, Kind::Node] {
-        let reading = Reading { kind, version: "v1" };
-        match decode::event(&reading, gone.to_string().as_bytes()).unwrap() {
-            Event::Error(failure) => {
+        let resource = KindVersion { kind, version: "v1" };
+        match decode::event(&resource, gone.to_string().as_bytes()).unwrap() {
+            WatchEvent::Error(failure) => {
                 assert!(failure.is_gone());
-                assert_eq!(failure.to_string(), "the API server answers 410: too old");
+                assert_eq!(failure.to_string(), "the API server responded with 410: too old");
             }
             event => panic!("{event:?}"),
         }
     }
-    assert!(matches!(read(json!({"type": "NEW", "object": {}})).unwrap(), Event::Nameless(None)));
-    assert!(matches!(read(json!(["ADDED"])), Err(Failure::Unreadable(_))));
+    assert!(matches!(
+        read(json!({"type": "NEW", "object": {}})).unwrap(),
+        WatchEvent::Nameless(None)
+    ));
+    assert!(matches!(read(json!(["ADDED"])), Err(ApiError::Malformed(_))));
     assert!(decode::event(&SERVERS, b"{\"type\": \"ADDED\"").is_err());
 }
 
@@ -301,12 +309,12 @@ pub(super) fn server(name: &str) -> Object {
 
 #[test]
 fn a_list_tells_what_is_gone_together_with_what_there_is() {
-    let mut held = HashSet::new();
+    let mut keys = HashSet::new();
     let apply = |name: &str| Change::Apply(Arc::new(server(name)));
     let delete = |name: &str| Change::Delete(server(name).meta.key);
-    assert_eq!(replace(&mut held, vec![server("a"), server("b")]), [apply("a"), apply("b")]);
-    let changes = replace(&mut held, vec![server("c"), server("b")]);
+    assert_eq!(replace(&mut keys, vec![server("a"), server("b")]), [apply("a"), apply("b")]);
+    let changes = replace(&mut keys, vec![server("c"), server("b")]);
     assert_eq!(changes, [delete("a"), apply("c"), apply("b")]);
-    assert_eq!(replace(&mut held, vec![]), [delete("b"), delete("c")]);
-    assert_eq!(replace(&mut held, vec![]), []);
+    assert_eq!(replace(&mut keys, vec![]), [delete("b"), delete("c")]);
+    assert_eq!(replace(&mut keys, vec![]), []);
 }

@@ -1,25 +1,26 @@
-//! One kind in one scope: listed, followed from there, and listed again where following ends.
+//! A reflector of one kind in one scope: lists, watches from there, and relists where the watch
+//! cannot continue.
 //!
 //! ```text
 //!         ┌────────── 404 ──────────┐
 //!         ▼                         │
-//!      discover ──▶ list ──▶ follow ┤ ended, disconnected: follow on from the last version
+//!      discover ──▶ list ──▶ watch ─┤ ended, disconnected: resume from the last version
 //!         │          ▲              │
-//!         ▼          └── 410, silent, unreadable, refresh
+//!         ▼          └── 410, timeout, malformed, refresh
 //!       absent
 //! ```
 //!
-//! What is held is only ever replaced as a whole by a list, or changed by an event: no failure
-//! takes anything away.
+//! The known keys are only replaced as a whole by a list, or changed by an event: no failure removes
+//! an object.
 
-use super::api::{self, Api, Failure, Lines};
+use super::api::{self, Api, ApiError, Lines};
 use super::backoff::{Backoff, jittered};
-use super::board::Board;
-use super::decode::{self, Event, Page, Reading, Version};
+use super::decode::{self, KindVersion, ListPage, Version, WatchEvent};
 use super::discover::discover;
+use super::latest_versions::LatestVersions;
 use super::metrics::WatchMetrics;
-use super::newest::Newest;
-use super::news::Told;
+use super::pending_batch::WatchUpdate;
+use super::watch_status::WatchStatus;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
 use std::collections::HashSet;
@@ -28,54 +29,55 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long the API server is asked to keep a watch open.
-const WATCH: Duration = Duration::from_secs(290);
+/// `timeoutSeconds` of a watch.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(290);
 
-/// How often an absent kind is looked for.
-const LOOK: Duration = Duration::from_secs(15);
+/// Interval of discovery for an absent kind.
+const REDISCOVER_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long after the first time it is asked again whether a kind is gone: an API server that has
-/// just started says so for a moment.
-const BELIEVE: Duration = Duration::from_secs(3);
+/// Delay before the absence of a kind is checked again: an API server that has just started reports
+/// it for a moment.
+const ABSENCE_GRACE: Duration = Duration::from_secs(3);
 
-/// How often a list that was continued too late is begun again at once.
-const RESTARTS: u32 = 3;
+/// Number of immediate restarts of a list whose continue token expired.
+const MAX_LIST_RESTARTS: u32 = 3;
 
-/// A watch that ends sooner is a failure: who ends every watch at once is asked less and less often.
-const SHORT: Duration = Duration::from_secs(5);
+/// A watch that ends sooner counts as a failure, so that a server that ends every watch at once is
+/// backed off.
+const MIN_WATCH_DURATION: Duration = Duration::from_secs(5);
 
-/// What all watches share.
+/// The context that all watches share.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct WatchContext {
     /// The API server.
     pub(super) api: Api,
-    /// Where it is told how the watch does.
-    pub(super) board: Arc<Board>,
-    /// What is counted.
+    /// The health of the watches.
+    pub(super) watch_status: Arc<WatchStatus>,
+    /// The counters.
     pub(super) metrics: WatchMetrics,
-    /// Where changes go.
-    pub(super) told: mpsc::Sender<Told>,
-    /// A new number: list again.
+    /// The queue of the batcher.
+    pub(super) updates: mpsc::Sender<WatchUpdate>,
+    /// Number of the current refresh; a new one requests a relist.
     pub(super) refresh: watch::Receiver<u64>,
     /// Objects of one page of a list.
     pub(super) page_size: u32,
-    /// After how long of silence a watch is given up.
-    pub(super) silence: Duration,
-    /// The newest versions that have been read.
-    pub(super) newest: Arc<Newest>,
+    /// The idle timeout of a watch.
+    pub(super) idle_timeout: Duration,
+    /// The latest versions that have been read.
+    pub(super) latest_versions: Arc<LatestVersions>,
 }
 
 /// One watch.
 pub(super) struct Watch {
-    shared: Shared,
-    /// Its place in the list of watches.
-    place: usize,
+    shared: WatchContext,
+    /// Its index in the list of watches.
+    index: usize,
     key: WatchKey,
     optional: bool,
-    held: HashSet<ObjectKey>,
-    reading: Option<Reading>,
-    /// What has been seen; none: it has to be listed.
-    seen: Option<Version>,
+    keys: HashSet<ObjectKey>,
+    resource: Option<KindVersion>,
+    /// The version to resume from; `None` if it has to be listed.
+    last_version: Option<Version>,
     /// The refresh that it was last listed for.
     since: u64,
     absent: bool,
@@ -83,59 +85,61 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A watch that has seen nothing yet.
-    pub(super) fn new(shared: Shared, place: usize, key: WatchKey, optional: bool) -> Self {
+    /// Creates a watch that has read nothing yet.
+    pub(super) fn new(shared: WatchContext, index: usize, key: WatchKey, optional: bool) -> Self {
         Self {
             shared,
-            place,
+            index,
             key,
             optional,
-            held: HashSet::new(),
-            reading: None,
-            seen: None,
+            keys: HashSet::new(),
+            resource: None,
+            last_version: None,
             since: 0,
             absent: false,
             backoff: Backoff::default(),
         }
     }
 
-    /// Runs until nobody listens.
+    /// Runs until the receiver of updates is dropped.
     pub(super) async fn run(mut self) {
-        while !self.shared.told.is_closed() {
+        while !self.shared.updates.is_closed() {
             if let Err(failure) = self.step().await {
-                let wait = self.failed(&failure);
+                let wait = self.handle_failure(&failure);
                 sleep(wait).await;
             }
         }
     }
 
-    /// Does whatever is next.
-    async fn step(&mut self) -> Result<(), Failure> {
-        let Some(reading) = self.reading.clone() else { return self.find().await };
-        let Some(seen) = self.seen.clone() else { return self.list(&reading).await };
-        self.follow(&reading, seen).await
+    /// Discovers, lists or watches, whichever is next.
+    async fn step(&mut self) -> Result<(), ApiError> {
+        let Some(resource) = self.resource.clone() else { return self.discover_version().await };
+        let Some(last_version) = self.last_version.clone() else {
+            return self.list(&resource).await;
+        };
+        self.watch_from(&resource, last_version).await
     }
 
-    /// Notes a failure, and says how long to wait.
-    fn failed(&mut self, failure: &Failure) -> Duration {
+    /// Records a failure, and returns the delay until the next attempt.
+    fn handle_failure(&mut self, failure: &ApiError) -> Duration {
         self.shared.metrics.error(&self.key, failure.label());
         if failure.is_gone() {
-            // Expected after a pause: the list that follows tells what was missed.
-            tracing::info!(watch = %self.key, "the API server has forgotten what follows: listing again");
-            self.seen = None;
+            // Expected after a pause: the relist that follows contains what was missed.
+            tracing::info!(watch = %self.key, "watch expired (410 Gone), relisting");
+            self.last_version = None;
             return self.backoff.next(failure.retry_after());
         }
-        if failure.is_missing() {
-            self.reading = None;
+        if failure.is_not_found() {
+            self.resource = None;
         }
-        if failure.is_missing() || failure.needs_list() {
-            self.seen = None;
+        if failure.is_not_found() || failure.needs_relist() {
+            self.last_version = None;
         }
-        self.shared.board.fails(&self.key, self.in_words(failure));
+        self.shared.watch_status.note_failure(&self.key, self.error_message(failure));
         self.backoff.next(failure.retry_after())
     }
 
-    fn in_words(&self, failure: &Failure) -> Arc<str> {
+    fn error_message(&self, failure: &ApiError) -> Arc<str> {
         if !failure.is_forbidden() {
             return failure.to_string().into();
         }
@@ -152,74 +156,78 @@ impl Watch {
             .into()
     }
 
-    /// Finds the version that is served.
-    async fn find(&mut self) -> Result<(), Failure> {
+    /// Discovers the served version.
+    async fn discover_version(&mut self) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
         let (api, kind) = (self.shared.api.clone(), self.key.kind);
         let mut found = discover(&api, kind).await?;
         if found.is_none() && !self.absent {
-            sleep(jittered(BELIEVE)).await;
+            sleep(jittered(ABSENCE_GRACE)).await;
             found = discover(&api, kind).await?;
         }
         match found {
-            Some(reading) => {
-                self.reading = Some(reading);
+            Some(resource) => {
+                self.resource = Some(resource);
                 self.absent = false;
                 Ok(())
             }
             None if self.optional => {
-                self.is_absent(refresh).await;
+                self.mark_absent(refresh).await;
                 Ok(())
             }
-            None => Err(Failure::NotServed { kind }),
+            None => Err(ApiError::NotServed { kind }),
         }
     }
 
-    /// The kind is not there: nothing of it is either. Looks again later.
-    async fn is_absent(&mut self, refresh: u64) {
-        let changes = self.held.drain().map(Change::Delete).collect();
+    /// Deletes the objects of an absent kind, and waits until the next discovery.
+    async fn mark_absent(&mut self, refresh: u64) {
+        let changes = self.keys.drain().map(Change::Delete).collect();
         self.absent = true;
-        (self.seen, self.since) = (None, refresh);
+        (self.last_version, self.since) = (None, refresh);
         self.backoff.reset();
-        self.shared.board.absent(&self.key);
-        self.tell(changes, None, Some(refresh)).await;
+        self.shared.watch_status.note_absent(&self.key);
+        self.send(changes, None, Some(refresh)).await;
         tokio::select! {
-            () = sleep(jittered(LOOK)) => {}
-            // Nobody refreshes any more if this fails; the pause is over then too.
+            () = sleep(jittered(REDISCOVER_INTERVAL)) => {}
+            // Fails only if the batcher has ended; the pause is over then too.
             _ = self.shared.refresh.changed() => self.shared.refresh.mark_changed(),
         }
     }
 
-    /// Lists everything, and tells how it differs from what was there, at once.
-    async fn list(&mut self, reading: &Reading) -> Result<(), Failure> {
+    /// Lists everything, and sends the difference to the known keys in one update.
+    async fn list(&mut self, resource: &KindVersion) -> Result<(), ApiError> {
         let refresh = *self.shared.refresh.borrow_and_update();
-        let before = self.shared.newest.of(refresh, self.key.kind);
-        let (objects, version) = self.pages(reading).await?;
+        let before = self.shared.latest_versions.get(refresh, self.key.kind);
+        let (objects, version) = self.list_pages(resource).await?;
         if let Some((number, before)) = version.number().zip(before)
             && number < before
         {
-            self.older(refresh, number, before).await;
+            self.report_regression(refresh, number, before).await;
             return Ok(());
         }
         self.since = refresh;
-        self.shared.metrics.listed(&self.key, !self.held.is_empty());
-        let changes = replace(&mut self.held, objects);
-        self.shared.board.listed(&self.key);
-        self.tell(changes, Some(&version), Some(refresh)).await;
-        self.seen = Some(version);
+        self.shared.metrics.listed(&self.key, !self.keys.is_empty());
+        let changes = replace(&mut self.keys, objects);
+        self.shared.watch_status.note_listed(&self.key);
+        self.send(changes, Some(&version), Some(refresh)).await;
+        self.last_version = Some(version);
         Ok(())
     }
 
-    /// What was listed is older than what was read before the list began. The gatherer gets nothing
-    /// of it. The watch lists again when an epoch has begun that the list belongs to.
-    async fn older(&mut self, refresh: u64, number: u64, before: u64) {
+    /// Reports a list that is older than what was read before it began. The batcher receives none of
+    /// its objects. The watch relists when the epoch has begun that the list belongs to.
+    async fn report_regression(&mut self, refresh: u64, number: u64, before: u64) {
         let error = format!(
-            "version {number} was listed after version {before} had been read: the storage of the API \
-             server was restored"
+            "listed resource version {number} after reading {before}: the storage of the API server \
+             was restored"
         );
-        self.shared.board.fails(&self.key, error.into());
-        // Nobody listens any more if this fails.
-        let _ = self.shared.told.send(Told::older(self.place, self.key.kind, refresh)).await;
+        self.shared.watch_status.note_failure(&self.key, error.into());
+        // Fails only if the receiver is dropped.
+        let _ = self
+            .shared
+            .updates
+            .send(WatchUpdate::regression(self.index, self.key.kind, refresh))
+            .await;
         let wait = self.backoff.next(None);
         tokio::select! {
             () = sleep(wait) => {}
@@ -227,13 +235,13 @@ impl Watch {
         }
     }
 
-    /// Every page of a list, from one consistent state.
-    async fn pages(&self, reading: &Reading) -> Result<(Vec<Object>, Version), Failure> {
+    /// Lists all pages, from one consistent state.
+    async fn list_pages(&self, resource: &KindVersion) -> Result<(Vec<Object>, Version), ApiError> {
         let mut restarts = 0_u32;
         loop {
-            match self.pages_once(reading).await {
-                // The list took longer than the API server remembers.
-                Err(failure) if failure.is_gone() && restarts < RESTARTS => {
+            match self.list_pages_once(resource).await {
+                // The continue token expired during the list.
+                Err(failure) if failure.is_gone() && restarts < MAX_LIST_RESTARTS => {
                     restarts = restarts.saturating_add(1);
                 }
                 listed => return listed,
@@ -241,163 +249,181 @@ impl Watch {
         }
     }
 
-    async fn pages_once(&self, reading: &Reading) -> Result<(Vec<Object>, Version), Failure> {
+    async fn list_pages_once(
+        &self,
+        resource: &KindVersion,
+    ) -> Result<(Vec<Object>, Version), ApiError> {
         let (api, size) = (&self.shared.api, self.shared.page_size);
         let namespace = self.key.namespace.as_deref();
-        let collection = api::collection(reading.kind, reading.version, namespace);
-        let unreadable = |what: &str| Failure::Unreadable(what.to_owned());
+        let collection = api::collection(resource.kind, resource.version, namespace);
+        let unreadable = |what: &str| ApiError::Malformed(what.to_owned());
         let (mut objects, mut next, mut first) = (Vec::new(), None, None);
         loop {
             let page = api.page(&collection, size, next.as_deref()).await?;
-            let Page { objects: more, nameless, version, next: following } =
-                decode::page(reading, &page)?;
+            let ListPage { objects: more, nameless, version, next: following } =
+                decode::page(resource, &page)?;
             self.shared.metrics.nameless(&self.key, nameless);
             objects.extend(more);
-            // All pages are of the state that the first is of. Only the whole tells how things are,
-            // so that pages do not make the watch current.
+            // All pages are of the state of the first. Only the whole list makes the watch current,
+            // so single pages do not count as activity.
             first = first.or(version);
             if following.is_none() {
                 let version = first.ok_or_else(|| unreadable("a list without resourceVersion"))?;
                 return Ok((objects, version));
             }
             if following == next {
-                return Err(unreadable("a page of a list that leads to itself"));
+                return Err(unreadable("a continue token that leads to itself"));
             }
             next = following;
         }
     }
 
-    /// Follows changes until the watch ends, which it does by itself now and then.
-    async fn follow(&mut self, reading: &Reading, seen: Version) -> Result<(), Failure> {
+    /// Watches from a version until the API server ends the watch, which it does now and then.
+    async fn watch_from(
+        &mut self,
+        resource: &KindVersion,
+        last_version: Version,
+    ) -> Result<(), ApiError> {
         let namespace = self.key.namespace.as_deref();
-        let collection = api::collection(reading.kind, reading.version, namespace);
-        let lines = self.shared.api.watch(&collection, seen.as_str(), jittered(WATCH)).await?;
-        // An accepted watch has not said anything yet: what is late stays late until it does.
-        self.shared.board.follows(&self.key);
+        let collection = api::collection(resource.kind, resource.version, namespace);
+        let lines = self
+            .shared
+            .api
+            .watch(&collection, last_version.as_str(), jittered(WATCH_TIMEOUT))
+            .await?;
+        // An accepted watch has sent nothing yet: a stale watch stays stale until it does.
+        self.shared.watch_status.note_following(&self.key);
         let began = Instant::now();
-        let ended = self.hear(reading, lines).await;
-        if began.elapsed() >= SHORT {
+        let ended = self.stream(resource, lines).await;
+        if began.elapsed() >= MIN_WATCH_DURATION {
             self.backoff.reset();
-        } else if ended.is_ok() && self.seen.is_some() {
-            return Err(Failure::Unreachable("the watch ended at once".to_owned()));
+        } else if ended.is_ok() && self.last_version.is_some() {
+            return Err(ApiError::Unreachable(
+                "the API server closed the watch at once".to_owned(),
+            ));
         }
         ended
     }
 
-    /// Hears events until there are no more, or a list is wanted.
-    async fn hear(&mut self, reading: &Reading, mut lines: Lines) -> Result<(), Failure> {
-        let silence = self.shared.silence;
-        let mut heard = Instant::now();
+    /// Reads events until the watch ends or a refresh is requested.
+    async fn stream(&mut self, resource: &KindVersion, mut lines: Lines) -> Result<(), ApiError> {
+        let idle_timeout = self.shared.idle_timeout;
+        let mut last_event = Instant::now();
         loop {
-            let silent = heard.checked_add(silence).unwrap_or(heard);
+            let deadline = last_event.checked_add(idle_timeout).unwrap_or(last_event);
             tokio::select! {
                 biased;
                 refresh = self.shared.refresh.changed() => {
                     self.shared.refresh.mark_changed();
-                    self.seen = None;
-                    return refresh.map_err(|_| Failure::Unreachable("shutting down".to_owned()));
+                    self.last_version = None;
+                    return refresh.map_err(|_| ApiError::Unreachable("shutting down".to_owned()));
                 }
                 more = lines.more() => match more {
                     Ok(true) => {
-                        if self.events(reading, &mut lines).await? {
-                            heard = Instant::now();
-                            self.shared.board.heard(&self.key);
-                        } else if silent <= Instant::now() {
-                            return Err(Failure::Silent(silence));
+                        if self.apply_events(resource, &mut lines).await? {
+                            last_event = Instant::now();
+                            self.shared.watch_status.note_activity(&self.key);
+                        } else if deadline <= Instant::now() {
+                            return Err(ApiError::TimedOut(idle_timeout));
                         }
                     }
                     Ok(false) => return Ok(()),
                     Err(failure) => return Err(failure),
                 },
-                () = sleep_until(silent) => return Err(Failure::Silent(silence)),
+                () = sleep_until(deadline) => return Err(ApiError::TimedOut(idle_timeout)),
             }
         }
     }
 
-    /// Tells the events that have arrived, together. False if they say nothing of how things are.
-    async fn events(&mut self, reading: &Reading, lines: &mut Lines) -> Result<bool, Failure> {
+    /// Sends the events that have arrived as one update. False if they do not show the current state.
+    async fn apply_events(
+        &mut self,
+        resource: &KindVersion,
+        lines: &mut Lines,
+    ) -> Result<bool, ApiError> {
         let (mut changes, mut version) = (Vec::new(), None);
         let (mut failure, mut relist) = (None, false);
         while let Some(line) = lines.next() {
-            let event = match decode::event(reading, &line) {
+            let event = match decode::event(resource, &line) {
                 Ok(event) => event,
                 Err(error) => {
                     failure = Some(error);
                     break;
                 }
             };
-            self.shared.metrics.event(&self.key, reading.version, event.op());
+            self.shared.metrics.event(&self.key, resource.version, event.op());
             let (change, at) = match event {
-                Event::Added(object, at) | Event::Modified(object, at) => {
+                WatchEvent::Added(object, at) | WatchEvent::Modified(object, at) => {
                     (Some(Change::Apply(object)), at)
                 }
-                Event::Deleted(key, at) => (Some(Change::Delete(key)), at),
-                Event::Bookmark(at) => (None, at),
-                Event::Nameless(at) => {
+                WatchEvent::Deleted(key, at) => (Some(Change::Delete(key)), at),
+                WatchEvent::Bookmark(at) => (None, at),
+                WatchEvent::Nameless(at) => {
                     self.shared.metrics.nameless(&self.key, 1);
                     (None, at)
                 }
-                Event::Error(error) => {
-                    // Going on from the same place might end in the same error for ever.
+                WatchEvent::Error(error) => {
+                    // Resuming from the same version might end in the same error for ever.
                     (failure, relist) = (Some(error), true);
                     break;
                 }
             };
-            if is_older(at.as_ref(), version.as_ref().or(self.seen.as_ref())) {
+            if is_older(at.as_ref(), version.as_ref().or(self.last_version.as_ref())) {
                 let what = "an event that is older than the one before it";
-                failure = Some(Failure::Unreadable(what.to_owned()));
+                failure = Some(ApiError::Malformed(what.to_owned()));
                 break;
             }
             match &change {
-                Some(Change::Apply(object)) => _ = self.held.insert(object.meta.key.clone()),
-                Some(Change::Delete(key)) => _ = self.held.remove(key),
+                Some(Change::Apply(object)) => _ = self.keys.insert(object.meta.key.clone()),
+                Some(Change::Delete(key)) => _ = self.keys.remove(key),
                 Some(Change::Synced) | None => {}
             }
             changes.extend(change);
             version = at.or(version);
         }
-        let heard = version.is_some();
+        let is_current = version.is_some();
         if let Some(version) = version {
-            self.tell(changes, Some(&version), None).await;
-            self.seen = Some(version);
+            self.send(changes, Some(&version), None).await;
+            self.last_version = Some(version);
         } else if !changes.is_empty() {
-            self.tell(changes, None, None).await;
+            self.send(changes, None, None).await;
         }
         if relist {
-            self.seen = None;
+            self.last_version = None;
         }
-        failure.map_or(Ok(heard), Err)
+        failure.map_or(Ok(is_current), Err)
     }
 
-    async fn tell(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
+    async fn send(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
         let number = version.and_then(Version::number);
         if let (Some(version), None) = (version, number) {
             let version = version.as_str();
             tracing::warn!(watch = %self.key, version, "resource version is not a number");
         }
-        let (watch, kind, since) = (self.place, self.key.kind, self.since);
+        let (watch, kind, since) = (self.index, self.key.kind, self.since);
         if let Some(number) = number {
-            self.shared.newest.note(since, kind, number);
+            self.shared.latest_versions.record(since, kind, number);
         }
-        // Nobody listens any more if this fails.
-        let told = Told { watch, kind, changes, version: number, listed, since, older: false };
-        let _ = self.shared.told.send(told).await;
+        // Fails only if the receiver is dropped.
+        let update =
+            WatchUpdate { watch, kind, changes, version: number, listed, since, regressed: false };
+        let _ = self.shared.updates.send(update).await;
     }
 }
 
-/// Whether a version is known to be older than another.
+/// True if a version is known to be older than another.
 fn is_older(version: Option<&Version>, other: Option<&Version>) -> bool {
     let number = |version: Option<&Version>| version.and_then(Version::number);
     number(version).zip(number(other)).is_some_and(|(version, other)| version < other)
 }
 
-/// Makes `held` what a list says, and tells the difference: what is gone, and everything there is
-/// (an object that is as it was stops at the index).
-pub(super) fn replace(held: &mut HashSet<ObjectKey>, objects: Vec<Object>) -> Vec<Change> {
+/// Replaces `keys` by those of a list, and returns the changes: deletions of what is gone, and
+/// everything there is (the index drops an object without a change).
+pub(super) fn replace(keys: &mut HashSet<ObjectKey>, objects: Vec<Object>) -> Vec<Change> {
     let now: HashSet<ObjectKey> = objects.iter().map(|object| object.meta.key.clone()).collect();
-    let mut gone: Vec<ObjectKey> = held.difference(&now).cloned().collect();
+    let mut gone: Vec<ObjectKey> = keys.difference(&now).cloned().collect();
     gone.sort();
-    *held = now;
+    *keys = now;
     let exist = objects.into_iter().map(|object| Change::Apply(Arc::new(object)));
     gone.into_iter().map(Change::Delete).chain(exist).collect()
 }

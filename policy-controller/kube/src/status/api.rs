@@ -1,7 +1,7 @@
-//! What is asked of the API server, and why it fails.
+//! Requests of the status writer to the API server, and their errors.
 
+use super::degradations::{Degradation, degradations};
 use super::merge::Item;
-use super::worse::{Worse, worse};
 use http::{Method, Request};
 use kube::Client;
 use policy_crds::spec::StatusStyle;
@@ -13,34 +13,34 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who the fields of a status belong to.
+/// The field manager of our status fields.
 pub(crate) const FIELD_MANAGER: &str = "portcullis-policy-controller";
 
-/// How many objects are listed at once.
-const PAGE: u32 = 250;
+/// Page size of lists.
+const PAGE_SIZE: u32 = 250;
 
-/// Why something was not done.
+/// Error of a request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failure {
-    /// No answer in time.
-    #[error("no answer within {0:?}")]
+pub(crate) enum StatusApiError {
+    /// No response in time.
+    #[error("no response within {0:?}")]
     Timeout(Duration),
-    /// The API server refuses.
+    /// The API server responded with an error status.
     #[error("{code}: {message}")]
     Refused {
         /// Status code.
         code: u16,
-        /// In its words.
+        /// The message of the `Status`.
         message: String,
-        /// After how long it wants to be asked again.
+        /// The delay that the API server requests before a retry.
         retry_after: Option<Duration>,
     },
-    /// No connection, or no answer that could be read.
+    /// No connection, or no response that could be read.
     #[error("{0}")]
     Unreachable(String),
 }
 
-impl Failure {
+impl StatusApiError {
     /// The status code; 0 without one.
     pub(crate) fn code(&self) -> u16 {
         match self {
@@ -49,13 +49,13 @@ impl Failure {
         }
     }
 
-    /// Whether it is the API server that cannot do more now, whatever the object.
+    /// True if the API server is overloaded or unreachable, whatever the object.
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self.code(), 0 | 429 | 500..)
     }
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for StatusApiError {
     fn from(error: kube::Error) -> Self {
         if let kube::Error::Api(status) = error {
             let seconds = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
@@ -67,48 +67,48 @@ impl From<kube::Error> for Failure {
     }
 }
 
-/// What a kind has.
+/// Support of a kind by the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum StatusSupport {
     /// A status subresource, in this version.
     Status(&'static str),
-    /// No status subresource.
+    /// No status subresource; the kind is served in this version.
     NoStatus(&'static str),
-    /// The kind is not there.
+    /// The kind is not served.
     Absent,
 }
 
 /// A page of a list.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Page {
-    /// Where it goes on.
+pub(crate) struct ObjectPage {
+    /// Metadata of the list.
     #[serde(default)]
-    pub(crate) metadata: PageMeta,
+    pub(crate) metadata: ObjectPageMeta,
     /// The objects.
     #[serde(default = "Vec::new")]
     pub(crate) items: Vec<Item>,
 }
 
-/// Where a list goes on.
+/// Metadata of a list.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct PageMeta {
-    /// Opaque; empty or absent: it ends here.
+pub(crate) struct ObjectPageMeta {
+    /// The continue token; empty or absent on the last page.
     #[serde(default, rename = "continue")]
     pub(crate) token: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ResourceList {
+struct ApiResourceList {
     #[serde(default = "Vec::new")]
-    resources: Vec<ResourceName>,
+    resources: Vec<ApiResourceName>,
 }
 
 #[derive(Deserialize)]
-struct ResourceName {
+struct ApiResourceName {
     name: String,
 }
 
-/// The requests that are made, each with a bound on its time.
+/// The client of the status writer; each request has a time limit.
 #[derive(Clone)]
 pub(crate) struct StatusApi {
     client: Client,
@@ -120,30 +120,30 @@ impl StatusApi {
         Self { client, timeout }
     }
 
-    /// Which version of a kind to use, and whether it has a status.
-    pub(crate) async fn discover(&self, kind: Kind) -> Result<Found, Failure> {
+    /// Discovers the version of a kind, and whether it has a status subresource.
+    pub(crate) async fn discover(&self, kind: Kind) -> Result<StatusSupport, StatusApiError> {
         if kind.group().is_empty() {
-            // What those have is written by others.
-            return Ok(Found::NoStatus("v1"));
+            // The status of core kinds belongs to other controllers.
+            return Ok(StatusSupport::NoStatus("v1"));
         }
         for version in kind.versions() {
             let path = format!("/apis/{}/{version}", kind.group());
-            let list: ResourceList = match self.get_json(&path).await {
+            let list: ApiResourceList = match self.get_json(&path).await {
                 Ok(list) => list,
                 Err(failure) if failure.code() == 404 => continue,
-                // Whoever may not ask what there is can only try.
-                Err(failure) if failure.code() == 403 => return Ok(Found::Status(version)),
+                // Without the right to discovery, the version is tried.
+                Err(failure) if failure.code() == 403 => return Ok(StatusSupport::Status(version)),
                 Err(failure) => return Err(failure),
             };
             let has = |name: &str| list.resources.iter().any(|resource| resource.name == name);
             if has(&format!("{}/status", kind.plural())) {
-                return Ok(Found::Status(version));
+                return Ok(StatusSupport::Status(version));
             }
             if has(kind.plural()) {
-                return Ok(Found::NoStatus(version));
+                return Ok(StatusSupport::NoStatus(version));
             }
         }
-        Ok(Found::Absent)
+        Ok(StatusSupport::Absent)
     }
 
     /// One page of the objects of a kind, in one namespace or in all.
@@ -152,27 +152,27 @@ impl StatusApi {
         (kind, version): (Kind, &str),
         namespace: Option<&str>,
         token: Option<&str>,
-    ) -> Result<Page, Failure> {
+    ) -> Result<ObjectPage, StatusApiError> {
         let within = namespace.map(|name| format!("namespaces/{name}/")).unwrap_or_default();
         let more = token.map(|token| format!("&continue={}", escaped(token))).unwrap_or_default();
         let (group, plural) = (kind.group(), kind.plural());
-        let path = format!("/apis/{group}/{version}/{within}{plural}?limit={PAGE}{more}");
+        let path = format!("/apis/{group}/{version}/{within}{plural}?limit={PAGE_SIZE}{more}");
         self.get_json(&path).await
     }
 
-    /// An object.
-    pub(crate) async fn get(&self, key: &ObjectKey, version: &str) -> Result<Item, Failure> {
+    /// Reads an object.
+    pub(crate) async fn get(&self, key: &ObjectKey, version: &str) -> Result<Item, StatusApiError> {
         self.get_json(&path(key, version)).await
     }
 
-    /// Writes a status over the version of the object that was read.
+    /// Writes a status, guarded by the version of the object that was read.
     pub(crate) async fn write(
         &self,
         key: &ObjectKey,
         version: &str,
         read: &Item,
         status: Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusApiError> {
         let metadata = json!({
             "name": &*key.name,
             "namespace": &*key.namespace,
@@ -200,13 +200,13 @@ impl StatusApi {
     }
 
     /// Creates an object.
-    pub(crate) async fn create(&self, path: &str, body: &Value) -> Result<(), Failure> {
+    pub(crate) async fn create(&self, path: &str, body: &Value) -> Result<(), StatusApiError> {
         let target = format!("{path}?fieldManager={FIELD_MANAGER}");
         let request = request(Method::POST, &target, Some(("application/json", body)))?;
         self.bounded(self.client.request::<Value>(request)).await.map(drop)
     }
 
-    async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, StatusApiError> {
         let request = request(Method::GET, path, None)?;
         self.bounded(self.client.request(request)).await
     }
@@ -214,10 +214,10 @@ impl StatusApi {
     async fn bounded<T>(
         &self,
         answer: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, StatusApiError> {
         match tokio::time::timeout(self.timeout, answer).await {
-            Ok(answer) => answer.map_err(Failure::from),
-            Err(_) => Err(Failure::Timeout(self.timeout)),
+            Ok(answer) => answer.map_err(StatusApiError::from),
+            Err(_) => Err(StatusApiError::Timeout(self.timeout)),
         }
     }
 }
@@ -226,7 +226,7 @@ fn request(
     method: Method,
     target: &str,
     body: Option<(&str, &Value)>,
-) -> Result<Request<Vec<u8>>, Failure> {
+) -> Result<Request<Vec<u8>>, StatusApiError> {
     let request = Request::builder().method(method).uri(target);
     let made = match body {
         Some((kind, body)) => {
@@ -234,7 +234,7 @@ fn request(
         }
         None => request.body(Vec::new()),
     };
-    made.map_err(|error| Failure::Unreachable(format!("{target}: {error}")))
+    made.map_err(|error| StatusApiError::Unreachable(format!("{target}: {error}")))
 }
 
 fn path(key: &ObjectKey, version: &str) -> String {
@@ -242,7 +242,7 @@ fn path(key: &ObjectKey, version: &str) -> String {
     format!("/apis/{group}/{version}/namespaces/{}/{plural}/{}", key.namespace, key.name)
 }
 
-/// A token of the API server's as part of a query.
+/// Percent-encodes a continue token for a query.
 fn escaped(token: &str) -> String {
     let mut escaped = String::with_capacity(token.len());
     for byte in token.bytes() {
@@ -255,43 +255,43 @@ fn escaped(token: &str) -> String {
     escaped
 }
 
-/// What became of one object.
+/// Outcome of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Something was written.
+    /// The status was written.
     Written,
-    /// It is as it should be.
+    /// The status was as desired.
     Unchanged,
-    /// The object has moved on or is gone.
+    /// The object has changed or is gone.
     Superseded,
-    /// By its clock this replica does not lead at this moment.
+    /// This replica does not lead at this moment, by its clock.
     NotLeading,
-    /// The kind has no status after all.
+    /// The kind has no status subresource after all.
     NoStatus,
-    /// It is to be tried again.
-    Failed(Failure),
+    /// The job has to be retried.
+    Failed(StatusApiError),
 }
 
-/// How many times one object is read again because somebody else wrote it in between.
-const CONFLICTS: usize = 3;
+/// Number of attempts at a write that conflicts.
+const MAX_CONFLICTS: usize = 3;
 
-/// Brings the status of one object up to date; with what got worse by what was written.
+/// Brings the status of one object up to date. Returns the degradations of what was written, too.
 pub(crate) async fn update(
     api: &StatusApi,
     (key, version): (&ObjectKey, &str),
-    desired: &super::desired::Desired,
+    desired: &super::desired::DesiredStatus,
     controller: &Arc<str>,
     may_write: impl Fn() -> bool,
-) -> (Outcome, Vec<Worse>) {
+) -> (Outcome, Vec<Degradation>) {
     let alone = |outcome| (outcome, Vec::new());
     let mut conflict = None;
-    for _ in 0..CONFLICTS {
+    for _ in 0..MAX_CONFLICTS {
         let item = match api.get(key, version).await {
             Ok(item) => item,
             Err(failure) if failure.code() == 404 => return alone(Outcome::Superseded),
             Err(failure) => return alone(Outcome::Failed(failure)),
         };
-        if !is_about(&item, desired) {
+        if !is_current(&item, desired) {
             return alone(Outcome::Superseded);
         }
         let now = jiff::Timestamp::now();
@@ -300,10 +300,10 @@ pub(crate) async fn update(
         if !may_write() {
             return alone(Outcome::NotLeading);
         }
-        let worse = worse(&item.status, &status, controller);
+        let degraded = degradations(&item.status, &status, controller);
         match api.write(key, version, &item, status).await {
-            Ok(()) => return (Outcome::Written, worse),
-            // The object has gone meanwhile, or what is missing is the subresource.
+            Ok(()) => return (Outcome::Written, degraded),
+            // Either the object has gone meanwhile, or the subresource is missing.
             Err(failure) if matches!(failure.code(), 404 | 405) => {
                 return alone(match api.get(key, version).await {
                     Ok(_) => Outcome::NoStatus,
@@ -318,8 +318,8 @@ pub(crate) async fn update(
     alone(conflict.map_or(Outcome::Superseded, Outcome::Failed))
 }
 
-/// Whether what is to be told is about this version of the object.
-pub(crate) fn is_about(item: &Item, desired: &super::desired::Desired) -> bool {
+/// True if the desired status is about this version of the object.
+pub(crate) fn is_current(item: &Item, desired: &super::desired::DesiredStatus) -> bool {
     let differ = |a: &Option<i64>, b: &Option<i64>| a.is_some() && b.is_some() && a != b;
     let other = desired.uid.is_some() && item.metadata.uid.as_deref() != desired.uid.as_deref();
     !other && !differ(&item.metadata.generation, &desired.generation)
@@ -328,15 +328,15 @@ pub(crate) fn is_about(item: &Item, desired: &super::desired::Desired) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::desired::Desired;
+    use crate::status::desired::DesiredStatus;
     use crate::testing::{answer, client, refused};
     use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
     use policy_engine::stated::Stated;
     use policy_engine::testing::key;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// What becomes of a Server that is there when it is read, is answered `write` when its status is
-    /// written, and is there or not afterwards.
+    /// The outcome for a Server that exists when it is read, whose write is answered by `write`, and
+    /// that exists or not afterwards.
     async fn became(write: u16, stays: bool, leads: bool) -> (Outcome, usize) {
         let (reads, writes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = writes.clone();
@@ -365,10 +365,10 @@ mod tests {
         };
         let conditions = Arc::from([condition]);
         let stated = Stated { conditions, generation: Some(1), uid: Some("u".into()) };
-        let desired = Desired::new(&server, &stated, None);
+        let desired = DesiredStatus::new(&server, &stated, None);
         let api = StatusApi::new(client, Duration::from_secs(5));
-        let place = (&server, "v1beta3");
-        let (outcome, _) = update(&api, place, &desired, &"a.dev/c".into(), || leads).await;
+        let target = (&server, "v1beta3");
+        let (outcome, _) = update(&api, target, &desired, &"a.dev/c".into(), || leads).await;
         (outcome, counted.load(Ordering::Relaxed))
     }
 

@@ -1,5 +1,5 @@
-//! What an object's status should say: conditions of the four types, however many kinds of statement
-//! there are inside.
+//! The desired status of an object: conditions of four types, whatever the number of findings behind
+//! them.
 
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
@@ -10,115 +10,116 @@ use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// What a message may be long; the API server takes 32 KiB, people less.
-const MESSAGE_BYTES: usize = 1024;
+/// Maximum length of a message. The API server accepts 32 KiB.
+const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// One condition as it is written.
+/// A desired condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Told {
+pub(crate) struct DesiredCondition {
     /// `Accepted`, `ResolvedRefs`, `Programmed` or `ProxyUnsupported`.
     pub(crate) kind: &'static str,
     /// `True`, `False` or `Unknown`.
     pub(crate) status: &'static str,
-    /// Why, for programs.
+    /// The reason.
     pub(crate) reason: Arc<str>,
-    /// Why, for people; bounded.
+    /// The message, truncated.
     pub(crate) message: Arc<str>,
 }
 
-/// The types of condition that are ours; those of others are left alone.
+/// Our condition types. Those of other controllers are preserved.
 pub(crate) const TYPES: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", PROXY_UNSUPPORTED];
 
-/// What is told about one parent of a route.
+/// The desired status about one parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AboutParent {
+pub(crate) struct ParentStatus {
     /// The Server.
     pub(crate) server: ObjectKey,
     /// The section that the reference names.
     pub(crate) section: Option<Arc<str>>,
     /// The port that the reference names.
     pub(crate) port: Option<u16>,
-    /// What is told.
-    pub(crate) told: Vec<Told>,
-    /// Whether the conditions about proxies stay as they are: nothing is known yet of this version.
+    /// The conditions about it.
+    pub(crate) conditions: Vec<DesiredCondition>,
+    /// True if the proxy conditions are preserved, because this version has not been counted yet.
     pub(crate) keep: bool,
 }
 
-/// What an object is to be told.
+/// The desired status of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Desired {
+pub(crate) struct DesiredStatus {
     /// The generation that it is about.
     pub(crate) generation: Option<i64>,
-    /// The object that it is about, not another of the same name.
+    /// The uid that it is about, because another object may have the same name.
     pub(crate) uid: Option<Arc<str>>,
-    /// About the object as a whole.
-    pub(crate) own: Vec<Told>,
-    /// Whether the conditions about proxies stay as they are: nothing is known yet of this version.
+    /// Conditions of the object as a whole.
+    pub(crate) conditions: Vec<DesiredCondition>,
+    /// True if the proxy conditions are preserved, because this version has not been counted yet.
     pub(crate) keep: bool,
-    /// About each parent of a route, in the order of the references.
-    pub(crate) parents: Vec<AboutParent>,
+    /// The status about each parent of a route, in the order of the references.
+    pub(crate) parents: Vec<ParentStatus>,
 }
 
-/// Stands for a [`Desired`] that has been written.
+/// Hashes of a [`DesiredStatus`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
-    /// All of it.
+    /// Hash of all of it.
     pub(crate) full: u64,
-    /// All but how far it has been programmed, which may lag.
+    /// Hash of all but the progress of `Programmed`, which may lag.
     pub(crate) urgent: u64,
-    /// All but whether it is programmed.
-    pub(crate) beside: u64,
-    /// Whether it is programmed.
+    /// Hash of all but `Programmed`.
+    pub(crate) without_programmed: u64,
+    /// The level of `Programmed`.
     pub(crate) level: Level,
-    /// What clients are not sent of it; none if there is nothing.
+    /// Hash of what clients are not sent; `None` if they are sent all of it.
     pub(crate) unsent: Option<u64>,
 }
 
-/// Whether something is programmed, over all that is told of it.
+/// The level of `Programmed`, over all parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Nothing is said of it.
-    Unsaid,
+    /// There is no such condition.
+    Unset,
     /// Not everywhere.
-    Down,
-    /// Nowhere, as long as its workloads are what they are.
-    Lost,
-    /// Nobody knows.
+    Partial,
+    /// Nowhere, as long as its workloads stay as they are.
+    Nowhere,
+    /// The count is unknown.
     Unknown,
     /// Everywhere.
-    Up,
+    Everywhere,
 }
 
-impl Desired {
-    /// What an object is to be told by its conditions and counts. The conditions of a route are about
-    /// its parents, those of others about the object. A count of another version says nothing.
+impl DesiredStatus {
+    /// The desired status from an object's conditions and counts. The conditions of a route are about
+    /// its parents, those of others about the object. A count of another version is ignored.
     pub(crate) fn new(key: &ObjectKey, stated: &Stated, counted: Option<&ProgrammedAt>) -> Self {
         let same = |at: &&ProgrammedAt| at.generation == stated.generation && at.uid == stated.uid;
         let counted = counted.filter(same);
-        let programmed = counted.map(|at| Told::programmed(&at.programmed.of(&stated.conditions)));
-        let unsent = counted.and_then(|at| Told::unsent(&at.unsent));
+        let programmed =
+            counted.map(|at| DesiredCondition::programmed(&at.programmed.of(&stated.conditions)));
+        let unsent = counted.and_then(|at| DesiredCondition::unsent(&at.unsent));
         let mut desired = Self {
             generation: stated.generation,
             uid: stated.uid.clone(),
-            own: Vec::new(),
+            conditions: Vec::new(),
             keep: programmed.is_none(),
             parents: Vec::new(),
         };
         if !is_route(key) {
-            desired.own = gather(stated.conditions.iter());
-            desired.own.extend(programmed.into_iter().chain(unsent));
+            desired.conditions = collect_conditions(stated.conditions.iter());
+            desired.conditions.extend(programmed.into_iter().chain(unsent));
             return desired;
         }
         for condition in stated.conditions.iter().filter(|c| c.parent.is_some()) {
             desired.about(condition);
         }
         for parent in &mut desired.parents {
-            // What a parent refuses is in force nowhere for its sake.
-            let mut told = parent.told.iter();
-            let accepted = told.any(|t| t.kind == "Accepted" && t.status == "True");
+            // A route is in force nowhere on behalf of a parent that refuses it.
+            let mut conditions = parent.conditions.iter();
+            let accepted = conditions.any(|t| t.kind == "Accepted" && t.status == "True");
             parent.keep = accepted && programmed.is_none();
             let more = programmed.iter().chain(&unsent).filter(|_| accepted);
-            parent.told.extend(more.cloned());
+            parent.conditions.extend(more.cloned());
         }
         desired
     }
@@ -131,77 +132,79 @@ impl Desired {
                 && parent.port == condition.port
         });
         match found {
-            Some(parent) => add(&mut parent.told, condition),
+            Some(parent) => add(&mut parent.conditions, condition),
             None => {
                 let (section, port) = (condition.section.clone(), condition.port);
-                let told = gather(std::iter::once(condition));
+                let conditions = collect_conditions(std::iter::once(condition));
                 let server = server.clone();
-                self.parents.push(AboutParent { server, section, port, told, keep: false });
+                self.parents.push(ParentStatus { server, section, port, conditions, keep: false });
             }
         }
     }
 
-    /// Everything that is told.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Told> {
-        self.own.iter().chain(self.parents.iter().flat_map(|parent| &parent.told))
+    /// All conditions.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &DesiredCondition> {
+        self.conditions.iter().chain(self.parents.iter().flat_map(|parent| &parent.conditions))
     }
 
-    /// Stands for it.
+    /// The hashes of it.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        let brief = |told: &Told| {
-            let message = (told.kind != "Programmed").then(|| told.message.clone());
-            (told.kind, told.status, told.reason.clone(), message)
+        let brief = |condition: &DesiredCondition| {
+            let message = (condition.kind != "Programmed").then(|| condition.message.clone());
+            (condition.kind, condition.status, condition.reason.clone(), message)
         };
         let urgent: Vec<_> = self.all().map(brief).collect();
-        let beside: Vec<_> = self.all().filter(|told| told.kind != "Programmed").collect();
+        let without_programmed: Vec<_> =
+            self.all().filter(|condition| condition.kind != "Programmed").collect();
         let state = FixedState::default();
         Fingerprint {
             full: state.hash_one(self),
             urgent: state.hash_one((self.generation, &self.uid, urgent)),
-            beside: state.hash_one((self.generation, &self.uid, beside)),
+            without_programmed: state.hash_one((self.generation, &self.uid, without_programmed)),
             level: self.level(),
-            unsent: self.unsent().map(|told| state.hash_one(told)),
+            unsent: self.unsent().map(|condition| state.hash_one(condition)),
         }
     }
 
-    /// What clients are not sent of it. It is the same about each parent.
-    pub(crate) fn unsent(&self) -> Option<&Told> {
-        self.all().find(|told| told.kind == PROXY_UNSUPPORTED)
+    /// The condition about what clients are not sent. It is the same for each parent.
+    pub(crate) fn unsent(&self) -> Option<&DesiredCondition> {
+        self.all().find(|condition| condition.kind == PROXY_UNSUPPORTED)
     }
 
-    /// Whether nothing is known yet of what is in force of this version.
-    pub(crate) fn keeps(&self) -> bool {
+    /// True if this version has not been counted yet for some condition.
+    pub(crate) fn keeps_proxy_conditions(&self) -> bool {
         self.keep || self.parents.iter().any(|parent| parent.keep)
     }
 
     fn level(&self) -> Level {
-        let told = self.all().filter(|told| told.kind == "Programmed");
-        let level = |told: &Told| match (&*told.reason, told.status) {
-            (reason, _) if NOWHERE.contains(&reason) => Level::Lost,
-            // What proxies of Linkerd's API have is not known later either: it is told at once.
-            (COMPATIBLE_PROXIES, _) | (_, "False") => Level::Down,
+        let programmed = self.all().filter(|condition| condition.kind == "Programmed");
+        let level = |condition: &DesiredCondition| match (&*condition.reason, condition.status) {
+            (reason, _) if NOWHERE.contains(&reason) => Level::Nowhere,
+            // The state of proxies of Linkerd's API will not be known later either, so it is written
+            // at once.
+            (COMPATIBLE_PROXIES, _) | (_, "False") => Level::Partial,
             (_, "Unknown") => Level::Unknown,
-            _ => Level::Up,
+            _ => Level::Everywhere,
         };
-        let levels: Vec<Level> = told.map(level).collect();
+        let levels: Vec<Level> = programmed.map(level).collect();
         match () {
-            () if levels.is_empty() => Level::Unsaid,
-            () if levels.iter().all(|level| *level == Level::Lost) => Level::Lost,
-            () if levels.iter().any(|level| [Level::Down, Level::Lost].contains(level)) => {
-                Level::Down
+            () if levels.is_empty() => Level::Unset,
+            () if levels.iter().all(|level| *level == Level::Nowhere) => Level::Nowhere,
+            () if levels.iter().any(|level| [Level::Partial, Level::Nowhere].contains(level)) => {
+                Level::Partial
             }
             () if levels.contains(&Level::Unknown) => Level::Unknown,
-            () => Level::Up,
+            () => Level::Everywhere,
         }
     }
 }
 
-/// Whether an object of this kind is told about its parents rather than itself.
+/// True if the conditions of this kind are about its parents rather than the object.
 pub(crate) fn is_route(key: &ObjectKey) -> bool {
     key.kind.is_route()
 }
 
-impl Told {
+impl DesiredCondition {
     fn programmed(programmed: &Programmed) -> Self {
         Self {
             kind: "Programmed",
@@ -211,7 +214,7 @@ impl Told {
         }
     }
 
-    /// Nothing where clients are sent all of it.
+    /// Returns `None` where clients are sent all of it.
     fn unsent(unsent: &Unsent) -> Option<Self> {
         (!unsent.is_empty()).then(|| Self {
             kind: PROXY_UNSUPPORTED,
@@ -221,47 +224,62 @@ impl Told {
         })
     }
 
-    /// Whether somebody should look at it.
+    /// True if an operator should look at it.
     pub(crate) fn is_warning(&self) -> bool {
         match self.kind {
             PROXY_UNSUPPORTED => true,
             "Programmed" => &*self.reason == "Refused",
-            _ => self.status != "True" || [ANNOTATIONS, PRECEDENCE].contains(&&*self.reason),
+            _ => {
+                self.status != "True"
+                    || [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS].contains(&&*self.reason)
+            }
         }
     }
 }
 
-/// The reason of what takes effect although an annotation of it cannot be read.
-const ANNOTATIONS: &str = "AnnotationsInvalid";
-/// The reason of what takes effect, but not for Linkerd's proxies as it does for ours.
-const PRECEDENCE: &str = "PrecedenceDiffers";
+/// The reason of an object that takes effect although an annotation of it cannot be read.
+const ANNOTATIONS_INVALID: &str = "AnnotationsInvalid";
+/// The reason of an object that takes effect, but not for Linkerd's proxies as it does for ours.
+const PRECEDENCE_DIFFERS: &str = "PrecedenceDiffers";
 
-fn gather<'a>(conditions: impl Iterator<Item = &'a ObjectCondition>) -> Vec<Told> {
-    let mut told = Vec::new();
+fn collect_conditions<'a>(
+    conditions: impl Iterator<Item = &'a ObjectCondition>,
+) -> Vec<DesiredCondition> {
+    let mut collected = Vec::new();
     for condition in conditions {
-        add(&mut told, condition);
+        add(&mut collected, condition);
     }
-    told
+    collected
 }
 
-/// Adds a statement: a condition of its own, or part of `Accepted`, whose reason it becomes unless
-/// that says why something has no effect.
-fn add(told: &mut Vec<Told>, condition: &ObjectCondition) {
+/// Adds a finding: a condition of its own, or part of `Accepted`, whose reason it becomes unless that
+/// has the reason of a failure.
+fn add(conditions: &mut Vec<DesiredCondition>, condition: &ObjectCondition) {
     let status = if condition.status { "True" } else { "False" };
     let (kind, reason) = match condition.kind {
         ConditionKind::Accepted => ("Accepted", condition.reason.as_str()),
         ConditionKind::ResolvedRefs => ("ResolvedRefs", condition.reason.as_str()),
-        ConditionKind::PrecedenceDiffers => return remark(told, PRECEDENCE, &condition.message),
-        ConditionKind::AnnotationsValid => return remark(told, ANNOTATIONS, &condition.message),
+        ConditionKind::PrecedenceDiffers => {
+            return remark(conditions, PRECEDENCE_DIFFERS, &condition.message);
+        }
+        ConditionKind::AnnotationsValid => {
+            return remark(conditions, ANNOTATIONS_INVALID, &condition.message);
+        }
     };
     let message = bounded(&condition.message);
-    told.push(Told { kind, status, reason: reason.into(), message });
+    conditions.push(DesiredCondition { kind, status, reason: reason.into(), message });
 }
 
-fn remark(told: &mut Vec<Told>, reason: &'static str, message: &str) {
-    let Some(accepted) = told.iter_mut().find(|told| told.kind == "Accepted") else {
+fn remark(conditions: &mut Vec<DesiredCondition>, reason: &'static str, message: &str) {
+    let Some(accepted) = conditions.iter_mut().find(|condition| condition.kind == "Accepted")
+    else {
         let message = bounded(message);
-        told.push(Told { kind: "Accepted", status: "True", reason: reason.into(), message });
+        conditions.push(DesiredCondition {
+            kind: "Accepted",
+            status: "True",
+            reason: reason.into(),
+            message,
+        });
         return;
     };
     if accepted.status == "True" && &*accepted.reason == "Accepted" {
@@ -273,12 +291,12 @@ fn remark(told: &mut Vec<Told>, reason: &'static str, message: &str) {
     };
 }
 
-/// The beginning of a message that is too long.
+/// Truncates a message that is too long.
 pub(crate) fn bounded(message: &str) -> Arc<str> {
-    if message.len() <= MESSAGE_BYTES {
+    if message.len() <= MAX_MESSAGE_BYTES {
         return message.into();
     }
-    let end = message.floor_char_boundary(MESSAGE_BYTES.saturating_sub("…".len()));
+    let end = message.floor_char_boundary(MAX_MESSAGE_BYTES.saturating_sub("…".len()));
     format!("{}…", message.get(..end).unwrap_or_default()).into()
 }
 
@@ -323,21 +341,22 @@ mod tests {
         let server = key(Kind::Server, "ns", "s");
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
         let programmed = Programmed::counted(2, 2, 0);
-        let told = |at: &ProgrammedAt| {
-            let desired = Desired::new(&server, &stated, Some(at));
-            (desired.own.len(), desired.keep)
+        let outcome = |at: &ProgrammedAt| {
+            let desired = DesiredStatus::new(&server, &stated, Some(at));
+            (desired.conditions.len(), desired.keep)
         };
-        assert_eq!(told(&counted(programmed.clone(), 3)), (2, false));
-        assert_eq!(told(&counted(programmed.clone(), 2)), (1, true));
+        assert_eq!(outcome(&counted(programmed.clone(), 3)), (2, false));
+        assert_eq!(outcome(&counted(programmed.clone(), 2)), (1, true));
         let other = ProgrammedAt { uid: Some("v".into()), ..counted(programmed, 3) };
-        assert_eq!(told(&other), (1, true));
-        let desired = Desired::new(&server, &stated, None);
-        assert_eq!((desired.own.len(), desired.keep), (1, true));
+        assert_eq!(outcome(&other), (1, true));
+        let desired = DesiredStatus::new(&server, &stated, None);
+        assert_eq!((desired.conditions.len(), desired.keep), (1, true));
     }
 
-    fn lines(told: &[Told]) -> Vec<String> {
-        let line = |t: &Told| format!("{}={} {} {}", t.kind, t.status, t.reason, t.message);
-        told.iter().map(line).collect()
+    fn lines(conditions: &[DesiredCondition]) -> Vec<String> {
+        let line =
+            |t: &DesiredCondition| format!("{}={} {} {}", t.kind, t.status, t.reason, t.message);
+        conditions.iter().map(line).collect()
     }
 
     const ACCEPTED: (bool, Reason) = (true, Reason::Accepted);
@@ -352,17 +371,18 @@ mod tests {
             let what = (false, Reason::UnsupportedValue);
             condition(&server, None, ConditionKind::AnnotationsValid, what, m)
         };
-        let told = |conditions| lines(&Desired::new(&server, &stated(conditions), None).own);
+        let conditions_of =
+            |conditions| lines(&DesiredStatus::new(&server, &stated(conditions), None).conditions);
         assert_eq!(
-            told(vec![accepted(ACCEPTED, ""), differs("a before b")]),
+            conditions_of(vec![accepted(ACCEPTED, ""), differs("a before b")]),
             ["Accepted=True PrecedenceDiffers a before b"]
         );
         assert_eq!(
-            told(vec![accepted(ACCEPTED, "one"), unreadable("two"), differs("three")]),
+            conditions_of(vec![accepted(ACCEPTED, "one"), unreadable("two"), differs("three")]),
             ["Accepted=True AnnotationsInvalid one; two; three"]
         );
         assert_eq!(
-            told(vec![accepted((false, Reason::Invalid), "one"), unreadable("two")]),
+            conditions_of(vec![accepted((false, Reason::Invalid), "one"), unreadable("two")]),
             ["Accepted=False Invalid one; two"]
         );
     }
@@ -381,10 +401,10 @@ mod tests {
         ];
         let programmed = Programmed::counted(1, 2, 0);
         let at = counted(programmed, 3);
-        let desired = Desired::new(&route, &stated(conditions), Some(&at));
-        assert!(desired.own.is_empty());
+        let desired = DesiredStatus::new(&route, &stated(conditions), Some(&at));
+        assert!(desired.conditions.is_empty());
         let about: Vec<_> =
-            desired.parents.iter().map(|p| (p.server.clone(), lines(&p.told))).collect();
+            desired.parents.iter().map(|p| (p.server.clone(), lines(&p.conditions))).collect();
         let of_a = [
             "Accepted=True PrecedenceDiffers x",
             "ResolvedRefs=True ResolvedRefs ",
@@ -407,16 +427,17 @@ mod tests {
         ]);
         let programmed = Programmed::counted(0, 0, 0);
         let mut at = counted(programmed, 3);
-        let all = Desired::new(&route, &stated, Some(&at));
+        let all = DesiredStatus::new(&route, &stated, Some(&at));
         assert_eq!(all.fingerprint().unsent, None);
         at.unsent.left_out.insert("old clients: a timeout: not sent".into());
-        let desired = Desired::new(&route, &stated, Some(&at));
-        let told: Vec<_> = desired.parents.iter().map(|parent| lines(&parent.told)).collect();
-        let last = told.first().and_then(|told| told.last()).map(String::as_str);
+        let desired = DesiredStatus::new(&route, &stated, Some(&at));
+        let parents: Vec<_> =
+            desired.parents.iter().map(|parent| lines(&parent.conditions)).collect();
+        let last = parents.first().and_then(|parents| parents.last()).map(String::as_str);
         assert_eq!(last, Some("ProxyUnsupported=True LeftOut old clients: a timeout: not sent"));
-        assert_eq!(told.get(1).map(Vec::len), Some(1), "{told:?}");
-        assert!(desired.unsent().is_some_and(Told::is_warning));
-        assert_ne!(desired.fingerprint().urgent, all.fingerprint().urgent, "it is told at once");
+        assert_eq!(parents.get(1).map(Vec::len), Some(1), "{parents:?}");
+        assert!(desired.unsent().is_some_and(DesiredCondition::is_warning));
+        assert_ne!(desired.fingerprint().urgent, all.fingerprint().urgent, "it is urgent");
     }
 
     #[test]
@@ -424,12 +445,12 @@ mod tests {
         let server = key(Kind::Server, "ns", "s");
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
         let level = |programmed| {
-            Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint().level
+            DesiredStatus::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint().level
         };
         let reach = Arc::new(Reach { compatible: 1, ..Reach::default() });
         let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0, reach };
         assert_eq!(programmed.status(), "Unknown");
-        assert_eq!(level(programmed), Level::Down);
+        assert_eq!(level(programmed), Level::Partial);
         let unknown = Programmed::Unknown { reason: "x".into(), message: "x".into() };
         assert_eq!(level(unknown), Level::Unknown);
     }
@@ -441,15 +462,15 @@ mod tests {
         let level = |concerned, reach| {
             let (in_force, refused, reach) = (0, 0, Arc::new(reach));
             let programmed = Programmed::Counted { in_force, concerned, refused, reach };
-            Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint().level
+            DesiredStatus::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint().level
         };
-        assert_eq!(level(1, Reach::default()), Level::Down);
-        assert_eq!(level(0, Reach { idle: 1, ..Reach::default() }), Level::Lost);
-        assert_eq!(level(0, Reach { bare: 1, ..Reach::default() }), Level::Lost);
-        assert_eq!(level(0, Reach::nowhere("NoTarget", "x")), Level::Lost);
-        // Somebody has edited something for these.
-        assert_eq!(level(0, Reach::nowhere("Conflicted", "x")), Level::Down);
-        assert_eq!(level(0, Reach::nowhere("NotReferenced", "x")), Level::Down);
+        assert_eq!(level(1, Reach::default()), Level::Partial);
+        assert_eq!(level(0, Reach { idle: 1, ..Reach::default() }), Level::Nowhere);
+        assert_eq!(level(0, Reach { bare: 1, ..Reach::default() }), Level::Nowhere);
+        assert_eq!(level(0, Reach::nowhere("NoTarget", "x")), Level::Nowhere);
+        // These are caused by an edit.
+        assert_eq!(level(0, Reach::nowhere("Conflicted", "x")), Level::Partial);
+        assert_eq!(level(0, Reach::nowhere("NotReferenced", "x")), Level::Partial);
     }
 
     #[test]
@@ -458,7 +479,7 @@ mod tests {
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
         let at = |in_force| {
             let programmed = Programmed::counted(in_force, 9, 0);
-            Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint()
+            DesiredStatus::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint()
         };
         assert_eq!(at(1), at(1));
         assert_ne!(at(1).full, at(2).full);
@@ -470,6 +491,6 @@ mod tests {
     fn messages_are_bounded_without_cutting_a_character() {
         assert_eq!(&*bounded("short"), "short");
         let long = bounded(&"ä".repeat(2000));
-        assert!(long.len() <= MESSAGE_BYTES && long.ends_with("ä…"), "{}", long.len());
+        assert!(long.len() <= MAX_MESSAGE_BYTES && long.ends_with("ä…"), "{}", long.len());
     }
 }

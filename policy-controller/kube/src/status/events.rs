@@ -1,6 +1,6 @@
-//! Kubernetes Events: for what has no status to write to, and for what concerns no policy object.
+//! Kubernetes Events: for kinds without a status, and for what concerns no policy object.
 
-use super::api::{Failure, StatusApi};
+use super::api::{StatusApi, StatusApiError};
 use super::desired::bounded;
 use super::metrics::EventMetrics;
 use super::queue::backoff;
@@ -16,61 +16,60 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How many events wait to be created before further ones are dropped.
-const QUEUE: usize = 256;
-/// How many are created a second, after a burst of five times as many.
-const PER_SECOND: u32 = 5;
-/// How many times one is tried.
-const ATTEMPTS: u32 = 4;
-/// How long one attempt may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// Capacity of the queue; further events are dropped.
+const QUEUE_CAPACITY: usize = 256;
+/// Rate of creation, with a burst of five times as many.
+const EVENTS_PER_SECOND: u32 = 5;
+/// Number of attempts per event.
+const MAX_ATTEMPTS: u32 = 4;
+/// Time limit of one attempt.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Note {
-    /// What it is about.
+pub(crate) struct Event {
+    /// The object that it regards.
     pub(crate) regarding: ObjectReference,
     /// `Warning`, else `Normal`.
     pub(crate) warning: bool,
-    /// Why, for programs.
+    /// The reason.
     pub(crate) reason: Arc<str>,
-    /// Why, for people.
+    /// The note.
     pub(crate) note: Arc<str>,
 }
 
-/// Tells people of the cluster about what goes wrong. Never waits: what is too much is dropped and
-/// counted.
+/// Records Events. Never blocks: events beyond the capacity are dropped and counted.
 #[derive(Clone, Debug)]
-pub struct Events {
-    queue: mpsc::Sender<Note>,
+pub struct EventRecorder {
+    queue: mpsc::Sender<Event>,
     metrics: EventMetrics,
 }
 
-impl Events {
-    /// The handle, and what creates the events. `instance` names this replica.
+impl EventRecorder {
+    /// Creates the recorder, and the writer of its events. `instance` names this replica.
     pub fn new(client: Client, controller: Arc<str>, instance: Arc<str>) -> (Self, EventWriter) {
-        let (queue, notes) = mpsc::channel(QUEUE);
+        let (queue, events) = mpsc::channel(QUEUE_CAPACITY);
         let metrics = EventMetrics::default();
-        let api = StatusApi::new(client, TIMEOUT);
+        let api = StatusApi::new(client, REQUEST_TIMEOUT);
         let reporter = Reporter { controller, instance };
-        let writer = EventWriter { api, reporter, notes, metrics: metrics.clone() };
+        let writer = EventWriter { api, reporter, events, metrics: metrics.clone() };
         (Self { queue, metrics }, writer)
     }
 
-    /// Warns about an object. The same warning about the same object is one event for as long as the
+    /// Records a `Warning`. The same warning about the same object is one event for as long as the
     /// API server keeps it (an hour by default). `reason` is one word.
     pub fn warn(&self, regarding: ObjectReference, reason: &str, note: &str) {
         self.put(regarding, true, reason, note);
     }
 
-    /// The same of something that is as it should be.
-    pub fn tell(&self, regarding: ObjectReference, reason: &str, note: &str) {
+    /// Records an event of type `Normal`.
+    pub fn normal(&self, regarding: ObjectReference, reason: &str, note: &str) {
         self.put(regarding, false, reason, note);
     }
 
     fn put(&self, regarding: ObjectReference, warning: bool, reason: &str, note: &str) {
-        let note = Note { regarding, warning, reason: reason.into(), note: bounded(note) };
-        if self.queue.try_send(note).is_err() {
+        let event = Event { regarding, warning, reason: reason.into(), note: bounded(note) };
+        if self.queue.try_send(event).is_err() {
             self.metrics.dropped.inc();
         }
     }
@@ -81,44 +80,44 @@ impl Events {
     }
 }
 
-/// Creates the events of an [`Events`].
+/// Creates the events of an [`EventRecorder`].
 pub struct EventWriter {
     api: StatusApi,
     reporter: Reporter,
-    notes: mpsc::Receiver<Note>,
+    events: mpsc::Receiver<Event>,
     metrics: EventMetrics,
 }
 
 impl EventWriter {
     /// Creates events until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        let mut limiter = Limiter::new(PER_SECOND, PER_SECOND.saturating_mul(5));
+        let mut limiter = Limiter::new(EVENTS_PER_SECOND, EVENTS_PER_SECOND.saturating_mul(5));
         loop {
-            let next = shutdown.run_until_cancelled(self.notes.recv()).await;
-            let Some(Some(note)) = next else { return };
+            let next = shutdown.run_until_cancelled(self.events.recv()).await;
+            let Some(Some(event)) = next else { return };
             while let Err(when) = limiter.take(Instant::now()) {
                 tokio::time::sleep_until(when.into()).await;
             }
-            if shutdown.run_until_cancelled(self.create(&note)).await.is_none() {
+            if shutdown.run_until_cancelled(self.create(&event)).await.is_none() {
                 return;
             }
         }
     }
 
-    async fn create(&self, note: &Note) {
-        for attempt in 1..=ATTEMPTS {
-            match create(&self.api, &self.reporter, note).await {
+    async fn create(&self, event: &Event) {
+        for attempt in 1..=MAX_ATTEMPTS {
+            match create(&self.api, &self.reporter, event).await {
                 Ok(true) => {
                     self.metrics.created.inc();
                     return;
                 }
                 Ok(false) => return,
-                Err(failure) if failure.is_overload() && attempt < ATTEMPTS => {
+                Err(failure) if failure.is_overload() && attempt < MAX_ATTEMPTS => {
                     let (first, most) = (Duration::from_secs(1), Duration::from_secs(10));
                     tokio::time::sleep(backoff(attempt, first, most, 0)).await;
                 }
                 Err(failure) => {
-                    tracing::warn!(%failure, note = %note.note, "an event was not created");
+                    tracing::warn!(%failure, note = %event.note, "cannot create an Event");
                     break;
                 }
             }
@@ -127,7 +126,7 @@ impl EventWriter {
     }
 }
 
-/// Who tells.
+/// The reporting controller and instance of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     /// The controller's name.
@@ -140,9 +139,9 @@ pub(crate) struct Reporter {
 pub(crate) async fn create(
     api: &StatusApi,
     reporter: &Reporter,
-    note: &Note,
-) -> Result<bool, Failure> {
-    let (namespace, body) = event(reporter, note, Timestamp::now());
+    event: &Event,
+) -> Result<bool, StatusApiError> {
+    let (namespace, body) = event_object(reporter, event, Timestamp::now());
     let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     match api.create(&path, &body).await {
         Ok(()) => Ok(true),
@@ -151,23 +150,23 @@ pub(crate) async fn create(
     }
 }
 
-/// The event and its namespace. Its name follows from what it says, so that saying it again, by this
-/// replica or another, is refused as a duplicate.
-fn event(reporter: &Reporter, note: &Note, now: Timestamp) -> (String, Value) {
-    let mut regarding = note.regarding.clone();
+/// The event object and its namespace. Its name is a hash of its content, so that the API server
+/// rejects a repetition by this replica or another as a duplicate.
+fn event_object(reporter: &Reporter, event: &Event, now: Timestamp) -> (String, Value) {
+    let mut regarding = event.regarding.clone();
     let namespace = match (&regarding.namespace, &regarding.kind, &regarding.name) {
         (Some(namespace), _, _) if !namespace.is_empty() => namespace.clone(),
-        // Where whoever looks after the namespace sees it.
+        // In that namespace its owners see it.
         (_, Some(kind), Some(name)) if kind == "Namespace" => name.clone(),
-        // Kubernetes' own place for what belongs to no namespace.
+        // The namespace that Kubernetes uses for objects without one.
         _ => "default".to_owned(),
     };
     if regarding.kind.as_deref() == Some("Namespace") {
         regarding.namespace = Some(namespace.clone());
     }
-    let kind = if note.warning { "Warning" } else { "Normal" };
-    let said = (&regarding.kind, &regarding.uid, kind, &note.reason, &note.note);
-    let hash = FixedState::default().hash_one(said);
+    let kind = if event.warning { "Warning" } else { "Normal" };
+    let content = (&regarding.kind, &regarding.uid, kind, &event.reason, &event.note);
+    let hash = FixedState::default().hash_one(content);
     let about = regarding.name.as_deref().unwrap_or("policy");
     let about = about.get(..about.floor_char_boundary(200)).unwrap_or_default();
     let body = json!({
@@ -176,18 +175,18 @@ fn event(reporter: &Reporter, note: &Note, now: Timestamp) -> (String, Value) {
         "metadata": {"name": format!("{about}.{hash:016x}"), "namespace": namespace},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
         "reportingController": &*reporter.controller,
-        "reportingInstance": limited(&reporter.instance),
+        "reportingInstance": truncated(&reporter.instance),
         "action": "Evaluate",
-        "reason": limited(&note.reason),
+        "reason": truncated(&event.reason),
         "regarding": regarding,
-        "note": &*note.note,
+        "note": &*event.note,
         "type": kind,
     });
     (namespace, body)
 }
 
-/// The API server takes 128 characters.
-fn limited(text: &str) -> &str {
+/// Truncates to the 128 characters that the API server accepts.
+fn truncated(text: &str) -> &str {
     text.get(..text.floor_char_boundary(128)).unwrap_or_default()
 }
 
@@ -203,8 +202,8 @@ mod tests {
             ..ObjectReference::default()
         };
         let reporter = Reporter { controller: "c/d".into(), instance: "i".into() };
-        let note = Note { regarding, warning: true, reason: "Late".into(), note: note.into() };
-        event(&reporter, &note, "2026-11-21T12:00:00Z".parse().unwrap())
+        let event = Event { regarding, warning: true, reason: "Late".into(), note: note.into() };
+        event_object(&reporter, &event, "2026-11-21T12:00:00Z".parse().unwrap())
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! From the status that an object has and the one that it should have to what is to be written, if
-//! anything is.
+//! Merges the current status of an object with the desired one, into what has to be written, if
+//! anything.
 
-pub(crate) mod stopped;
+pub(crate) mod stopped_matching;
 
-use super::desired::{AboutParent, Desired, TYPES, Told};
+use super::desired::{DesiredCondition, DesiredStatus, ParentStatus, TYPES};
 use jiff::Timestamp;
 use policy_crds::spec::StatusStyle;
 use policy_crds::{Kind, ObjectKey};
@@ -12,20 +12,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The parts of an object that its status depends on.
+/// The fields of an object that its status depends on.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Item {
     /// Metadata.
     pub(crate) metadata: ItemMeta,
-    /// What it asks for.
+    /// Its spec.
     #[serde(default)]
     pub(crate) spec: Value,
-    /// What it is told.
+    /// Its current status.
     #[serde(default)]
     pub(crate) status: Value,
 }
 
-/// The parts of an object's metadata that writing its status depends on.
+/// The metadata fields that writing a status depends on.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ItemMeta {
@@ -45,11 +45,11 @@ pub(crate) struct ItemMeta {
     pub(crate) resource_version: String,
 }
 
-/// The status that an object should have; none where it is as it should be.
+/// The status to write; `None` if the current one is as desired.
 pub(crate) fn status(
     kind: Kind,
     item: &Item,
-    desired: &Desired,
+    desired: &DesiredStatus,
     controller: &str,
     now: Timestamp,
 ) -> Option<Value> {
@@ -61,7 +61,7 @@ pub(crate) fn status(
         }
         StatusStyle::Replace => {
             let current = array(&item.status, "conditions");
-            let ours = writer.conditions(current, &desired.own, desired.keep)?;
+            let ours = writer.conditions(current, &desired.conditions, desired.keep)?;
             let foreign = current.iter().filter(|condition| !is_ours(condition)).cloned();
             Some(json!({"conditions": foreign.chain(ours).collect::<Vec<Value>>()}))
         }
@@ -69,17 +69,20 @@ pub(crate) fn status(
             let target = target(&item.spec);
             let same = item.status.get("targetRef") == Some(&target);
             let current = array(&item.status, "conditions");
-            let conditions = writer.conditions(current, &desired.own, desired.keep);
+            let conditions = writer.conditions(current, &desired.conditions, desired.keep);
             if same && conditions.is_none() {
                 return None;
             }
-            let conditions =
-                conditions.unwrap_or_else(|| writer.written(current, &desired.own, desired.keep));
+            let conditions = conditions
+                .unwrap_or_else(|| writer.written(current, &desired.conditions, desired.keep));
             Some(json!({"conditions": conditions, "targetRef": target}))
         }
         StatusStyle::Apply => {
-            let conditions =
-                writer.conditions(array(&item.status, "conditions"), &desired.own, desired.keep)?;
+            let conditions = writer.conditions(
+                array(&item.status, "conditions"),
+                &desired.conditions,
+                desired.keep,
+            )?;
             Some(json!({"conditions": conditions}))
         }
     }
@@ -89,7 +92,8 @@ fn array<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What a rate limit's status is about (controller-semantics 5.4): the target as it spells it.
+/// The `targetRef` of a rate limit's status (controller-semantics 5.4), as the spec has it, with
+/// defaults.
 fn target(spec: &Value) -> Value {
     let field = |name: &str, default: &str| {
         let text = spec.get("targetRef").and_then(|target| target.get(name)?.as_str());
@@ -114,52 +118,66 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Our conditions as they should be; none where they are so already.
-    fn conditions(&self, current: &[Value], told: &[Told], keep: bool) -> Option<Vec<Value>> {
-        let told = &self.told(current, told);
-        let kept = kept(current, told, keep);
+    /// Our conditions to write; `None` if the current ones are as desired.
+    fn conditions(
+        &self,
+        current: &[Value],
+        desired: &[DesiredCondition],
+        keep: bool,
+    ) -> Option<Vec<Value>> {
+        let desired = &self.desired(current, desired);
+        let preserved = preserved(current, desired, keep);
         let ours = current.iter().filter(|condition| is_ours(condition)).count();
-        let same = ours == told.len().saturating_add(kept.len())
-            && told.iter().all(|told| {
-                of_type(current, told.kind).is_some_and(|current| self.is_same(current, told))
+        let same = ours == desired.len().saturating_add(preserved.len())
+            && desired.iter().all(|condition| {
+                of_type(current, condition.kind)
+                    .is_some_and(|current| self.is_same(current, condition))
             });
-        (!same).then(|| self.written(current, told, keep))
+        (!same).then(|| self.written(current, desired, keep))
     }
 
-    fn written(&self, current: &[Value], told: &[Told], keep: bool) -> Vec<Value> {
-        let told = &self.told(current, told);
-        let told_anew = told.iter().map(|told| self.condition(of_type(current, told.kind), told));
-        told_anew.chain(kept(current, told, keep).into_iter().cloned()).collect()
+    fn written(&self, current: &[Value], desired: &[DesiredCondition], keep: bool) -> Vec<Value> {
+        let desired = &self.desired(current, desired);
+        let rewritten = desired
+            .iter()
+            .map(|condition| self.condition(of_type(current, condition.kind), condition));
+        rewritten.chain(preserved(current, desired, keep).into_iter().cloned()).collect()
     }
 
-    /// What is told, in the light of what was told before (see [`stopped`]).
-    fn told(&self, current: &[Value], told: &[Told]) -> Vec<Told> {
-        let before = |told: &Told| of_type(current, told.kind);
-        let seen = |told: &Told| stopped::matching(before(told), told, self.generation);
-        told.iter().map(|told| seen(told).unwrap_or_else(|| told.clone())).collect()
+    /// The desired conditions in the light of the current ones (see [`stopped_matching`]).
+    fn desired(&self, current: &[Value], desired: &[DesiredCondition]) -> Vec<DesiredCondition> {
+        let before = |condition: &DesiredCondition| of_type(current, condition.kind);
+        let seen = |condition: &DesiredCondition| {
+            stopped_matching::condition(before(condition), condition, self.generation)
+        };
+        desired
+            .iter()
+            .map(|condition| seen(condition).unwrap_or_else(|| condition.clone()))
+            .collect()
     }
 
-    /// A schema without `observedGeneration` prunes it: then it cannot be right or wrong.
-    fn is_same(&self, current: &Value, told: &Told) -> bool {
+    /// True if the current condition is as desired. A schema without `observedGeneration` prunes it,
+    /// so it is compared only if present.
+    fn is_same(&self, current: &Value, desired: &DesiredCondition) -> bool {
         let text = |field: &str| current.get(field).and_then(Value::as_str).unwrap_or_default();
         let observed = current.get("observedGeneration").and_then(Value::as_i64);
-        text("status") == told.status
-            && text("reason") == &*told.reason
-            && text("message") == &*told.message
+        text("status") == desired.status
+            && text("reason") == &*desired.reason
+            && text("message") == &*desired.message
             && (observed.is_none() || observed == self.generation)
     }
 
-    /// Since when something is so moves only when it becomes so.
-    fn condition(&self, current: Option<&Value>, told: &Told) -> Value {
+    /// The condition to write. `lastTransitionTime` changes only with the status.
+    fn condition(&self, current: Option<&Value>, desired: &DesiredCondition) -> Value {
         let since = current
-            .filter(|current| current.get("status").and_then(Value::as_str) == Some(told.status))
+            .filter(|current| current.get("status").and_then(Value::as_str) == Some(desired.status))
             .and_then(|current| current.get("lastTransitionTime")?.as_str())
             .map_or_else(|| self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), str::to_owned);
         let mut condition = json!({
-            "type": told.kind,
-            "status": told.status,
-            "reason": &*told.reason,
-            "message": &*told.message,
+            "type": desired.kind,
+            "status": desired.status,
+            "reason": &*desired.reason,
+            "message": &*desired.message,
             "lastTransitionTime": since,
         });
         if let (Some(map), Some(generation)) = (condition.as_object_mut(), self.generation) {
@@ -168,27 +186,28 @@ impl Writer<'_> {
         condition
     }
 
-    /// Every controller's entries: ours about Servers as they should be, all others as they are.
-    fn parents(&self, kind: Kind, item: &Item, about: &[AboutParent]) -> Option<Vec<Value>> {
+    /// The entries of all controllers: ours about Servers as desired, all others unchanged.
+    fn parents(&self, kind: Kind, item: &Item, about: &[ParentStatus]) -> Option<Vec<Value>> {
         let namespace: Arc<str> = item.metadata.namespace.as_str().into();
         let current = array(&item.status, "parents");
-        let mut wanted = wanted(kind, item, about);
+        let mut wanted = wanted_parents(kind, item, about);
         let mut entries = Vec::new();
         let mut changed = false;
         for entry in current {
-            let place = Place::of(kind, &namespace, entry.get("parentRef"));
+            let parent = ParentKey::of(kind, &namespace, entry.get("parentRef"));
             let named = entry.get("controllerName").and_then(Value::as_str);
-            let ours = place.filter(|_| named == Some(self.controller));
-            let Some(place) = ours else {
+            let ours = parent.filter(|_| named == Some(self.controller));
+            let Some(parent) = ours else {
                 entries.push(entry.clone());
                 continue;
             };
-            let found = wanted.iter().position(|(wanted, _, _)| *wanted == place);
+            let found = wanted.iter().position(|(wanted, _, _)| *wanted == parent);
             let Some((_, reference, about)) = found.map(|index| wanted.remove(index)) else {
                 changed = true;
                 continue;
             };
-            let conditions = self.conditions(array(entry, "conditions"), &about.told, about.keep);
+            let conditions =
+                self.conditions(array(entry, "conditions"), &about.conditions, about.keep);
             if conditions.is_none() && entry.get("parentRef") == Some(reference) {
                 entries.push(entry.clone());
             } else {
@@ -204,43 +223,43 @@ impl Writer<'_> {
         changed.then_some(entries)
     }
 
-    fn entry(&self, reference: &Value, current: &[Value], about: &AboutParent) -> Value {
+    fn entry(&self, reference: &Value, current: &[Value], about: &ParentStatus) -> Value {
         json!({
             "parentRef": reference,
             "controllerName": self.controller,
-            "conditions": self.written(current, &about.told, about.keep),
+            "conditions": self.written(current, &about.conditions, about.keep),
         })
     }
 }
 
-/// The conditions about proxies that are left as they are.
-fn kept<'a>(current: &'a [Value], told: &[Told], keep: bool) -> Vec<&'a Value> {
+/// The proxy conditions that are preserved.
+fn preserved<'a>(current: &'a [Value], desired: &[DesiredCondition], keep: bool) -> Vec<&'a Value> {
     let about = ["Programmed", PROXY_UNSUPPORTED].into_iter().filter(|_| keep);
-    let left = about.filter(|kind| told.iter().all(|told| told.kind != *kind));
+    let left = about.filter(|kind| desired.iter().all(|condition| condition.kind != *kind));
     left.filter_map(|kind| of_type(current, kind)).collect()
 }
 
-/// More entries than this are refused by the schemas.
+/// The maximum number of entries in the schemas.
 const MAX_PARENTS: usize = 32;
 
 fn of_type<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// The references to Servers for which there is something to say, as the route spells them.
-fn wanted<'a>(
+/// The references to Servers with a desired status, as the route has them.
+fn wanted_parents<'a>(
     kind: Kind,
     item: &'a Item,
-    about: &'a [AboutParent],
-) -> Vec<(Place, &'a Value, &'a AboutParent)> {
+    about: &'a [ParentStatus],
+) -> Vec<(ParentKey, &'a Value, &'a ParentStatus)> {
     let namespace: Arc<str> = item.metadata.namespace.as_str().into();
-    let mut wanted: Vec<(Place, &Value, &AboutParent)> = Vec::new();
+    let mut wanted: Vec<(ParentKey, &Value, &ParentStatus)> = Vec::new();
     for reference in array(&item.spec, "parentRefs") {
-        let place = Place::of(kind, &namespace, Some(reference));
-        let Some(place) = place else { continue };
-        let about = about.iter().find(|about| place.is(about));
-        if let Some(about) = about.filter(|_| wanted.iter().all(|(other, _, _)| *other != place)) {
-            wanted.push((place, reference, about));
+        let parent = ParentKey::of(kind, &namespace, Some(reference));
+        let Some(parent) = parent else { continue };
+        let about = about.iter().find(|about| parent.is(about));
+        if let Some(about) = about.filter(|_| wanted.iter().all(|(other, _, _)| *other != parent)) {
+            wanted.push((parent, reference, about));
         }
     }
     wanted
@@ -248,14 +267,14 @@ fn wanted<'a>(
 
 /// A reference to a Server with its defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ParentKey {
     server: ObjectKey,
     section: Option<Arc<str>>,
     port: Option<u16>,
 }
 
-impl Place {
-    /// None where it is not a Server that is named.
+impl ParentKey {
+    /// Returns `None` if the reference is not to a Server.
     fn of(route: Kind, namespace: &Arc<str>, reference: Option<&Value>) -> Option<Self> {
         let reference: &Map<String, Value> = reference?.as_object()?;
         let text = |field: &str| reference.get(field).and_then(Value::as_str);
@@ -272,7 +291,7 @@ impl Place {
         (kind == Kind::Server).then_some(Self { server, section, port })
     }
 
-    fn is(&self, about: &AboutParent) -> bool {
+    fn is(&self, about: &ParentStatus) -> bool {
         self.server == about.server && self.section == about.section && self.port == about.port
     }
 }

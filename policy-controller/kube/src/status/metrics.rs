@@ -1,4 +1,4 @@
-//! What is told of writing status and events. Names as Linkerd's, where it has them.
+//! Metrics of the status writer and of events, with Linkerd's names where it has them.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -28,9 +28,9 @@ policy_core::metrics! {
         pub(crate) drops: Counter = "resource_status_patch_drops",
             "Objects taken from the queue of which nothing was written: gone, or as they should be";
         pub(crate) overwritten: Counter = "resource_status_overwritten",
-            "Statuses that this controller wrote and found changed by somebody else when it listed them";
+            "Statuses that this controller wrote and found changed by another client when it listed them";
         pub(crate) queue: Gauge = "resource_status_queue_depth",
-            "Objects whose status is to be written, those that wait to be tried again included";
+            "Objects whose status is to be written, retries included";
         errors: Family<Code, Counter> = "resource_status_patch_api_errors",
             "Attempts to write a status that the API server refused, by status code (0: no answer)";
     }
@@ -41,7 +41,7 @@ impl StatusMetrics {
         self.errors.get_or_create(&Code { code }).inc();
     }
 
-    /// How many statuses have been written.
+    /// Number of statuses that have been written.
     pub fn written(&self) -> u64 {
         self.patches.get()
     }

@@ -1,13 +1,13 @@
-//! What is to be written next: what every object should be told against what it is known to be told.
-//! No tasks, no clocks.
+//! Plans the writes of status: compares the desired status of every object with the last reported
+//! one. No tasks, no clocks.
 
-use super::api::{Failure, Found, Outcome};
-use super::desired::{Desired, Fingerprint, Level, Told};
-use super::merge::{self, Item, stopped::REASON as STOPPED};
+use super::api::{Outcome, StatusApiError, StatusSupport};
+use super::debounce::Debounce;
+use super::degradations::degradations;
+use super::desired::{DesiredCondition, DesiredStatus, Fingerprint, Level};
+use super::merge::{self, Item, stopped_matching::REASON as STOPPED};
 use super::queue::{Queue, backoff};
-use super::quiet::Quiet;
-use super::settings::StatusSettings;
-use super::worse::worse;
+use super::settings::{ReportChannel, StatusSettings};
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::programmed::VersionedTable;
 use policy_engine::stated::StatedTable;
@@ -17,84 +17,73 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long mere progress of what is in force waits since the last write of the same object.
-const PROGRESS: Duration = Duration::from_secs(5);
-/// How long an object waits that the API server refused, at first and at most.
-const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// How long everything waits while the API server cannot do more, at first and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// How long an object waits where it is in doubt whether this replica still leads: if it does not, all
-/// of this is forgotten.
-const DOUBT: Duration = Duration::from_secs(1);
-/// How much older than a list the last write of an object has to be, for the list to show it.
-const SHOWN: Duration = Duration::from_secs(60);
-/// How long after an event the same is told again: API servers forget events after an hour.
-const REPEAT: Duration = Duration::from_secs(3600);
+/// Minimum interval between two writes of one object for mere progress of `Programmed`.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+/// Backoff of an object that the API server refused, at first and at most.
+const OBJECT_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// Backoff of all objects while the API server is overloaded, at first and at most.
+const SERVER_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// Delay of an object whose write found this replica not leading. If leadership is lost, all of this
+/// is dropped.
+const LEADERSHIP_RETRY: Duration = Duration::from_secs(1);
+/// How much older than a list the last write of an object has to be for the list to show it.
+const LIST_LAG: Duration = Duration::from_secs(60);
+/// How long the API server keeps Events; after this they are repeated.
+const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// How objects of a kind are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Means {
-    /// By their status, in this version.
-    Status(&'static str),
-    /// By Events, which name this version.
-    Events(&'static str),
-    /// Not at all: the kind is not there.
-    Nothing,
-}
-
-/// Something to do for one object.
+/// A write of one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     /// The object.
     pub(crate) key: ObjectKey,
-    /// How it is told.
-    pub(crate) means: Means,
-    /// What it is to be told.
-    pub(crate) desired: Desired,
-    /// Whether it was told of a fault before, and there is none any more.
+    /// How it is reported.
+    pub(crate) channel: ReportChannel,
+    /// The desired status.
+    pub(crate) desired: DesiredStatus,
+    /// True if a fault was reported before, and there is none any more.
     pub(crate) recovered: bool,
-    /// Whether what clients are not sent of it is something else than it was told before.
+    /// True if the condition about what clients are not sent has changed.
     pub(crate) unsent_changed: bool,
     fingerprint: Fingerprint,
 }
 
-/// What to do next.
+/// The next action of the writer.
 #[derive(Debug)]
-pub(crate) enum Next {
-    /// This.
+pub(crate) enum NextAction {
+    /// Start this job.
     Job(Box<Job>),
-    /// Nothing before this time; none: before something happens.
+    /// Wait until this time; `None`: until an input changes.
     Wait(Option<Instant>),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct LastReported {
     fingerprint: Fingerprint,
     at: Instant,
 }
 
-/// See the module.
+/// The plan of all objects.
 pub(crate) struct Plan {
     settings: Arc<StatusSettings>,
     stated: StatedTable,
     counts: Arc<VersionedTable>,
-    means: BTreeMap<Kind, Means>,
-    /// What each object is known to be told, or need not be.
-    known: BTreeMap<ObjectKey, Known>,
-    /// Objects with an event about a fault.
-    troubled: BTreeSet<ObjectKey>,
-    quiet: Quiet,
+    channels: BTreeMap<Kind, ReportChannel>,
+    /// The last reported status of each object.
+    reported: BTreeMap<ObjectKey, LastReported>,
+    /// Objects with an Event about a fault.
+    faulty: BTreeSet<ObjectKey>,
+    debounce: Debounce,
     queue: Queue,
     limiter: Limiter,
-    busy: usize,
+    in_flight: usize,
     failures: BTreeMap<ObjectKey, u32>,
     overloads: u32,
     paused_until: Option<Instant>,
-    complained: BTreeSet<(Kind, u16)>,
-    noise: RandomState,
+    logged: BTreeSet<(Kind, u16)>,
+    jitter: RandomState,
     enqueued: u64,
     dropped: u64,
-    /// Statuses that somebody else has changed, since they were counted last; and whether that was said.
+    /// Number of overwritten statuses since the last read, and true once a warning was logged.
     overwritten: (u64, bool),
 }
 
@@ -105,33 +94,38 @@ impl Plan {
             settings,
             stated: StatedTable::new(),
             counts: Arc::default(),
-            means: BTreeMap::new(),
-            known: BTreeMap::new(),
-            troubled: BTreeSet::new(),
-            quiet: Quiet::default(),
+            channels: BTreeMap::new(),
+            reported: BTreeMap::new(),
+            faulty: BTreeSet::new(),
+            debounce: Debounce::default(),
             queue: Queue::default(),
             limiter: Limiter::new(rate, rate),
-            busy: 0,
+            in_flight: 0,
             failures: BTreeMap::new(),
             overloads: 0,
             paused_until: None,
-            complained: BTreeSet::new(),
-            noise: RandomState::new(),
+            logged: BTreeSet::new(),
+            jitter: RandomState::new(),
             enqueued: 0,
             dropped: 0,
             overwritten: (0, false),
         }
     }
 
-    /// What every object should be told from now on.
-    pub(crate) fn tell(&mut self, stated: StatedTable, counts: Arc<VersionedTable>, now: Instant) {
+    /// Sets the conditions and counts of all objects.
+    pub(crate) fn update(
+        &mut self,
+        stated: StatedTable,
+        counts: Arc<VersionedTable>,
+        now: Instant,
+    ) {
         let before = std::mem::replace(&mut self.stated, stated);
         let counted = std::mem::replace(&mut self.counts, counts);
         for key in before.keys().filter(|key| !self.stated.contains_key(key)) {
-            self.known.remove(key);
+            self.reported.remove(key);
             self.failures.remove(key);
-            self.troubled.remove(key);
-            self.quiet.forget(key);
+            self.faulty.remove(key);
+            self.debounce.forget(key);
         }
         let differs = |key: &&ObjectKey| {
             let same = match (before.get(*key), self.stated.get(*key)) {
@@ -142,38 +136,47 @@ impl Plan {
         };
         let changed: Vec<ObjectKey> = self.stated.keys().filter(differs).cloned().collect();
         for key in changed {
-            self.consider(&key, now);
+            self.enqueue_if_changed(&key, now);
         }
     }
 
-    /// How objects of a kind are told has been found out. Those with a status are considered once
-    /// they have been listed: then this is the version to list them in.
-    pub(crate) fn found(&mut self, kind: Kind, found: Found, now: Instant) -> Option<&'static str> {
-        let means = match found {
-            Found::Status(version) if self.settings.is_written(kind) => Means::Status(version),
-            Found::Status(version) | Found::NoStatus(version) => Means::Events(version),
-            Found::Absent => Means::Nothing,
+    /// Sets the support of a kind. Kinds with a status are enqueued once they have been listed:
+    /// returns the version to list them in.
+    pub(crate) fn set_support(
+        &mut self,
+        kind: Kind,
+        support: StatusSupport,
+        now: Instant,
+    ) -> Option<&'static str> {
+        let channel = match support {
+            StatusSupport::Status(version) if self.settings.is_written(kind) => {
+                ReportChannel::Status(version)
+            }
+            StatusSupport::Status(version) | StatusSupport::NoStatus(version) => {
+                ReportChannel::Events(version)
+            }
+            StatusSupport::Absent => ReportChannel::Nothing,
         };
-        if self.means.get(&kind) != Some(&means) {
-            // What was told in another way has not been told in this one.
-            self.known.retain(|key, _| key.kind != kind);
-            self.means.remove(&kind);
+        if self.channels.get(&kind) != Some(&channel) {
+            // A report by the other channel does not count in this one.
+            self.reported.retain(|key, _| key.kind != kind);
+            self.channels.remove(&kind);
         }
-        if let Means::Status(version) = means {
+        if let ReportChannel::Status(version) = channel {
             return Some(version);
         }
-        self.means.insert(kind, means);
-        self.reconsider(kind, now);
+        self.channels.insert(kind, channel);
+        self.enqueue_kind(kind, now);
         None
     }
 
-    /// The kinds of which objects are told by their status.
-    pub(crate) fn is_by_status(&self, kind: Kind) -> bool {
-        matches!(self.means.get(&kind), Some(Means::Status(_)))
+    /// True if objects of this kind are reported by their status.
+    pub(crate) fn has_status(&self, kind: Kind) -> bool {
+        matches!(self.channels.get(&kind), Some(ReportChannel::Status(_)))
     }
 
-    /// Some objects of a kind as they are: those that are as they should be need no writing.
-    pub(crate) fn page(&mut self, kind: Kind, items: &[Item], now: Instant) {
+    /// Compares a page of a list: objects with the desired status need no write.
+    pub(crate) fn observe_page(&mut self, kind: Kind, items: &[Item], now: Instant) {
         let wall = jiff::Timestamp::now();
         for item in items {
             let key = ObjectKey {
@@ -182,34 +185,34 @@ impl Plan {
                 name: item.metadata.name.as_str().into(),
             };
             let Some(desired) = self.desired(&key) else { continue };
-            if !super::api::is_about(item, &desired) {
+            if !super::api::is_current(item, &desired) {
                 continue;
             }
             let controller = &self.settings.controller_name;
             let status = merge::status(kind, item, &desired, controller, wall);
             let Some(status) = status else {
                 let fingerprint = desired.fingerprint();
-                let known = self.known.get(&key);
-                // What was told something else since it was listed is going to be told again.
+                let known = self.reported.get(&key);
+                // An object that was written differently since the list is written again.
                 if known.is_none_or(|known| known.fingerprint.full == fingerprint.full) {
-                    self.known.insert(key, Known { fingerprint, at: now });
+                    self.reported.insert(key, LastReported { fingerprint, at: now });
                 }
                 continue;
             };
-            let mut told = worse(&item.status, &status, controller).into_iter();
-            if told.any(|worse| worse.reason == STOPPED) {
-                self.quiet.losing(&key, now);
+            let mut degraded = degradations(&item.status, &status, controller).into_iter();
+            if degraded.any(|one| one.reason == STOPPED) {
+                self.debounce.delay_loss(&key, now);
             }
             self.note_overwritten(&key, desired.fingerprint(), now);
-            self.known.remove(&key);
+            self.reported.remove(&key);
         }
     }
 
-    /// Somebody else has changed what was written: that is put right, and told, because two
-    /// installations of one controller name would do it for ever.
+    /// Notes a status that another client has changed. It is restored, and a warning is logged,
+    /// because two installations with one controller name would overwrite each other for ever.
     fn note_overwritten(&mut self, key: &ObjectKey, desired: Fingerprint, now: Instant) {
-        let written = self.known.get(key).is_some_and(|known| {
-            let before = now.saturating_duration_since(known.at) > SHOWN;
+        let written = self.reported.get(key).is_some_and(|known| {
+            let before = now.saturating_duration_since(known.at) > LIST_LAG;
             before && known.fingerprint.full == desired.full
         });
         if !written {
@@ -222,166 +225,171 @@ impl Plan {
             tracing::warn!(
                 object = %key,
                 controller,
-                "the conditions that this controller wrote were changed by somebody else: is there \
-                 another installation of this controller name?"
+                "conditions of this controller were overwritten by another client: is there another \
+                 installation with this controller name?"
             );
         }
     }
 
-    /// How many statuses somebody else has changed, since the last call.
-    pub(crate) fn overwritten(&mut self) -> u64 {
+    /// Takes the number of overwritten statuses since the last call.
+    pub(crate) fn take_overwritten(&mut self) -> u64 {
         std::mem::take(&mut self.overwritten.0)
     }
 
-    /// All objects of a kind have been listed, or cannot be: what is not known to be as it should be
-    /// is looked at.
-    pub(crate) fn listed(&mut self, kind: Kind, version: &'static str, now: Instant) {
-        self.means.insert(kind, Means::Status(version));
-        self.reconsider(kind, now);
+    /// Ends the list of a kind, or gives it up: enqueues the objects that are not known to be as
+    /// desired.
+    pub(crate) fn finish_list(&mut self, kind: Kind, version: &'static str, now: Instant) {
+        self.channels.insert(kind, ReportChannel::Status(version));
+        self.enqueue_kind(kind, now);
     }
 
-    fn reconsider(&mut self, kind: Kind, now: Instant) {
+    fn enqueue_kind(&mut self, kind: Kind, now: Instant) {
         let keys = self.stated.keys().filter(|key| key.kind == kind);
         for key in keys.cloned().collect::<Vec<ObjectKey>>() {
-            self.consider(&key, now);
+            self.enqueue_if_changed(&key, now);
         }
     }
 
-    /// Tells anew what the API server has forgotten.
-    pub(crate) fn repeat(&mut self, now: Instant) {
-        self.quiet.expire(now);
+    /// Repeats Events that have expired at the API server.
+    pub(crate) fn repeat_events(&mut self, now: Instant) {
+        self.debounce.expire(now);
         let old = |key: &&ObjectKey| {
-            self.known
+            self.reported
                 .get(*key)
-                .is_some_and(|known| now.saturating_duration_since(known.at) > REPEAT)
+                .is_some_and(|known| now.saturating_duration_since(known.at) > EVENT_TTL)
         };
-        let old: Vec<ObjectKey> = self.troubled.iter().filter(old).cloned().collect();
+        let old: Vec<ObjectKey> = self.faulty.iter().filter(old).cloned().collect();
         for key in old {
-            self.known.remove(&key);
-            self.consider(&key, now);
+            self.reported.remove(&key);
+            self.enqueue_if_changed(&key, now);
         }
     }
 
-    fn desired(&self, key: &ObjectKey) -> Option<Desired> {
+    fn desired(&self, key: &ObjectKey) -> Option<DesiredStatus> {
         let stated = self.stated.get(key)?;
-        Some(Desired::new(key, stated, self.counts.get(key)))
+        Some(DesiredStatus::new(key, stated, self.counts.get(key)))
     }
 
-    fn consider(&mut self, key: &ObjectKey, now: Instant) {
-        let Some(means) = self.means.get(&key.kind).copied() else { return };
+    fn enqueue_if_changed(&mut self, key: &ObjectKey, now: Instant) {
+        let Some(channel) = self.channels.get(&key.kind).copied() else { return };
         let Some(desired) = self.desired(key) else { return };
         let fingerprint = desired.fingerprint();
-        let known = self.known.get(key).copied();
+        let known = self.reported.get(key).copied();
         if known.is_some_and(|known| known.fingerprint.full == fingerprint.full) {
-            self.quiet.settled(key, now);
+            self.debounce.settle(key, now);
             return;
         }
-        let silent = match means {
-            Means::Status(_) => false,
-            Means::Events(_) => {
-                !desired.all().any(Told::is_warning) && !self.troubled.contains(key)
+        let silent = match channel {
+            ReportChannel::Status(_) => false,
+            ReportChannel::Events(_) => {
+                !desired.all().any(DesiredCondition::is_warning) && !self.faulty.contains(key)
             }
-            Means::Nothing => true,
+            ReportChannel::Nothing => true,
         };
         if silent {
-            self.known.insert(key.clone(), Known { fingerprint, at: now });
+            self.reported.insert(key.clone(), LastReported { fingerprint, at: now });
             return;
         }
         let before = known.map(|known| known.fingerprint);
-        if let Some(until) = self.quiet.until(key, before, fingerprint, now) {
+        if let Some(until) = self.debounce.delay_until(key, before, fingerprint, now) {
             self.enqueued = self.enqueued.saturating_add(1);
             return self.queue.postpone(key, until);
         }
         let lags = known.filter(|known| known.fingerprint.urgent == fingerprint.urgent);
-        let earliest = lags.and_then(|known| known.at.checked_add(PROGRESS));
+        let earliest = lags.and_then(|known| known.at.checked_add(PROGRESS_INTERVAL));
         self.enqueued = self.enqueued.saturating_add(1);
         self.queue.push(key, earliest);
     }
 
-    /// What to do next.
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
-        if self.busy >= self.settings.parallelism {
-            return Next::Wait(None);
+    /// Returns the next action.
+    pub(crate) fn next(&mut self, now: Instant) -> NextAction {
+        if self.in_flight >= self.settings.parallelism {
+            return NextAction::Wait(None);
         }
         if let Some(until) = self.paused_until.filter(|until| *until > now) {
-            return Next::Wait(Some(until));
+            return NextAction::Wait(Some(until));
         }
         loop {
             match self.queue.next(now) {
                 Some(when) if when <= now => {}
-                when => return Next::Wait(when),
+                when => return NextAction::Wait(when),
             }
             if let Err(when) = self.limiter.take(now) {
-                return Next::Wait(Some(when));
+                return NextAction::Wait(Some(when));
             }
-            let Some(key) = self.queue.take(now) else { return Next::Wait(None) };
+            let Some(key) = self.queue.take(now) else { return NextAction::Wait(None) };
             if let Some(job) = self.job(&key) {
-                if let Some(until) = self.loses(&job, now) {
+                if let Some(until) = self.loss_delay(&job, now) {
                     self.queue.done(&key, None);
                     self.queue.postpone(&key, until);
                     continue;
                 }
-                self.busy = self.busy.saturating_add(1);
-                return Next::Job(Box::new(job));
+                self.in_flight = self.in_flight.saturating_add(1);
+                return NextAction::Job(Box::new(job));
             }
             self.dropped = self.dropped.saturating_add(1);
             self.queue.done(&key, None);
         }
     }
 
-    /// Until when a loss waits although its turn has come: it came while something else was written.
-    fn loses(&mut self, job: &Job, now: Instant) -> Option<Instant> {
-        if job.fingerprint.level != Level::Lost {
+    /// The time until which a loss is delayed although its turn has come: it was noticed while
+    /// another status was written.
+    fn loss_delay(&mut self, job: &Job, now: Instant) -> Option<Instant> {
+        if job.fingerprint.level != Level::Nowhere {
             return None;
         }
-        let before = self.known.get(&job.key).map(|known| known.fingerprint);
-        let until = self.quiet.until(&job.key, before, job.fingerprint, now)?;
+        let before = self.reported.get(&job.key).map(|known| known.fingerprint);
+        let until = self.debounce.delay_until(&job.key, before, job.fingerprint, now)?;
         (until > now).then_some(until)
     }
 
     fn job(&self, key: &ObjectKey) -> Option<Job> {
-        let means = self.means.get(&key.kind).copied()?;
+        let channel = self.channels.get(&key.kind).copied()?;
         let desired = self.desired(key)?;
         let fingerprint = desired.fingerprint();
-        let known = self.known.get(key);
+        let known = self.reported.get(key);
         if known.is_some_and(|known| known.fingerprint.full == fingerprint.full) {
             return None;
         }
-        let recovered = self.troubled.contains(key) && !desired.all().any(Told::is_warning);
+        let recovered =
+            self.faulty.contains(key) && !desired.all().any(DesiredCondition::is_warning);
         let unsent_before = known.and_then(|known| known.fingerprint.unsent);
         let unsent_changed = unsent_before != fingerprint.unsent;
         let key = key.clone();
-        Some(Job { key, means, desired, recovered, unsent_changed, fingerprint })
+        Some(Job { key, channel, desired, recovered, unsent_changed, fingerprint })
     }
 
-    /// What became of a job.
+    /// Handles the outcome of a job.
     pub(crate) fn done(&mut self, job: &Job, outcome: &Outcome, now: Instant) {
-        self.busy = self.busy.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(1);
         let key = &job.key;
         match outcome {
             Outcome::Written | Outcome::Unchanged => {
                 self.overloads = 0;
                 self.failures.remove(key);
-                self.complained.retain(|(kind, _)| *kind != key.kind);
+                self.logged.retain(|(kind, _)| *kind != key.kind);
                 if self.stated.contains_key(key) {
-                    let before = self.known.get(key).map(|known| known.fingerprint);
-                    self.quiet.written(key, before, job.fingerprint);
-                    self.known.insert(key.clone(), Known { fingerprint: job.fingerprint, at: now });
-                    if matches!(job.means, Means::Events(_)) {
+                    let before = self.reported.get(key).map(|known| known.fingerprint);
+                    self.debounce.written(key, before, job.fingerprint);
+                    self.reported.insert(
+                        key.clone(),
+                        LastReported { fingerprint: job.fingerprint, at: now },
+                    );
+                    if matches!(job.channel, ReportChannel::Events(_)) {
                         match job.recovered {
-                            true => self.troubled.remove(key),
-                            false => self.troubled.insert(key.clone()),
+                            true => self.faulty.remove(key),
+                            false => self.faulty.insert(key.clone()),
                         };
                     }
                 }
                 self.queue.done(key, None);
             }
             Outcome::Superseded => self.queue.done(key, None),
-            Outcome::NotLeading => self.queue.done(key, now.checked_add(DOUBT)),
+            Outcome::NotLeading => self.queue.done(key, now.checked_add(LEADERSHIP_RETRY)),
             Outcome::NoStatus => {
                 self.queue.done(key, None);
-                if let Means::Status(version) = job.means {
-                    self.found(key.kind, Found::NoStatus(version), now);
+                if let ReportChannel::Status(version) = job.channel {
+                    self.set_support(key.kind, StatusSupport::NoStatus(version), now);
                 }
             }
             Outcome::Failed(failure) => {
@@ -391,46 +399,45 @@ impl Plan {
         }
     }
 
-    /// When an object that failed is tried again.
-    fn failed(&mut self, key: &ObjectKey, failure: &Failure, now: Instant) -> Instant {
-        if self.complained.insert((key.kind, failure.code())) {
-            tracing::warn!(object = %key, %failure, "its status cannot be written");
+    /// The time at which an object that failed is retried.
+    fn failed(&mut self, key: &ObjectKey, failure: &StatusApiError, now: Instant) -> Instant {
+        if self.logged.insert((key.kind, failure.code())) {
+            tracing::warn!(object = %key, %failure, "cannot write the status");
         }
-        let noise = self.noise.hash_one((key, self.overloads));
+        let jitter = self.jitter.hash_one((key, self.overloads));
         let later = |wait: Duration| now.checked_add(wait).unwrap_or(now);
         if failure.is_overload() {
-            // Whatever was under way when the pause began says nothing new.
+            // Requests that were in flight when the backoff began prove nothing new.
             let paused = self.paused_until.filter(|until| *until > now);
             return paused.unwrap_or_else(|| {
                 self.overloads = self.overloads.saturating_add(1);
-                let asked = match failure {
-                    Failure::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
-                    Failure::Timeout(_) | Failure::Unreachable(_) => Duration::ZERO,
+                let advised = match failure {
+                    StatusApiError::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
+                    StatusApiError::Timeout(_) | StatusApiError::Unreachable(_) => Duration::ZERO,
                 };
-                let wait = backoff(self.overloads, PAUSE.0, PAUSE.1, noise);
-                let until = later(wait.max(asked.min(PAUSE.1)));
+                let wait = backoff(self.overloads, SERVER_BACKOFF.0, SERVER_BACKOFF.1, jitter);
+                let until = later(wait.max(advised.min(SERVER_BACKOFF.1)));
                 self.paused_until = Some(until);
                 until
             });
         }
         let failures = self.failures.entry(key.clone()).or_default();
         *failures = failures.saturating_add(1);
-        later(backoff(*failures, REFUSED.0, REFUSED.1, noise))
+        later(backoff(*failures, OBJECT_BACKOFF.0, OBJECT_BACKOFF.1, jitter))
     }
 
-    /// A job ended without saying how.
-    pub(crate) fn lost(&mut self) {
-        self.busy = self.busy.saturating_sub(1);
+    /// Releases the slot of a job that panicked.
+    pub(crate) fn abort(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// How many objects wait.
-    pub(crate) fn waiting(&self) -> usize {
+    /// Number of objects in the queue.
+    pub(crate) fn queue_len(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many objects have been put into the queue, and how many of them were dropped, since the
-    /// last call.
-    pub(crate) fn counted(&mut self) -> (u64, u64) {
+    /// Takes the numbers of enqueued and of dropped objects since the last call.
+    pub(crate) fn take_counts(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.enqueued), std::mem::take(&mut self.dropped))
     }
 }

@@ -1,111 +1,113 @@
-//! Objects whose status is to be looked at: each is in it once, however often it changes.
+//! A work queue of objects: each is in it at most once, however often it changes.
 
 use policy_crds::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The queue. What is in it is bounded by the number of objects.
+/// The work queue. Its size is bounded by the number of objects.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     ready: VecDeque<ObjectKey>,
     delayed: BTreeSet<(Instant, ObjectKey)>,
-    places: BTreeMap<ObjectKey, Place>,
+    entries: BTreeMap<ObjectKey, EntryState>,
     waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum EntryState {
     Ready,
-    /// Until then. `held`: it failed, and is not tried earlier even if it changes.
+    /// Until that time. `backing_off`: it failed, and is not retried earlier even if it changes.
     Delayed {
         until: Instant,
-        held: bool,
+        backing_off: bool,
     },
-    /// Taken; `again`: it has changed since.
+    /// Taken by a job. `again`: it has changed since.
     Taken {
         again: bool,
     },
 }
 
 impl Queue {
-    /// Puts an object in, to be taken not before `earliest`.
+    /// Adds an object, to be taken not before `earliest`.
     pub(crate) fn push(&mut self, key: &ObjectKey, earliest: Option<Instant>) {
-        match self.places.get(key).copied() {
-            None => self.enter(key, earliest),
-            Some(Place::Ready | Place::Delayed { held: true, .. }) => {}
-            Some(Place::Delayed { until, held: false }) => {
+        match self.entries.get(key).copied() {
+            None => self.insert(key, earliest),
+            Some(EntryState::Ready | EntryState::Delayed { backing_off: true, .. }) => {}
+            Some(EntryState::Delayed { until, backing_off: false }) => {
                 if earliest.is_none_or(|earliest| earliest < until) {
                     self.delayed.remove(&(until, key.clone()));
                     self.waiting = self.waiting.saturating_sub(1);
-                    self.enter(key, earliest);
+                    self.insert(key, earliest);
                 }
             }
-            Some(Place::Taken { .. }) => {
-                self.places.insert(key.clone(), Place::Taken { again: true });
+            Some(EntryState::Taken { .. }) => {
+                self.entries.insert(key.clone(), EntryState::Taken { again: true });
             }
         }
     }
 
-    /// The same, later than it may have been to be taken already, unless that is at once.
+    /// Adds an object, or postpones one that is delayed. An object that is due stays due.
     pub(crate) fn postpone(&mut self, key: &ObjectKey, earliest: Instant) {
-        if let Some(Place::Delayed { until, held: false }) = self.places.get(key).copied() {
+        if let Some(EntryState::Delayed { until, backing_off: false }) =
+            self.entries.get(key).copied()
+        {
             self.delayed.remove(&(until, key.clone()));
             self.waiting = self.waiting.saturating_sub(1);
-            self.places.remove(key);
+            self.entries.remove(key);
         }
         self.push(key, Some(earliest));
     }
 
-    fn enter(&mut self, key: &ObjectKey, earliest: Option<Instant>) {
+    fn insert(&mut self, key: &ObjectKey, earliest: Option<Instant>) {
         self.waiting = self.waiting.saturating_add(1);
-        let place = match earliest {
+        let state = match earliest {
             None => {
                 self.ready.push_back(key.clone());
-                Place::Ready
+                EntryState::Ready
             }
             Some(until) => {
                 self.delayed.insert((until, key.clone()));
-                Place::Delayed { until, held: false }
+                EntryState::Delayed { until, backing_off: false }
             }
         };
-        self.places.insert(key.clone(), place);
+        self.entries.insert(key.clone(), state);
     }
 
-    /// Takes the next object; it is not given again before [`Queue::done`].
+    /// Takes the next object. It is not returned again before [`Queue::done`].
     pub(crate) fn take(&mut self, now: Instant) -> Option<ObjectKey> {
         while let Some((until, _)) = self.delayed.first() {
             if *until > now {
                 break;
             }
             let Some((_, key)) = self.delayed.pop_first() else { break };
-            self.places.insert(key.clone(), Place::Ready);
+            self.entries.insert(key.clone(), EntryState::Ready);
             self.ready.push_back(key);
         }
         let key = self.ready.pop_front()?;
         self.waiting = self.waiting.saturating_sub(1);
-        self.places.insert(key.clone(), Place::Taken { again: false });
+        self.entries.insert(key.clone(), EntryState::Taken { again: false });
         Some(key)
     }
 
-    /// A taken object has been dealt with, or is to be tried again at `retry`. One that changed in
-    /// the meantime comes back at once, unless it failed.
+    /// Ends the work on an object, or delays it until `retry`. An object that changed in the meantime
+    /// is due at once, unless it failed.
     pub(crate) fn done(&mut self, key: &ObjectKey, retry: Option<Instant>) {
-        let again = match self.places.remove(key) {
-            Some(Place::Taken { again }) => again,
-            Some(Place::Ready | Place::Delayed { .. }) | None => return,
+        let again = match self.entries.remove(key) {
+            Some(EntryState::Taken { again }) => again,
+            Some(EntryState::Ready | EntryState::Delayed { .. }) | None => return,
         };
         match retry {
             Some(until) => {
                 self.waiting = self.waiting.saturating_add(1);
                 self.delayed.insert((until, key.clone()));
-                self.places.insert(key.clone(), Place::Delayed { until, held: true });
+                self.entries.insert(key.clone(), EntryState::Delayed { until, backing_off: true });
             }
-            None if again => self.enter(key, None),
+            None if again => self.insert(key, None),
             None => {}
         }
     }
 
-    /// When the next object can be taken; none if there is none.
+    /// The time at which the next object is due; `None` if the queue is empty.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         match self.ready.is_empty() {
             false => Some(now),
@@ -113,19 +115,19 @@ impl Queue {
         }
     }
 
-    /// How many objects wait.
+    /// Number of objects in the queue.
     pub(crate) fn len(&self) -> usize {
         self.waiting
     }
 }
 
-/// How long to wait after so many failures in a row: doubled each time up to a bound, and spread by
-/// `noise` so that replicas and objects do not come back together.
-pub(crate) fn backoff(failures: u32, first: Duration, most: Duration, noise: u64) -> Duration {
+/// Exponential backoff after a number of failures, bounded by `most`, with `jitter` so that replicas
+/// and objects do not retry together.
+pub(crate) fn backoff(failures: u32, first: Duration, most: Duration, jitter: u64) -> Duration {
     let doubled = first.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(0));
     let whole = if doubled.is_zero() || doubled > most { most } else { doubled };
     let quarter = whole.checked_div(4).unwrap_or_default();
-    let spread = quarter.saturating_mul(u32::try_from(noise % 1024).unwrap_or_default());
+    let spread = quarter.saturating_mul(u32::try_from(jitter % 1024).unwrap_or_default());
     whole.saturating_sub(spread.checked_div(1024).unwrap_or_default())
 }
 
@@ -197,8 +199,8 @@ mod tests {
 
     #[test]
     fn waiting_doubles_up_to_a_bound() {
-        let seconds = |failures, noise| {
-            backoff(failures, Duration::from_secs(1), Duration::from_secs(60), noise).as_secs_f64()
+        let seconds = |failures, jitter| {
+            backoff(failures, Duration::from_secs(1), Duration::from_secs(60), jitter).as_secs_f64()
         };
         assert_eq!(
             [1, 2, 3, 7, 33, 1000].map(|n| seconds(n, 0)),

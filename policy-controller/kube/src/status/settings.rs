@@ -1,29 +1,40 @@
-//! How status is written.
+//! Settings of the status writer.
 
 use policy_crds::Kind;
 use policy_crds::spec::{Conditions, StatusStyle};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the controller is named in the status of routes, unless another name is stated.
+/// The default controller name in the status of routes.
 pub const CONTROLLER_NAME: &str = "portcullis.dev/policy-controller";
 
-/// How status is written.
+/// The way in which the status of a kind is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportChannel {
+    /// By the status subresource, in this version.
+    Status(&'static str),
+    /// By Events, which name this version.
+    Events(&'static str),
+    /// Not at all, because the kind is not served.
+    Nothing,
+}
+
+/// Settings of the status writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusSettings {
     /// Name of this controller.
     pub controller_name: Arc<str>,
-    /// Only entries of our own are written; everything else is told by Events.
+    /// If true, only our own entries on routes are written; everything else is reported by Events.
     pub beside_linkerd: bool,
-    /// The namespaces whose objects are written; absent: all.
+    /// The namespaces whose objects are written; `None`: all.
     pub namespaces: Option<Vec<Arc<str>>>,
-    /// How long one request may take.
+    /// Time limit of a request.
     pub timeout: Duration,
-    /// Objects per second.
+    /// Maximum number of objects that are written per second.
     pub writes_per_second: u32,
-    /// Objects at the same time.
+    /// Maximum number of concurrent writes.
     pub parallelism: usize,
-    /// How often everything is compared with what the API server has.
+    /// Interval at which every status is compared with the API server's.
     pub resync: Duration,
 }
 
@@ -42,7 +53,7 @@ impl Default for StatusSettings {
 }
 
 impl StatusSettings {
-    /// Whether objects of a kind are told by their status, where they have one.
+    /// True if objects of a kind are reported by their status, where they have one.
     pub(crate) fn is_written(&self, kind: Kind) -> bool {
         match kind.spec().status {
             Some(StatusStyle::Parents) => true,
@@ -53,13 +64,13 @@ impl StatusSettings {
         }
     }
 
-    /// The kinds whose objects are told anything.
+    /// The kinds whose objects have conditions.
     pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(|kind| kind.spec().conditions != Conditions::None)
     }
 
-    /// Where objects are listed: nowhere else is anything asked.
-    pub(crate) fn places(&self) -> Vec<Option<&str>> {
+    /// The namespaces to list, or `None` for all. No request goes anywhere else.
+    pub(crate) fn list_scopes(&self) -> Vec<Option<&str>> {
         match &self.namespaces {
             None => vec![None],
             Some(namespaces) => namespaces.iter().map(|name| Some(&**name)).collect(),

@@ -1,14 +1,14 @@
-//! The task that writes status: follows conditions and counts, and works off the plan while this
+//! The task that writes status: receives conditions and counts, and executes the plan while this
 //! replica leads.
 
-use super::api::{Failure, Outcome, StatusApi, update};
-use super::desired::Told;
-use super::events::{self, Note, Reporter};
+use super::api::{Outcome, StatusApi, StatusApiError, update};
+use super::api_discovery::{ApiDiscovery, DiscoveryReport};
+use super::degradations::Degradation;
+use super::desired::DesiredCondition;
+use super::events::{self, Event, Reporter};
 use super::metrics::{EventMetrics, StatusMetrics};
-use super::plan::{Job, Means, Next, Plan};
-use super::settings::StatusSettings;
-use super::survey::{Report, Survey};
-use super::worse::Worse;
+use super::plan::{Job, NextAction, Plan};
+use super::settings::{ReportChannel, StatusSettings};
 use crate::lease::Leadership;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -22,26 +22,26 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// How long changes are gathered before they are looked at.
-const GATHER: Duration = Duration::from_millis(200);
-/// How often it is asked whether kinds without a status have got one.
-const REDISCOVER: Duration = Duration::from_secs(60);
+/// How long changes are debounced.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// Interval of discovery for kinds without a status.
+const REDISCOVER_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What a status writer reads.
+/// The inputs of a status writer.
 #[derive(Clone, Debug)]
 pub struct StatusInputs {
-    /// What objects are told.
+    /// The conditions of objects.
     pub conditions: ConditionsHandle,
-    /// How far they are in force.
+    /// The counts of proxies that have them in force.
     pub programmed: watch::Receiver<Arc<VersionedTable>>,
-    /// Whether every kind has been listed. Nothing is written before: what is not known yet would be
-    /// told to be missing.
+    /// True once every kind has been listed. Nothing is written before, because objects that are not
+    /// listed yet would be reported as missing.
     pub synced: watch::Receiver<bool>,
-    /// Whether this replica leads.
+    /// The leadership of this replica.
     pub leadership: Leadership,
 }
 
-/// Writes what every object is told, while this replica leads.
+/// Writes the status of every object while this replica leads.
 pub struct StatusWriter {
     inputs: StatusInputs,
     settings: Arc<StatusSettings>,
@@ -52,22 +52,23 @@ pub struct StatusWriter {
 }
 
 /// A job that has ended.
-struct Ended {
+struct FinishedJob {
     job: Job,
     outcome: Outcome,
 }
 
-/// Ends its task when it is dropped.
-struct Task(JoinHandle<()>);
+/// Aborts its task when dropped.
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Task {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 impl StatusWriter {
-    /// Nothing is asked before [`StatusWriter::run`]. `instance` names this replica in events.
+    /// Creates a writer. Sends nothing before [`StatusWriter::run`]. `instance` names this replica in
+    /// events.
     pub fn new(
         client: Client,
         settings: StatusSettings,
@@ -81,8 +82,7 @@ impl StatusWriter {
         Self { inputs, settings: Arc::new(settings), api, reporter, metrics, events }
     }
 
-    /// The same counters for the events that it creates as for those of an
-    /// [`Events`](super::Events).
+    /// Counts its events in the metrics of an [`EventRecorder`](super::EventRecorder).
     #[must_use]
     pub fn with_event_metrics(mut self, metrics: EventMetrics) -> Self {
         self.events = metrics;
@@ -96,7 +96,7 @@ impl StatusWriter {
 
     /// Writes until `shutdown`, or until the index has ended.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        // Ends by being dropped: what is under way is abandoned, and is guarded by versions.
+        // Dropping the future aborts writes in flight, which are guarded by versions.
         shutdown.run_until_cancelled(self.follow()).await;
     }
 
@@ -117,123 +117,128 @@ impl StatusWriter {
         }
     }
 
-    /// Writes until this replica does not lead any more. None: the index or the election has ended.
+    /// Writes until this replica stops leading. `None`: the index or the election has ended.
     async fn lead(&mut self, leading: &mut watch::Receiver<bool>) -> Option<()> {
         let mut plan = Plan::new(self.settings.clone());
-        let mut jobs: JoinSet<Ended> = JoinSet::new();
+        let mut jobs: JoinSet<FinishedJob> = JoinSet::new();
         let (report, mut reports) = mpsc::channel(1);
-        let mut survey = None;
+        let mut discovery = None;
         let mut changed = self.inputs.conditions.changed();
         let mut programmed = self.inputs.programmed.clone();
         let mut counted = true;
-        let mut gathered = Some(Instant::now());
+        let mut debounced = Some(Instant::now());
         let mut resync = interval(self.settings.resync);
-        let mut rediscover = interval(REDISCOVER.min(self.settings.resync));
+        let mut rediscover = interval(REDISCOVER_INTERVAL.min(self.settings.resync));
         loop {
             let wake = self.dispatch(&mut plan, &mut jobs);
             tokio::select! {
                 ended = until(leading, false) => return ended,
                 moved = changed.changed() => {
                     moved.ok()?;
-                    gathered = gathered.or_else(|| Instant::now().checked_add(GATHER));
+                    debounced = debounced.or_else(|| Instant::now().checked_add(DEBOUNCE));
                 }
                 moved = programmed.changed(), if counted => {
                     // Without a counter the last counts stay.
                     counted = moved.is_ok();
-                    gathered = gathered.or_else(|| Instant::now().checked_add(GATHER));
+                    debounced = debounced.or_else(|| Instant::now().checked_add(DEBOUNCE));
                 }
-                () = sleep_until(gathered) => {
-                    gathered = None;
+                () = sleep_until(debounced) => {
+                    debounced = None;
                     let stated = self.inputs.conditions.stated().await?;
                     let counts = programmed.borrow_and_update().clone();
-                    plan.tell(stated, counts, Instant::now());
+                    plan.update(stated, counts, Instant::now());
                 }
                 Some(report) = reports.recv() => take(&mut plan, report),
-                Some(ended) = jobs.join_next() => self.ended(&mut plan, ended),
+                Some(ended) = jobs.join_next() => self.finish(&mut plan, ended),
                 () = sleep_until(wake) => {}
                 _ = resync.tick() => {
-                    plan.repeat(Instant::now());
-                    survey = Some(self.survey(StatusSettings::kinds().collect(), &report));
+                    plan.repeat_events(Instant::now());
+                    discovery = Some(self.discover(StatusSettings::kinds().collect(), &report));
                 }
                 _ = rediscover.tick() => {
-                    let idle = survey.as_ref().is_none_or(|task: &Task| task.0.is_finished());
-                    let kinds = StatusSettings::kinds().filter(|kind| !plan.is_by_status(*kind));
+                    let idle = discovery.as_ref().is_none_or(|task: &AbortOnDrop| task.0.is_finished());
+                    let kinds = StatusSettings::kinds().filter(|kind| !plan.has_status(*kind));
                     let kinds: Vec<Kind> = kinds.filter(|kind| !kind.group().is_empty()).collect();
                     if idle && !kinds.is_empty() {
-                        survey = Some(self.survey(kinds, &report));
+                        discovery = Some(self.discover(kinds, &report));
                     }
                 }
             }
         }
     }
 
-    fn survey(&self, kinds: Vec<Kind>, report: &mpsc::Sender<Report>) -> Task {
+    fn discover(&self, kinds: Vec<Kind>, report: &mpsc::Sender<DiscoveryReport>) -> AbortOnDrop {
         let (api, settings) = (self.api.clone(), self.settings.clone());
-        Task(tokio::spawn(Survey { api, settings, report: report.clone() }.run(kinds)))
+        AbortOnDrop(tokio::spawn(ApiDiscovery { api, settings, report: report.clone() }.run(kinds)))
     }
 
-    /// Begins what may begin, and says when to look again.
-    fn dispatch(&self, plan: &mut Plan, jobs: &mut JoinSet<Ended>) -> Option<Instant> {
+    /// Starts the jobs that are due, and returns the time of the next.
+    fn dispatch(&self, plan: &mut Plan, jobs: &mut JoinSet<FinishedJob>) -> Option<Instant> {
         let wake = loop {
             match plan.next(Instant::now()) {
-                Next::Job(job) => {
+                NextAction::Job(job) => {
                     self.metrics.dequeues.inc();
                     jobs.spawn(self.work(*job));
                 }
-                Next::Wait(until) => break until,
+                NextAction::Wait(until) => break until,
             }
         };
-        let (enqueued, dropped) = plan.counted();
+        let (enqueued, dropped) = plan.take_counts();
         self.metrics.enqueues.inc_by(enqueued);
         self.metrics.dequeues.inc_by(dropped);
         self.metrics.drops.inc_by(dropped);
-        self.metrics.overwritten.inc_by(plan.overwritten());
-        self.metrics.queue.set(i64::try_from(plan.waiting()).unwrap_or(i64::MAX));
+        self.metrics.overwritten.inc_by(plan.take_overwritten());
+        self.metrics.queue.set(i64::try_from(plan.queue_len()).unwrap_or(i64::MAX));
         wake
     }
 
-    fn work(&self, job: Job) -> impl Future<Output = Ended> + Send + 'static {
+    fn work(&self, job: Job) -> impl Future<Output = FinishedJob> + Send + 'static {
         let (api, reporter) = (self.api.clone(), self.reporter.clone());
         let controller = self.settings.controller_name.clone();
         let leadership = self.inputs.leadership.clone();
         let (metrics, counters) = (self.metrics.clone(), self.events.clone());
         async move {
             let began = Instant::now();
-            let outcome = match job.means {
-                Means::Status(version) => {
+            let outcome = match job.channel {
+                ReportChannel::Status(version) => {
                     let may_write = || leadership.is_leader();
-                    let place = (&job.key, version);
-                    let (outcome, worse) =
-                        update(&api, place, &job.desired, &controller, may_write).await;
+                    let target = (&job.key, version);
+                    let (outcome, degraded) =
+                        update(&api, target, &job.desired, &controller, may_write).await;
                     metrics.seconds.observe(began.elapsed().as_secs_f64());
-                    let notes = (outcome == Outcome::Written).then(|| news(&job, version, worse));
-                    for note in notes.into_iter().flatten() {
-                        // The status says it, too: an event that cannot be created is only counted.
-                        if let Err(failure) = announce(&api, &reporter, &counters, &note).await {
-                            tracing::debug!(%failure, note = %note.note, "an event was not created");
+                    let events = (outcome == Outcome::Written)
+                        .then(|| transition_events(&job, version, degraded));
+                    for event in events.into_iter().flatten() {
+                        // The status has it too, so an event that cannot be created is only counted.
+                        if let Err(failure) =
+                            publish_event(&api, &reporter, &counters, &event).await
+                        {
+                            tracing::debug!(%failure, note = %event.note, "cannot create an Event");
                         }
                     }
                     outcome
                 }
-                Means::Events(version) => {
+                ReportChannel::Events(version) => {
                     let mut outcome = Outcome::Unchanged;
-                    for note in notes(&job, version) {
-                        if let Err(failure) = announce(&api, &reporter, &counters, &note).await {
+                    for event in condition_events(&job, version) {
+                        if let Err(failure) =
+                            publish_event(&api, &reporter, &counters, &event).await
+                        {
                             outcome = Outcome::Failed(failure);
                             break;
                         }
                     }
                     outcome
                 }
-                Means::Nothing => Outcome::Superseded,
+                ReportChannel::Nothing => Outcome::Superseded,
             };
-            Ended { job, outcome }
+            FinishedJob { job, outcome }
         }
     }
 
-    fn ended(&self, plan: &mut Plan, ended: Result<Ended, tokio::task::JoinError>) {
-        let Ok(Ended { job, outcome }) = ended else {
-            plan.lost();
+    fn finish(&self, plan: &mut Plan, ended: Result<FinishedJob, tokio::task::JoinError>) {
+        let Ok(FinishedJob { job, outcome }) = ended else {
+            plan.abort();
             return;
         };
         match &outcome {
@@ -244,7 +249,7 @@ impl StatusWriter {
                 self.metrics.drops.inc();
             }
             Outcome::NoStatus | Outcome::NotLeading => {}
-            Outcome::Failed(Failure::Timeout(_)) => {
+            Outcome::Failed(StatusApiError::Timeout(_)) => {
                 self.metrics.timeouts.inc();
             }
             Outcome::Failed(failure) => self.metrics.refused(failure.code()),
@@ -253,25 +258,25 @@ impl StatusWriter {
     }
 }
 
-fn take(plan: &mut Plan, report: Report) {
+fn take(plan: &mut Plan, report: DiscoveryReport) {
     let now = Instant::now();
     match report {
-        Report::Found { kind, found } => {
-            plan.found(kind, found, now);
+        DiscoveryReport::Support { kind, support } => {
+            plan.set_support(kind, support, now);
         }
-        Report::Page { kind, items } => plan.page(kind, &items, now),
-        Report::End { kind, version } => plan.listed(kind, version, now),
+        DiscoveryReport::Page { kind, items } => plan.observe_page(kind, &items, now),
+        DiscoveryReport::End { kind, version } => plan.finish_list(kind, version, now),
     }
 }
 
 /// Creates an event, and counts it.
-async fn announce(
+async fn publish_event(
     api: &StatusApi,
     reporter: &Reporter,
     counters: &EventMetrics,
-    note: &Note,
-) -> Result<(), Failure> {
-    let created = events::create(api, reporter, note).await;
+    event: &Event,
+) -> Result<(), StatusApiError> {
+    let created = events::create(api, reporter, event).await;
     match &created {
         Ok(true) => _ = counters.created.inc(),
         Ok(false) => {}
@@ -280,36 +285,36 @@ async fn announce(
     created.map(drop)
 }
 
-/// The events beside the conditions: what got worse, and what clients are not sent. A condition that
-/// changes while nobody edits the object is looked for by nobody.
-fn news(job: &Job, version: &str, worse: Vec<Worse>) -> Vec<Note> {
+/// The events of a status change: degradations, and what clients are not sent. They exist because no
+/// operator watches a condition that changes while the object is not edited.
+fn transition_events(job: &Job, version: &str, degraded: Vec<Degradation>) -> Vec<Event> {
     let regarding = || regarding(job, version);
-    let note = |Worse { reason, note }| Note {
+    let event = |Degradation { reason, note }| Event {
         regarding: regarding(),
         warning: true,
         reason: reason.into(),
         note: super::desired::bounded(&note),
     };
-    let mut notes: Vec<Note> = worse.into_iter().map(note).collect();
+    let mut events: Vec<Event> = degraded.into_iter().map(event).collect();
     match job.desired.unsent() {
-        _ if !job.unsent_changed || job.desired.keeps() => {}
-        Some(told) => notes.push(warning(regarding(), told)),
+        _ if !job.unsent_changed || job.desired.keeps_proxy_conditions() => {}
+        Some(condition) => events.push(warning(regarding(), condition)),
         None => {
-            let note = "every client that watches now is sent all of it".into();
+            let note = "all watching clients receive it in full".into();
             let reason = "ProxySupported".into();
-            notes.push(Note { regarding: regarding(), warning: false, reason, note });
+            events.push(Event { regarding: regarding(), warning: false, reason, note });
         }
     }
-    notes
+    events
 }
 
-fn warning(regarding: ObjectReference, told: &Told) -> Note {
-    let reason = match told.kind {
+fn warning(regarding: ObjectReference, condition: &DesiredCondition) -> Event {
+    let reason = match condition.kind {
         PROXY_UNSUPPORTED => PROXY_UNSUPPORTED.into(),
-        _ => told.reason.clone(),
+        _ => condition.reason.clone(),
     };
-    let note = format!("{}={}: {}", told.kind, told.status, told.message);
-    Note { regarding, warning: true, reason, note: super::desired::bounded(&note) }
+    let note = format!("{}={}: {}", condition.kind, condition.status, condition.message);
+    Event { regarding, warning: true, reason, note: super::desired::bounded(&note) }
 }
 
 fn regarding(job: &Job, version: &str) -> ObjectReference {
@@ -325,15 +330,15 @@ fn regarding(job: &Job, version: &str) -> ObjectReference {
     }
 }
 
-/// The events that tell what a status would.
-fn notes(job: &Job, version: &str) -> Vec<Note> {
+/// The events that replace a status.
+fn condition_events(job: &Job, version: &str) -> Vec<Event> {
     let regarding = regarding(job, version);
     if job.recovered {
-        let note = "what was wrong is not wrong any more".into();
-        return vec![Note { regarding, warning: false, reason: "Accepted".into(), note }];
+        let note = "all faults that were reported are resolved".into();
+        return vec![Event { regarding, warning: false, reason: "Accepted".into(), note }];
     }
-    let note = |told: &Told| warning(regarding.clone(), told);
-    job.desired.all().filter(|told| told.is_warning()).map(note).collect()
+    let event = |condition: &DesiredCondition| warning(regarding.clone(), condition);
+    job.desired.all().filter(|condition| condition.is_warning()).map(event).collect()
 }
 
 fn interval(period: Duration) -> tokio::time::Interval {
@@ -349,9 +354,9 @@ async fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// Waits until leadership is as wanted. None: nobody says any more.
+/// Waits until leadership is as wanted. `None`: the election has ended.
 async fn until(leading: &mut watch::Receiver<bool>, wanted: bool) -> Option<()> {
-    // What it gives back locks the channel, and must not live on in a task that waits.
+    // The guard locks the channel, and must not be held by a task that waits.
     leading.wait_for(|leads| *leads == wanted).await.ok().map(drop)
 }
 

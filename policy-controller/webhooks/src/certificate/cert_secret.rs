@@ -3,7 +3,7 @@
 use super::issue::IssuedCertificate;
 use super::pair::{CertificateError, PemSources, certified_key, chain};
 use super::plan::Times;
-use policy_kube::rotation::Next;
+use policy_kube::rotation::NextCertificate;
 use policy_kube::rotation::secret::{self, CERTIFICATE, Data, KEY, ROOTS};
 use policy_tls::identity::{pem, provider, readable, validity};
 use rustls::RootCertStore;
@@ -46,7 +46,7 @@ impl CertSecret {
     pub(super) fn read(data: &Data, names: &[String]) -> Option<Self> {
         let authorities = authorities(data);
         let serving = serving_pair(secret::Pair::in_use(data)?, &authorities, names)?;
-        let next = secret::Pair::waiting(data);
+        let next = secret::Pair::staged(data);
         let next =
             next.and_then(|(next, since)| Some((serving_pair(next, &authorities, names)?, since)));
         Some(Self { serving, next, authorities })
@@ -139,8 +139,8 @@ impl ServingPair {
     }
 
     /// Returns its times as a certificate that has been staged since then.
-    fn staged(&self, since: SystemTime) -> Next {
-        Next { ends: self.not_after, since }
+    fn staged(&self, since: SystemTime) -> NextCertificate {
+        NextCertificate { ends: self.not_after, since }
     }
 }
 
@@ -235,7 +235,10 @@ mod tests {
         let staged = held.stage(&make(later), later).unwrap();
         let read = CertSecret::read(&written(&staged), &names()).unwrap();
         assert_eq!(read.times().serving, now() + LIFETIME, "the former one is still in use");
-        assert_eq!(read.times().next, Some(Next { ends: later + LIFETIME, since: later }));
+        assert_eq!(
+            read.times().next,
+            Some(NextCertificate { ends: later + LIFETIME, since: later })
+        );
         assert!(read.bundle().starts_with(&first) && read.bundle().len() > first.len());
         let promoted = CertSecret::read(&written(&read.promote()), &names()).unwrap();
         assert_eq!(promoted.times().serving, later + LIFETIME);

@@ -6,7 +6,7 @@
 //! until its certificate has expired, because a replica that has not noticed the change may serve
 //! that certificate until then.
 
-use policy_kube::rotation::{Held, Next, Step, step};
+use policy_kube::rotation::{NextCertificate, RotationState, Step, step};
 use std::time::{Duration, SystemTime};
 
 /// Lifetime of a certificate.
@@ -26,7 +26,7 @@ pub(super) struct Times {
     /// Expiry of the certificate in use.
     pub(super) serving: SystemTime,
     /// The staged certificate.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextCertificate>,
     /// Earliest expiry of an authority in the CA bundle.
     pub(super) oldest_authority: SystemTime,
 }
@@ -34,7 +34,7 @@ pub(super) struct Times {
 /// Plans the next step. `held` is absent if nothing usable is stored; `published` is true if the
 /// webhook configuration has the stored CA bundle.
 pub(super) fn plan(held: Option<Times>, published: bool, now: SystemTime) -> Step {
-    let held = held.map(|Times { begins, serving, next, oldest_authority }| Held {
+    let held = held.map(|Times { begins, serving, next, oldest_authority }| RotationState {
         // A certificate that is not valid yet was issued by a replica whose clock was far ahead.
         usable: serving > now && begins <= now,
         due: serving.duration_since(now).unwrap_or_default() <= RENEW_BEFORE,
@@ -59,7 +59,8 @@ mod tests {
     }
 
     fn held(serving: u64, next: Option<(u64, u64)>) -> Option<Times> {
-        let next = next.map(|(not_after, since)| Next { ends: at(not_after), since: at(since) });
+        let next = next
+            .map(|(not_after, since)| NextCertificate { ends: at(not_after), since: at(since) });
         let begins = at(serving.saturating_sub(90 * DAY));
         Some(Times { begins, serving: at(serving), next, oldest_authority: at(serving) })
     }
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn a_year_of_hourly_looks_never_serves_what_the_bundle_does_not_vouch_for() {
         // A replica serves what it read an hour ago; the bundle is the current one.
-        let (mut serving, mut next) = (at(90 * DAY), None::<Next>);
+        let (mut serving, mut next) = (at(90 * DAY), None::<NextCertificate>);
         let mut bundle = vec![serving];
         let mut read = serving;
         let mut renewals = 0;
@@ -131,7 +132,7 @@ mod tests {
                 Step::Keep => {}
                 Step::Create => panic!("hour {hour}: had nothing to serve"),
                 Step::Stage => {
-                    next = Some(Next { ends: now + LIFETIME, since: now });
+                    next = Some(NextCertificate { ends: now + LIFETIME, since: now });
                     bundle.push(now + LIFETIME);
                 }
                 Step::Promote => {

@@ -13,7 +13,7 @@ use policy_crds::{Kind, Object};
 use policy_engine::handles::ObjectsHandle;
 use policy_engine::publish::Seen;
 use policy_kube::lease::Leadership;
-use policy_kube::status::Events;
+use policy_kube::status::EventRecorder;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct NamespaceLabelerInputs {
     /// Leadership of this replica.
     pub leadership: Leadership,
     /// Records Events.
-    pub events: Events,
+    pub events: EventRecorder,
     /// Metrics of the injector.
     pub metrics: InjectorMetrics,
     /// Namespace of the control plane, whose pods get no sidecars.

@@ -96,7 +96,7 @@ impl Loser {
             assert_eq!(status, 200, "{body}");
             let late = |line: &str| {
                 line.starts_with(&format!("remark: {}.", self.kind))
-                    && line.contains("have not been heard of for")
+                    && line.contains("no list, event or bookmark for")
             };
             if body.lines().any(late) {
                 return;

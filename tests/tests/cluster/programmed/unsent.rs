@@ -137,7 +137,7 @@ async fn what_clients_of_linkerds_api_are_not_sent_is_told_while_one_of_them_wat
     drop(watching);
     until_unsupported(&cluster, &shop, "slow", None).await;
     until_unsupported(&cluster, &shop, "away", None).await;
-    let expected = ["Normal ProxySupported: every client that watches now is sent all of it"]
+    let expected = ["Normal ProxySupported: all watching clients receive it in full"]
         .into_iter()
         .map(str::to_owned)
         .chain(expected)

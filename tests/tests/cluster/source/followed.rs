@@ -2,7 +2,7 @@
 
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext};
-use policy_kube::source::{Connecting, KubernetesConfig, KubernetesSource, WatchMetrics};
+use policy_kube::source::{KubernetesConfig, KubernetesSource, PendingSource, WatchMetrics};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub(crate) struct Followed {
 impl Followed {
     /// Connects and runs it.
     pub(crate) async fn start(client: kube::Client, config: KubernetesConfig) -> Self {
-        let connecting: Connecting = KubernetesSource::prepare(client, config);
+        let connecting: PendingSource = KubernetesSource::prepare(client, config);
         let (health, metrics) = (connecting.health(), connecting.metrics());
         let source = connecting.connected().await;
         assert!(!source.epoch().is_empty());

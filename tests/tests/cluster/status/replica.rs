@@ -2,7 +2,7 @@
 
 use policy_engine::programmed::VersionedTable;
 use policy_engine::{Controller, ControllerConfig, start};
-use policy_kube::lease::{Leadership, Lease, LeaseSettings};
+use policy_kube::lease::{LeaderElector, Leadership, LeaseSettings};
 use policy_kube::source::{KubernetesConfig, KubernetesSource, Scope};
 use policy_kube::status::{
     EventMetrics, StatusInputs, StatusMetrics, StatusSettings, StatusWriter,
@@ -64,7 +64,7 @@ impl Replica {
         let controller = start(ControllerConfig::default(), source);
         let identity = policy_kube::lease::identity();
         let lease = LeaseSettings { namespace, name: "the-leader".into(), duration: setup.lease };
-        let (lease, leadership) = Lease::new(client.clone(), lease, identity.clone());
+        let (lease, leadership) = LeaderElector::new(client.clone(), lease, identity.clone());
         let (programmed, counts) = watch::channel(Arc::default());
         let inputs = StatusInputs {
             conditions: controller.conditions.clone(),

@@ -1,16 +1,16 @@
-//! What is written over a status that is there.
+//! Merges of desired conditions with a current status.
 
 use super::*;
 use policy_engine::testing::key;
 
 const OURS: &str = "portcullis.dev/policy-controller";
 
-fn told(kind: &'static str, status: &'static str, reason: &str) -> Told {
-    Told { kind, status, reason: reason.into(), message: "".into() }
+fn desired_condition(kind: &'static str, status: &'static str, reason: &str) -> DesiredCondition {
+    DesiredCondition { kind, status, reason: reason.into(), message: "".into() }
 }
 
-fn desired(own: Vec<Told>, parents: Vec<AboutParent>) -> Desired {
-    Desired { generation: Some(7), uid: None, own, keep: false, parents }
+fn desired(conditions: Vec<DesiredCondition>, parents: Vec<ParentStatus>) -> DesiredStatus {
+    DesiredStatus { generation: Some(7), uid: None, conditions, keep: false, parents }
 }
 
 fn item(spec: Value, status: Value) -> Item {
@@ -23,8 +23,8 @@ fn now() -> Timestamp {
     "2026-11-21T12:00:00.5Z".parse().unwrap()
 }
 
-/// What is written for an object of `kind` as it is.
-fn written(kind: Kind, item: &Item, desired: &Desired) -> Option<Value> {
+/// The status to write for an object of `kind`.
+fn written(kind: Kind, item: &Item, desired: &DesiredStatus) -> Option<Value> {
     status(kind, item, desired, OURS, now())
 }
 
@@ -40,7 +40,7 @@ const NOW: &str = "2026-11-21T12:00:00Z";
 
 #[test]
 fn a_first_status_has_the_conditions_the_time_and_the_generation() {
-    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    let desired = desired(vec![desired_condition("Accepted", "True", "Accepted")], vec![]);
     assert_eq!(
         written(Kind::Server, &item(json!({}), Value::Null), &desired),
         Some(json!({"conditions": [condition("Accepted", "True", "Accepted", NOW)]}))
@@ -55,7 +55,10 @@ fn what_is_already_so_is_not_written() {
         condition("Accepted", "True", "Accepted", BEFORE),
     ]});
     let desired = desired(
-        vec![told("Accepted", "True", "Accepted"), told("ResolvedRefs", "False", "RefNotFound")],
+        vec![
+            desired_condition("Accepted", "True", "Accepted"),
+            desired_condition("ResolvedRefs", "False", "RefNotFound"),
+        ],
         vec![],
     );
     for kind in [Kind::AuthorizationPolicy, Kind::ExternalWorkload] {
@@ -70,21 +73,22 @@ fn the_time_moves_only_with_the_status_and_the_generation_always() {
         condition["observedGeneration"] = json!(generation);
         item(json!({}), json!({"conditions": [condition]}))
     };
-    let outcome = |told, generation| {
-        let written = written(Kind::Server, &current(generation), &desired(vec![told], vec![]));
+    let outcome = |condition, generation| {
+        let written =
+            written(Kind::Server, &current(generation), &desired(vec![condition], vec![]));
         written.map(|status| status["conditions"][0].clone())
     };
-    assert_eq!(outcome(told("Accepted", "False", "Invalid"), 7), None);
+    assert_eq!(outcome(desired_condition("Accepted", "False", "Invalid"), 7), None);
     assert_eq!(
-        outcome(told("Accepted", "False", "Invalid"), 6),
+        outcome(desired_condition("Accepted", "False", "Invalid"), 6),
         Some(condition("Accepted", "False", "Invalid", BEFORE))
     );
     assert_eq!(
-        outcome(told("Accepted", "False", "NoMatchingTarget"), 7),
+        outcome(desired_condition("Accepted", "False", "NoMatchingTarget"), 7),
         Some(condition("Accepted", "False", "NoMatchingTarget", BEFORE))
     );
     assert_eq!(
-        outcome(told("Accepted", "True", "Accepted"), 7),
+        outcome(desired_condition("Accepted", "True", "Accepted"), 7),
         Some(condition("Accepted", "True", "Accepted", NOW))
     );
 }
@@ -94,7 +98,7 @@ fn a_schema_that_prunes_the_generation_causes_no_rewriting() {
     let mut current = condition("Accepted", "True", "Accepted", BEFORE);
     current.as_object_mut().unwrap().remove("observedGeneration");
     let current = item(json!({}), json!({"conditions": [current]}));
-    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    let desired = desired(vec![desired_condition("Accepted", "True", "Accepted")], vec![]);
     assert_eq!(written(Kind::Server, &current, &desired), None);
 }
 
@@ -104,7 +108,7 @@ fn a_condition_of_ours_that_is_not_told_any_more_goes() {
         condition("Accepted", "True", "Accepted", BEFORE),
         condition("Programmed", "True", "Programmed", BEFORE),
     ]});
-    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    let desired = desired(vec![desired_condition("Accepted", "True", "Accepted")], vec![]);
     assert_eq!(
         written(Kind::Server, &item(json!({}), current), &desired),
         Some(json!({"conditions": [condition("Accepted", "True", "Accepted", BEFORE)]}))
@@ -119,8 +123,10 @@ fn how_far_it_was_programmed_stays_until_this_version_has_been_counted() {
         let accepted = condition("Accepted", "True", reason, BEFORE);
         item(json!({}), json!({"conditions": [accepted, counted]}))
     };
-    let desired =
-        Desired { keep: true, ..desired(vec![told("Accepted", "True", "Accepted")], vec![]) };
+    let desired = DesiredStatus {
+        keep: true,
+        ..desired(vec![desired_condition("Accepted", "True", "Accepted")], vec![])
+    };
     assert_eq!(written(Kind::Server, &current("Accepted"), &desired), None);
     let accepted = condition("Accepted", "True", "Accepted", BEFORE);
     assert_eq!(
@@ -133,7 +139,7 @@ fn how_far_it_was_programmed_stays_until_this_version_has_been_counted() {
 fn others_conditions_on_a_list_are_kept() {
     let theirs = json!({"type": "Ready", "status": "True", "lastProbeTime": BEFORE});
     let current = item(json!({}), json!({"conditions": [theirs]}));
-    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    let desired = desired(vec![desired_condition("Accepted", "True", "Accepted")], vec![]);
     assert_eq!(
         written(Kind::ExternalWorkload, &current, &desired),
         Some(json!({"conditions": [theirs, condition("Accepted", "True", "Accepted", NOW)]}))
@@ -142,7 +148,7 @@ fn others_conditions_on_a_list_are_kept() {
 
 #[test]
 fn a_rate_limit_says_what_it_is_about_even_if_it_is_invalid() {
-    let desired = desired(vec![told("Accepted", "False", "Invalid")], vec![]);
+    let desired = desired(vec![desired_condition("Accepted", "False", "Invalid")], vec![]);
     let spec = json!({"targetRef": {"group": "policy.linkerd.io", "kind": "Server", "name": "s"}});
     let expected = json!({
         "conditions": [condition("Accepted", "False", "Invalid", NOW)],
@@ -157,10 +163,10 @@ fn a_rate_limit_says_what_it_is_about_even_if_it_is_invalid() {
     assert_eq!(written(kind, &item(spec, elsewhere), &desired), Some(expected));
 }
 
-fn about(name: &str, port: Option<u16>, status: &'static str, reason: &str) -> AboutParent {
+fn about(name: &str, port: Option<u16>, status: &'static str, reason: &str) -> ParentStatus {
     let server = key(Kind::Server, "ns", name);
-    let told = vec![told("Accepted", status, reason)];
-    AboutParent { server, section: None, port, told, keep: false }
+    let conditions = vec![desired_condition("Accepted", status, reason)];
+    ParentStatus { server, section: None, port, conditions, keep: false }
 }
 
 fn entry(reference: &Value, controller: &str, conditions: &[Value]) -> Value {
@@ -253,21 +259,21 @@ fn what_another_wrote_under_our_name_with_other_words_is_rewritten_once() {
 
 #[test]
 fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited() {
-    let none = |message: &str| Told {
+    let none = |message: &str| DesiredCondition {
         message: message.into(),
-        ..told("Programmed", "False", "NoSidecar")
+        ..desired_condition("Programmed", "False", "NoSidecar")
     };
     let stopped = |message: &str| {
-        let mut told = condition("Programmed", "False", "StoppedMatching", BEFORE);
-        told["message"] = json!(message);
-        told
+        let mut condition = condition("Programmed", "False", "StoppedMatching", BEFORE);
+        condition["message"] = json!(message);
+        condition
     };
     let current = |mut condition: Value, generation: i64| {
         condition["observedGeneration"] = json!(generation);
         item(json!({}), json!({"conditions": [condition]}))
     };
-    let outcome = |item: Item, told: Told| {
-        let written = written(Kind::Server, &item, &desired(vec![told], vec![]));
+    let outcome = |item: Item, condition: DesiredCondition| {
+        let written = written(Kind::Server, &item, &desired(vec![condition], vec![]));
         written.map(|status| status["conditions"][0].clone())
     };
     let mut counted = condition("Programmed", "True", "Programmed", BEFORE);
@@ -275,7 +281,7 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
     let message = |now: &str| {
         format!(
             "in force on 3 of 3 proxies, and now: {now}. Unless its workloads were scaled to zero or \
-             removed, look at its selector, port and target"
+             removed, check its selector, port and target"
         )
     };
     let (bare, gone) = ("1 pod has no sidecar", "selects no pod of namespace `ns`");
@@ -285,7 +291,7 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
     let before = || current(stopped(&message(bare)), 7);
     assert_eq!(outcome(before(), none(bare)), None, "it stays");
     assert_eq!(outcome(before(), none(gone)), Some(stopped(&message(gone))), "what is so now");
-    let again = told("Programmed", "True", "Programmed");
+    let again = desired_condition("Programmed", "True", "Programmed");
     let matches = condition("Programmed", "True", "Programmed", NOW);
     assert_eq!(outcome(before(), again), Some(matches));
     let edited = |reason: &str| {
@@ -293,19 +299,19 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
         condition["message"] = json!(bare);
         condition
     };
-    let told_now = outcome(current(counted.clone(), 6), none(bare));
-    assert_eq!(told_now, Some(edited("NoSidecar")), "it was edited");
+    let outcome_now = outcome(current(counted.clone(), 6), none(bare));
+    assert_eq!(outcome_now, Some(edited("NoSidecar")), "it was edited");
     let mut never = condition("Programmed", "False", "NoTarget", BEFORE);
     never["message"] = json!(gone);
     let mut still = edited("NoSidecar");
     still["lastTransitionTime"] = json!(BEFORE);
     assert_eq!(outcome(current(never, 7), none(bare)), Some(still), "it never matched");
     // Its pods only do not run: they are still those that it matches.
-    let idle = told("Programmed", "False", "NotRunning");
-    let told_now = outcome(current(counted.clone(), 7), idle);
-    assert_eq!(told_now.map(|told| told["reason"].clone()), Some(json!("NotRunning")));
-    // What says more by itself is told as it is.
-    let displaced = told("Programmed", "False", "Conflicted");
-    let told_now = outcome(current(counted, 7), displaced);
-    assert_eq!(told_now.map(|told| told["reason"].clone()), Some(json!("Conflicted")));
+    let idle = desired_condition("Programmed", "False", "NotRunning");
+    let outcome_now = outcome(current(counted.clone(), 7), idle);
+    assert_eq!(outcome_now.map(|condition| condition["reason"].clone()), Some(json!("NotRunning")));
+    // A reason that says more by itself is preserved.
+    let displaced = desired_condition("Programmed", "False", "Conflicted");
+    let outcome_now = outcome(current(counted, 7), displaced);
+    assert_eq!(outcome_now.map(|condition| condition["reason"].clone()), Some(json!("Conflicted")));
 }

@@ -1,7 +1,7 @@
-//! What is written when, as time goes by.
+//! The plan over time.
 
 use super::*;
-use crate::status::quiet::{QUIET, UNKNOWN};
+use crate::status::debounce::{RECOVERY_DELAY, UNKNOWN_DELAY};
 use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
 use policy_engine::programmed::{Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
@@ -15,8 +15,8 @@ fn server(name: &str) -> ObjectKey {
     key(Kind::Server, "ns", name)
 }
 
-/// What a Server is told: that it is accepted, or not because of `message`.
-fn told(object: &ObjectKey, message: &str, generation: i64) -> Stated {
+/// The conditions of a Server: accepted, or not because of `message`.
+fn accepted(object: &ObjectKey, message: &str, generation: i64) -> Stated {
     let condition = ObjectCondition {
         object: object.clone(),
         parent: None,
@@ -32,7 +32,7 @@ fn told(object: &ObjectKey, message: &str, generation: i64) -> Stated {
 
 fn table(entries: &[(&str, &str, i64)]) -> StatedTable {
     let entry = |(name, message, generation): &(&str, &str, i64)| {
-        (server(name), told(&server(name), message, *generation))
+        (server(name), accepted(&server(name), message, *generation))
     };
     entries.iter().map(entry).collect()
 }
@@ -41,20 +41,23 @@ fn plan(settings: StatusSettings) -> Plan {
     Plan::new(Arc::new(settings))
 }
 
-/// A plan for Servers that have a status; nothing is known of what they have.
+/// A plan for Servers that have a status; their current status is not known.
 fn listed(entries: &[(&str, &str, i64)], now: Instant) -> Plan {
     let mut plan = plan(StatusSettings::default());
-    plan.tell(table(entries), Arc::default(), now);
-    assert!(matches!(plan.next(now), Next::Wait(None)), "it is not known what they have");
-    assert_eq!(plan.found(Kind::Server, Found::Status("v1beta3"), now), Some("v1beta3"));
-    plan.listed(Kind::Server, "v1beta3", now);
+    plan.update(table(entries), Arc::default(), now);
+    assert!(matches!(plan.next(now), NextAction::Wait(None)), "it is not known what they have");
+    assert_eq!(
+        plan.set_support(Kind::Server, StatusSupport::Status("v1beta3"), now),
+        Some("v1beta3")
+    );
+    plan.finish_list(Kind::Server, "v1beta3", now);
     plan
 }
 
 fn job(plan: &mut Plan, now: Instant) -> Option<Job> {
     match plan.next(now) {
-        Next::Job(job) => Some(*job),
-        Next::Wait(_) => None,
+        NextAction::Job(job) => Some(*job),
+        NextAction::Wait(_) => None,
     }
 }
 
@@ -69,15 +72,15 @@ fn names(plan: &mut Plan, now: Instant) -> Vec<String> {
 
 fn refused(code: u16) -> Outcome {
     let message = "no".to_owned();
-    Outcome::Failed(Failure::Refused { code, message, retry_after: None })
+    Outcome::Failed(StatusApiError::Refused { code, message, retry_after: None })
 }
 
 #[test]
 fn only_what_differs_is_written_after_a_restart() {
     let now = Instant::now();
     let mut plan = plan(StatusSettings::default());
-    plan.tell(table(&[("right", "", 1), ("wrong", "", 1), ("new", "", 1)]), Arc::default(), now);
-    plan.found(Kind::Server, Found::Status("v1beta3"), now);
+    plan.update(table(&[("right", "", 1), ("wrong", "", 1), ("new", "", 1)]), Arc::default(), now);
+    plan.set_support(Kind::Server, StatusSupport::Status("v1beta3"), now);
     let item = |name: &str, reason: &str| -> Item {
         let condition = json!({"type": "Accepted", "status": "True", "reason": reason,
             "message": "", "observedGeneration": 1, "lastTransitionTime": "2020-01-01T00:00:00Z"});
@@ -85,8 +88,8 @@ fn only_what_differs_is_written_after_a_restart() {
         let status = json!({"conditions": [condition]});
         serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
     };
-    plan.page(Kind::Server, &[item("right", "Accepted"), item("wrong", "Other")], now);
-    plan.listed(Kind::Server, "v1beta3", now);
+    plan.observe_page(Kind::Server, &[item("right", "Accepted"), item("wrong", "Other")], now);
+    plan.finish_list(Kind::Server, "v1beta3", now);
     assert_eq!(names(&mut plan, now), ["new", "wrong"]);
 }
 
@@ -103,13 +106,16 @@ fn another_controller_of_the_same_name_is_noticed() {
             .unwrap()
     };
     // A list may be older than the write.
-    plan.page(Kind::Server, &[theirs()], now + SHOWN);
-    plan.listed(Kind::Server, "v1beta3", now + SHOWN);
-    assert_eq!((names(&mut plan, now + SHOWN), plan.overwritten()), (vec!["a".to_owned()], 0));
-    let later = now + 3 * SHOWN;
-    plan.page(Kind::Server, &[theirs()], later);
-    plan.listed(Kind::Server, "v1beta3", later);
-    assert_eq!((names(&mut plan, later), plan.overwritten()), (vec!["a".to_owned()], 1));
+    plan.observe_page(Kind::Server, &[theirs()], now + LIST_LAG);
+    plan.finish_list(Kind::Server, "v1beta3", now + LIST_LAG);
+    assert_eq!(
+        (names(&mut plan, now + LIST_LAG), plan.take_overwritten()),
+        (vec!["a".to_owned()], 0)
+    );
+    let later = now + 3 * LIST_LAG;
+    plan.observe_page(Kind::Server, &[theirs()], later);
+    plan.finish_list(Kind::Server, "v1beta3", later);
+    assert_eq!((names(&mut plan, later), plan.take_overwritten()), (vec!["a".to_owned()], 1));
 }
 
 #[test]
@@ -117,16 +123,16 @@ fn a_list_that_is_older_than_the_last_write_hides_nothing() {
     let now = Instant::now();
     let mut plan = listed(&[("a", "one", 1)], now);
     assert_eq!(names(&mut plan, now), ["a"]);
-    plan.tell(table(&[("a", "two", 1)]), Arc::default(), now);
+    plan.update(table(&[("a", "two", 1)]), Arc::default(), now);
     assert_eq!(names(&mut plan, now), ["a"]);
-    plan.tell(table(&[("a", "one", 1)]), Arc::default(), now);
-    // As it was before the second write.
+    plan.update(table(&[("a", "one", 1)]), Arc::default(), now);
+    // Its status before the second write.
     let condition = json!({"type": "Accepted", "status": "False", "reason": "Invalid",
         "message": "one", "observedGeneration": 1, "lastTransitionTime": "2020-01-01T00:00:00Z"});
     let metadata = json!({"name": "a", "namespace": "ns", "generation": 1});
     let item = json!({"metadata": metadata, "status": {"conditions": [condition]}});
-    plan.page(Kind::Server, &[serde_json::from_value(item).unwrap()], now);
-    plan.listed(Kind::Server, "v1beta3", now);
+    plan.observe_page(Kind::Server, &[serde_json::from_value(item).unwrap()], now);
+    plan.finish_list(Kind::Server, "v1beta3", now);
     assert_eq!(names(&mut plan, now), ["a"]);
 }
 
@@ -137,7 +143,7 @@ fn what_was_not_written_because_leadership_was_in_doubt_is_written_once_it_is_no
     let first = job(&mut plan, now).unwrap();
     plan.done(&first, &Outcome::NotLeading, now);
     assert!(job(&mut plan, now).is_none());
-    assert_eq!(names(&mut plan, now + DOUBT), ["a"]);
+    assert_eq!(names(&mut plan, now + LEADERSHIP_RETRY), ["a"]);
 }
 
 #[test]
@@ -146,9 +152,9 @@ fn only_what_changed_is_written_and_a_new_generation_is_a_change() {
     let mut plan = listed(&[("a", "", 1), ("b", "", 1), ("c", "", 1)], now);
     assert_eq!(names(&mut plan, now), ["a", "b", "c"]);
     let changed = table(&[("a", "", 1), ("b", "bad", 1), ("c", "", 2)]);
-    plan.tell(changed.clone(), Arc::default(), now);
+    plan.update(changed.clone(), Arc::default(), now);
     assert_eq!(names(&mut plan, now), ["b", "c"]);
-    plan.tell(changed, Arc::default(), now);
+    plan.update(changed, Arc::default(), now);
     assert_eq!(names(&mut plan, now), Vec::<String>::new());
 }
 
@@ -157,12 +163,12 @@ fn what_changes_while_it_is_written_is_written_again_once() {
     let now = Instant::now();
     let mut plan = listed(&[("a", "one", 1)], now);
     let first = job(&mut plan, now).unwrap();
-    plan.tell(table(&[("a", "two", 1)]), Arc::default(), now);
-    plan.tell(table(&[("a", "three", 1)]), Arc::default(), now);
+    plan.update(table(&[("a", "two", 1)]), Arc::default(), now);
+    plan.update(table(&[("a", "three", 1)]), Arc::default(), now);
     assert!(job(&mut plan, now).is_none(), "it is being written");
     plan.done(&first, &Outcome::Written, now);
     let second = job(&mut plan, now).unwrap();
-    assert_eq!(&*second.desired.own[0].message, "three");
+    assert_eq!(&*second.desired.conditions[0].message, "three");
     plan.done(&second, &Outcome::Written, now);
     assert!(job(&mut plan, now).is_none());
 }
@@ -171,9 +177,9 @@ fn what_changes_while_it_is_written_is_written_again_once() {
 fn a_deleted_object_is_not_written() {
     let now = Instant::now();
     let mut plan = listed(&[("a", "", 1), ("b", "", 1)], now);
-    plan.tell(table(&[("b", "", 1)]), Arc::default(), now);
+    plan.update(table(&[("b", "", 1)]), Arc::default(), now);
     assert_eq!(names(&mut plan, now), ["b"]);
-    assert_eq!(plan.counted().1, 1, "a was dropped");
+    assert_eq!(plan.take_counts().1, 1, "a was dropped");
 }
 
 #[test]
@@ -182,12 +188,12 @@ fn an_object_that_is_refused_waits_longer_each_time_and_holds_up_no_other() {
     let mut plan = listed(&[("a", "", 1)], now);
     let first = job(&mut plan, now).unwrap();
     plan.done(&first, &refused(422), now);
-    plan.tell(table(&[("a", "", 1), ("b", "", 1)]), Arc::default(), now);
+    plan.update(table(&[("a", "", 1), ("b", "", 1)]), Arc::default(), now);
     assert_eq!(names(&mut plan, now), ["b"]);
     let mut now = now;
     let mut waits = Vec::new();
     for _ in 0..12 {
-        let Next::Wait(Some(until)) = plan.next(now) else { panic!("nothing waits") };
+        let NextAction::Wait(Some(until)) = plan.next(now) else { panic!("nothing waits") };
         waits.push(until.duration_since(now));
         now = until;
         let again = job(&mut plan, now).unwrap();
@@ -203,7 +209,7 @@ fn an_api_server_that_is_away_is_asked_ever_less_often_and_everything_is_written
     let entries: Vec<(String, i64)> = (0..100).map(|n| (format!("s{n:03}"), 1)).collect();
     let entries: Vec<(&str, &str, i64)> = entries.iter().map(|(n, g)| (&**n, "", *g)).collect();
     let mut plan = listed(&entries, now);
-    let away = Outcome::Failed(Failure::Unreachable("refused".to_owned()));
+    let away = Outcome::Failed(StatusApiError::Unreachable("refused".to_owned()));
     let mut attempts = 0;
     let end = now + Duration::from_secs(300);
     while now < end {
@@ -215,7 +221,7 @@ fn an_api_server_that_is_away_is_asked_ever_less_often_and_everything_is_written
         for job in &jobs {
             plan.done(job, &away, now);
         }
-        let Next::Wait(Some(until)) = plan.next(now) else { panic!("nothing waits") };
+        let NextAction::Wait(Some(until)) = plan.next(now) else { panic!("nothing waits") };
         assert!(until > now);
         now = until;
     }
@@ -223,7 +229,7 @@ fn an_api_server_that_is_away_is_asked_ever_less_often_and_everything_is_written
     let mut written = Vec::new();
     while written.len() < 100 {
         written.extend(names(&mut plan, now));
-        if let Next::Wait(Some(until)) = plan.next(now) {
+        if let NextAction::Wait(Some(until)) = plan.next(now) {
             now = until;
         }
     }
@@ -249,7 +255,7 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
         let at =
             ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
         let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
-        plan.tell(table(&[("a", "", 1)]), counts, now);
+        plan.update(table(&[("a", "", 1)]), counts, now);
     };
     count(&mut plan, 1, now);
     assert_eq!(names(&mut plan, now), ["a"]);
@@ -257,9 +263,9 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
         count(&mut plan, in_force, now);
     }
     assert_eq!(names(&mut plan, now), Vec::<String>::new());
-    let later = now + PROGRESS;
+    let later = now + PROGRESS_INTERVAL;
     let written = job(&mut plan, later).unwrap();
-    assert_eq!(&*written.desired.own[1].message, "in force on 7 of 9 proxies");
+    assert_eq!(&*written.desired.conditions[1].message, "in force on 7 of 9 proxies");
     plan.done(&written, &Outcome::Written, later);
     count(&mut plan, 8, later);
     assert!(job(&mut plan, later).is_none());
@@ -267,7 +273,7 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
     assert_eq!(names(&mut plan, later), ["a"]);
 }
 
-/// Tells how many of two proxies have it in force; none: nobody knows.
+/// Reports how many of two proxies have it in force; `None`: the count is unknown.
 fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
     let programmed = match in_force {
         Some(in_force) => Programmed::counted(in_force, 2, 0),
@@ -278,7 +284,7 @@ fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
     };
     let at = ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
     let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
-    plan.tell(table(&[("a", "", 1)]), counts, now);
+    plan.update(table(&[("a", "", 1)]), counts, now);
 }
 
 #[test]
@@ -301,10 +307,10 @@ fn what_gets_worse_is_told_at_once_and_what_gets_better_once_it_is_quiet() {
         written += names(&mut plan, now).len();
     }
     assert_eq!(written, 1, "that it fell");
-    now += QUIET;
+    now += RECOVERY_DELAY;
     assert_eq!(names(&mut plan, now), ["a"], "it is quiet");
     of_two(&mut plan, Some(1), now);
-    assert_eq!(names(&mut plan, now), ["a"], "worse is told at once again");
+    assert_eq!(names(&mut plan, now), ["a"], "a degradation is written at once again");
 }
 
 #[test]
@@ -314,15 +320,19 @@ fn a_replica_that_is_lost_for_a_moment_makes_no_object_unknown() {
     of_two(&mut plan, Some(2), now);
     assert_eq!(names(&mut plan, now), ["a"]);
     of_two(&mut plan, None, now);
-    let soon = now + UNKNOWN / 2;
+    let soon = now + UNKNOWN_DELAY / 2;
     assert_eq!(names(&mut plan, soon), Vec::<String>::new());
     of_two(&mut plan, Some(2), soon);
-    assert_eq!(names(&mut plan, now + UNKNOWN), Vec::<String>::new(), "it was a moment");
-    of_two(&mut plan, None, now + UNKNOWN);
-    of_two(&mut plan, Some(1), now + UNKNOWN + UNKNOWN / 2);
-    assert_eq!(names(&mut plan, now + UNKNOWN + UNKNOWN / 2), ["a"], "what is worse is known");
-    of_two(&mut plan, None, now + 2 * UNKNOWN);
-    assert_eq!(names(&mut plan, now + 3 * UNKNOWN), ["a"], "it has lasted");
+    assert_eq!(names(&mut plan, now + UNKNOWN_DELAY), Vec::<String>::new(), "it was a moment");
+    of_two(&mut plan, None, now + UNKNOWN_DELAY);
+    of_two(&mut plan, Some(1), now + UNKNOWN_DELAY + UNKNOWN_DELAY / 2);
+    assert_eq!(
+        names(&mut plan, now + UNKNOWN_DELAY + UNKNOWN_DELAY / 2),
+        ["a"],
+        "what is worse is known"
+    );
+    of_two(&mut plan, None, now + 2 * UNKNOWN_DELAY);
+    assert_eq!(names(&mut plan, now + 3 * UNKNOWN_DELAY), ["a"], "it has lasted");
 }
 
 #[test]
@@ -332,28 +342,33 @@ fn a_replica_that_answers_now_and_then_does_not_keep_an_object_from_being_unknow
     let mut plan = listed(&[("a", "", 1)], now);
     of_two(&mut plan, Some(2), now);
     assert_eq!(names(&mut plan, now), ["a"]);
-    let told = loop {
+    let written_at = loop {
         of_two(&mut plan, None, now);
         if !names(&mut plan, now).is_empty() {
             break now;
         }
-        // It fell in between, too, and stays that way: what is worse is told, and no new beginning.
-        let in_force = if now < began + UNKNOWN / 2 { 2 } else { 1 };
+        // It degraded in between, too, and stays that way: that is written without restarting the
+        // delay.
+        let in_force = if now < began + UNKNOWN_DELAY / 2 { 2 } else { 1 };
         of_two(&mut plan, Some(in_force), now + second);
         names(&mut plan, now + second);
         now += 2 * second;
-        assert!(now < began + 9 * UNKNOWN, "it is never told");
+        assert!(now < began + 9 * UNKNOWN_DELAY, "it is never written");
     };
-    assert!(told >= began + UNKNOWN && told <= began + UNKNOWN + 2 * second, "{:?}", told - began);
+    assert!(
+        written_at >= began + UNKNOWN_DELAY && written_at <= began + UNKNOWN_DELAY + 2 * second,
+        "{:?}",
+        written_at - began
+    );
     // Known for long: the next time counts from its own beginning.
-    of_two(&mut plan, Some(2), told);
-    assert_eq!(names(&mut plan, told), ["a"]);
-    of_two(&mut plan, None, told + second);
-    of_two(&mut plan, Some(2), told + 2 * second);
-    let later = told + 3 * second + UNKNOWN;
+    of_two(&mut plan, Some(2), written_at);
+    assert_eq!(names(&mut plan, written_at), ["a"]);
+    of_two(&mut plan, None, written_at + second);
+    of_two(&mut plan, Some(2), written_at + 2 * second);
+    let later = written_at + 3 * second + UNKNOWN_DELAY;
     of_two(&mut plan, None, later);
-    assert_eq!(names(&mut plan, later + UNKNOWN / 2), Vec::<String>::new());
-    assert_eq!(names(&mut plan, later + UNKNOWN), ["a"]);
+    assert_eq!(names(&mut plan, later + UNKNOWN_DELAY / 2), Vec::<String>::new());
+    assert_eq!(names(&mut plan, later + UNKNOWN_DELAY), ["a"]);
 }
 
 #[test]
@@ -363,22 +378,22 @@ fn kinds_without_a_status_are_told_by_events_of_what_is_wrong_and_that_it_is_rig
     let first = job(&mut plan, now).unwrap();
     plan.done(&first, &Outcome::NoStatus, now);
     let event = job(&mut plan, now).unwrap();
-    assert_eq!((&*event.key.name, event.means), ("bad", Means::Events("v1beta3")));
+    assert_eq!((&*event.key.name, event.channel), ("bad", ReportChannel::Events("v1beta3")));
     plan.done(&event, &Outcome::Unchanged, now);
-    assert!(job(&mut plan, now).is_none(), "good is told nothing");
-    plan.repeat(now + REPEAT);
+    assert!(job(&mut plan, now).is_none(), "no event for good");
+    plan.repeat_events(now + EVENT_TTL);
     assert!(job(&mut plan, now).is_none());
-    let later = now + REPEAT + Duration::from_secs(1);
-    plan.repeat(later);
+    let later = now + EVENT_TTL + Duration::from_secs(1);
+    plan.repeat_events(later);
     assert_eq!(names(&mut plan, later), ["bad"]);
-    plan.tell(table(&[("bad", "", 2), ("good", "", 1)]), Arc::default(), later);
+    plan.update(table(&[("bad", "", 2), ("good", "", 1)]), Arc::default(), later);
     let event = job(&mut plan, later).unwrap();
     assert!(event.recovered);
     plan.done(&event, &Outcome::Unchanged, later);
     assert!(job(&mut plan, later).is_none());
     // The schemas are replaced by ones that have a status.
-    plan.found(Kind::Server, Found::Status("v1beta3"), later);
-    plan.listed(Kind::Server, "v1beta3", later);
+    plan.set_support(Kind::Server, StatusSupport::Status("v1beta3"), later);
+    plan.finish_list(Kind::Server, "v1beta3", later);
     assert_eq!(names(&mut plan, later), ["bad", "good"]);
 }
 
@@ -386,8 +401,8 @@ fn kinds_without_a_status_are_told_by_events_of_what_is_wrong_and_that_it_is_rig
 fn beside_linkerd_only_routes_are_written() {
     let now = Instant::now();
     let mut plan = plan(StatusSettings { beside_linkerd: true, ..StatusSettings::default() });
-    plan.tell(table(&[("bad", "no", 1)]), Arc::default(), now);
-    assert_eq!(plan.found(Kind::Server, Found::Status("v1beta3"), now), None);
-    assert_eq!(job(&mut plan, now).unwrap().means, Means::Events("v1beta3"));
-    assert_eq!(plan.found(Kind::GrpcRoute, Found::Status("v1"), now), Some("v1"));
+    plan.update(table(&[("bad", "no", 1)]), Arc::default(), now);
+    assert_eq!(plan.set_support(Kind::Server, StatusSupport::Status("v1beta3"), now), None);
+    assert_eq!(job(&mut plan, now).unwrap().channel, ReportChannel::Events("v1beta3"));
+    assert_eq!(plan.set_support(Kind::GrpcRoute, StatusSupport::Status("v1"), now), Some("v1"));
 }

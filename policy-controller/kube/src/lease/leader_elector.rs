@@ -1,6 +1,6 @@
-//! A replica's part in the election: what it asks and writes, and whether it leads.
+//! Runs leader election for one replica.
 
-use super::elect::{Action, Elector, Moment, Record, Timing};
+use super::decision::{Action, ElectionState, LeaderElectionRecord, MonotonicTime, Timing};
 use super::metrics::LeaseMetrics;
 use super::record;
 use super::settings::LeaseSettings;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How long the API server is waited for when the Lease is given back.
+/// Time limit of releasing the Lease.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Whether this replica leads. Clones say the same.
+/// Leadership of this replica. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     leading: watch::Receiver<bool>,
@@ -27,7 +27,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Leads until told otherwise.
+    /// Leads until the sender sends false.
     #[cfg(test)]
     pub(crate) fn for_test() -> (watch::Sender<bool>, Self) {
         let (leads, leading) = watch::channel(true);
@@ -35,13 +35,13 @@ impl Leadership {
         (leads, Self { leading, until, origin: Instant::now() })
     }
 
-    /// Whether it leads now. Asked of the clock, so that a process that was stopped for a while does
-    /// not take itself for the leader that it was.
+    /// True while this replica leads. Compares with the clock, so that a process that was suspended
+    /// for a while does not take itself for the leader.
     pub fn is_leader(&self) -> bool {
         *self.leading.borrow() && milliseconds(self.origin.elapsed()) < self.until()
     }
 
-    /// Moves whenever leadership begins or ends.
+    /// Notifies of every change of leadership.
     pub fn changes(&self) -> watch::Receiver<bool> {
         self.leading.clone()
     }
@@ -55,7 +55,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A name for this run of this replica: two runs never share one.
+/// An identity for this run of this replica: two runs never share one.
 pub fn identity() -> Arc<str> {
     let host = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
     let host = host.unwrap_or_else(|| "policy-controller".to_owned());
@@ -64,15 +64,15 @@ pub fn identity() -> Arc<str> {
     format!("{host}_{run:016x}").into()
 }
 
-/// Takes part in the election.
+/// The leader elector of this replica.
 #[derive(Debug)]
-pub struct Lease {
+pub struct LeaderElector {
     api: Api<LeaseObject>,
     settings: LeaseSettings,
     timing: Timing,
-    elector: Elector,
+    state: ElectionState,
     /// The Lease as last read or written.
-    held: Option<LeaseObject>,
+    observed: Option<LeaseObject>,
     leading: watch::Sender<bool>,
     until: Arc<AtomicU64>,
     origin: Instant,
@@ -80,8 +80,8 @@ pub struct Lease {
     failing: bool,
 }
 
-impl Lease {
-    /// A replica that does not lead yet. Nothing is asked before [`Lease::run`].
+impl LeaderElector {
+    /// Creates a replica that does not lead yet. Sends nothing before [`LeaderElector::run`].
     pub fn new(client: Client, settings: LeaseSettings, identity: Arc<str>) -> (Self, Leadership) {
         let timing = Timing::of(settings.duration);
         let (leading, receiver) = watch::channel(false);
@@ -91,8 +91,8 @@ impl Lease {
             api: Api::namespaced(client, &settings.namespace),
             settings,
             timing,
-            elector: Elector::new(identity, timing),
-            held: None,
+            state: ElectionState::new(identity, timing),
+            observed: None,
             leading,
             until: until.clone(),
             origin,
@@ -107,41 +107,42 @@ impl Lease {
         self.metrics.clone()
     }
 
-    /// Takes part until `shutdown`, then gives the Lease back. End whatever only the leader may do
-    /// before that.
+    /// Runs until `shutdown`, then releases the Lease. End whatever only the leader may do before
+    /// that.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
-            let lapse = self.elector.leads_until().map(|until| self.origin.checked_add(until));
+            let lapse = self.state.leads_until().map(|until| self.origin.checked_add(until));
             let lapse = lapse.flatten().filter(|_| *self.leading.borrow());
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
                 () = sleep_until(lapse) => self.publish(),
-                () = self.round() => {}
+                () = self.acquire_or_renew() => {}
             }
         }
         self.release().await;
     }
 
-    /// Looks, acts, and waits until it is time to look again.
-    async fn round(&mut self) {
-        let patience = self.timing.lead.checked_div(2).unwrap_or(self.timing.lead);
-        let attempt = tokio::time::timeout(patience, self.attempt()).await;
+    /// Reads the Lease, acts on it, and sleeps for the retry period.
+    async fn acquire_or_renew(&mut self) {
+        let timeout =
+            self.timing.renew_deadline.checked_div(2).unwrap_or(self.timing.renew_deadline);
+        let attempt = tokio::time::timeout(timeout, self.attempt()).await;
         let failure = match attempt {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("no answer within {} ms", patience.as_millis())),
+            Err(_) => Some(format!("no response within {} ms", timeout.as_millis())),
         };
         if let Some(error) = &failure {
             self.metrics.failed();
             if !self.failing {
                 let (namespace, name) = (&self.settings.namespace, &self.settings.name);
-                tracing::warn!(%error, "Lease {namespace}/{name} cannot be read or written");
+                tracing::warn!(%error, "cannot read or write Lease {namespace}/{name}");
             }
         }
         self.failing = failure.is_some();
         self.publish();
-        tokio::time::sleep(self.timing.retry).await;
+        tokio::time::sleep(self.timing.retry_period).await;
     }
 
     async fn attempt(&mut self) -> Result<(), kube::Error> {
@@ -151,73 +152,77 @@ impl Lease {
                 let new = record::object(&self.settings);
                 match self.api.create(&PostParams::default(), &new).await {
                     Ok(created) => created,
-                    // Another replica was faster: seen in the next round.
+                    // Another replica created it first: read in the next round.
                     Err(error) if is_conflict(&error) => return Ok(()),
                     Err(error) => return Err(error),
                 }
             }
         };
         let read = record::read(&object);
-        self.held = Some(object.clone());
-        match self.elector.decide(&read, self.now(), Timestamp::now()) {
+        self.observed = Some(object.clone());
+        match self.state.decide(&read, self.now(), Timestamp::now()) {
             Action::Acquire(record) | Action::Renew(record) => self.write(object, record).await,
             Action::Wait(_) => Ok(()),
             Action::Lost => {
-                tracing::warn!(holder = %read.holder, "another replica leads now");
+                tracing::warn!(holder = %read.holder, "lost the Lease: another replica holds it");
                 Ok(())
             }
         }
     }
 
-    async fn write(&mut self, mut object: LeaseObject, record: Record) -> Result<(), kube::Error> {
+    async fn write(
+        &mut self,
+        mut object: LeaseObject,
+        record: LeaderElectionRecord,
+    ) -> Result<(), kube::Error> {
         record::write(&mut object, &record);
-        let asked = self.now();
+        let requested_at = self.now();
         match self.api.replace(&self.settings.name, &PostParams::default(), &object).await {
             Ok(written) => {
-                self.elector.wrote(record::read(&written), asked);
-                self.held = Some(written);
+                self.state.note_written(record::read(&written), requested_at);
+                self.observed = Some(written);
                 Ok(())
             }
-            // Somebody else wrote first: seen in the next round.
+            // Another replica wrote first: read in the next round.
             Err(error) if is_conflict(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> MonotonicTime {
         self.origin.elapsed()
     }
 
-    /// Tells whether it leads.
+    /// Publishes leadership to the receivers.
     fn publish(&self) {
-        let until = self.elector.leads_until().unwrap_or_default();
+        let until = self.state.leads_until().unwrap_or_default();
         self.until.store(milliseconds(until), Ordering::Release);
-        let leads = self.elector.leads(self.now());
+        let leads = self.state.leads(self.now());
         self.metrics.leads(leads);
         self.leading.send_if_modified(|leading| {
             let changed = *leading != leads;
             *leading = leads;
             if changed {
                 let (namespace, name) = (&self.settings.namespace, &self.settings.name);
-                let word = if leads { "leads" } else { "does not lead any more" };
-                tracing::info!("this replica {word} (Lease {namespace}/{name})");
+                let event = if leads { "became leader" } else { "stopped leading" };
+                tracing::info!("{event} (Lease {namespace}/{name})");
             }
             changed
         });
     }
 
     async fn release(mut self) {
-        let Some(mut object) = self.held.take() else { return };
-        let record = self.elector.release(&record::read(&object), Timestamp::now());
+        let Some(mut object) = self.observed.take() else { return };
+        let record = self.state.release(&record::read(&object), Timestamp::now());
         self.publish();
         let Some(record) = record else { return };
         record::write(&mut object, &record);
         let params = PostParams::default();
         let replace = self.api.replace(&self.settings.name, &params, &object);
         match tokio::time::timeout(RELEASE_TIMEOUT, replace).await {
-            Ok(Ok(_)) => tracing::info!("the Lease is free for another replica"),
-            Ok(Err(error)) => tracing::warn!(%error, "the Lease was not given back"),
-            Err(_) => tracing::warn!("the Lease was not given back: no answer"),
+            Ok(Ok(_)) => tracing::info!("released the Lease"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot release the Lease"),
+            Err(_) => tracing::warn!("cannot release the Lease: no response"),
         }
     }
 }

@@ -1,26 +1,26 @@
-//! What got worse between the status that an object had and the one that is written: an Event each.
+//! Degradations between the status that an object had and the one that is written: an Event for each.
 //!
-//! The status is the record of what was told before, so that a controller that restarts, or another
-//! that leads, tells nothing twice.
+//! The status is the record of what was written before, so that a restarted controller or a new
+//! leader repeats no Event.
 
-use super::merge::stopped::REASON as STOPPED;
+use super::merge::stopped_matching::REASON as STOPPED;
 use serde_json::Value;
 
-/// The reasons of what another object is in the way of. They are told of new objects too: their
-/// author does not look for the other one.
-const IN_THE_WAY: [&str; 2] = ["Conflicted", "RateLimitReasonAlreadyExists"];
+/// The reasons of a conflict with another object. They are reported for new objects too, because
+/// their author does not look for the other one.
+const CONFLICT_REASONS: [&str; 2] = ["Conflicted", "RateLimitReasonAlreadyExists"];
 
-/// One thing that got worse.
+/// A condition that became worse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Worse {
-    /// Why, for programs.
+pub(crate) struct Degradation {
+    /// Its reason.
     pub(crate) reason: String,
-    /// What, for people.
+    /// Its message, for the note of an Event.
     pub(crate) note: String,
 }
 
-/// What got worse, about the object and about each parent of a route. `controller` is our name.
-pub(crate) fn worse(before: &Value, after: &Value, controller: &str) -> Vec<Worse> {
+/// Returns the degradations of the object and of each parent of a route. `controller` is our name.
+pub(crate) fn degradations(before: &Value, after: &Value, controller: &str) -> Vec<Degradation> {
     let mut found = of_conditions(conditions(before), conditions(after));
     for entry in ours(after, controller) {
         let same = |other: &&Value| other.get("parentRef") == entry.get("parentRef");
@@ -39,7 +39,7 @@ fn ours<'a>(status: &'a Value, controller: &str) -> impl Iterator<Item = &'a Val
     entries.filter(move |entry| text(entry, "controllerName") == controller)
 }
 
-fn of_conditions(before: Option<&Vec<Value>>, after: Option<&Vec<Value>>) -> Vec<Worse> {
+fn of_conditions(before: Option<&Vec<Value>>, after: Option<&Vec<Value>>) -> Vec<Degradation> {
     let named = |list: Option<&'_ Vec<Value>>, kind: &str| {
         list.and_then(|list| list.iter().find(|c| text(c, "type") == kind).cloned())
     };
@@ -50,18 +50,19 @@ fn of_conditions(before: Option<&Vec<Value>>, after: Option<&Vec<Value>>) -> Vec
         };
         let was = named(before, kind);
         let reason = text(&now, "reason");
-        let told = match &was {
+        let reported = match &was {
             Some(was) if kind == "Programmed" => text(was, "reason") != STOPPED,
             Some(was) if text(was, "status") == "True" => true,
-            Some(was) => IN_THE_WAY.contains(&reason) && text(was, "reason") != reason,
-            None => IN_THE_WAY.contains(&reason),
+            Some(was) => CONFLICT_REASONS.contains(&reason) && text(was, "reason") != reason,
+            None => CONFLICT_REASONS.contains(&reason),
         };
-        // What is not accepted was told so, and is in force nowhere for that.
+        // An object that is not accepted was already reported as such, and is in force nowhere
+        // because of it.
         let accepted = named(after, "Accepted").is_none_or(|c| text(&c, "status") == "True");
         let stopped = reason == STOPPED && accepted;
-        if told && (kind != "Programmed" || stopped) {
+        if reported && (kind != "Programmed" || stopped) {
             let note = format!("{kind}=False: {}", text(&now, "message"));
-            found.push(Worse { reason: reason.to_owned(), note });
+            found.push(Degradation { reason: reason.to_owned(), note });
         }
     }
     found
@@ -80,10 +81,10 @@ mod tests {
         json!({"type": kind, "status": status, "reason": reason, "message": "words"})
     }
 
-    fn told(before: &[Value], after: &[Value]) -> Vec<String> {
+    fn reported(before: &[Value], after: &[Value]) -> Vec<String> {
         let status = |conditions: &[Value]| json!({"conditions": conditions});
-        let found = worse(&status(before), &status(after), "us");
-        found.into_iter().map(|worse| format!("{} {}", worse.reason, worse.note)).collect()
+        let found = degradations(&status(before), &status(after), "us");
+        found.into_iter().map(|one| format!("{} {}", one.reason, one.note)).collect()
     }
 
     const NONE: [&str; 0] = [];
@@ -93,28 +94,31 @@ mod tests {
         let yes = condition("Accepted", "True", "Accepted");
         let lost = condition("Accepted", "False", "NoMatchingTarget");
         let words = ["NoMatchingTarget Accepted=False: words"];
-        assert_eq!(told(std::slice::from_ref(&yes), std::slice::from_ref(&lost)), words);
-        assert_eq!(told(std::slice::from_ref(&lost), std::slice::from_ref(&lost)), NONE);
+        assert_eq!(reported(std::slice::from_ref(&yes), std::slice::from_ref(&lost)), words);
+        assert_eq!(reported(std::slice::from_ref(&lost), std::slice::from_ref(&lost)), NONE);
         // The parts of a manifest come in any order.
-        assert_eq!(told(&[], std::slice::from_ref(&lost)), NONE);
-        assert_eq!(told(&[lost], &[yes]), NONE);
+        assert_eq!(reported(&[], std::slice::from_ref(&lost)), NONE);
+        assert_eq!(reported(&[lost], &[yes]), NONE);
         let (resolved, broken) = (
             condition("ResolvedRefs", "True", "ResolvedRefs"),
             condition("ResolvedRefs", "False", "RefNotFound"),
         );
         let words = ["RefNotFound ResolvedRefs=False: words"];
-        assert_eq!(told(&[resolved], std::slice::from_ref(&broken)), words);
-        assert_eq!(told(std::slice::from_ref(&broken), std::slice::from_ref(&broken)), NONE);
+        assert_eq!(reported(&[resolved], std::slice::from_ref(&broken)), words);
+        assert_eq!(reported(std::slice::from_ref(&broken), std::slice::from_ref(&broken)), NONE);
     }
 
     #[test]
     fn a_conflict_is_told_of_a_new_object_too() {
         let conflict = condition("Accepted", "False", "Conflicted");
         let words = ["Conflicted Accepted=False: words"];
-        assert_eq!(told(&[], std::slice::from_ref(&conflict)), words);
+        assert_eq!(reported(&[], std::slice::from_ref(&conflict)), words);
         let invalid = condition("Accepted", "False", "Invalid");
-        assert_eq!(told(&[invalid], std::slice::from_ref(&conflict)), words);
-        assert_eq!(told(std::slice::from_ref(&conflict), std::slice::from_ref(&conflict)), NONE);
+        assert_eq!(reported(&[invalid], std::slice::from_ref(&conflict)), words);
+        assert_eq!(
+            reported(std::slice::from_ref(&conflict), std::slice::from_ref(&conflict)),
+            NONE
+        );
     }
 
     #[test]
@@ -123,14 +127,14 @@ mod tests {
         let up = condition("Programmed", "True", "Programmed");
         let stopped = condition("Programmed", "False", STOPPED);
         let words = ["StoppedMatching Programmed=False: words"];
-        assert_eq!(told(&[yes.clone(), up.clone()], &[yes.clone(), stopped.clone()]), words);
+        assert_eq!(reported(&[yes.clone(), up.clone()], &[yes.clone(), stopped.clone()]), words);
         let again = [yes.clone(), stopped.clone()];
-        assert_eq!(told(&again, &again), NONE);
+        assert_eq!(reported(&again, &again), NONE);
         let lost = condition("Accepted", "False", "NoMatchingTarget");
-        assert_eq!(told(&[lost.clone(), up.clone()], &[lost, stopped]), NONE);
-        // Progress is no news.
+        assert_eq!(reported(&[lost.clone(), up.clone()], &[lost, stopped]), NONE);
+        // Progress is no degradation.
         let pending = condition("Programmed", "False", "Pending");
-        assert_eq!(told(&[yes.clone(), up], &[yes, pending]), NONE);
+        assert_eq!(reported(&[yes.clone(), up], &[yes, pending]), NONE);
     }
 
     #[test]
@@ -143,6 +147,6 @@ mod tests {
             entry("b", "us", "False")]});
         let after = json!({"parents": [entry("a", "us", "False"), entry("a", "them", "False"),
             entry("b", "us", "False")]});
-        assert_eq!(worse(&before, &after, "us").len(), 1);
+        assert_eq!(degradations(&before, &after, "us").len(), 1);
     }
 }

@@ -1,7 +1,7 @@
-//! Looks at what there is: which kinds have a status, and what their objects are told already. So a
-//! leader that begins writes only what differs.
+//! Discovers which kinds have a status, and lists the current status of their objects, so that a new
+//! leader writes only what differs.
 
-use super::api::{Failure, Found, StatusApi};
+use super::api::{StatusApi, StatusApiError, StatusSupport};
 use super::merge::Item;
 use super::queue::backoff;
 use super::settings::StatusSettings;
@@ -10,73 +10,73 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What has been found out.
+/// A result of discovery.
 #[derive(Debug)]
-pub(super) enum Report {
-    /// What a kind has.
-    Found {
+pub(super) enum DiscoveryReport {
+    /// The support of a kind.
+    Support {
         /// The kind.
         kind: Kind,
-        /// What it has.
-        found: Found,
+        /// Its support.
+        support: StatusSupport,
     },
-    /// Some of its objects.
+    /// A page of its objects.
     Page {
         /// The kind.
         kind: Kind,
         /// The objects.
         items: Vec<Item>,
     },
-    /// All of its objects have been reported, or cannot be.
+    /// The end of the list of a kind, or it cannot be listed.
     End {
         /// The kind.
         kind: Kind,
-        /// The version that they were listed in.
+        /// The version of the list.
         version: &'static str,
     },
 }
 
-/// How long to wait before the kinds that failed are asked about again, at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Backoff of kinds that failed, at first and at most.
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// One look.
-pub(super) struct Survey {
-    /// Who is asked.
+/// One run of discovery.
+pub(super) struct ApiDiscovery {
+    /// The client.
     pub(super) api: Arc<StatusApi>,
-    /// Which kinds are written, and where.
+    /// The kinds that are written, and the namespaces.
     pub(super) settings: Arc<StatusSettings>,
-    /// Where it is reported, one page at a time.
-    pub(super) report: mpsc::Sender<Report>,
+    /// The queue of the results, one page at a time.
+    pub(super) report: mpsc::Sender<DiscoveryReport>,
 }
 
-impl Survey {
-    /// Reports on these kinds, until each has been reported on.
+impl ApiDiscovery {
+    /// Discovers these kinds, and retries until each has succeeded.
     pub(super) async fn run(self, mut kinds: Vec<Kind>) {
         let mut failures = 0_u32;
         while !kinds.is_empty() {
             let mut failed = Vec::new();
             for kind in kinds {
-                if let Err(failure) = self.look(kind).await {
-                    tracing::debug!(kind = kind.plural(), %failure, "cannot be looked at");
+                if let Err(failure) = self.discover(kind).await {
+                    tracing::debug!(kind = kind.plural(), %failure, "discovery failed");
                     failed.push(kind);
                 }
             }
             kinds = failed;
             failures = failures.saturating_add(1);
             if !kinds.is_empty() {
-                tokio::time::sleep(backoff(failures, RETRY.0, RETRY.1, 0)).await;
+                tokio::time::sleep(backoff(failures, RETRY_BACKOFF.0, RETRY_BACKOFF.1, 0)).await;
             }
         }
     }
 
-    async fn look(&self, kind: Kind) -> Result<(), Failure> {
+    async fn discover(&self, kind: Kind) -> Result<(), StatusApiError> {
         let found = self.api.discover(kind).await?;
-        self.tell(Report::Found { kind, found }).await;
-        let Found::Status(version) = found else { return Ok(()) };
+        self.send(DiscoveryReport::Support { kind, support: found }).await;
+        let StatusSupport::Status(version) = found else { return Ok(()) };
         if !self.settings.is_written(kind) {
             return Ok(());
         }
-        for namespace in self.settings.places() {
+        for namespace in self.settings.list_scopes() {
             match self.list((kind, version), namespace).await {
                 Ok(()) => {}
                 // Each object is read before it is written anyhow.
@@ -84,7 +84,7 @@ impl Survey {
                 Err(failure) => return Err(failure),
             }
         }
-        self.tell(Report::End { kind, version }).await;
+        self.send(DiscoveryReport::End { kind, version }).await;
         Ok(())
     }
 
@@ -92,11 +92,11 @@ impl Survey {
         &self,
         (kind, version): (Kind, &'static str),
         namespace: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusApiError> {
         let mut token: Option<String> = None;
         loop {
             let page = self.api.page((kind, version), namespace, token.as_deref()).await?;
-            self.tell(Report::Page { kind, items: page.items }).await;
+            self.send(DiscoveryReport::Page { kind, items: page.items }).await;
             token = page.metadata.token.filter(|token| !token.is_empty());
             if token.is_none() {
                 return Ok(());
@@ -104,8 +104,8 @@ impl Survey {
         }
     }
 
-    async fn tell(&self, report: Report) {
-        // Nobody listens any more where this replica does not lead any more.
+    async fn send(&self, report: DiscoveryReport) {
+        // Fails only where this replica does not lead any more.
         let _ = self.report.send(report).await;
     }
 }

@@ -6,12 +6,12 @@
     reason = "a test ends where it cannot go on"
 )]
 
-use crate::source::board::Board;
-use crate::source::epoch::Lease;
-use crate::source::gather::{Epochs, Gatherer};
-use crate::source::newest::Newest;
-use crate::source::news::Told;
-use crate::source::numbering::{Numbered, Step, decide};
+use crate::source::batcher::{Batcher, Epochs};
+use crate::source::epoch::EpochLease;
+use crate::source::epoch_tracker::{EpochAction, EpochState, decide};
+use crate::source::latest_versions::LatestVersions;
+use crate::source::pending_batch::WatchUpdate;
+use crate::source::watch_status::WatchStatus;
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};
 use policy_engine::publish::{PortPolicy, Seen};
@@ -28,10 +28,10 @@ use tokio::sync::{mpsc, watch};
 /// Permissions that can be taken away: the even ones by an object in namespace `a`, the odd in `b`.
 pub(super) const PERMISSIONS: usize = 6;
 
-/// Worlds, each of which a restore begins. In each something is permitted that was not before.
+/// Worlds, each of which begins with a restore. Each permits something that was not permitted before.
 pub(super) const WORLDS: usize = 4;
 
-/// What is watched: one kind in both namespaces, and what does not change.
+/// The watches: one kind in both namespaces, and kinds that do not change.
 const WATCHES: [(Kind, &str); 5] = [
     (Kind::MeshTlsAuthentication, "a"),
     (Kind::MeshTlsAuthentication, "b"),
@@ -50,7 +50,7 @@ fn namespace(name: &str) -> &'static str {
     }
 }
 
-/// What permits `NAME.x`.
+/// The authentication of `NAME.x`.
 fn authentication(name: &str) -> Arc<Object> {
     let namespace = namespace(name);
     object(&format!(
@@ -59,7 +59,7 @@ fn authentication(name: &str) -> Arc<Object> {
     ))
 }
 
-/// What makes a permission of it.
+/// The policy that permits it.
 fn policy(name: &str) -> Arc<Object> {
     let namespace = namespace(name);
     object(&format!(
@@ -81,9 +81,9 @@ fn names() -> impl Iterator<Item = String> {
 pub(super) struct Store {
     pub(super) world: usize,
     pub(super) revision: u64,
-    /// Names of what permits.
+    /// Names of the permissions that exist.
     pub(super) there: BTreeSet<String>,
-    /// What was taken away in this world, and at which revision.
+    /// The permissions that were revoked in this world, with the revision of each.
     pub(super) gone: Vec<(u64, String)>,
     /// Counter and version of the Lease.
     pub(super) lease: (u64, u64),
@@ -118,7 +118,7 @@ impl Store {
         }
     }
 
-    /// What was taken away of a watch's objects after a revision.
+    /// The deletions of a watch after a revision.
     fn after(&self, watch: usize, revision: u64) -> Vec<Change> {
         let gone = self.gone.iter().filter(|(at, _)| *at > revision).map(|(_, name)| name);
         let own = gone.filter(|name| namespace(name) == WATCHES[watch].1);
@@ -126,14 +126,14 @@ impl Store {
     }
 }
 
-/// The source of a replica, whose watches and Lease the test moves.
-struct Moved {
-    gatherer: Gatherer,
+/// The source of a replica, whose watches and Lease the test advances.
+struct ScriptedSource {
+    batcher: Batcher,
 }
 
-impl Source for Moved {
+impl Source for ScriptedSource {
     fn epoch(&self) -> Arc<str> {
-        Lease::for_test("lease", 0, 0).epoch()
+        EpochLease::for_test("lease", 0, 0).epoch()
     }
 
     fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
@@ -145,11 +145,11 @@ impl Source for Moved {
     }
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
-        self.gatherer.run(&context).await
+        self.batcher.run(&context).await
     }
 }
 
-/// How far a watch is.
+/// Progress of a watch.
 #[derive(Clone, Copy, Default)]
 struct At {
     world: usize,
@@ -159,48 +159,58 @@ struct At {
 
 pub(super) struct Replica {
     controller: Controller,
-    told: mpsc::Sender<Told>,
+    updates: mpsc::Sender<WatchUpdate>,
     refresh: watch::Receiver<u64>,
-    numbers: watch::Sender<Numbered>,
-    older: watch::Receiver<Option<u64>>,
-    newest: Arc<Newest>,
-    lease: Lease,
+    states: watch::Sender<EpochState>,
+    regressions: watch::Receiver<Option<u64>>,
+    latest_versions: Arc<LatestVersions>,
+    lease: EpochLease,
     watches: [Option<At>; 5],
-    /// What each watch has told of there being.
+    /// The objects that each watch has sent.
     held: BTreeMap<usize, Vec<Arc<Object>>>,
 }
 
 impl Replica {
     pub(super) async fn start(store: &Store) -> Self {
-        let (told, queue) = mpsc::channel(64);
+        let (updates, queue) = mpsc::channel(64);
         let (sender, refresh) = watch::channel(0);
-        let lease = Lease::for_test("lease", store.lease.0, store.lease.1);
-        let (epoch, number, looked) = (lease.epoch(), 0, u64::MAX);
-        let (numbers, numbered) = watch::channel(Numbered { epoch, number, looked, owes: false });
-        let (noticed, older) = watch::channel(None);
-        let newest = Arc::<Newest>::default();
+        let lease = EpochLease::for_test("lease", store.lease.0, store.lease.1);
+        let (epoch, number, verified) = (lease.epoch(), 0, u64::MAX);
+        let (states, state) =
+            watch::channel(EpochState { epoch, number, verified, bump_due: false });
+        let (noticed, regressions) = watch::channel(None);
+        let latest = Arc::<LatestVersions>::default();
         let epochs = Epochs {
-            numbered,
-            older: noticed,
-            newest: newest.clone(),
-            board: Arc::new(Board::new([])),
+            state,
+            regressions: noticed,
+            latest_versions: latest.clone(),
+            watch_status: Arc::new(WatchStatus::new([])),
         };
         let watches = WATCHES.map(|(kind, _)| WatchKey { kind, namespace: None });
-        let gatherer = Gatherer::new(watches, queue, sender, epochs);
+        let batcher = Batcher::new(watches, queue, sender, epochs);
         let shared_namespaces = BTreeSet::from(["b".into()]);
         let config = ControllerConfig { shared_namespaces, ..ControllerConfig::default() };
-        let controller = start(config, Moved { gatherer });
+        let controller = start(config, ScriptedSource { batcher });
         let (watches, held) = ([None; 5], BTreeMap::new());
-        let mut replica =
-            Self { controller, told, refresh, numbers, older, newest, lease, watches, held };
+        let mut replica = Self {
+            controller,
+            updates,
+            refresh,
+            states,
+            regressions,
+            latest_versions: latest,
+            lease,
+            watches,
+            held,
+        };
         replica.follow_all(store).await;
         let mut synced = replica.controller.policies.synced();
         synced.wait_for(|synced| *synced).await.unwrap();
         replica
     }
 
-    /// Lets every watch do what it would do now, twice: what lists anew then follows. Waits until that
-    /// has arrived.
+    /// Advances every watch, twice, so that one that relists watches from there. Waits until the
+    /// updates have arrived.
     pub(super) async fn follow_all(&mut self, store: &Store) {
         for watch in (0..WATCHES.len()).chain(0..WATCHES.len()) {
             self.follow(store, watch).await;
@@ -208,7 +218,7 @@ impl Replica {
         settle().await;
     }
 
-    /// A watch lists where it has to, and hears what happened otherwise.
+    /// Advances a watch: it relists if it has to, and else sends its events.
     pub(super) async fn follow(&mut self, store: &Store, watch: usize) {
         let refresh = *self.refresh.borrow();
         let kind = WATCHES[watch].0;
@@ -217,9 +227,9 @@ impl Replica {
         let (changes, listed) = match follows {
             Some(at) => (store.after(watch, at.revision), None),
             None => {
-                let before = self.newest.of(refresh, kind);
+                let before = self.latest_versions.get(refresh, kind);
                 if before.is_some_and(|before| store.revision < before) {
-                    self.told.send(Told::older(watch, kind, refresh)).await.unwrap();
+                    self.updates.send(WatchUpdate::regression(watch, kind, refresh)).await.unwrap();
                     return;
                 }
                 let now = store.list(watch);
@@ -231,32 +241,32 @@ impl Replica {
         };
         let since = follows.map_or(refresh, |at| at.since);
         self.watches[watch] = Some(At { world: store.world, revision: store.revision, since });
-        self.newest.note(since, kind, store.revision);
+        self.latest_versions.record(since, kind, store.revision);
         let version = Some(store.revision);
-        let told = Told { watch, kind, changes, version, listed, since, older: false };
-        self.told.send(told).await.unwrap();
+        let update = WatchUpdate { watch, kind, changes, version, listed, since, regressed: false };
+        self.updates.send(update).await.unwrap();
     }
 
-    /// Looks at the Lease, as the real one does, but for the requests.
+    /// Reads the Lease as the epoch tracker does, without the requests.
     pub(super) async fn look(&mut self, store: &mut Store) {
-        let owes = *self.older.borrow() == Some(self.numbers.borrow().number);
+        let bump_due = *self.regressions.borrow() == Some(self.states.borrow().number);
         let (counter, version) = store.lease;
-        let read = Lease::for_test("lease", counter, version);
-        match decide(Some(&self.lease), &read, owes) {
-            Step::Keep => self.lease = read,
-            Step::Follow => self.begin(read),
-            Step::Raise(counter) => {
+        let read = EpochLease::for_test("lease", counter, version);
+        match decide(Some(&self.lease), &read, bump_due) {
+            EpochAction::Keep => self.lease = read,
+            EpochAction::Follow => self.begin(read),
+            EpochAction::Raise(counter) => {
                 store.revision += 1;
                 store.lease = (counter, store.revision);
-                self.begin(Lease::for_test("lease", counter, store.revision));
+                self.begin(EpochLease::for_test("lease", counter, store.revision));
             }
         }
     }
 
-    fn begin(&mut self, lease: Lease) {
+    fn begin(&mut self, lease: EpochLease) {
         let epoch = lease.epoch();
         self.lease = lease;
-        self.numbers.send_modify(|told| (told.epoch, told.number) = (epoch, told.number + 1));
+        self.states.send_modify(|state| (state.epoch, state.number) = (epoch, state.number + 1));
     }
 
     pub(super) fn seen(&self) -> Arc<Seen> {
@@ -269,7 +279,7 @@ impl Replica {
     }
 }
 
-/// Lets everything that was told arrive. The promise does not depend on it.
+/// Waits until all updates have arrived. The promise does not depend on it.
 pub(super) async fn settle() {
     tokio::time::sleep(Duration::from_millis(8)).await;
     for _ in 0..20 {

@@ -19,7 +19,7 @@ use policy_engine::publish::{PortPolicy, Seen};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// What a client has in force.
+/// A client, and the policy that it has in force.
 struct Client {
     replica: usize,
     hold: Option<Hold>,
@@ -58,7 +58,7 @@ impl Client {
         self.hold = seen.is_behind(&self.applied).then(|| Hold::new(&self.applied, seen));
     }
 
-    /// Takes what the replica has, unless it holds it.
+    /// Applies the policy of the replica, unless it holds the client.
     fn take(&mut self, seen: &Seen, policy: &PortPolicy) -> Result<(), TestCaseError> {
         if self.hold.as_ref().is_some_and(|hold| !hold.has_ended(seen)) {
             return Ok(());
@@ -76,11 +76,11 @@ impl Client {
     }
 }
 
-/// What happens next.
+/// An event of the test.
 #[derive(Clone, Debug)]
 enum Happens {
     Revoke(usize),
-    /// Something that concerns nobody is written.
+    /// Another object is written.
     Noise,
     Backup,
     Restore,
@@ -119,7 +119,7 @@ impl Stage {
         Self { backup: store.clone(), store, replicas, client }
     }
 
-    /// Brings the backup back. Each replica has read something since it was made: one that has not
+    /// Restores the backup. Each replica has read something since it was made: one that has not
     /// cannot notice, and has nothing that the storage does not have.
     async fn restore(&mut self) {
         if self.store.world + 1 == WORLDS {
@@ -164,7 +164,7 @@ impl Stage {
         self.client.take(&seen, &policy)
     }
 
-    /// Nothing happens any more: both replicas come to be current, and the client with them.
+    /// Ends the events: both replicas become current, and the client with them.
     async fn ends_well(mut self) -> Result<(), TestCaseError> {
         for _ in 0..3 {
             for replica in &mut self.replicas {

@@ -1,16 +1,16 @@
-//! What is promised whatever the API server does. A real one does none of this on demand, so that
-//! its answers are written here.
+//! Promises that hold whatever the API server does. A real one does none of this on demand, so its
+//! responses are scripted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-use super::api::{Api, Failure, Lines};
-use super::board::Board;
-use super::decode::{self, Reading};
-use super::discover::discover;
-use super::metrics::WatchMetrics;
-use super::namespaces::Poll;
-use super::newest::Newest;
-use super::news::Told;
-use super::watch::{Shared, Watch};
+use crate::source::api::{Api, ApiError, Lines};
+use crate::source::decode::{self, KindVersion};
+use crate::source::discover::discover;
+use crate::source::latest_versions::LatestVersions;
+use crate::source::metrics::WatchMetrics;
+use crate::source::namespaces::NamespacePoller;
+use crate::source::pending_batch::WatchUpdate;
+use crate::source::watch::{Watch, WatchContext};
+use crate::source::watch_status::WatchStatus;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{Request, Response};
@@ -29,31 +29,31 @@ use tokio::task::JoinSet;
 
 type Chunks = BoxStream<'static, Result<Frame<Bytes>, io::Error>>;
 
-/// What an API server answers to a request for this path and query.
+/// The response of an API server to a request for this path and query.
 type Answer = dyn Fn(&str) -> (u16, Chunks) + Send + Sync;
 
 fn once(text: impl Into<Bytes>) -> Chunks {
     stream::iter([Ok(Frame::data(text.into()))]).boxed()
 }
 
-/// An answer that goes on with nothing.
+/// A response that stays open without further data.
 fn open(text: impl Into<Bytes>) -> Chunks {
     once(text).chain(stream::pending()).boxed()
 }
 
-/// A watch of Servers, and what was asked and told.
+/// A watch of Servers, with the requests and updates that it sent.
 struct Scripted {
-    asked: Arc<Mutex<Vec<String>>>,
-    shared: Shared,
-    told: mpsc::Receiver<Told>,
+    requests: Arc<Mutex<Vec<String>>>,
+    shared: WatchContext,
+    updates: mpsc::Receiver<WatchUpdate>,
     refresh: watch::Sender<u64>,
     tasks: JoinSet<()>,
 }
 
 impl Scripted {
-    fn new(silence: Duration, answer: Arc<Answer>) -> Self {
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let log = asked.clone();
+    fn new(idle_timeout: Duration, answer: Arc<Answer>) -> Self {
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let log = requests.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let uri = request.uri().to_string();
             let (status, chunks) = answer(&uri);
@@ -63,29 +63,37 @@ impl Scripted {
             async move { Ok::<_, Infallible>(response) }
         });
         let api = Api::new(kube::Client::new(service, "default"));
-        let board = Arc::new(Board::new([(servers(), false)]));
-        let metrics = WatchMetrics::new(board.reports());
-        let (sender, told) = mpsc::channel(64);
+        let watch_status = Arc::new(WatchStatus::new([(servers(), false)]));
+        let metrics = WatchMetrics::new(watch_status.subscribe());
+        let (sender, updates) = mpsc::channel(64);
         let (refreshes, refresh) = watch::channel(0);
-        let newest = Arc::<Newest>::default();
-        let shared =
-            Shared { api, board, metrics, told: sender, refresh, page_size: 5, silence, newest };
-        Self { asked, shared, told, refresh: refreshes, tasks: JoinSet::new() }
+        let latest_versions = Arc::<LatestVersions>::default();
+        let shared = WatchContext {
+            api,
+            watch_status,
+            metrics,
+            updates: sender,
+            refresh,
+            page_size: 5,
+            idle_timeout,
+            latest_versions,
+        };
+        Self { requests, shared, updates, refresh: refreshes, tasks: JoinSet::new() }
     }
 
-    /// Follows Servers.
-    fn start(silence: Duration, answer: Arc<Answer>) -> Self {
-        let mut scripted = Self::new(silence, answer);
+    /// Starts a watch of Servers.
+    fn start(idle_timeout: Duration, answer: Arc<Answer>) -> Self {
+        let mut scripted = Self::new(idle_timeout, answer);
         let watch = Watch::new(scripted.shared.clone(), 0, servers(), false);
         scripted.tasks.spawn(watch.run());
-        let board = scripted.shared.board.clone();
-        scripted.tasks.spawn(async move { board.run().await });
+        let watch_status = scripted.shared.watch_status.clone();
+        scripted.tasks.spawn(async move { watch_status.run().await });
         scripted
     }
 
-    /// How many requests there were that contain this.
-    fn asked(&self, part: &str) -> usize {
-        self.asked.lock().iter().filter(|uri| uri.contains(part)).count()
+    /// Number of requests that contain `part`.
+    fn requested(&self, part: &str) -> usize {
+        self.requests.lock().iter().filter(|uri| uri.contains(part)).count()
     }
 
     async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
@@ -95,12 +103,12 @@ impl Scripted {
             }
         };
         let done = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-        assert!(done.is_ok(), "{what}: {:?}", self.asked.lock());
+        assert!(done.is_ok(), "{what}: {:?}", self.requests.lock());
     }
 
-    async fn next(&mut self) -> Told {
-        let told = tokio::time::timeout(Duration::from_secs(20), self.told.recv()).await;
-        told.expect("nothing is told").unwrap()
+    async fn next(&mut self) -> WatchUpdate {
+        let update = tokio::time::timeout(Duration::from_secs(20), self.updates.recv()).await;
+        update.expect("no update was sent").unwrap()
     }
 }
 
@@ -123,7 +131,7 @@ fn list(version: &str, next: &str, items: &[Value]) -> Chunks {
     once(json!({"metadata": metadata, "items": items}).to_string())
 }
 
-/// Servers are served, and there is one; `watch` is what a watch of them says.
+/// Responses of an API server with one Server; `watch` is the body of a watch.
 fn answering(watch: impl Fn() -> Chunks + Send + Sync + 'static) -> Arc<Answer> {
     Arc::new(move |uri: &str| match uri {
         uri if uri.contains("watch=true") => (200, watch()),
@@ -144,7 +152,7 @@ async fn bytes_that_say_nothing_are_silence() {
         stream::unfold((), byte).boxed()
     };
     let scripted = Scripted::start(Duration::from_millis(500), answering(drip));
-    scripted.until("listed again", |s| s.asked("limit=") >= 2).await;
+    scripted.until("listed again", |s| s.requested("limit=") >= 2).await;
 }
 
 #[tokio::test]
@@ -155,7 +163,7 @@ async fn who_ends_every_watch_at_once_is_asked_ever_less_often() {
         let answer = said.clone();
         let scripted = Scripted::start(LONG, answering(move || once(answer.clone())));
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let (lists, watches) = (scripted.asked("limit="), scripted.asked("watch=true"));
+        let (lists, watches) = (scripted.requested("limit="), scripted.requested("watch=true"));
         assert!((1..=7).contains(&lists) && (2..=7).contains(&watches), "{said} {lists} {watches}");
     }
 }
@@ -167,27 +175,27 @@ async fn what_is_older_than_what_was_seen_is_not_told() {
         open(format!("{}{old}", line("MODIFIED", &server("9"))))
     };
     let mut scripted = Scripted::start(LONG, answering(events));
-    let told = scripted.next().await;
-    assert_eq!((told.version, told.listed, told.changes.len()), (Some(5), Some(0), 1));
-    let told = scripted.next().await;
-    assert!(matches!(told.changes.as_slice(), [Change::Apply(_)]), "{:?}", told.changes);
-    assert_eq!((told.version, told.listed), (Some(9), None));
-    // The list that follows is of version 5. It says how things are only in another epoch.
+    let update = scripted.next().await;
+    assert_eq!((update.version, update.listed, update.changes.len()), (Some(5), Some(0), 1));
+    let update = scripted.next().await;
+    assert!(matches!(update.changes.as_slice(), [Change::Apply(_)]), "{:?}", update.changes);
+    assert_eq!((update.version, update.listed), (Some(9), None));
+    // The list that follows is of version 5, which is current only in another epoch.
     for _ in 0..2 {
-        let told = scripted.next().await;
-        assert!(told.older && told.changes.is_empty(), "{told:?}");
-        assert_eq!((told.since, told.version, told.listed), (0, None, None));
+        let update = scripted.next().await;
+        assert!(update.regressed && update.changes.is_empty(), "{update:?}");
+        assert_eq!((update.since, update.version, update.listed), (0, None, None));
     }
-    scripted.shared.newest.restart(1);
+    scripted.shared.latest_versions.reset(1);
     scripted.refresh.send_replace(1);
-    let told = loop {
-        let told = scripted.next().await;
-        if !told.older {
-            break told;
+    let update = loop {
+        let update = scripted.next().await;
+        if !update.regressed {
+            break update;
         }
     };
-    assert!(matches!(told.changes.as_slice(), [Change::Apply(_)]), "{:?}", told.changes);
-    assert_eq!((told.version, told.listed, told.since), (Some(5), Some(1), 1));
+    assert!(matches!(update.changes.as_slice(), [Change::Apply(_)]), "{:?}", update.changes);
+    assert_eq!((update.version, update.listed, update.since), (Some(5), Some(1), 1));
 }
 
 #[tokio::test]
@@ -201,9 +209,9 @@ async fn a_list_is_followed_from_the_version_of_its_first_page() {
             _ => (200, once(json!({"resources": [{"name": "servers"}]}).to_string())),
         }),
     );
-    scripted.until("followed", |s| s.asked("watch=true") == 1).await;
-    assert_eq!(scripted.asked("&resourceVersion=5"), 1);
-    assert_eq!(scripted.asked("continue=more"), 1);
+    scripted.until("followed", |s| s.requested("watch=true") == 1).await;
+    assert_eq!(scripted.requested("&resourceVersion=5"), 1);
+    assert_eq!(scripted.requested("continue=more"), 1);
 }
 
 #[tokio::test]
@@ -215,22 +223,22 @@ async fn pages_that_lead_nowhere_end_and_neither_tell_nor_refresh_anything() {
             _ => (200, once(json!({"resources": [{"name": "servers"}]}).to_string())),
         }),
     );
-    let before = scripted.shared.board.reports().borrow().watches[&servers()].heard;
+    let before = scripted.shared.watch_status.subscribe().borrow().watches[&servers()].heard;
     let failing = |s: &Scripted| {
-        let health = s.shared.board.reports().borrow().clone();
+        let health = s.shared.watch_status.subscribe().borrow().clone();
         matches!(&health.watches[&servers()].state, WatchState::Failing { error }
             if error.contains("leads to itself"))
     };
     scripted.until("refused", failing).await;
-    let health = scripted.shared.board.reports().borrow().clone();
+    let health = scripted.shared.watch_status.subscribe().borrow().clone();
     assert_eq!(health.watches[&servers()].heard, before);
-    assert!(scripted.told.try_recv().is_err());
+    assert!(scripted.updates.try_recv().is_err());
 }
 
 #[test]
 fn what_is_no_list_does_not_count_as_an_empty_one() {
-    let reading = Reading { kind: Kind::Server, version: "v1beta3" };
-    let page = |value: Value| decode::page(&reading, value.to_string().as_bytes());
+    let resource = KindVersion { kind: Kind::Server, version: "v1beta3" };
+    let page = |value: Value| decode::page(&resource, value.to_string().as_bytes());
     let metadata = json!({"resourceVersion": "5"});
     let failure = page(json!({ "metadata": metadata })).unwrap_err();
     assert!(failure.to_string().contains("missing field `items`"), "{failure}");
@@ -243,7 +251,7 @@ fn what_is_no_list_does_not_count_as_an_empty_one() {
 async fn what_does_not_say_which_kinds_there_are_makes_none_absent() {
     let scripted = Scripted::new(LONG, Arc::new(|_: &str| (200, once("{}"))));
     let found = discover(&scripted.shared.api, Kind::GrpcRoute).await;
-    assert!(matches!(found, Err(Failure::Unreadable(_))), "{found:?}");
+    assert!(matches!(found, Err(ApiError::Malformed(_))), "{found:?}");
 }
 
 #[tokio::test]
@@ -259,7 +267,7 @@ async fn a_line_without_end_is_not_kept_for_ever() {
         }
         assert!(lines.next().is_none() && read < 100);
     };
-    assert!(matches!(failure, Failure::Unreadable(_)), "{failure:?}");
+    assert!(matches!(failure, ApiError::Malformed(_)), "{failure:?}");
 }
 
 #[tokio::test]
@@ -277,15 +285,15 @@ async fn a_namespace_that_is_asked_for_has_passed_what_was_seen_before() {
         let mut scripted =
             Scripted::new(LONG, Arc::new(move |_: &str| (status, once(body.clone()))));
         if before > 0 {
-            scripted.shared.newest.note(0, Kind::Server, before);
+            scripted.shared.latest_versions.record(0, Kind::Server, before);
         }
         // Pods may be numbered by a storage of their own.
-        scripted.shared.newest.note(0, Kind::Pod, 5_000);
-        scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
-        let told = scripted.next().await;
-        assert_eq!((told.watch, told.version, told.listed), (3, version, Some(0)));
-        let applied = matches!(told.changes.as_slice(), [Change::Apply(_)]);
-        let deleted = matches!(told.changes.as_slice(), [Change::Delete(_)]);
+        scripted.shared.latest_versions.record(0, Kind::Pod, 5_000);
+        scripted.tasks.spawn(NamespacePoller::new(scripted.shared.clone(), 3, "a".into()).run());
+        let update = scripted.next().await;
+        assert_eq!((update.watch, update.version, update.listed), (3, version, Some(0)));
+        let applied = matches!(update.changes.as_slice(), [Change::Apply(_)]);
+        let deleted = matches!(update.changes.as_slice(), [Change::Delete(_)]);
         assert_eq!((applied, deleted), (status == 200, status == 404));
     }
 }
@@ -301,13 +309,13 @@ async fn a_namespace_that_is_older_than_it_was_belongs_to_another_epoch() {
         (200, once(there.to_string()))
     };
     let mut scripted = Scripted::new(LONG, Arc::new(there));
-    scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
+    scripted.tasks.spawn(NamespacePoller::new(scripted.shared.clone(), 3, "a".into()).run());
     assert_eq!(scripted.next().await.version, Some(20));
     *version.lock() = 10;
     scripted.refresh.send_replace(1);
-    assert!(scripted.next().await.older);
-    scripted.shared.newest.restart(2);
+    assert!(scripted.next().await.regressed);
+    scripted.shared.latest_versions.reset(2);
     scripted.refresh.send_replace(2);
-    let told = scripted.next().await;
-    assert_eq!((told.older, told.version, told.since), (false, Some(10), 2));
+    let update = scripted.next().await;
+    assert_eq!((update.regressed, update.version, update.since), (false, Some(10), 2));
 }

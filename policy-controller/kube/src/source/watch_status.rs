@@ -1,4 +1,4 @@
-//! Where every watch writes how it is doing.
+//! Health of the watches.
 
 use parking_lot::Mutex;
 use policy_engine::source::{Health, WatchHealth, WatchKey, WatchState};
@@ -7,19 +7,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
-/// How often the report is renewed at most.
-const INTERVAL: Duration = Duration::from_millis(250);
+/// Minimum time between two reports.
+const MIN_REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The state of all watches, and the report that is made of it now and then.
+/// The state of all watches, and the report that is published from it.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct WatchStatus {
     health: Mutex<Health>,
     changed: Notify,
     report: watch::Sender<Arc<Health>>,
 }
 
-impl Board {
-    /// Every watch is listing. With each, whether the controller can do without the kind.
+impl WatchStatus {
+    /// Creates the status of these watches, all of them listing. The flag marks kinds that are
+    /// optional.
     pub(super) fn new(watches: impl IntoIterator<Item = (WatchKey, bool)>) -> Self {
         let heard = Instant::now();
         let state = WatchState::Listing;
@@ -31,52 +32,52 @@ impl Board {
         Self { health: Mutex::new(health), changed: Notify::new(), report }
     }
 
-    /// The reports.
-    pub(super) fn reports(&self) -> watch::Receiver<Arc<Health>> {
+    /// Subscribes to the reports.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Health>> {
         self.report.subscribe()
     }
 
-    /// Renews the report when something has changed, not too often.
+    /// Publishes a report after a change, at most once per interval.
     pub(super) async fn run(&self) {
         loop {
             self.changed.notified().await;
             let health = self.health.lock().clone();
             self.report.send_replace(Arc::new(health));
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(MIN_REPORT_INTERVAL).await;
         }
     }
 
-    /// The API server has said something.
-    pub(super) fn heard(&self, key: &WatchKey) {
+    /// Notes that the API server has sent something.
+    pub(super) fn note_activity(&self, key: &WatchKey) {
         self.update(key, |watch| watch.heard = Instant::now());
     }
 
-    /// All of it has been listed.
-    pub(super) fn listed(&self, key: &WatchKey) {
+    /// Notes a complete list.
+    pub(super) fn note_listed(&self, key: &WatchKey) {
         self.update(key, |watch| {
             watch.listed = true;
             watch.heard = Instant::now();
         });
-        self.follows(key);
+        self.note_following(key);
     }
 
-    /// It is being followed again, though nothing has been said yet.
-    pub(super) fn follows(&self, key: &WatchKey) {
-        self.moves(key, WatchState::Following);
+    /// Notes that the watch is open again, though nothing has been received yet.
+    pub(super) fn note_following(&self, key: &WatchKey) {
+        self.set_state(key, WatchState::Following);
     }
 
-    /// The cluster does not have it.
-    pub(super) fn absent(&self, key: &WatchKey) {
-        self.moves(key, WatchState::Absent);
+    /// Notes that the cluster does not serve the kind.
+    pub(super) fn note_absent(&self, key: &WatchKey) {
+        self.set_state(key, WatchState::Absent);
         self.update(key, |watch| {
             watch.listed = true;
             watch.heard = Instant::now();
         });
     }
 
-    /// Something went wrong.
-    pub(super) fn fails(&self, key: &WatchKey, error: Arc<str>) {
-        self.moves(key, WatchState::Failing { error });
+    /// Notes a failed list or watch.
+    pub(super) fn note_failure(&self, key: &WatchKey, error: Arc<str>) {
+        self.set_state(key, WatchState::Failing { error });
     }
 
     /// True if the last attempt of a watch failed.
@@ -86,17 +87,17 @@ impl Board {
         watch.is_some_and(|watch| matches!(watch.state, WatchState::Failing { .. }))
     }
 
-    /// Nothing can be asked for.
-    pub(super) fn all_fail(&self, error: &Arc<str>) {
+    /// Marks all watches as failing, because the API server cannot be used.
+    pub(super) fn fail_all(&self, error: &Arc<str>) {
         self.set_all(&WatchState::Failing { error: error.clone() });
     }
 
-    /// Everything can be asked for.
-    pub(super) fn all_list(&self) {
+    /// Marks all watches as listing again.
+    pub(super) fn reset_all(&self) {
         self.set_all(&WatchState::Listing);
     }
 
-    /// Before the watches run, nobody renews the report.
+    /// Publishes at once, because no task publishes reports before the watches run.
     fn set_all(&self, state: &WatchState) {
         let mut health = self.health.lock();
         for watch in health.watches.values_mut() {
@@ -105,7 +106,7 @@ impl Board {
         self.report.send_replace(Arc::new(health.clone()));
     }
 
-    fn moves(&self, key: &WatchKey, state: WatchState) {
+    fn set_state(&self, key: &WatchKey, state: WatchState) {
         let mut before = None;
         self.update(key, |watch| {
             if watch.state != state {
@@ -115,19 +116,19 @@ impl Board {
         match (before, state) {
             (None, _) => {}
             (Some(_), WatchState::Failing { error }) => {
-                tracing::warn!(watch = %key, %error, "cannot follow, what was seen before stays");
+                tracing::warn!(watch = %key, %error, "list or watch failed, known objects stay in force");
             }
             (Some(WatchState::Failing { .. }), WatchState::Following) => {
-                tracing::info!(watch = %key, "following again");
+                tracing::info!(watch = %key, "watching again");
             }
             (Some(_), WatchState::Absent) => {
-                tracing::info!(watch = %key, "the cluster does not have this kind");
+                tracing::info!(watch = %key, "the cluster does not serve this kind");
             }
             (Some(WatchState::Absent), WatchState::Following) => {
-                tracing::info!(watch = %key, "the cluster has this kind now");
+                tracing::info!(watch = %key, "the cluster serves this kind now");
             }
             (Some(_), WatchState::Following | WatchState::Listing) => {
-                tracing::debug!(watch = %key, "following");
+                tracing::debug!(watch = %key, "watching");
             }
         }
     }
