@@ -7,11 +7,11 @@
 mod census;
 
 use crate::engine::{Changes, Engine};
-use crate::incremental::Query;
+use crate::incremental::QueryKey;
 use crate::incremental::content_hash;
 use crate::publish::WorkloadState;
-use crate::question::policy::PolicyOf;
-use crate::question::workload::{Shape, WorkloadOf, object_key, workload_key};
+use crate::query::policy::PolicyOf;
+use crate::query::workload::{Shape, WorkloadOf, object_key, workload_key};
 use crate::reach::Reach;
 use crate::standing::Standing;
 use census::Census;
@@ -129,14 +129,14 @@ impl Demand {
     }
 
     /// What is to be kept because it is asked about here.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = Query> {
+    pub(crate) fn roots(&self) -> impl Iterator<Item = QueryKey> {
         self.active.iter().flat_map(|active| {
             let workloads = active.workloads.keys().cloned();
             let policies = active.shapes.iter().flat_map(|(shape, held)| {
                 let of = |port: &NonZeroU16| PolicyOf { shape: shape.clone(), port: *port };
-                held.ports.keys().map(of).map(Query::PolicyOf)
+                held.ports.keys().map(of).map(QueryKey::PolicyOf)
             });
-            let workloads = workloads.map(|key| Query::WorkloadOf(WorkloadOf(key)));
+            let workloads = workloads.map(|key| QueryKey::WorkloadOf(WorkloadOf(key)));
             workloads.chain(policies).chain(active.census.roots())
         })
     }

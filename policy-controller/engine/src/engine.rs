@@ -2,14 +2,14 @@
 
 use crate::config::ControllerConfig;
 use crate::findings::Finder;
-use crate::incremental::{Memo, Query};
+use crate::incremental::{Memo, QueryKey};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
-use crate::question::condition::{ConditionTable, Conditions};
-use crate::question::host::{Hosted, Hosts};
-use crate::question::owner::{Owners, PortsOwned};
-use crate::question::policy::PolicyOf;
-use crate::question::workload::{self, Resolved, Shape, WorkloadOf};
+use crate::query::condition::{ConditionTable, Conditions};
+use crate::query::host::{Hosted, Hosts};
+use crate::query::owner::{Owners, PortsOwned};
+use crate::query::policy::PolicyOf;
+use crate::query::workload::{self, Resolved, Shape, WorkloadOf};
 use crate::resolve::condition;
 use crate::review::Snapshot;
 use crate::source::Batch;
@@ -62,31 +62,31 @@ impl Engine {
         let mut changes = Changes::default();
         for query in self.memo.update(&touched, &self.index, &self.config) {
             match query {
-                Query::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
-                Query::PolicyOf(policy) => changes.policies.push(policy),
-                Query::Conditions(Conditions(key)) => {
+                QueryKey::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
+                QueryKey::PolicyOf(policy) => changes.policies.push(policy),
+                QueryKey::Conditions(Conditions(key)) => {
                     changes.conditions |= self.state(&key);
                 }
-                Query::Hosts(Hosts(key)) => changes.hosts.push(key),
-                Query::PortsOwned(PortsOwned(shape)) => changes.owners.push(shape),
-                Query::Members(_)
-                | Query::NamespaceDefaults(_)
-                | Query::ServersOf(_)
-                | Query::SelectorKeys(_)
-                | Query::PolicyGrant(_)
-                | Query::ServerAuthorizationGrant(_)
-                | Query::ServerGrants(_)
-                | Query::RouteGrants(_)
-                | Query::CompiledRoute(_)
-                | Query::Attached(_)
-                | Query::Differing(_)
-                | Query::RateLimitOf(_)
-                | Query::ServerPieces(_)
-                | Query::Displaced(_) => {}
+                QueryKey::Hosts(Hosts(key)) => changes.hosts.push(key),
+                QueryKey::PortsOwned(PortsOwned(shape)) => changes.owners.push(shape),
+                QueryKey::Members(_)
+                | QueryKey::NamespaceDefaults(_)
+                | QueryKey::ServersOf(_)
+                | QueryKey::SelectorKeys(_)
+                | QueryKey::PolicyGrant(_)
+                | QueryKey::ServerAuthorizationGrant(_)
+                | QueryKey::ServerGrants(_)
+                | QueryKey::RouteGrants(_)
+                | QueryKey::CompiledRoute(_)
+                | QueryKey::Attached(_)
+                | QueryKey::Differing(_)
+                | QueryKey::RateLimitOf(_)
+                | QueryKey::ServerPieces(_)
+                | QueryKey::Displaced(_) => {}
             }
         }
-        for topic in &touched {
-            let crate::index::Topic::Object(key) = topic else { continue };
+        for input in &touched {
+            let crate::index::Input::Object(key) = input else { continue };
             changes.objects.push(key.clone());
             match key.kind.spec().conditions {
                 policy_crds::spec::Conditions::None => {}
@@ -110,8 +110,8 @@ impl Engine {
         if self.index.object(key).is_none() {
             return self.conditions.remove(key).is_some();
         }
-        let question = Conditions(key.clone());
-        let (conditions, _) = self.memo.ask(&question, &self.index, &self.config);
+        let query = Conditions(key.clone());
+        let (conditions, _) = self.memo.query(&query, &self.index, &self.config);
         self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
     }
 
@@ -151,12 +151,12 @@ impl Engine {
 
     /// Which Servers own and claim the ports of a shape.
     pub(crate) fn owners(&mut self, shape: &Arc<Shape>) -> Arc<Owners> {
-        self.memo.ask(&PortsOwned(shape.clone()), &self.index, &self.config).0
+        self.memo.query(&PortsOwned(shape.clone()), &self.index, &self.config).0
     }
 
     /// The Servers through which an object takes effect.
     pub(crate) fn hosts(&mut self, key: &ObjectKey) -> Arc<Hosted> {
-        self.memo.ask(&Hosts(key.clone()), &self.index, &self.config).0
+        self.memo.query(&Hosts(key.clone()), &self.index, &self.config).0
     }
 
     /// Conditions of every object.
@@ -215,7 +215,7 @@ impl Engine {
         let object = self.index.object(&workload::object_key(key))?;
         // By the object's own texts, so that those of whoever asked first are not kept beside them.
         let key = workload::workload_key(&object.meta.key)?;
-        let (resolved, kinds) = self.memo.ask(&WorkloadOf(key), &self.index, &self.config);
+        let (resolved, kinds) = self.memo.query(&WorkloadOf(key), &self.index, &self.config);
         Some((resolved?, kinds))
     }
 
@@ -225,8 +225,8 @@ impl Engine {
         shape: &Arc<Shape>,
         port: NonZeroU16,
     ) -> (Arc<ServerPolicy>, KindSet) {
-        let question = PolicyOf { shape: shape.clone(), port };
-        self.memo.ask(&question, &self.index, &self.config)
+        let query = PolicyOf { shape: shape.clone(), port };
+        self.memo.query(&query, &self.index, &self.config)
     }
 
     /// The version of the last event of a kind.
@@ -248,15 +248,15 @@ impl Engine {
     }
 
     /// Forgets the policy of a port that nobody watches.
-    pub(crate) fn forget_policy(&mut self, question: PolicyOf) {
-        self.memo.forget(&Query::PolicyOf(question));
+    pub(crate) fn forget_policy(&mut self, query: PolicyOf) {
+        self.memo.forget(&QueryKey::PolicyOf(query));
     }
 
     /// Forgets what neither these workloads and policies nor a condition depends on.
-    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
+    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = QueryKey>) {
         let conditions =
-            self.conditions.keys().map(|key| Query::Conditions(Conditions(key.clone())));
-        let roots: Vec<Query> = roots.into_iter().chain(conditions).collect();
+            self.conditions.keys().map(|key| QueryKey::Conditions(Conditions(key.clone())));
+        let roots: Vec<QueryKey> = roots.into_iter().chain(conditions).collect();
         self.memo.retain(roots);
     }
 

@@ -3,7 +3,7 @@
 use crate::desired::News;
 use crate::latest::Latest;
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload, Seen};
-use crate::question::condition::ConditionTable;
+use crate::query::condition::ConditionTable;
 use crate::request::{Request, Requests};
 use crate::review::Snapshot;
 use crate::stated::StatedTable;

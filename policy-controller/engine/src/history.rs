@@ -5,7 +5,7 @@ use crate::config::ControllerConfig;
 use crate::engine::Engine;
 use crate::latest::Latest;
 use crate::publish::{PortPolicy, PublishedWorkload, WorkloadState};
-use crate::question::condition::ConditionTable;
+use crate::query::condition::ConditionTable;
 use crate::source::{Batch, Change};
 use crate::subscriptions::Subscriptions;
 use policy_core::{ServerPolicy, WorkloadKey};

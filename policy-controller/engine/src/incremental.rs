@@ -5,4 +5,4 @@ mod interned;
 pub(crate) mod memo;
 
 pub(crate) use interned::content_hash;
-pub(crate) use memo::{Context, Memo, Query, Question, question};
+pub(crate) use memo::{Context, Memo, Query, QueryKey, query};

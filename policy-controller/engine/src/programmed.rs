@@ -1,6 +1,6 @@
 //! On how many of the proxies that depend on an object it is in force.
 
-use crate::question::condition::{ConditionKind, ObjectCondition, Reason};
+use crate::query::condition::{ConditionKind, ObjectCondition, Reason};
 use crate::reach::{NO_TARGET, Reach, Skipping};
 use crate::unsent::Unsent;
 use policy_crds::{Kind, ObjectKey};

@@ -8,7 +8,7 @@
 use crate::desired::News;
 use crate::latest::Latest;
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
-use crate::question::condition::ConditionTable;
+use crate::query::condition::ConditionTable;
 use crate::review::Snapshot;
 use crate::stated::StatedTable;
 use policy_core::WorkloadKey;

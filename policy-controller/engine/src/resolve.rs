@@ -1,6 +1,6 @@
 //! What the objects mean together: pure functions of a key, remembered with what they read.
 //!
-//! Each question is a type of its own, declared in `question`, with the order of answering: which Server
+//! Each question is a type of its own, declared in `query`, with the order of answering: which Server
 //! owns each port of a workload shape ([`owner`]), the members of an authentication and who a policy
 //! grants to ([`grant`]), which routes a Server has ([`route`]),
 //! where Linkerd would order them otherwise ([`precedence`]), its rate limit ([`rate_limit`]), what is particular to a workload ([`workload`]), what each

@@ -5,7 +5,7 @@ use crate::config::ControllerConfig;
 use crate::findings::{Finder, Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::Index;
-use crate::question::workload::EXAMINED;
+use crate::query::workload::EXAMINED;
 use crate::source::{Batch, Change};
 use policy_crds::{FieldError, Object};
 use std::sync::Arc;

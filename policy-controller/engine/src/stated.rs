@@ -1,6 +1,6 @@
 //! What objects are told, with the version of each that it is about.
 
-use crate::question::condition::ObjectCondition;
+use crate::query::condition::ObjectCondition;
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,13 +2,13 @@
 
 use crate::config::ControllerConfig;
 use crate::engine::{Changes, Engine};
-use crate::incremental::Query;
+use crate::incremental::QueryKey;
 use crate::incremental::content_hash;
 use crate::index::KindSet;
 use crate::latest::{self, Latest};
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
-use crate::question::policy::PolicyOf;
-use crate::question::workload::{Resolved, Shape, WorkloadOf};
+use crate::query::policy::PolicyOf;
+use crate::query::workload::{Resolved, Shape, WorkloadOf};
 use hashbrown::HashMap;
 use policy_core::{Revision, WorkloadKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,15 +39,15 @@ struct Watching {
 }
 
 impl Watching {
-    /// What whoever watches `question` is to be told now.
+    /// What whoever watches `query` is to be told now.
     fn published(
         &mut self,
         engine: &mut Engine,
-        question: &PolicyOf,
+        query: &PolicyOf,
         epoch: &Arc<str>,
     ) -> Arc<PortPolicy> {
-        let (policy, kinds) = engine.policy(&question.shape, question.port);
-        let versions = engine.versions(kinds, question.shape.kind);
+        let (policy, kinds) = engine.policy(&query.shape, query.port);
+        let versions = engine.versions(kinds, query.shape.kind);
         let newest = self.newest.upgrade().filter(|p| Arc::ptr_eq(&p.policy, &policy));
         let content = match newest {
             Some(newest)
@@ -155,17 +155,17 @@ impl Subscriptions {
                 }
             }
         }
-        for question in changes.policies.iter().chain(&every) {
-            let Some(watching) = self.watchers.get_mut(question) else { continue };
-            let published = watching.published(engine, question, &self.epoch);
+        for query in changes.policies.iter().chain(&every) {
+            let Some(watching) = self.watchers.get_mut(query) else { continue };
+            let published = watching.published(engine, query, &self.epoch);
             for key in &watching.keys {
-                tell(&self.workloads, key, question.port, &published);
+                tell(&self.workloads, key, query.port, &published);
             }
         }
     }
 
     /// Forgets channels that nobody listens to, and says what the others depend on.
-    pub(crate) fn sweep(&mut self) -> Vec<Query> {
+    pub(crate) fn sweep(&mut self) -> Vec<QueryKey> {
         for (key, held) in &mut self.workloads {
             let watchers = &mut self.watchers;
             let shape = held.shape.clone();
@@ -178,8 +178,9 @@ impl Subscriptions {
             });
         }
         self.workloads.retain(|_, held| !held.ports.is_empty() || held.state.has_receivers());
-        let workloads = self.workloads.keys().map(|key| Query::WorkloadOf(WorkloadOf(key.clone())));
-        workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
+        let workloads =
+            self.workloads.keys().map(|key| QueryKey::WorkloadOf(WorkloadOf(key.clone())));
+        workloads.chain(self.watchers.keys().cloned().map(QueryKey::PolicyOf)).collect()
     }
 
     /// Forgets the undeclared ports of a workload that nobody listens to, and what was found out for
@@ -194,9 +195,9 @@ impl Subscriptions {
         let idle: Vec<NonZeroU16> = ports.extract_if(.., idle).map(|(port, _)| port).collect();
         for port in idle {
             unwatch(&mut self.watchers, shape, port, key);
-            let question = PolicyOf { shape: shape.clone(), port };
-            if !self.watchers.contains_key(&question) {
-                engine.forget_policy(question);
+            let query = PolicyOf { shape: shape.clone(), port };
+            if !self.watchers.contains_key(&query) {
+                engine.forget_policy(query);
             }
         }
     }
@@ -255,8 +256,8 @@ impl Subscriptions {
         let ports: Vec<NonZeroU16> = held.ports.keys().copied().collect();
         for port in ports {
             unwatch(&mut self.watchers, &before, port, key);
-            let question = PolicyOf { shape: resolved.shape.clone(), port };
-            let published = self.watch(engine, key, &question);
+            let query = PolicyOf { shape: resolved.shape.clone(), port };
+            let published = self.watch(engine, key, &query);
             tell(&self.workloads, key, port, &published);
         }
     }
@@ -266,11 +267,11 @@ impl Subscriptions {
         &mut self,
         engine: &mut Engine,
         key: &WorkloadKey,
-        question: &PolicyOf,
+        query: &PolicyOf,
     ) -> Arc<PortPolicy> {
-        let watching = self.watchers.entry(question.clone()).or_default();
+        let watching = self.watchers.entry(query.clone()).or_default();
         watching.keys.insert(key.clone());
-        watching.published(engine, question, &self.epoch)
+        watching.published(engine, query, &self.epoch)
     }
 
     fn close(&mut self, key: &WorkloadKey) {
@@ -302,11 +303,11 @@ fn tell(
 }
 
 fn unwatch(watchers: &mut Watchers, shape: &Arc<Shape>, port: NonZeroU16, key: &WorkloadKey) {
-    let question = PolicyOf { shape: shape.clone(), port };
-    if let Some(watching) = watchers.get_mut(&question) {
+    let query = PolicyOf { shape: shape.clone(), port };
+    if let Some(watching) = watchers.get_mut(&query) {
         watching.keys.remove(key);
         if watching.keys.is_empty() {
-            watchers.remove(&question);
+            watchers.remove(&query);
         }
     }
 }

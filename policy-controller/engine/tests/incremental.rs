@@ -240,9 +240,9 @@ proptest! {
         for (key, workload, after) in compared {
             for port in PORTS.map(|p| NonZeroU16::new(p).unwrap()) {
                 let (old, new) = (before.port(key, port).unwrap(), after.port(key, port).unwrap());
-                for question in QUESTIONS {
-                    let permitted = permits(&new, &workload.state.facts, question);
-                    prop_assert!(!permitted || permits(&old, &workload.state.facts, question));
+                for query in QUESTIONS {
+                    let permitted = permits(&new, &workload.state.facts, query);
+                    prop_assert!(!permitted || permits(&old, &workload.state.facts, query));
                 }
             }
         }
@@ -277,9 +277,9 @@ proptest! {
                 if matches!(new.owner, Owner::Server(_)) {
                     prop_assert_ne!(&new.routes.otherwise, &Unmatched::DefaultRoute);
                 }
-                for question in QUESTIONS {
-                    let permitted = permits(&new, &workload.state.facts, question);
-                    prop_assert!(!permitted || permits(&old, &workload.state.facts, question));
+                for query in QUESTIONS {
+                    let permitted = permits(&new, &workload.state.facts, query);
+                    prop_assert!(!permitted || permits(&old, &workload.state.facts, query));
                 }
             }
         }
@@ -297,8 +297,8 @@ const QUESTIONS: [(&str, Option<&str>, &str); 7] = [
     ("172.18.0.2", None, "/ready"),
 ];
 
-fn permits(policy: &ServerPolicy, facts: &Facts, question: (&str, Option<&str>, &str)) -> bool {
-    let (address, name, path) = question;
+fn permits(policy: &ServerPolicy, facts: &Facts, query: (&str, Option<&str>, &str)) -> bool {
+    let (address, name, path) = query;
     let identity = name.map(|name| Identity::Dns(name.into()));
     let tls = identity.as_ref().map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
     let connection = Connection { client: address.parse().unwrap(), tls, facts };

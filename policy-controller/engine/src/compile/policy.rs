@@ -3,11 +3,11 @@
 
 use super::implicit::{exemptions, with_localhost};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
-use crate::incremental::{Context, question};
-use crate::question::grant::ServerGrants;
-use crate::question::owner::PortsOwned;
-use crate::question::policy::{Attached, PolicyOf, RateLimitOf, ServerPieces};
-use crate::question::workload::Shape;
+use crate::incremental::{Context, query};
+use crate::query::grant::ServerGrants;
+use crate::query::owner::PortsOwned;
+use crate::query::policy::{Attached, PolicyOf, RateLimitOf, ServerPieces};
+use crate::query::workload::Shape;
 use crate::resolve::workload;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, Protocol, Requirement,
@@ -18,15 +18,15 @@ use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-question!(PolicyOf, Arc<ServerPolicy>, policy_of);
-question!(ServerPieces, Arc<ServerPolicy>, server_pieces);
+query!(PolicyOf, Arc<ServerPolicy>, policy_of);
+query!(ServerPieces, Arc<ServerPolicy>, server_pieces);
 
-fn policy_of(question: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
-    let PolicyOf { shape, port } = question;
-    let owners = cx.ask(&PortsOwned(shape.clone()));
+fn policy_of(query: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
+    let PolicyOf { shape, port } = query;
+    let owners = cx.query(&PortsOwned(shape.clone()));
     let policy = match owners.of(*port) {
         Some(server) => {
-            let pieces = cx.ask(&ServerPieces(server.clone()));
+            let pieces = cx.query(&ServerPieces(server.clone()));
             owned_port(cx, &pieces, shape, *port)
         }
         None => default_port(cx, shape, *port),
@@ -118,11 +118,11 @@ fn authenticated(policy: DefaultPolicy) -> DefaultPolicy {
     }
 }
 
-fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
-    let object = cx.object(&question.0).map(|object| (&object.meta, &object.body));
+fn server_pieces(query: &ServerPieces, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
+    let object = cx.object(&query.0).map(|object| (&object.meta, &object.body));
     Arc::new(match object {
         Some((meta, Body::Valid(Resource::Server(server)))) => valid_server(cx, meta, server),
-        Some((_, Body::Valid(_) | Body::Invalid(_))) | None => invalid_server(cx, &question.0),
+        Some((_, Body::Valid(_) | Body::Invalid(_))) | None => invalid_server(cx, &query.0),
     })
 }
 
@@ -155,13 +155,13 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     policy.paths = annotation::path_normalization(&meta.annotations).value;
     policy.informational_headers = annotation::informational_headers(&meta.annotations).value;
 
-    let grants = cx.ask(&ServerGrants(key.clone()));
+    let grants = cx.query(&ServerGrants(key.clone()));
     let mut authorizations = grants.authorizations.clone();
     authorizations.extend_from_slice(&server.access_policy.authorizations());
     policy.authorizations = with_localhost(cx, authorizations).into();
     policy.withheld = grants.withheld.clone();
 
-    let attached = cx.ask(&Attached(key.clone()));
+    let attached = cx.query(&Attached(key.clone()));
     if attached.bound {
         policy.routes.otherwise = Unmatched::NotFound;
         policy.routes.routes = attached.routes.clone();
@@ -171,7 +171,7 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
         }
     }
     if protocol.is_http()
-        && let Some((_, limit)) = cx.ask(&RateLimitOf(key.clone()))
+        && let Some((_, limit)) = cx.query(&RateLimitOf(key.clone()))
     {
         policy.rate_limit = Some((*limit).clone());
     }

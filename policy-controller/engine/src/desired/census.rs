@@ -6,10 +6,10 @@
 
 use crate::engine::Engine;
 use crate::findings::FindingKind;
-use crate::incremental::Query;
-use crate::question::host::{Hosted, Hosts};
-use crate::question::owner::{Owners, displaced_words};
-use crate::question::workload::{EXAMINED, Shape};
+use crate::incremental::QueryKey;
+use crate::query::host::{Hosted, Hosts};
+use crate::query::owner::{Owners, displaced_words};
+use crate::query::workload::{EXAMINED, Shape};
 use crate::reach::{CONFLICTED, Gap, NO_TARGET, NOT_REFERENCED, Reach, Skipping};
 use crate::standing::Standing;
 use hashbrown::{HashMap, HashSet};
@@ -100,8 +100,8 @@ impl Census {
     }
 
     /// What is to be kept because it is asked about here.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = Query> {
-        self.hosted.keys().map(|key| Query::Hosts(Hosts(key.clone())))
+    pub(crate) fn roots(&self) -> impl Iterator<Item = QueryKey> {
+        self.hosted.keys().map(|key| QueryKey::Hosts(Hosts(key.clone())))
     }
 
     /// Finds out which workloads the objects are about that something changed about.

@@ -2,13 +2,13 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use policy_crds::{Field, Kind, ObjectKey};
 
 impl Finder<'_> {
     /// The findings that the conditions of an object are.
     pub(super) fn conditions(&mut self, key: &ObjectKey) -> Vec<Finding> {
-        let conditions = self.ask(&Conditions(key.clone()));
+        let conditions = self.query(&Conditions(key.clone()));
         let mut findings: Vec<Finding> = Vec::new();
         for condition in conditions.iter() {
             let Some(kind) = kind(condition) else { continue };

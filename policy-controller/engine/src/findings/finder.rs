@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, FindingKind};
 use crate::config::ControllerConfig;
-use crate::incremental::{Memo, Question};
+use crate::incremental::{Memo, Query};
 use crate::index::Index;
 use policy_crds::{Body, Object, ObjectKey, Resource};
 
@@ -44,8 +44,8 @@ impl<'a> Finder<'a> {
     }
 
     /// The answer to a question about the index.
-    pub(super) fn ask<Q: Question>(&mut self, question: &Q) -> Q::Answer {
-        self.memo.ask(question, self.index, self.config).0
+    pub(super) fn query<Q: Query>(&mut self, query: &Q) -> Q::Output {
+        self.memo.query(query, self.index, self.config).0
     }
 }
 

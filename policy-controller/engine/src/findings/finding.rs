@@ -1,6 +1,6 @@
 //! One thing that an object lacks.
 
-use crate::question::condition::ConditionKind;
+use crate::query::condition::ConditionKind;
 use policy_crds::{FieldError, ObjectKey};
 
 /// One thing that an object lacks. It is legal, but surely not meant.

@@ -4,8 +4,8 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::parents;
-use crate::question::grant::ServerGrants;
-use crate::question::policy::Attached;
+use crate::query::grant::ServerGrants;
+use crate::query::policy::Attached;
 use crate::source::{Batch, Change};
 use policy_core::{DefaultPolicy, Route};
 use policy_crds::resource::Server;
@@ -19,8 +19,8 @@ impl Finder<'_> {
         if server.access_policy != DefaultPolicy::Deny {
             return None;
         }
-        let own = self.ask(&ServerGrants(key.clone()));
-        let attached = self.ask(&Attached(key.clone()));
+        let own = self.query(&ServerGrants(key.clone()));
+        let attached = self.query(&Attached(key.clone()));
         let granted =
             |route: &Route| !route.authorizations.is_empty() || !route.withheld.is_empty();
         let some = !own.authorizations.is_empty()
@@ -46,7 +46,7 @@ impl Finder<'_> {
             .collect();
         let mut findings = Vec::new();
         for server in servers {
-            let attached = self.ask(&Attached(server.clone()));
+            let attached = self.query(&Attached(server.clone()));
             // Of two that are accepted one is left.
             if !attached.bound || attached.routes.len() > 1 || !self.grants(&server) {
                 continue;
@@ -54,7 +54,8 @@ impl Finder<'_> {
             let mut without = self.index.clone();
             let changes = vec![Change::Delete(key.clone())];
             without.apply(&Batch { changes, ..Batch::default() });
-            let (after, _) = Memo::default().ask(&Attached(server.clone()), &without, self.config);
+            let (after, _) =
+                Memo::default().query(&Attached(server.clone()), &without, self.config);
             if after.bound {
                 continue;
             }
@@ -73,6 +74,6 @@ impl Finder<'_> {
         let Some(object) = self.index.object(server) else { return false };
         let Body::Valid(Resource::Server(own)) = &object.body else { return false };
         own.access_policy != DefaultPolicy::Deny
-            || !self.ask(&ServerGrants(server.clone())).authorizations.is_empty()
+            || !self.query(&ServerGrants(server.clone())).authorizations.is_empty()
     }
 }

@@ -3,8 +3,8 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::question::owner::{Outcome, PortsOwned, displaced_words, listed};
-use crate::question::workload::{Shape, WorkloadOf, workload_key};
+use crate::query::owner::{Outcome, PortsOwned, displaced_words, listed};
+use crate::query::workload::{Shape, WorkloadOf, workload_key};
 use policy_crds::resource::{PortRef, Server, WorkloadSelector};
 use policy_crds::{Kind, LabelSelector, ObjectKey, nearest};
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ impl Finder<'_> {
         }
         let mut shapes = Shapes::new();
         for workload in selected.iter().filter_map(workload_key) {
-            let resolved = self.ask(&WorkloadOf(workload));
+            let resolved = self.query(&WorkloadOf(workload));
             shapes.extend(resolved.map(|resolved| resolved.shape.clone()));
         }
         self.lacks_on(key, server, &shapes)
@@ -92,7 +92,7 @@ impl Finder<'_> {
     ) -> Option<(FindingKind, String)> {
         let mut outcome = Outcome::default();
         for shape in shapes {
-            let owners = self.ask(&PortsOwned(shape.clone()));
+            let owners = self.query(&PortsOwned(shape.clone()));
             outcome.add(key, port, (shape, &owners));
         }
         let (kind, effect) = match outcome.is_displaced() {

@@ -1,6 +1,6 @@
 //! Who read what: questions and topics as the nodes of one graph, each known by a number.
 
-use crate::index::{KindSet, Topic};
+use crate::index::{Input, KindSet};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use smallvec::SmallVec;
@@ -15,9 +15,9 @@ pub(crate) struct Id(u32);
 
 /// Something that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Name<Q> {
+pub(super) enum NodeKey<Q> {
     /// Of the index.
-    Topic(Topic),
+    Input(Input),
     /// An answer.
     Query(Q),
 }
@@ -25,7 +25,7 @@ pub(super) enum Name<Q> {
 /// A node. There are two for every pod that is watched, so it is kept small.
 #[derive(Debug)]
 struct Node<Q> {
-    name: Name<Q>,
+    key: NodeKey<Q>,
     /// In order, each once.
     reads: Box<[Id]>,
     readers: Readers,
@@ -55,12 +55,12 @@ impl<Q> Default for Graph<Q> {
 
 impl<Q: Eq + Hash> Graph<Q> {
     /// The number of a node, made if there is none.
-    pub(super) fn id(&mut self, name: Name<Q>) -> Id {
+    pub(super) fn id(&mut self, key: NodeKey<Q>) -> Id {
         let Self { nodes, vacant, ids, hasher, queries } = self;
-        let hash = hasher.hash_one(&name);
-        let named = |id: &Id| node(nodes, *id).is_some_and(|node| node.name == name);
-        let rehash = |id: &Id| node(nodes, *id).map_or(0, |node| hasher.hash_one(&node.name));
-        let entry = match ids.entry(hash, named, rehash) {
+        let hash = hasher.hash_one(&key);
+        let is_key = |id: &Id| node(nodes, *id).is_some_and(|node| node.key == key);
+        let rehash = |id: &Id| node(nodes, *id).map_or(0, |node| hasher.hash_one(&node.key));
+        let entry = match ids.entry(hash, is_key, rehash) {
             Entry::Occupied(entry) => return *entry.get(),
             Entry::Vacant(entry) => entry,
         };
@@ -69,9 +69,9 @@ impl<Q: Eq + Hash> Graph<Q> {
             Id(u32::try_from(nodes.len()).unwrap_or(u32::MAX))
         });
         entry.insert(id);
-        *queries = queries.saturating_add(usize::from(matches!(name, Name::Query(_))));
+        *queries = queries.saturating_add(usize::from(matches!(key, NodeKey::Query(_))));
         let made = Node {
-            name,
+            key,
             reads: Box::default(),
             readers: Readers::default(),
             kinds: KindSet::default(),
@@ -90,25 +90,25 @@ impl<Q: Eq + Hash> Graph<Q> {
     }
 
     /// The number of a node, if there is one.
-    pub(super) fn find(&self, name: &Name<Q>) -> Option<Id> {
-        let hash = self.hasher.hash_one(name);
-        let named = |id: &Id| node(&self.nodes, *id).is_some_and(|node| node.name == *name);
-        self.ids.find(hash, named).copied()
+    pub(super) fn find(&self, key: &NodeKey<Q>) -> Option<Id> {
+        let hash = self.hasher.hash_one(key);
+        let is_key = |id: &Id| node(&self.nodes, *id).is_some_and(|node| node.key == *key);
+        self.ids.find(hash, is_key).copied()
     }
 
     /// The question that a node is.
-    pub(super) fn query(&self, id: Id) -> Option<&Q> {
-        match &node(&self.nodes, id)?.name {
-            Name::Query(query) => Some(query),
-            Name::Topic(_) => None,
+    pub(super) fn key(&self, id: Id) -> Option<&Q> {
+        match &node(&self.nodes, id)?.key {
+            NodeKey::Query(query) => Some(query),
+            NodeKey::Input(_) => None,
         }
     }
 
     /// Every question.
     pub(super) fn queries(&self) -> impl Iterator<Item = (Id, &Q)> {
-        self.nodes.iter().zip(0..).filter_map(|(node, id)| match &node.as_ref()?.name {
-            Name::Query(query) => Some((Id(id), query)),
-            Name::Topic(_) => None,
+        self.nodes.iter().zip(0..).filter_map(|(node, id)| match &node.as_ref()?.key {
+            NodeKey::Query(query) => Some((Id(id), query)),
+            NodeKey::Input(_) => None,
         })
     }
 
@@ -173,19 +173,19 @@ impl<Q: Eq + Hash> Graph<Q> {
     fn unread(&mut self, reader: Id, id: Id) {
         let Some(Some(node)) = self.nodes.get_mut(at(id)) else { return };
         node.readers.remove(reader);
-        if matches!(node.name, Name::Topic(_)) && node.readers.is_empty() {
+        if matches!(node.key, NodeKey::Input(_)) && node.readers.is_empty() {
             self.take(id);
         }
     }
 
     fn take(&mut self, id: Id) -> Option<Node<Q>> {
         let node = self.nodes.get_mut(at(id))?.take()?;
-        let hash = self.hasher.hash_one(&node.name);
+        let hash = self.hasher.hash_one(&node.key);
         if let Ok(entry) = self.ids.find_entry(hash, |other| *other == id) {
             entry.remove();
         }
-        let question = usize::from(matches!(node.name, Name::Query(_)));
-        self.queries = self.queries.saturating_sub(question);
+        let query = usize::from(matches!(node.key, NodeKey::Query(_)));
+        self.queries = self.queries.saturating_sub(query);
         self.vacant.push(id);
         Some(node)
     }
@@ -257,31 +257,31 @@ mod tests {
     use super::*;
     use policy_crds::Kind;
 
-    fn topic(name: &str) -> Name<&str> {
-        Name::Topic(Topic::List(Kind::Pod, name.into()))
+    fn input(key: &str) -> NodeKey<&str> {
+        NodeKey::Input(Input::List(Kind::Pod, key.into()))
     }
 
-    fn query(name: &str) -> Name<&str> {
-        Name::Query(name)
+    fn query(key: &str) -> NodeKey<&str> {
+        NodeKey::Query(key)
     }
 
     #[test]
     fn a_topic_is_kept_while_somebody_reads_it() {
         let mut graph = Graph::default();
-        let (reader, a, b) = (graph.id(query("q")), graph.id(topic("a")), graph.id(topic("b")));
-        assert_eq!(graph.id(topic("a")), a, "one node for one name");
+        let (reader, a, b) = (graph.id(query("q")), graph.id(input("a")), graph.id(input("b")));
+        assert_eq!(graph.id(input("a")), a, "one node for one name");
         let mut answer = |reads: &[Id]| {
             for read in reads {
                 graph.read(reader, *read);
             }
             graph.record(reader, reads.to_vec(), KindSet::default());
-            (graph.find(&topic("a")), graph.find(&topic("b")))
+            (graph.find(&input("a")), graph.find(&input("b")))
         };
         assert_eq!(answer(&[a, b, a]), (Some(a), Some(b)));
         assert_eq!(answer(&[b]), (None, Some(b)));
         assert_eq!(graph.readers(b).collect::<Vec<_>>(), [reader]);
         graph.remove(reader);
-        assert_eq!((graph.find(&topic("b")), graph.len()), (None, 0));
+        assert_eq!((graph.find(&input("b")), graph.len()), (None, 0));
         assert_eq!(graph.ids.len(), 0);
         assert_eq!(graph.vacant.len(), graph.nodes.len(), "numbers are given again");
     }

@@ -1,7 +1,7 @@
 //! All objects, as tables and edges, and what each batch of changes touches.
 
+use super::input::{Edge, Input, edges};
 use super::table::{Links, Table};
-use super::topic::{Edge, Topic, edges};
 use crate::source::{Batch, Change};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ struct Read {
 }
 
 /// The topics a batch touched.
-pub(crate) type Touched = BTreeSet<Topic>;
+pub(crate) type Touched = BTreeSet<Input>;
 
 impl Index {
     /// Applies a batch as one transaction and says what it touched. An object applied as it
@@ -109,12 +109,12 @@ impl Index {
             return;
         }
         Arc::make_mut(&mut self.versions).entry(key.kind).or_default().unstated = true;
-        touched.insert(Topic::Object(key.clone()));
-        touched.insert(Topic::List(key.kind, key.namespace.clone()));
+        touched.insert(Input::Object(key.clone()));
+        touched.insert(Input::List(key.kind, key.namespace.clone()));
         let before = old.as_deref().map(edges).unwrap_or_default();
         let after = new.map(|object| edges(object)).unwrap_or_default();
         for edge in before.union(&after) {
-            touched.insert(Topic::Edge(edge.clone()));
+            touched.insert(Input::Edge(edge.clone()));
         }
         if before != after {
             self.relink(key, &before, &after);
@@ -222,7 +222,7 @@ mod tests {
         let touched = index.apply(&batch(vec![policy("b")]));
         for name in ["a", "b"] {
             let edge = Edge::Target(testing::key(Kind::Server, "ns", name));
-            assert!(touched.contains(&Topic::Edge(edge.clone())), "{name}");
+            assert!(touched.contains(&Input::Edge(edge.clone())), "{name}");
             assert_eq!(index.edge(&edge).count(), usize::from(name == "b"));
         }
     }

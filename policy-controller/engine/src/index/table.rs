@@ -1,7 +1,7 @@
 //! Where objects and references are kept. Cloning shares the parts, so that a snapshot that is held
 //! costs a copy of the part that changes, and not of everything.
 
-use super::topic::Edge;
+use super::input::Edge;
 use policy_crds::{Object, ObjectKey};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Every combination of a count and of other workloads, as it is told.
 
 use super::*;
-use crate::question::condition::Reason;
+use crate::query::condition::Reason;
 use crate::reach::{CONFLICTED, Gap};
 use crate::testing::key;
 use policy_crds::Kind;

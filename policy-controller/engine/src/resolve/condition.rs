@@ -3,23 +3,23 @@
 use super::follow::{Fault, follow};
 use super::route::{Attachment, attachment};
 use crate::annotations::annotation_errors;
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
-use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
-use crate::question::grant::{PolicyGrant, RefFault};
-use crate::question::owner::{Displaced, displaced_words};
-use crate::question::policy::{Attached, RateLimitOf};
-use crate::question::precedence::Differing;
+use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::query::grant::{PolicyGrant, RefFault};
+use crate::query::owner::{Displaced, displaced_words};
+use crate::query::policy::{Attached, RateLimitOf};
+use crate::query::precedence::Differing;
 use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
 use policy_crds::spec::{Named, NamedObject};
 use policy_crds::{Body, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-question!(Conditions, Arc<[ObjectCondition]>, conditions);
+query!(Conditions, Arc<[ObjectCondition]>, conditions);
 
-fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]> {
-    let Some(object) = cx.object(&question.0) else { return Arc::from([]) };
-    let about = About { object: &question.0, parent: None, section: None, port: None };
+fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]> {
+    let Some(object) = cx.object(&query.0) else { return Arc::from([]) };
+    let about = About { object: &query.0, parent: None, section: None, port: None };
     if !parents(object).is_empty() {
         return route_conditions(cx, object).into();
     }
@@ -125,8 +125,8 @@ impl About<'_> {
 }
 
 fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
-    let attached = cx.ask(&Attached(about.object.clone()));
-    let displaced = cx.ask(&Displaced(about.object.namespace.clone()));
+    let attached = cx.query(&Attached(about.object.clone()));
+    let displaced = cx.query(&Displaced(about.object.namespace.clone()));
     let mut conditions = vec![if let Some(owners) = displaced.get(about.object) {
         about.refused(Reason::Conflicted, &displaced_words("takes no effect", owners))
     } else if attached.bound && attached.routes.is_empty() {
@@ -134,7 +134,7 @@ fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondi
     } else {
         about.accepted("")
     }];
-    if cx.ask(&Differing(about.object.clone())).cut {
+    if cx.query(&Differing(about.object.clone())).cut {
         let message =
             "more of its rules may be picked otherwise by Linkerd's proxies than are told";
         conditions.push(about.differs(message));
@@ -167,7 +167,7 @@ fn policy_conditions(
             targeted(cx, &route, about)
         }
     };
-    let grant = cx.ask(&PolicyGrant(about.object.clone()));
+    let grant = cx.query(&PolicyGrant(about.object.clone()));
     let resolved = about.resolved(&grant.faults);
     vec![accepted, resolved]
 }
@@ -256,7 +256,7 @@ fn rate_limit_condition(
         let message = format!("{server} carries no requests that could be limited");
         return about.refused(Reason::UnsupportedValue, &message);
     }
-    match cx.ask(&RateLimitOf(server.clone())) {
+    match cx.query(&RateLimitOf(server.clone())) {
         Some((winner, _)) if winner != *about.object => {
             let message = format!("{winner} limits {server} already");
             about.refused(Reason::RateLimitAlreadyExists, &message)
@@ -305,7 +305,7 @@ fn precedence_condition(
     server: &ObjectKey,
 ) -> Option<ObjectCondition> {
     let route = about.object.to_ref().to_string();
-    let differences = cx.ask(&Differing(server.clone()));
+    let differences = cx.query(&Differing(server.clone()));
     let own: Vec<String> = differences
         .found
         .iter()

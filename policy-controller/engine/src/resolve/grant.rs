@@ -2,10 +2,10 @@
 
 use super::follow::{Fault, follow};
 use super::workload;
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers};
-use crate::question::condition::Reason;
-use crate::question::grant::{
+use crate::query::condition::Reason;
+use crate::query::grant::{
     Clients, GrantSet, Granted, Members, PolicyGrant, Rank, RefFault, RouteGrants,
     ServerAuthorizationGrant, ServerGrants,
 };
@@ -19,17 +19,17 @@ use policy_crds::resource::{
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-question!(Members, Clients, members);
-question!(PolicyGrant, Granted, policy_grant);
-question!(ServerAuthorizationGrant, Granted, server_authorization_grant);
-question!(ServerGrants, Arc<GrantSet>, server_grants);
-question!(RouteGrants, Arc<GrantSet>, route_grants);
+query!(Members, Clients, members);
+query!(PolicyGrant, Granted, policy_grant);
+query!(ServerAuthorizationGrant, Granted, server_authorization_grant);
+query!(ServerGrants, Arc<GrantSet>, server_grants);
+query!(RouteGrants, Arc<GrantSet>, route_grants);
 
-fn members(question: &Members, cx: &mut Context<'_>) -> Clients {
-    let Some(object) = cx.object(&question.0) else { return Clients::Nobody };
+fn members(query: &Members, cx: &mut Context<'_>) -> Clients {
+    let Some(object) = cx.object(&query.0) else { return Clients::Nobody };
     match &object.body {
         Body::Valid(Resource::MeshTlsAuthentication(authentication)) => {
-            Clients::Identities(identities(cx, authentication, &question.0.namespace))
+            Clients::Identities(identities(cx, authentication, &query.0.namespace))
         }
         Body::Valid(Resource::NetworkAuthentication(authentication)) => {
             Clients::Networks(authentication.networks.as_slice().into())
@@ -82,12 +82,12 @@ fn why_invalid(object: &Object) -> String {
     first.map_or_else(|| "it is invalid".to_owned(), |error| format!("it is invalid: {error}"))
 }
 
-fn policy_grant(question: &PolicyGrant, cx: &mut Context<'_>) -> Granted {
-    let Some(object) = cx.object(&question.0) else {
-        return withheld(&question.0, "it does not exist");
+fn policy_grant(query: &PolicyGrant, cx: &mut Context<'_>) -> Granted {
+    let Some(object) = cx.object(&query.0) else {
+        return withheld(&query.0, "it does not exist");
     };
     let Body::Valid(Resource::AuthorizationPolicy(policy)) = &object.body else {
-        return withheld(&question.0, &why_invalid(object));
+        return withheld(&query.0, &why_invalid(object));
     };
     let mut faults = Vec::new();
     let outcome = authorization(cx, object, policy, &mut faults).map(Arc::new);
@@ -174,7 +174,7 @@ fn member_condition(
             return None;
         }
     }
-    let test = match cx.ask(&Members(to.clone())) {
+    let test = match cx.query(&Members(to.clone())) {
         Clients::Identities(identities) => Test::Identity(identities.to_vec()),
         Clients::Networks(networks) => Test::Network(networks.to_vec()),
         Clients::Nobody => {
@@ -196,15 +196,12 @@ pub(crate) fn reason(fault: Fault) -> Reason {
     }
 }
 
-fn server_authorization_grant(
-    question: &ServerAuthorizationGrant,
-    cx: &mut Context<'_>,
-) -> Granted {
-    let Some(object) = cx.object(&question.0) else {
-        return withheld(&question.0, "it does not exist");
+fn server_authorization_grant(query: &ServerAuthorizationGrant, cx: &mut Context<'_>) -> Granted {
+    let Some(object) = cx.object(&query.0) else {
+        return withheld(&query.0, "it does not exist");
     };
     let Body::Valid(Resource::ServerAuthorization(authorization)) = &object.body else {
-        return withheld(&question.0, &why_invalid(object));
+        return withheld(&query.0, &why_invalid(object));
     };
     let source = Source::Object(object.meta.key.to_ref());
     let ServerAuthorization { server: _, networks, client } = authorization;
@@ -214,7 +211,7 @@ fn server_authorization_grant(
     };
     let mut conditions = vec![Condition { source: source.clone(), test: networks }];
     conditions.extend(
-        client_test(cx, client, &question.0.namespace)
+        client_test(cx, client, &query.0.namespace)
             .map(|test| Condition { source: source.clone(), test }),
     );
     let requirement = Requirement::All(conditions.into());
@@ -238,16 +235,16 @@ fn client_test(cx: &Context<'_>, client: &ClientRequirement, namespace: &Arc<str
     }
 }
 
-fn server_grants(question: &ServerGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
-    let server = &question.0;
+fn server_grants(query: &ServerGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
+    let server = &query.0;
     let mut specific = named(cx, Edge::Target(server.clone()));
     specific.extend(by_label(cx, server));
     let general = named(cx, Edge::Target(workload::namespace_key(&server.namespace)));
     Arc::new(collect([specific, general]))
 }
 
-fn route_grants(question: &RouteGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
-    let grants = named(cx, Edge::route(&question.0));
+fn route_grants(query: &RouteGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
+    let grants = named(cx, Edge::route(&query.0));
     Arc::new(collect([grants]))
 }
 
@@ -260,9 +257,9 @@ fn named(cx: &mut Context<'_>, edge: Edge) -> Grants {
 
 fn grant_of(cx: &mut Context<'_>, key: &ObjectKey) -> Option<(ObjectKey, Granted)> {
     let granted = if key.kind == Kind::AuthorizationPolicy {
-        cx.ask(&PolicyGrant(key.clone()))
+        cx.query(&PolicyGrant(key.clone()))
     } else if key.kind == Kind::ServerAuthorization {
-        cx.ask(&ServerAuthorizationGrant(key.clone()))
+        cx.query(&ServerAuthorizationGrant(key.clone()))
     } else {
         return None;
     };

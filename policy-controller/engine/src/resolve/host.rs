@@ -1,30 +1,30 @@
 //! Through which Servers an object takes effect: what it targets, what it is attached to.
 
 use super::route::{Attachment, attachment};
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers, parents};
-use crate::question::condition::Reason;
-use crate::question::host::{Hosted, Hosts};
+use crate::query::condition::Reason;
+use crate::query::host::{Hosted, Hosts};
 use policy_crds::resource::ServerRef;
 use policy_crds::spec::{Named, NamedObject};
 use policy_crds::{Field, Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-question!(Hosts, Arc<Hosted>, hosts);
+query!(Hosts, Arc<Hosted>, hosts);
 
-fn hosts(question: &Hosts, cx: &mut Context<'_>) -> Arc<Hosted> {
+fn hosts(query: &Hosts, cx: &mut Context<'_>) -> Arc<Hosted> {
     let mut hosted = Hosted::default();
-    let Some(object) = cx.object(&question.0) else { return Arc::new(hosted) };
-    if question.0.kind == Kind::Server {
-        hosted.servers.insert(question.0.clone());
-    } else if question.0.kind.is_route() {
+    let Some(object) = cx.object(&query.0) else { return Arc::new(hosted) };
+    if query.0.kind == Kind::Server {
+        hosted.servers.insert(query.0.clone());
+    } else if query.0.kind.is_route() {
         attach(cx, object, &mut hosted);
     } else {
         for Named { field, what } in object.named() {
             match (field, what) {
                 (Field::Target | Field::Server, NamedObject::One(target)) => {
-                    targeted(cx, &question.0, &target, &mut hosted);
+                    targeted(cx, &query.0, &target, &mut hosted);
                 }
                 (Field::Target | Field::Server, NamedObject::AnyOf(..)) => {
                     selected(cx, object, &mut hosted);

@@ -1,10 +1,10 @@
 //! Which Server owns each port of a workload shape (controller-semantics 2.4).
 
-use crate::incremental::{Context, question};
-use crate::question::owner::{
+use crate::incremental::{Context, query};
+use crate::query::owner::{
     Claim, Displaced, DisplacedServers, Outcome, Owners, PortsOwned, SelectorKeys, ServersOf,
 };
-use crate::question::workload::{EXAMINED, Shape, WorkloadOf, workload_key};
+use crate::query::workload::{EXAMINED, Shape, WorkloadOf, workload_key};
 use policy_core::WorkloadKind;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use policy_crds::{Body, Claims, Invalid, Kind, LabelSelector, Object, Resource};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// The most Servers of a namespace that are compared with each other: each one with all before it.
 const COMPARED: usize = 256;
 
-question!(ServersOf, Arc<[Claim]>, servers_of);
-question!(SelectorKeys, Arc<BTreeSet<Arc<str>>>, selector_keys);
-question!(PortsOwned, Arc<Owners>, ports_owned);
-question!(Displaced, Arc<DisplacedServers>, displaced);
+query!(ServersOf, Arc<[Claim]>, servers_of);
+query!(SelectorKeys, Arc<BTreeSet<Arc<str>>>, selector_keys);
+query!(PortsOwned, Arc<Owners>, ports_owned);
+query!(Displaced, Arc<DisplacedServers>, displaced);
 
-fn servers_of(question: &ServersOf, cx: &mut Context<'_>) -> Arc<[Claim]> {
-    let mut claims: Vec<Claim> = cx.list(Kind::Server, &question.0).map(|s| claim(s)).collect();
+fn servers_of(query: &ServersOf, cx: &mut Context<'_>) -> Arc<[Claim]> {
+    let mut claims: Vec<Claim> = cx.list(Kind::Server, &query.0).map(|s| claim(s)).collect();
     claims.sort_by(|a, b| {
         // `None` sorts before `Some`: a Server without a time comes first.
         (a.created, &a.server.name).cmp(&(b.created, &b.server.name))
@@ -41,8 +41,8 @@ fn claim(object: &Object) -> Claim {
     Claim { server: object.meta.key.clone(), created: object.meta.created, workloads, port }
 }
 
-fn selector_keys(question: &SelectorKeys, cx: &mut Context<'_>) -> Arc<BTreeSet<Arc<str>>> {
-    let claims = cx.ask(&ServersOf(question.0.clone()));
+fn selector_keys(query: &SelectorKeys, cx: &mut Context<'_>) -> Arc<BTreeSet<Arc<str>>> {
+    let claims = cx.query(&ServersOf(query.0.clone()));
     let keys = claims.iter().filter_map(|claim| claim.workloads.as_ref()).flat_map(|workloads| {
         let selector = labels(workloads);
         let expressions = selector.match_expressions.iter().map(|e| e.key.clone());
@@ -59,9 +59,9 @@ fn labels(workloads: &WorkloadSelector) -> &LabelSelector {
     }
 }
 
-fn ports_owned(question: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
-    let shape = &question.0;
-    let claims = cx.ask(&ServersOf(shape.namespace.clone()));
+fn ports_owned(query: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
+    let shape = &query.0;
+    let claims = cx.query(&ServersOf(shape.namespace.clone()));
     let mut owners = Owners::default();
     for claim in claims.iter().filter(|claim| claim.selects(shape)) {
         owners.claimants.insert(claim.server.clone(), claim.port.clone());
@@ -81,19 +81,19 @@ fn ports_owned(question: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
 
 /// Looks at workloads only where the Servers alone leave it open whether one displaces another, and
 /// only at so many that an event of one of them stays cheap.
-fn displaced(question: &Displaced, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
-    let claims = cx.ask(&ServersOf(question.0.clone()));
+fn displaced(query: &Displaced, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
+    let claims = cx.query(&ServersOf(query.0.clone()));
     let mut found = DisplacedServers::new();
     let contested = contested(&claims);
     if contested.is_empty() {
         return Arc::new(found);
     }
-    let shapes = shapes(cx, &question.0);
+    let shapes = shapes(cx, &query.0);
     for claim in contested {
         let Some(port) = &claim.port else { continue };
         let mut outcome = Outcome::default();
         for shape in shapes.iter().filter(|shape| claim.selects(shape)) {
-            let owners = cx.ask(&PortsOwned(shape.clone()));
+            let owners = cx.query(&PortsOwned(shape.clone()));
             outcome.add(&claim.server, port, (shape, &owners));
         }
         if outcome.is_displaced() {
@@ -123,7 +123,7 @@ fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<Shape>> {
     if keys.len() > EXAMINED {
         return BTreeSet::new();
     }
-    let resolved = keys.into_iter().filter_map(|key| cx.ask(&WorkloadOf(key)));
+    let resolved = keys.into_iter().filter_map(|key| cx.query(&WorkloadOf(key)));
     resolved.map(|resolved| resolved.shape.clone()).collect()
 }
 

@@ -6,9 +6,9 @@
 //! gRPC Servers are ordered alike by both. Paths with parameters are left out: what competes with
 //! them is not sent to Linkerd's proxies at all.
 
-use crate::incremental::{Context, question};
-use crate::question::policy::Attached;
-use crate::question::precedence::{Difference, Differences, Differing, Place};
+use crate::incremental::{Context, query};
+use crate::query::policy::Attached;
+use crate::query::precedence::{Difference, Differences, Differing, Place};
 use policy_core::matching::Segment;
 use policy_core::precedence::Precedence;
 use policy_core::{HostPattern, PathPattern, RequestMatch, Route, ValueMatch};
@@ -24,17 +24,17 @@ const COMPARED: usize = 4096;
 /// How many differences of a Server are told at most.
 const TOLD: usize = 32;
 
-question!(Differing, Arc<Differences>, differing);
+query!(Differing, Arc<Differences>, differing);
 
-fn differing(question: &Differing, cx: &mut Context<'_>) -> Arc<Differences> {
-    let ordered_alike = match cx.object(&question.0).map(|object| &object.body) {
+fn differing(query: &Differing, cx: &mut Context<'_>) -> Arc<Differences> {
+    let ordered_alike = match cx.object(&query.0).map(|object| &object.body) {
         Some(Body::Valid(Resource::Server(server))) => server.protocol == ProxyProtocol::Grpc,
         Some(Body::Valid(_) | Body::Invalid(_)) | None => true,
     };
     if ordered_alike {
         return Arc::default();
     }
-    let attached = cx.ask(&Attached(question.0.clone()));
+    let attached = cx.query(&Attached(query.0.clone()));
     Arc::new(differences(&attached.routes))
 }
 

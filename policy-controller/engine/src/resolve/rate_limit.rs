@@ -1,22 +1,19 @@
 //! Which rate limit a Server has (controller-semantics 2.9): the oldest valid one.
 
 use super::grant::service_account_name;
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::Edge;
-use crate::question::grant::Rank;
-use crate::question::policy::RateLimitOf;
+use crate::query::grant::Rank;
+use crate::query::policy::RateLimitOf;
 use policy_core::{LimitOverride, RateLimit, Source};
 use policy_crds::resource::RateLimitPolicy;
 use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-question!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
+query!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
 
-fn rate_limit_of(
-    question: &RateLimitOf,
-    cx: &mut Context<'_>,
-) -> Option<(ObjectKey, Arc<RateLimit>)> {
-    let members = cx.edge(Edge::Target(question.0.clone()));
+fn rate_limit_of(query: &RateLimitOf, cx: &mut Context<'_>) -> Option<(ObjectKey, Arc<RateLimit>)> {
+    let members = cx.edge(Edge::Target(query.0.clone()));
     let mut oldest: Option<(Rank, &Object, &RateLimitPolicy)> = None;
     for key in members {
         let Some(object) = cx.object(key) else { continue };

@@ -1,11 +1,11 @@
 //! Which routes a Server has (controller-semantics 2.6; product, *Decisions*).
 
 use super::follow::{Fault, follow, permitted_namespaces};
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
-use crate::question::condition::Reason;
-use crate::question::grant::{Rank, RouteGrants};
-use crate::question::policy::{Attached, Attachments, CompiledRoute};
+use crate::query::condition::Reason;
+use crate::query::grant::{Rank, RouteGrants};
+use crate::query::policy::{Attached, Attachments, CompiledRoute};
 use policy_core::{Effect, EffectKind, Origin, Route, RouteKind, Rule, Source};
 use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
@@ -27,16 +27,16 @@ pub(crate) enum Attachment {
     },
 }
 
-question!(CompiledRoute, Option<Arc<Route>>, compiled_route);
-question!(Attached, Arc<Attachments>, attached);
+query!(CompiledRoute, Option<Arc<Route>>, compiled_route);
+query!(Attached, Arc<Attachments>, attached);
 
-fn compiled_route(question: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Route>> {
-    let object = cx.object(&question.0)?;
+fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Route>> {
+    let object = cx.object(&query.0)?;
     let Body::Valid(Resource::Route(route)) = &object.body else { return None };
-    let grants = cx.ask(&RouteGrants(question.0.clone()));
-    let name = question.0.to_ref();
+    let grants = cx.query(&RouteGrants(query.0.clone()));
+    let name = query.0.to_ref();
     let source = Source::Object(name.clone());
-    let grpc = question.0.kind == Kind::GrpcRoute;
+    let grpc = query.0.kind == Kind::GrpcRoute;
     Some(Arc::new(Route {
         origin: Origin::Objects([name].into()),
         kind: if grpc { RouteKind::Grpc } else { RouteKind::Http },
@@ -59,8 +59,8 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
     }
 }
 
-fn attached(question: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
-    let server = &question.0;
+fn attached(query: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
+    let server = &query.0;
     let mut accepted: Vec<(bool, Rank, Arc<Route>)> = Vec::new();
     // An invalid route that may have named this Server binds it, as one that names it does.
     let mut bound = !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
@@ -77,7 +77,7 @@ fn attached(question: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
         let outcomes: Vec<Attachment> = own.map(|p| attachment(cx, object, p, server)).collect();
         bound |= outcomes.iter().any(Attachment::binds);
         if outcomes.contains(&Attachment::Accepted)
-            && let Some(route) = cx.ask(&CompiledRoute(key.clone()))
+            && let Some(route) = cx.query(&CompiledRoute(key.clone()))
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;

@@ -6,10 +6,10 @@
 //! every object has one.
 
 use crate::config::{Namespaces, PodGateways};
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::publish::WorkloadState;
-use crate::question::owner::{PortsOwned, SelectorKeys};
-use crate::question::workload::{
+use crate::query::owner::{PortsOwned, SelectorKeys};
+use crate::query::workload::{
     Content, NamespaceDefaults, NamespaceSettings, Ports, Resolved, Shape, WorkloadOf, object_key,
 };
 use crate::standing::{Standing, has_our_sidecar};
@@ -26,17 +26,17 @@ use std::sync::Arc;
 /// A list of all ports.
 const EVERY_PORT: &str = "1-65535";
 
-question!(NamespaceDefaults, NamespaceSettings, settings);
-question!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
+query!(NamespaceDefaults, NamespaceSettings, settings);
+query!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
 
-fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>> {
-    let key = &question.0;
+fn workload_of(query: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>> {
+    let key = &query.0;
     let object = cx.object(&object_key(key))?;
-    let keys = cx.ask(&SelectorKeys(key.namespace.clone()));
-    let inherited = cx.ask(&NamespaceDefaults(key.namespace.clone()));
+    let keys = cx.query(&SelectorKeys(key.namespace.clone()));
+    let inherited = cx.query(&NamespaceDefaults(key.namespace.clone()));
     let shape = Shape::new(content(cx, object, &keys, &inherited));
     let shape = cx.intern_shape(shape);
-    let owners = cx.ask(&PortsOwned(shape.clone()));
+    let owners = cx.query(&PortsOwned(shape.clone()));
     let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
     let undeclared = undeclared(cx, &shape);
     let (service_account, identity) = identity(cx, object);
@@ -56,8 +56,8 @@ pub(crate) fn namespace_key(namespace: &Arc<str>) -> ObjectKey {
     ObjectKey { kind: Kind::Namespace, namespace: "".into(), name: namespace.clone() }
 }
 
-fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSettings {
-    let Some(object) = cx.object(&namespace_key(&question.0)) else {
+fn settings(query: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSettings {
+    let Some(object) = cx.object(&namespace_key(&query.0)) else {
         return match cx.config.namespaces {
             Namespaces::Optional => NamespaceSettings::default(),
             Namespaces::Required => closed(None),
@@ -89,13 +89,13 @@ fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
 /// What holds for undeclared ports of a shape: its own annotation over the namespace's over the
 /// cluster's.
 pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &Shape) -> UndeclaredPorts {
-    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+    let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
     shape.undeclared.or(namespace.undeclared).unwrap_or(cx.config.undeclared_ports)
 }
 
 /// The workload's default policy: its own over the namespace's over the cluster's.
 pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &Shape) -> DefaultPolicy {
-    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+    let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
     shape.default_policy.or(namespace.default_policy).unwrap_or(cx.config.default_policy)
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 /// Something that can be read from the index, and that a change can touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Topic {
+pub(crate) enum Input {
     /// The object of this name, present or not.
     Object(ObjectKey),
     /// Which objects of a kind there are in a namespace, and what they say.
@@ -18,7 +18,7 @@ pub(crate) enum Topic {
     Edge(Edge),
 }
 
-impl Topic {
+impl Input {
     /// The kinds whose objects can touch it.
     pub(crate) fn kinds(&self) -> KindSet {
         match self {
