@@ -24,7 +24,7 @@ use crate::object::Claims;
 use crate::parse::input::{Draft, Input};
 use crate::resource::Resource;
 use crate::spec::{
-    Admission, Conditions, Field, GrantRule, KindSpec, Names, Projection, Reference, Scope,
+    Admission, Conditions, Field, GrantRule, KindSpec, Names, Projection, ReferenceField, Scope,
     StatusStyle, Watched,
 };
 
@@ -74,7 +74,7 @@ const SERVER_AUTHORIZATION: KindSpec = KindSpec {
     ],
     linkerd_metric: Some("inbound_index_server_authorization_index_size"),
     claims: server_authorization::claims,
-    named: server_authorization::named,
+    references_of: server_authorization::references,
     clients: server_authorization::clients,
     remarks: server_authorization::remarks,
     idle: server_authorization::idle,
@@ -90,7 +90,7 @@ const AUTHORIZATION_POLICY: KindSpec = KindSpec {
     references: POLICY_REFERENCES,
     linkerd_metric: Some("inbound_index_authorization_policy_index_size"),
     claims: authorization_policy::claims,
-    named: authorization_policy::named,
+    references_of: authorization_policy::references,
     clients: authorization_policy::clients,
     remarks: authorization_policy::remarks,
     idle: authorization_policy::idle,
@@ -133,7 +133,7 @@ const HTTP_LOCAL_RATE_LIMIT_POLICY: KindSpec = KindSpec {
     ],
     status: Some(StatusStyle::ApplyWithTarget),
     claims: rate_limit::claims,
-    named: rate_limit::named,
+    references_of: rate_limit::references,
     clients: rate_limit::clients,
     remarks: rate_limit::remarks,
     idle: rate_limit::idle,
@@ -240,7 +240,7 @@ const NEWEST: &[&str] = &["v1beta3", "v1beta2", "v1beta1", "v1alpha1"];
 /// The one version of most of Linkerd's kinds.
 const FIRST: &[&str] = &["v1alpha1"];
 
-const POLICY_REFERENCES: &[Reference] = &[
+const POLICY_REFERENCES: &[ReferenceField] = &[
     reference(
         Field::Target,
         "spec.targetRef",
@@ -252,7 +252,7 @@ const POLICY_REFERENCES: &[Reference] = &[
             Kind::GrpcRoute,
         ],
     ),
-    Reference {
+    ReferenceField {
         grant: GrantRule::GrantUnlessShared,
         ..reference(
             Field::Authentication,
@@ -263,7 +263,7 @@ const POLICY_REFERENCES: &[Reference] = &[
     client("spec.requiredAuthenticationRefs", &[Kind::ServiceAccount]),
 ];
 
-const PARENTS: &[Reference] = &[Reference {
+const PARENTS: &[ReferenceField] = &[ReferenceField {
     grant: GrantRule::Grant,
     ..reference(Field::Parent, "spec.parentRefs", &[Kind::Server])
 }];
@@ -297,13 +297,13 @@ const fn gateway(
 }
 
 /// A field that names objects of its own namespace.
-const fn reference(field: Field, path: &'static str, to: &'static [Kind]) -> Reference {
-    Reference { field, path, to, grant: GrantRule::Local }
+const fn reference(field: Field, path: &'static str, to: &'static [Kind]) -> ReferenceField {
+    ReferenceField { field, path, to, grant: GrantRule::Local }
 }
 
 /// A field that names clients.
-const fn client(path: &'static str, to: &'static [Kind]) -> Reference {
-    Reference { grant: GrantRule::Exempt, ..reference(Field::Client, path, to) }
+const fn client(path: &'static str, to: &'static [Kind]) -> ReferenceField {
+    ReferenceField { grant: GrantRule::Exempt, ..reference(Field::Client, path, to) }
 }
 
 /// A kind that is read and of which nothing is used.
@@ -324,7 +324,7 @@ const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> 
         linkerd_metric: None,
         read,
         claims: |_| Claims::Nothing,
-        named: |_| Vec::new(),
+        references_of: |_| Vec::new(),
         clients: |_| Vec::new(),
         remarks: |_| Vec::new(),
         idle: |_, _| None,
@@ -354,7 +354,7 @@ const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
         admission: Admission::Route,
         annotations: &annotation::OF_ROUTES,
         claims: route::claims,
-        named: route::named,
+        references_of: route::references,
         remarks: route::remarks,
         idle: route::idle,
         ..policy(names, versions, route::read)

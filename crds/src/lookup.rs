@@ -3,7 +3,9 @@
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Object};
 use crate::resource::Resource;
-use crate::spec::{Conditions, Field, KindSpec, Named, NamedClient, Reference, Scope, Watched};
+use crate::spec::{
+    ClientReference, Conditions, Field, KindSpec, ObjectReference, ReferenceField, Scope, Watched,
+};
 
 impl Kind {
     /// API group; empty for the core group.
@@ -86,7 +88,7 @@ impl Kind {
 
     /// The reference from a kind to another in this field; absent: the kind has no such field for
     /// such a target.
-    pub fn reference(self, field: Field, to: Kind) -> Option<&'static Reference> {
+    pub fn reference(self, field: Field, to: Kind) -> Option<&'static ReferenceField> {
         let mut references = self.spec().references.iter();
         references.find(|reference| reference.field == field && reference.to.contains(&to))
     }
@@ -94,12 +96,12 @@ impl Kind {
 
 impl Object {
     /// The objects that this one names, as far as they can be read. Clients are not among them.
-    pub fn named(&self) -> Vec<Named> {
-        (self.meta.key.kind.spec().named)(self)
+    pub fn references(&self) -> Vec<ObjectReference> {
+        (self.meta.key.kind.spec().references_of)(self)
     }
 
     /// The clients that a valid object names.
-    pub fn clients(&self) -> Vec<NamedClient> {
+    pub fn clients(&self) -> Vec<ClientReference> {
         self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.clients)(resource))
     }
 

@@ -48,7 +48,7 @@ impl Errors {
 
 /// Which fields of a mapping are allowed.
 #[derive(Clone, Copy)]
-pub(crate) enum Known {
+pub(crate) enum AllowedFields {
     /// These only.
     Only(&'static [&'static str]),
     /// Any; what is not read is ignored.
@@ -57,7 +57,7 @@ pub(crate) enum Known {
 
 /// A value and where it is.
 #[derive(Clone)]
-pub(crate) struct Node<'a> {
+pub(crate) struct JsonNode<'a> {
     value: &'a Value,
     path: String,
     errors: &'a Errors,
@@ -71,7 +71,7 @@ pub(crate) struct Fields<'a> {
     errors: &'a Errors,
 }
 
-impl<'a> Node<'a> {
+impl<'a> JsonNode<'a> {
     /// A value at `path`.
     pub(crate) fn new(value: &'a Value, path: &str, errors: &'a Errors) -> Self {
         Self { value, path: path.to_owned(), errors }
@@ -92,31 +92,31 @@ impl<'a> Node<'a> {
     }
 
     /// The value as a mapping; unknown fields are errors where `known` says so.
-    pub(crate) fn fields(&self, known: Known) -> Option<Fields<'a>> {
+    pub(crate) fn fields(&self, known: AllowedFields) -> Option<Fields<'a>> {
         let Value::Object(map) = self.value else {
             self.expected("a mapping");
             return None;
         };
         let fields = Fields { map, path: self.path.clone(), errors: self.errors };
-        if let Known::Only(names) = known {
+        if let AllowedFields::Only(names) = known {
             fields.refuse_unknown(names);
         }
         Some(fields)
     }
 
     /// The value as a list.
-    pub(crate) fn list(&self) -> Option<Vec<Node<'a>>> {
+    pub(crate) fn list(&self) -> Option<Vec<JsonNode<'a>>> {
         let Value::Array(items) = self.value else {
             self.expected("a list");
             return None;
         };
         let node =
-            |(i, value)| Node { value, path: join_index(&self.path, i), errors: self.errors };
+            |(i, value)| JsonNode { value, path: join_index(&self.path, i), errors: self.errors };
         Some(items.iter().enumerate().map(node).collect())
     }
 
     /// The value as a list of at most `max` elements.
-    pub(crate) fn list_up_to(&self, max: usize) -> Option<Vec<Node<'a>>> {
+    pub(crate) fn list_up_to(&self, max: usize) -> Option<Vec<JsonNode<'a>>> {
         let list = self.list()?;
         if list.len() > max {
             self.error(format!("{} elements, at most {max} are allowed", list.len()));
@@ -216,13 +216,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The field `name`; absent and `null` are the same, as for the API server.
-    pub(crate) fn get(&self, name: &str) -> Option<Node<'a>> {
+    pub(crate) fn get(&self, name: &str) -> Option<JsonNode<'a>> {
         let value = self.map.get(name).filter(|v| !v.is_null())?;
-        Some(Node { value, path: join_key(&self.path, name), errors: self.errors })
+        Some(JsonNode { value, path: join_key(&self.path, name), errors: self.errors })
     }
 
     /// The field `name`, whose absence is an error.
-    pub(crate) fn require(&self, name: &str) -> Option<Node<'a>> {
+    pub(crate) fn require(&self, name: &str) -> Option<JsonNode<'a>> {
         let node = self.get(name);
         if node.is_none() {
             self.error_at(name, "is required");
@@ -231,10 +231,10 @@ impl<'a> Fields<'a> {
     }
 
     /// Every field, `null` left out.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Node<'a>)> + use<'a, '_> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, JsonNode<'a>)> + use<'a, '_> {
         self.map.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
             let path = join_key(&self.path, key);
-            (key.as_str(), Node { value, path, errors: self.errors })
+            (key.as_str(), JsonNode { value, path, errors: self.errors })
         })
     }
 

@@ -23,7 +23,7 @@ pub struct KindSpec {
     /// The part of an object that is kept while it is read from a cluster.
     pub projection: Projection,
     /// Its reference fields.
-    pub references: &'static [Reference],
+    pub references: &'static [ReferenceField],
     /// Whether a policy names its objects among those that it is made from.
     pub contributes: bool,
     /// Whether nothing certain can be said of the ports of a namespace whose objects of this kind
@@ -45,9 +45,9 @@ pub struct KindSpec {
     /// read of the object but its name, and it claims as much as it might.
     pub(crate) claims: fn(Option<&Resource>) -> Claims,
     /// The objects that an object names, as far as they can be read.
-    pub(crate) named: fn(&Object) -> Vec<Named>,
+    pub(crate) references_of: fn(&Object) -> Vec<ObjectReference>,
     /// The clients that an object names, each with its field.
-    pub(crate) clients: fn(&Resource) -> Vec<NamedClient>,
+    pub(crate) clients: fn(&Resource) -> Vec<ClientReference>,
     /// What an object means where that may surprise its author. Nothing here changes policy.
     pub(crate) remarks: fn(&Resource) -> Vec<FieldError>,
     /// What is to be said of an object of this namespace that no policy of a port is made from.
@@ -69,7 +69,7 @@ impl KindSpec {
     }
 
     /// Whether its conditions are about the object as a whole, not about each of its parents.
-    pub fn is_told_as_a_whole(&self) -> bool {
+    pub fn has_object_conditions(&self) -> bool {
         match self.status {
             Some(StatusStyle::Apply | StatusStyle::ApplyWithTarget | StatusStyle::Replace) => true,
             Some(StatusStyle::Parents) | None => false,
@@ -77,7 +77,7 @@ impl KindSpec {
     }
 
     /// The reference in one of these fields, whatever it may name.
-    pub fn reference(&self, fields: &[Field]) -> Option<&'static Reference> {
+    pub fn reference(&self, fields: &[Field]) -> Option<&'static ReferenceField> {
         self.references.iter().find(|reference| fields.contains(&reference.field))
     }
 }
@@ -175,7 +175,7 @@ pub enum Admission {
 
 /// A field that names other objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub struct ReferenceField {
     /// Which field.
     pub field: Field,
     /// Its path, for messages.
@@ -217,16 +217,16 @@ pub enum GrantRule {
 /// What an object names in one of its reference fields. Clients are not among them: nothing of them
 /// is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct ObjectReference {
     /// The field.
     pub field: Field,
     /// What it names.
-    pub what: NamedObject,
+    pub what: ReferenceTarget,
 }
 
 /// One object that is named, or all of a namespace that may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamedObject {
+pub enum ReferenceTarget {
     /// This one.
     One(ObjectKey),
     /// Any of this kind in this namespace: by label, or because the reference cannot be read.
@@ -235,7 +235,7 @@ pub enum NamedObject {
 
 /// A client that an object names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedClient {
+pub struct ClientReference {
     /// The path of the field, for messages.
     pub field: String,
     /// Who it is.
@@ -251,7 +251,7 @@ pub enum Client {
     Identity(IdentityMatch),
 }
 
-impl NamedClient {
+impl ClientReference {
     pub(crate) fn account(field: impl Into<String>, name: &NamespacedName) -> Self {
         Self { field: field.into(), client: Client::Account(name.clone()) }
     }

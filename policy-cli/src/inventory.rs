@@ -12,7 +12,7 @@ use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::config::Namespaces;
 use policy_engine::source::Diagnostic;
 use policy_engine::source::SourceError;
-use policy_engine::source::directory::{Place, load};
+use policy_engine::source::directory::{DeclaredAt, load};
 use policy_engine::{Compiled, compile_objects};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub(crate) struct Inventory {
     /// The objects as a cluster gives them; empty for a directory.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
     /// Where objects stand in files; empty for a cluster.
-    pub(crate) places: BTreeMap<ObjectKey, Place>,
+    pub(crate) places: BTreeMap<ObjectKey, DeclaredAt>,
     /// The cluster, if it is one.
     pub(crate) cluster: Option<Cluster>,
 }
@@ -94,7 +94,7 @@ impl Inventory {
             gaps: Gaps::default(),
             diagnostics: loaded.diagnostics,
             values: BTreeMap::new(),
-            places: loaded.places,
+            places: loaded.locations,
             cluster: None,
         })
     }

@@ -27,10 +27,10 @@ impl Place {
 
 /// The places of a value and of what it contains. Shared, so that an alias costs nothing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spans(Arc<Node>);
+pub(super) struct Spans(Arc<SpanNode>);
 
 #[derive(Debug, Default)]
-struct Node {
+struct SpanNode {
     place: Place,
     inside: Inside,
 }
@@ -46,15 +46,15 @@ enum Inside {
 
 impl Spans {
     pub(super) fn scalar(place: Place) -> Self {
-        Self(Arc::new(Node { place, inside: Inside::Nothing }))
+        Self(Arc::new(SpanNode { place, inside: Inside::Nothing }))
     }
 
     pub(super) fn list(place: Place, items: Vec<Spans>) -> Self {
-        Self(Arc::new(Node { place, inside: Inside::List(items) }))
+        Self(Arc::new(SpanNode { place, inside: Inside::List(items) }))
     }
 
     pub(super) fn map(place: Place, entries: HashMap<Box<str>, (Place, Spans)>) -> Self {
-        Self(Arc::new(Node { place, inside: Inside::Map(entries) }))
+        Self(Arc::new(SpanNode { place, inside: Inside::Map(entries) }))
     }
 
     /// Keys of a mapping with their places, for merging.

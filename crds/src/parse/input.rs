@@ -1,7 +1,7 @@
 //! What the reader of a kind takes and gives.
 
 use crate::object::{Claims, ObjectMeta};
-use crate::reader::{Fields, Known};
+use crate::reader::{AllowedFields, Fields};
 use crate::resource::Resource;
 
 /// What a kind's reader is given.
@@ -16,7 +16,7 @@ pub(crate) struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// `spec`, whose absence is an error.
-    pub(crate) fn spec(&self, known: Known) -> Option<Fields<'a>> {
+    pub(crate) fn spec(&self, known: AllowedFields) -> Option<Fields<'a>> {
         self.root.require("spec")?.fields(known)
     }
 }

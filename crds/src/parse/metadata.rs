@@ -7,7 +7,7 @@ use super::part::MAX_LIST_DEPTH;
 use super::target::SET_GROUP;
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};
-use crate::reader::{Fields, Known, Node, describe, one_of, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, describe, one_of, quote, shared};
 use policy_core::near::nearest;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -108,8 +108,9 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
     if !metadata.value().is_object() {
         return Err(fail("metadata", "expected a mapping"));
     }
-    let fields =
-        metadata.fields(Known::Any).ok_or_else(|| fail("metadata", "expected a mapping"))?;
+    let fields = metadata
+        .fields(AllowedFields::Any)
+        .ok_or_else(|| fail("metadata", "expected a mapping"))?;
     let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields)? };
     Ok(ObjectMeta {
         key,
@@ -169,9 +170,11 @@ fn namespace(fields: &Fields<'_>, kind: Kind) -> Result<Arc<str>, NotAnObject> {
 }
 
 /// A mapping of text to text (labels, annotations). What is not text is an error, the rest is kept.
-pub(crate) fn texts(node: Option<Node<'_>>) -> BTreeMap<Arc<str>, Arc<str>> {
-    let Some(fields) = node.and_then(|n| n.fields(Known::Any)) else { return BTreeMap::new() };
-    let text = |(key, node): (&str, Node<'_>)| Some((shared(key), shared(node.text()?)));
+pub(crate) fn texts(node: Option<JsonNode<'_>>) -> BTreeMap<Arc<str>, Arc<str>> {
+    let Some(fields) = node.and_then(|n| n.fields(AllowedFields::Any)) else {
+        return BTreeMap::new();
+    };
+    let text = |(key, node): (&str, JsonNode<'_>)| Some((shared(key), shared(node.text()?)));
     fields.entries().filter_map(text).collect()
 }
 

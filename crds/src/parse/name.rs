@@ -1,6 +1,6 @@
 //! Names of objects, labels and ports, as Kubernetes spells them.
 
-use crate::reader::{Node, quote, shared};
+use crate::reader::{JsonNode, quote, shared};
 use std::sync::Arc;
 
 /// Longest name of an object.
@@ -24,7 +24,7 @@ pub fn is_dns_name(text: &str) -> bool {
 }
 
 /// A name of an object: lower-case letters, digits, `-` and `.`.
-pub(crate) fn object_name(node: &Node<'_>) -> Option<Arc<str>> {
+pub(crate) fn object_name(node: &JsonNode<'_>) -> Option<Arc<str>> {
     let text = node.text_up_to(MAX_NAME)?;
     if !is_dns_name(text) {
         node.error(format!(
@@ -37,7 +37,7 @@ pub(crate) fn object_name(node: &Node<'_>) -> Option<Arc<str>> {
 }
 
 /// A namespace; blank is the same as absent (the namespace of the object that refers).
-pub(crate) fn namespace(node: &Node<'_>) -> Option<Option<Arc<str>>> {
+pub(crate) fn namespace(node: &JsonNode<'_>) -> Option<Option<Arc<str>>> {
     let text = node.text()?;
     if text.is_empty() {
         return Some(None);

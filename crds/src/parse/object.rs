@@ -6,16 +6,16 @@ use super::metadata::{self, kind_of};
 use super::part::parts;
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Invalid, Object, ObjectMeta};
-use crate::reader::{Errors, Known, Node, one_of, quote};
+use crate::reader::{AllowedFields, Errors, JsonNode, one_of, quote};
 use serde_json::Value;
 
 /// Parses one object. A kind that is read but breaks a rule is an [`Object`] whose body is
 /// [`Body::Invalid`]; an object without namespace is in `default`, as for `kubectl`.
 pub fn parse(value: &Value) -> Result<Object, NotAnObject> {
     let errors = Errors::default();
-    let root = Node::new(value, "", &errors);
+    let root = JsonNode::new(value, "", &errors);
     let Value::Object(_) = value else { return Err(NotAnObject::NotAMapping) };
-    let fields = root.fields(Known::Any).ok_or(NotAnObject::NotAMapping)?;
+    let fields = root.fields(AllowedFields::Any).ok_or(NotAnObject::NotAMapping)?;
     let (kind, version) = kind_of(&fields)?;
     let meta = metadata::read(&fields, kind)?;
     if !kind.versions().contains(&version) {

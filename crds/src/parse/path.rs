@@ -1,14 +1,14 @@
 //! Paths in configuration. A path that no canonical request could ever have is refused rather than
 //! repaired: repairing would hide from the author what is matched.
 
-use crate::reader::{Node, quote};
+use crate::reader::{JsonNode, quote};
 
 /// Longest path (Gateway API HTTPPathMatch).
 const MAX_PATH: usize = 1024;
 
 /// A path as the canonical form of requests writes it: begins with `/`, percent-encoding only where
 /// it is needed, hex digits in upper case.
-pub(crate) fn path(node: &Node<'_>) -> Option<String> {
+pub(crate) fn path(node: &JsonNode<'_>) -> Option<String> {
     let text = node.text()?;
     match canonical(text) {
         Ok(path) => Some(path),

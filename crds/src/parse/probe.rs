@@ -1,7 +1,7 @@
 //! What the kubelet asks of a container: probes of all three kinds and lifecycle hooks.
 
 use super::path;
-use crate::reader::{Fields, Known, Node, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, shared};
 use crate::resource::{ContainerPort, Probe, ProbeAction};
 use serde_json::Value;
 use std::fmt::Write;
@@ -12,11 +12,12 @@ use std::num::NonZeroU16;
 pub(crate) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Probe> {
     let mut handlers: Vec<Fields<'_>> = ["livenessProbe", "readinessProbe", "startupProbe"]
         .into_iter()
-        .filter_map(|name| container.get(name)?.fields(Known::Any))
+        .filter_map(|name| container.get(name)?.fields(AllowedFields::Any))
         .collect();
-    if let Some(lifecycle) = container.get("lifecycle").and_then(|n| n.fields(Known::Any)) {
+    if let Some(lifecycle) = container.get("lifecycle").and_then(|n| n.fields(AllowedFields::Any)) {
         let hooks = ["postStart", "preStop"];
-        handlers.extend(hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(Known::Any)));
+        handlers
+            .extend(hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(AllowedFields::Any)));
     }
     let probes = handlers.iter().filter_map(|handler| probe(handler, ports));
     probes.flat_map(|probe| [rewritten(&probe), Some(probe)]).flatten().collect()
@@ -36,7 +37,7 @@ const TCP_PATH: &str = "/probe/tcp/";
 const ADMIN_PORT: u16 = 4191;
 
 fn probe(handler: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
-    let part = |name: &str| handler.get(name)?.fields(Known::Any);
+    let part = |name: &str| handler.get(name)?.fields(AllowedFields::Any);
     if let Some(http) = part("httpGet") {
         return http_get(&http, ports);
     }
@@ -67,7 +68,7 @@ fn is_for_the_pod(handler: &Fields<'_>) -> bool {
 
 /// A number, or a name of the same container's ports (without case); a text that is no name may
 /// still be a number.
-fn resolve(node: &Node<'_>, ports: &[ContainerPort]) -> Option<NonZeroU16> {
+fn resolve(node: &JsonNode<'_>, ports: &[ContainerPort]) -> Option<NonZeroU16> {
     let Value::String(name) = node.value() else { return number(node.integer(1, 65535)?) };
     let named = ports
         .iter()

@@ -2,7 +2,7 @@
 
 use super::name::{namespace, object_name};
 use crate::kind::Kind;
-use crate::reader::{Fields, Known, Node, one_of, quote};
+use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote};
 use crate::resource::NamespacedName;
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ pub(crate) struct Reference<'a> {
 impl<'a> Reference<'a> {
     /// Reads `{group, kind, …}`; a kind that is not one of `allowed` is an error.
     pub(crate) fn read(
-        node: &Node<'a>,
+        node: &JsonNode<'a>,
         names: &'static [&'static str],
         allowed: &[Target],
     ) -> Option<Self> {
-        let fields = node.fields(Known::Only(names))?;
+        let fields = node.fields(AllowedFields::Only(names))?;
         let group = match fields.get("group") {
             Some(node) => node.text()?,
             None => "",
@@ -99,7 +99,12 @@ impl Target {
     }
 }
 
-fn refuse(fields: &Fields<'_>, kind: &Node<'_>, (group, text): (&str, &str), allowed: &[Target]) {
+fn refuse(
+    fields: &Fields<'_>,
+    kind: &JsonNode<'_>,
+    (group, text): (&str, &str),
+    allowed: &[Target],
+) {
     // The right kind with a missing or mistaken group is the commonest slip of all.
     let same = allowed.iter().find(|t| t.kind().eq_ignore_ascii_case(text));
     if let Some(target) = same {

@@ -143,7 +143,7 @@ impl Version {
         }
         let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
         let age = age.map_or(AGE, |index| columns.remove(index));
-        if spec.is_told_as_a_whole() {
+        if spec.has_object_conditions() {
             columns.push(ACCEPTED);
             // An ExternalWorkload is itself one of the workloads that are counted.
             columns.extend(spec.contributes.then_some(PROGRAMMED));

@@ -4,14 +4,14 @@ use super::finding::Finding;
 use policy_crds::ObjectKey;
 use policy_crds::document::{self, Document, Location};
 use policy_engine::source::Diagnostic;
-use policy_engine::source::directory::Place;
+use policy_engine::source::directory::DeclaredAt;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where objects are declared, and the files as far as they were needed.
 pub(super) struct Places {
-    places: BTreeMap<ObjectKey, Place>,
+    places: BTreeMap<ObjectKey, DeclaredAt>,
     files: BTreeMap<Arc<str>, File>,
     values: BTreeMap<ObjectKey, Value>,
 }
@@ -27,7 +27,7 @@ pub(super) struct File {
 impl Places {
     /// Objects stand in files, or are as a cluster gives them.
     pub(super) fn new(
-        places: BTreeMap<ObjectKey, Place>,
+        places: BTreeMap<ObjectKey, DeclaredAt>,
         values: BTreeMap<ObjectKey, Value>,
     ) -> Self {
         Self { places, files: BTreeMap::new(), values }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::findings::Finding;
 use crate::publish::WorkloadState;
 use crate::query::condition::ConditionTable;
-use crate::query::workload::{Content, Resolved};
+use crate::query::workload::{ResolvedWorkload, ShapeContent};
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
 use parking_lot::Mutex;
 use policy_core::{ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy};
@@ -130,7 +130,7 @@ fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
     }
 }
 
-fn workload_policy(engine: &mut Engine, resolved: &Resolved) -> WorkloadPolicy {
+fn workload_policy(engine: &mut Engine, resolved: &ResolvedWorkload) -> WorkloadPolicy {
     let declared = resolved.state.declared.iter();
     let ports = declared.map(|port| (*port, engine.policy(&resolved.shape, *port).0)).collect();
     let undeclared = match (resolved.state.undeclared, unnamed(resolved)) {
@@ -145,14 +145,14 @@ fn workload_policy(engine: &mut Engine, resolved: &Resolved) -> WorkloadPolicy {
 /// The policies of ports that nothing but annotations names.
 fn annotated(
     engine: &mut Engine,
-    resolved: &Resolved,
+    resolved: &ResolvedWorkload,
 ) -> Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> {
     let mut found: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> = Vec::new();
     if resolved.state.undeclared == UndeclaredPorts::Deny {
         return found;
     }
     // Between two neighbouring edges, all ports are named by the same annotations, or declared.
-    let Content { opaque, require_identity, .. } = &**resolved.shape;
+    let ShapeContent { opaque, require_identity, .. } = &**resolved.shape;
     let mut edges: BTreeSet<u32> = BTreeSet::new();
     let declared = resolved.state.declared.iter().map(|port| (port.get(), port.get()));
     for (first, last) in opaque.ranges().chain(require_identity.ranges()).chain(declared) {
@@ -173,7 +173,7 @@ fn annotated(
 }
 
 /// A port that nothing names, not even an annotation.
-fn unnamed(resolved: &Resolved) -> Option<NonZeroU16> {
+fn unnamed(resolved: &ResolvedWorkload) -> Option<NonZeroU16> {
     (1..=u16::MAX).filter_map(NonZeroU16::new).find(|port| {
         !resolved.state.declared.contains(port)
             && !resolved.shape.opaque.contains(*port)

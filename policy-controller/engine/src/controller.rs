@@ -1,11 +1,11 @@
 //! The task that owns the index: applies batches, answers lookups, publishes what changed.
 
 use crate::config::ControllerConfig;
-use crate::desired::Demand;
+use crate::desired::DesiredTracker;
 use crate::engine::{Engine, version_key};
-use crate::handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies, ReviewHandle};
+use crate::handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 use crate::index_metrics::{Effort, IndexMetrics};
-use crate::publish::Seen;
+use crate::publish::SourceProgress;
 use crate::request::{Request, Requests};
 use crate::source::{Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use crate::subscriptions::Subscriptions;
@@ -39,7 +39,7 @@ pub struct Controller {
     /// How much there is in the index, and what changes cost.
     pub metrics: IndexMetrics,
     /// What ought to be in force where; for the one who counts.
-    pub demand: Option<DemandHandle>,
+    pub desired: Option<DesiredHandle>,
     shutdown: CancellationToken,
     source: Option<JoinHandle<Result<(), SourceError>>>,
 }
@@ -78,18 +78,18 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let (requests, queue) = Requests::channel();
     let (sink, batches) = mpsc::channel(64);
     let (synced, synced_receiver) = watch::channel(false);
-    let (seen, seen_receiver) = watch::channel(Arc::new(Seen::default()));
+    let (seen, seen_receiver) = watch::channel(Arc::new(SourceProgress::default()));
     let (changed, changed_receiver) = watch::channel(0);
     let diagnostics = source.diagnostics();
     let health = source.health();
     let epoch = source.epoch();
     let refresh = Arc::new(Notify::new());
     let config = Arc::new(config);
-    let (demand, demanded) = Demand::new();
+    let (desired, desired_changed) = DesiredTracker::new();
     let metrics = IndexMetrics::default();
-    let owner = Owner {
+    let task = IndexTask {
         metrics: metrics.clone(),
-        demand,
+        desired,
         subscriptions: Subscriptions::new(epoch.clone(), &config),
         engine: Engine::new(config),
         synced,
@@ -99,7 +99,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         lists: 0,
         passed: BTreeMap::new(),
     };
-    tokio::spawn(owner.run(batches, queue, shutdown.clone()));
+    tokio::spawn(task.run(batches, queue, shutdown.clone()));
     let context = SourceContext { sink, refresh: refresh.clone(), shutdown: shutdown.clone() };
     let source = tokio::spawn(source.run(context));
     Controller {
@@ -110,19 +110,19 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         diagnostics,
         health,
         metrics,
-        demand: Some(DemandHandle::new(requests, demanded)),
+        desired: Some(DesiredHandle::new(requests, desired_changed)),
         shutdown,
         source: Some(source),
     }
 }
 
-struct Owner {
+struct IndexTask {
     engine: Engine,
     metrics: IndexMetrics,
-    demand: Demand,
+    desired: DesiredTracker,
     subscriptions: Subscriptions,
     synced: watch::Sender<bool>,
-    seen: watch::Sender<Arc<Seen>>,
+    seen: watch::Sender<Arc<SourceProgress>>,
     changed: watch::Sender<u64>,
     epoch: Arc<str>,
     lists: u64,
@@ -130,7 +130,7 @@ struct Owner {
     passed: BTreeMap<Kind, u64>,
 }
 
-impl Owner {
+impl IndexTask {
     async fn run(
         mut self,
         mut batches: mpsc::Receiver<Batch>,
@@ -148,7 +148,7 @@ impl Owner {
                 Some(request) = requests.recv() => self.answer(request),
                 _ = sweep.tick() => {
                     let roots = self.subscriptions.sweep();
-                    self.engine.retain(roots.into_iter().chain(self.demand.roots()));
+                    self.engine.retain(roots.into_iter().chain(self.desired.roots()));
                 }
             }
         }
@@ -165,7 +165,7 @@ impl Owner {
         }
         self.subscriptions.publish(&mut self.engine, &changes);
         self.measured(batch, before, (began, resolved));
-        self.demand.note(&changes);
+        self.desired.note(&changes);
         if changes.conditions {
             self.changed.send_modify(|count| *count = count.saturating_add(1));
         }
@@ -176,7 +176,7 @@ impl Owner {
         let seen =
             Kind::ALL.into_iter().filter_map(|kind| Some((version_key(kind), passed(kind)?)));
         let revision = Revision { epoch: self.epoch.clone(), content: 0, versions: seen.collect() };
-        self.seen.send_replace(Arc::new(Seen { revision, lists: self.lists }));
+        self.seen.send_replace(Arc::new(SourceProgress { revision, lists: self.lists }));
         self.synced.send_if_modified(|synced| {
             let became = self.engine.is_synced() && !*synced;
             *synced |= became;
@@ -211,11 +211,11 @@ impl Owner {
             }
             Request::Workloads(reply) => _ = reply.send(self.engine.workloads()),
             Request::Conditions(reply) => _ = reply.send(self.engine.conditions().clone()),
-            Request::Stated(reply) => _ = reply.send(self.engine.stated()),
+            Request::DesiredConditions(reply) => _ = reply.send(self.engine.desired_conditions()),
             Request::Objects(kinds, reply) => _ = reply.send(self.engine.objects(&kinds)),
             Request::Snapshot(reply) => _ = reply.send(self.engine.snapshot()),
-            Request::News(reply) => _ = reply.send(self.demand.news(&mut self.engine)),
-            Request::NoNews => self.demand.stop(),
+            Request::DesiredDelta(reply) => _ = reply.send(self.desired.delta(&mut self.engine)),
+            Request::StopDesired => self.desired.stop(),
         }
     }
 }

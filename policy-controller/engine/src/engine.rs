@@ -1,19 +1,19 @@
 //! The index and everything that was found out from it, without tasks or clocks.
 
 use crate::config::ControllerConfig;
+use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
 use crate::incremental::{Memo, QueryKey};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
-use crate::query::host::{Hosted, Hosts};
-use crate::query::owner::{Owners, PortsOwned};
+use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::policy::PolicyOf;
-use crate::query::workload::{self, Resolved, Shape, WorkloadOf};
+use crate::query::port_ownership::{PortOwners, PortOwnersOf};
+use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
 use crate::review::Snapshot;
 use crate::source::Batch;
-use crate::stated::{Stated, StatedTable};
 use policy_core::{ServerPolicy, WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeMap;
@@ -40,9 +40,9 @@ pub(crate) struct Changes {
     /// Every object that is not as it was.
     pub(crate) objects: Vec<ObjectKey>,
     /// Objects that were asked for and may take effect through other Servers.
-    pub(crate) hosts: Vec<ObjectKey>,
+    pub(crate) effective_servers: Vec<ObjectKey>,
     /// Shapes whose ports may be owned or claimed by other Servers.
-    pub(crate) owners: Vec<Arc<Shape>>,
+    pub(crate) port_owners: Vec<Arc<WorkloadShape>>,
 }
 
 impl Engine {
@@ -67,9 +67,11 @@ impl Engine {
                 QueryKey::Conditions(Conditions(key)) => {
                     changes.conditions |= self.state(&key);
                 }
-                QueryKey::Hosts(Hosts(key)) => changes.hosts.push(key),
-                QueryKey::PortsOwned(PortsOwned(shape)) => changes.owners.push(shape),
-                QueryKey::Members(_)
+                QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
+                    changes.effective_servers.push(key)
+                }
+                QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
+                QueryKey::MembersOf(_)
                 | QueryKey::NamespaceDefaults(_)
                 | QueryKey::ServersOf(_)
                 | QueryKey::SelectorKeys(_)
@@ -78,11 +80,11 @@ impl Engine {
                 | QueryKey::ServerGrants(_)
                 | QueryKey::RouteGrants(_)
                 | QueryKey::CompiledRoute(_)
-                | QueryKey::Attached(_)
-                | QueryKey::Differing(_)
+                | QueryKey::AttachedRoutesOf(_)
+                | QueryKey::PrecedenceDifferencesOf(_)
                 | QueryKey::RateLimitOf(_)
-                | QueryKey::ServerPieces(_)
-                | QueryKey::Displaced(_) => {}
+                | QueryKey::ServerBaseOf(_)
+                | QueryKey::DisplacedServersOf(_) => {}
             }
         }
         for input in &touched {
@@ -150,13 +152,13 @@ impl Engine {
     }
 
     /// Which Servers own and claim the ports of a shape.
-    pub(crate) fn owners(&mut self, shape: &Arc<Shape>) -> Arc<Owners> {
-        self.memo.query(&PortsOwned(shape.clone()), &self.index, &self.config).0
+    pub(crate) fn owners(&mut self, shape: &Arc<WorkloadShape>) -> Arc<PortOwners> {
+        self.memo.query(&PortOwnersOf(shape.clone()), &self.index, &self.config).0
     }
 
     /// The Servers through which an object takes effect.
-    pub(crate) fn hosts(&mut self, key: &ObjectKey) -> Arc<Hosted> {
-        self.memo.query(&Hosts(key.clone()), &self.index, &self.config).0
+    pub(crate) fn effective_servers(&mut self, key: &ObjectKey) -> Arc<EffectiveServers> {
+        self.memo.query(&EffectiveServersOf(key.clone()), &self.index, &self.config).0
     }
 
     /// Conditions of every object.
@@ -165,14 +167,18 @@ impl Engine {
     }
 
     /// The same, with the version of each object that they are about.
-    pub(crate) fn stated(&self) -> StatedTable {
-        let stated = self.conditions.iter().filter_map(|(key, conditions)| {
+    pub(crate) fn desired_conditions(&self) -> DesiredConditionTable {
+        let desired = self.conditions.iter().filter_map(|(key, conditions)| {
             let meta = &self.index.object(key)?.meta;
             let conditions = conditions.clone();
-            let stated = Stated { conditions, generation: meta.generation, uid: meta.uid.clone() };
-            Some((key.clone(), stated))
+            let desired = DesiredConditions {
+                conditions,
+                generation: meta.generation,
+                uid: meta.uid.clone(),
+            };
+            Some((key.clone(), desired))
         });
-        stated.collect()
+        desired.collect()
     }
 
     /// The names of all objects of these kinds.
@@ -202,7 +208,7 @@ impl Engine {
     }
 
     /// A workload, if it exists.
-    pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<Resolved>> {
+    pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<ResolvedWorkload>> {
         Some(self.workload_and_kinds(key)?.0)
     }
 
@@ -211,7 +217,7 @@ impl Engine {
     pub(crate) fn workload_and_kinds(
         &mut self,
         key: &WorkloadKey,
-    ) -> Option<(Arc<Resolved>, KindSet)> {
+    ) -> Option<(Arc<ResolvedWorkload>, KindSet)> {
         let object = self.index.object(&workload::object_key(key))?;
         // By the object's own texts, so that those of whoever asked first are not kept beside them.
         let key = workload::workload_key(&object.meta.key)?;
@@ -222,7 +228,7 @@ impl Engine {
     /// The policy of a port, and the kinds it was made from.
     pub(crate) fn policy(
         &mut self,
-        shape: &Arc<Shape>,
+        shape: &Arc<WorkloadShape>,
         port: NonZeroU16,
     ) -> (Arc<ServerPolicy>, KindSet) {
         let query = PolicyOf { shape: shape.clone(), port };

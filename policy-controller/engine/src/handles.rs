@@ -1,12 +1,12 @@
 //! Handles on the task that owns the index, for the rest of the controller.
 
-use crate::desired::News;
+use crate::desired::DesiredDelta;
+use crate::desired_conditions::DesiredConditionTable;
 use crate::latest::Latest;
-use crate::publish::{LookupError, PortPolicy, PublishedWorkload, Seen};
+use crate::publish::{LookupError, PortPolicy, PublishedWorkload, SourceProgress};
 use crate::query::condition::ConditionTable;
 use crate::request::{Request, Requests};
 use crate::review::Snapshot;
-use crate::stated::StatedTable;
 use policy_core::WorkloadKey;
 use policy_crds::{FieldError, Kind, Object};
 use std::num::NonZeroU16;
@@ -26,7 +26,7 @@ pub(crate) const AT_ONCE: usize = 4;
 pub struct Policies {
     requests: Requests,
     synced: watch::Receiver<bool>,
-    seen: watch::Receiver<Arc<Seen>>,
+    seen: watch::Receiver<Arc<SourceProgress>>,
     refresh: Arc<Notify>,
 }
 
@@ -35,7 +35,7 @@ impl Policies {
     pub fn new(
         requests: Requests,
         synced: watch::Receiver<bool>,
-        seen: watch::Receiver<Arc<Seen>>,
+        seen: watch::Receiver<Arc<SourceProgress>>,
         refresh: Arc<Notify>,
     ) -> Self {
         Self { requests, synced, seen, refresh }
@@ -86,7 +86,7 @@ impl Policies {
 
     /// How far the source has been read: updated with every batch, after what the batch changed was
     /// published.
-    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
+    pub fn seen(&self) -> watch::Receiver<Arc<SourceProgress>> {
         self.seen.clone()
     }
 
@@ -133,8 +133,8 @@ impl ConditionsHandle {
     }
 
     /// The same, with the version of each object that its conditions are about.
-    pub async fn stated(&self) -> Option<StatedTable> {
-        self.requests.ask(Request::Stated).await
+    pub async fn desired(&self) -> Option<DesiredConditionTable> {
+        self.requests.ask(Request::DesiredConditions).await
     }
 
     /// A counter that moves whenever some condition does, or the version of an object that has any.
@@ -145,21 +145,21 @@ impl ConditionsHandle {
 
 /// Asks bit by bit what ought to be in force. There is one at a time that asks.
 #[derive(Debug)]
-pub struct DemandHandle {
+pub struct DesiredHandle {
     requests: Requests,
     changed: watch::Receiver<u64>,
 }
 
-impl DemandHandle {
+impl DesiredHandle {
     pub(crate) fn new(requests: Requests, changed: watch::Receiver<u64>) -> Self {
         Self { requests, changed }
     }
 
     /// What changed since the last call; nothing while objects have not been listed, or if the
     /// controller has ended.
-    pub async fn news(&mut self) -> Option<News> {
+    pub async fn delta(&mut self) -> Option<DesiredDelta> {
         self.changed.mark_unchanged();
-        self.requests.ask(Request::News).await?
+        self.requests.ask(Request::DesiredDelta).await?
     }
 
     /// Waits until there may be news; false: the controller has ended.
@@ -170,7 +170,7 @@ impl DemandHandle {
     /// Lets everything be forgotten. The next news begin anew.
     pub async fn stop(&self) {
         // Where the controller has ended there is nothing to forget.
-        _ = self.requests.send(Request::NoNews).await;
+        _ = self.requests.send(Request::StopDesired).await;
     }
 }
 
@@ -189,17 +189,17 @@ impl ReviewHandle {
     /// What is legal in `object` but surely not meant, as things are now. `None` where it cannot be
     /// told: objects have not been listed completely yet, or the index is too busy to be asked.
     pub async fn review(&self, object: Object) -> Option<Vec<FieldError>> {
-        let asked = self.asked(|snapshot| snapshot.review(object));
-        tokio::time::timeout(PATIENCE, asked).await.ok()?
+        let run_review = self.run_review(|snapshot| snapshot.review(object));
+        tokio::time::timeout(PATIENCE, run_review).await.ok()?
     }
 
     /// What holds once `object` is deleted and surely surprises. `None` as for [`Self::review`].
     pub async fn review_deletion(&self, object: Object) -> Option<Vec<FieldError>> {
-        let asked = self.asked(|snapshot| snapshot.review_deletion(object));
-        tokio::time::timeout(PATIENCE, asked).await.ok()?
+        let run_review = self.run_review(|snapshot| snapshot.review_deletion(object));
+        tokio::time::timeout(PATIENCE, run_review).await.ok()?
     }
 
-    async fn asked(
+    async fn run_review(
         &self,
         of: impl FnOnce(Snapshot) -> Vec<FieldError> + Send + 'static,
     ) -> Option<Vec<FieldError>> {

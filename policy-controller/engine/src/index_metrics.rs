@@ -29,32 +29,32 @@ const BY_NAMESPACE: [Metric; 8] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Namespace {
+struct NamespaceLabels {
     namespace: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfKind {
+struct KindLabels {
     kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfStage {
+struct StageLabels {
     stage: &'static str,
 }
 
 /// How many objects there are, by kind and namespace.
-type Counted = BTreeMap<Kind, BTreeMap<Arc<str>, usize>>;
+type ObjectCounts = BTreeMap<Kind, BTreeMap<Arc<str>, usize>>;
 
 /// Handles on the metrics of the index; clones share them.
 #[derive(Clone, Debug)]
 pub struct IndexMetrics {
-    by_namespace: [Family<Namespace, Gauge>; BY_NAMESPACE.len()],
-    objects: Family<OfKind, Gauge>,
-    counted: Arc<Mutex<Counted>>,
+    by_namespace: [Family<NamespaceLabels, Gauge>; BY_NAMESPACE.len()],
+    objects: Family<KindLabels, Gauge>,
+    counted: Arc<Mutex<ObjectCounts>>,
     changes: Histogram,
-    seconds: Family<OfStage, Histogram, fn() -> Histogram>,
-    answered: Family<OfStage, Counter>,
+    seconds: Family<StageLabels, Histogram, fn() -> Histogram>,
+    answered: Family<StageLabels, Counter>,
     answers: Gauge,
     waiting: Gauge,
     batches_waiting: Gauge,
@@ -114,7 +114,7 @@ impl IndexMetrics {
     pub(crate) fn applied(&self, changes: usize, resolve: Duration, publish: Duration) {
         self.changes.observe(f64::from(u32::try_from(changes).unwrap_or(u32::MAX)));
         for (stage, time) in [("resolve", resolve), ("publish", publish)] {
-            self.seconds.get_or_create(&OfStage { stage }).observe(time.as_secs_f64());
+            self.seconds.get_or_create(&StageLabels { stage }).observe(time.as_secs_f64());
         }
     }
 
@@ -131,7 +131,7 @@ impl IndexMetrics {
             ("compile", before.compiled, after.compiled),
         ];
         for (stage, before, after) in stages {
-            let answered = self.answered.get_or_create(&OfStage { stage });
+            let answered = self.answered.get_or_create(&StageLabels { stage });
             answered.inc_by(after.saturating_sub(before));
         }
         set(&self.answers, after.answers);
@@ -149,7 +149,7 @@ impl IndexMetrics {
             } else {
                 of_kind.insert(namespace.clone(), number);
             }
-            let gauge = self.objects.get_or_create(&OfKind { kind: kind.as_str() });
+            let gauge = self.objects.get_or_create(&KindLabels { kind: kind.as_str() });
             gauge.inc_by(signed(number).saturating_sub(signed(before)));
         }
         for (kind, namespace) in touched {
@@ -160,7 +160,7 @@ impl IndexMetrics {
                     Kind::ALL.iter().filter(|kind| kind.spec().linkerd_metric == Some(name));
                 let numbers = kinds.filter_map(|kind| counted.get(kind)?.get(namespace));
                 let number = numbers.fold(0_usize, |sum, number| sum.saturating_add(*number));
-                let label = Namespace { namespace: namespace.to_string() };
+                let label = NamespaceLabels { namespace: namespace.to_string() };
                 if number == 0 {
                     family.remove(&label);
                 } else {

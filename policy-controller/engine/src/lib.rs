@@ -23,6 +23,8 @@ mod compiled;
 pub mod config;
 pub mod controller;
 pub mod desired;
+pub mod desired_conditions;
+pub mod enforcement;
 mod engine;
 pub mod epoch;
 pub mod findings;
@@ -44,8 +46,6 @@ pub mod request;
 mod resolve;
 pub mod review;
 pub mod source;
-pub mod standing;
-pub mod stated;
 mod subscriptions;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -56,7 +56,7 @@ pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{Controller, start};
-pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies, ReviewHandle};
+pub use handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 #[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;

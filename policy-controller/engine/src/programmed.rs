@@ -46,7 +46,7 @@ pub struct ProgrammedAt {
 }
 
 /// By object, with the version that each is about. Of an object that is not in it nothing is known.
-pub type VersionedTable = BTreeMap<ObjectKey, ProgrammedAt>;
+pub type ProgrammedTable = BTreeMap<ObjectKey, ProgrammedAt>;
 
 /// The reason of what is in force nowhere because nothing that it is about has a sidecar.
 const NO_SIDECAR: &str = "NoSidecar";
@@ -175,7 +175,7 @@ impl fmt::Display for Programmed {
                         first.push_str(&format!(", refused by {refused}"));
                     }
                 }
-                parts.extend(remarks(reach, *concerned > 0));
+                parts.extend(reach_remarks(reach, *concerned > 0));
                 f.write_str(&parts.join("; "))
             }
             Self::Unknown { message, .. } => f.write_str(message),
@@ -184,15 +184,15 @@ impl fmt::Display for Programmed {
 }
 
 /// What is to be said beside the count. What does not run is told where nothing does.
-fn remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
+fn reach_remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
     let Reach { gap, compatible, bare, idle, skipping, elsewhere } = reach;
     if let Some(gap) = gap {
         return vec![gap.message.to_string()];
     }
-    let mut told = Vec::new();
+    let mut remarks = Vec::new();
     if *compatible > 0 {
         let (has, does) = if *compatible == 1 { ("has", "does") } else { ("have", "do") };
-        told.push(format!(
+        remarks.push(format!(
             "{} {has} a proxy of Linkerd's API and {does} not say what is in force there",
             number(*compatible, "workload")
         ));
@@ -200,26 +200,26 @@ fn remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
     if *bare > 0 {
         let has = if *bare == 1 { "has" } else { "have" };
         let pods = number(*bare, "pod");
-        told.push(format!("{pods} {has} no sidecar, and nothing of it holds there"));
+        remarks.push(format!("{pods} {has} no sidecar, and nothing of it holds there"));
     }
     if let Some(Skipping { workloads, ports }) = skipping {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
         let takes = if *workloads == 1 { "takes" } else { "take" };
-        told.push(format!(
+        remarks.push(format!(
             "{} {takes} port {} out of redirection (skip-inbound-ports), and nothing of it holds \
              there",
             number(*workloads, "pod"),
             ports.join(", ")
         ));
     }
-    told.extend(elsewhere.iter().map(ToString::to_string));
-    if told.is_empty() && !somewhere {
-        told.push(match idle {
+    remarks.extend(elsewhere.iter().map(ToString::to_string));
+    if remarks.is_empty() && !somewhere {
+        remarks.push(match idle {
             0 => "it is part of the policy of no pod".to_owned(),
             idle => format!("{} selected, none of which runs", number(*idle, "pod")),
         });
     }
-    told
+    remarks
 }
 
 /// `1 pod`, `2 pods`.

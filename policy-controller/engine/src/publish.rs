@@ -58,7 +58,7 @@ pub struct PortPolicy {
 /// How far the source has been read. It answers whether this replica lags behind what a client has
 /// in force already.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct SourceProgress {
     /// Epoch, and per kind the version of the newest event read; `content` is 0.
     pub revision: Revision,
     /// How many times every kind has been listed completely since the start, one list after the
@@ -67,7 +67,7 @@ pub struct Seen {
     pub lists: u64,
 }
 
-impl Seen {
+impl SourceProgress {
     /// True if this replica may not have seen what a client has in force. Epochs of one Lease that
     /// differ in their counter cannot be compared: the storage was restored between them, and either
     /// side may be the one that has not noticed. Other epochs are accepted.

@@ -2,9 +2,9 @@
 //! `compile`; what is remembered of it, in `incremental`.
 
 pub mod condition;
+pub(crate) mod effective_servers;
 pub(crate) mod grant;
-pub(crate) mod host;
-pub(crate) mod owner;
 pub(crate) mod policy;
+pub(crate) mod port_ownership;
 pub(crate) mod precedence;
 pub(crate) mod workload;

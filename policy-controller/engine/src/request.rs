@@ -5,12 +5,12 @@
 //! they go first: an answer reflects every change that had arrived before it, and a source that falls
 //! behind is held back by its own queue instead of by those who ask.
 
-use crate::desired::News;
+use crate::desired::DesiredDelta;
+use crate::desired_conditions::DesiredConditionTable;
 use crate::latest::Latest;
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
 use crate::query::condition::ConditionTable;
 use crate::review::Snapshot;
-use crate::stated::StatedTable;
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};
 use std::num::NonZeroU16;
@@ -31,15 +31,15 @@ pub enum Request {
     /// The conditions of every object.
     Conditions(oneshot::Sender<ConditionTable>),
     /// The same, with the version of each object that its conditions are about.
-    Stated(oneshot::Sender<StatedTable>),
+    DesiredConditions(oneshot::Sender<DesiredConditionTable>),
     /// Every object of these kinds; nothing before all have been listed.
     Objects(Arc<[Kind]>, oneshot::Sender<Option<Vec<Arc<Object>>>>),
     /// A copy of the index; nothing before all has been listed.
     Snapshot(oneshot::Sender<Option<Snapshot>>),
     /// The changes of what ought to be in force; nothing before all has been listed.
-    News(oneshot::Sender<Option<News>>),
+    DesiredDelta(oneshot::Sender<Option<DesiredDelta>>),
     /// The end of these questions: nobody asks for news any more.
-    NoNews,
+    StopDesired,
 }
 
 /// The place of the answer to a lookup.

@@ -55,12 +55,12 @@ pub fn policy_on_server(namespace: &str, name: &str, server: &str) -> Arc<Object
 
 /// A source that sends on what it is given.
 #[derive(Debug)]
-pub struct Given(
+pub struct ChannelSource(
     /// Where batches come from.
     pub mpsc::Receiver<Batch>,
 );
 
-impl Source for Given {
+impl Source for ChannelSource {
     fn epoch(&self) -> Arc<str> {
         "given".into()
     }

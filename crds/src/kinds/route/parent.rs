@@ -3,7 +3,7 @@
 use super::dialect::Dialect;
 use crate::kind::Kind;
 use crate::parse::name::namespace;
-use crate::reader::{Fields, Node, shared};
+use crate::reader::{Fields, JsonNode, shared};
 use crate::resource::ParentRef;
 
 /// The parents that can be read, and whether there is one that cannot.
@@ -20,7 +20,7 @@ pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> (Vec<ParentRef>, b
 
 /// A parent, if at least its name can be read; everything else that is wrong is reported. One whose
 /// group or kind cannot be read, or that names a Server of another group, is taken for a Server.
-fn parent(node: &Node<'_>, dialect: Dialect) -> Option<ParentRef> {
+fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let names = &["group", "kind", "name", "namespace", "port", "sectionName"];
     let fields = node.fields(dialect.growing(names))?;
     let text = |name: &str, default: &str| match fields.get(name) {

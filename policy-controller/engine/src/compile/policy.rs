@@ -5,9 +5,9 @@ use super::implicit::{exemptions, with_localhost};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
 use crate::incremental::{Context, query};
 use crate::query::grant::ServerGrants;
-use crate::query::owner::PortsOwned;
-use crate::query::policy::{Attached, PolicyOf, RateLimitOf, ServerPieces};
-use crate::query::workload::Shape;
+use crate::query::policy::{AttachedRoutesOf, PolicyOf, RateLimitOf, ServerBaseOf};
+use crate::query::port_ownership::PortOwnersOf;
+use crate::query::workload::WorkloadShape;
 use crate::resolve::workload;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, Protocol, Requirement,
@@ -19,14 +19,14 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 query!(PolicyOf, Arc<ServerPolicy>, policy_of);
-query!(ServerPieces, Arc<ServerPolicy>, server_pieces);
+query!(ServerBaseOf, Arc<ServerPolicy>, server_pieces);
 
 fn policy_of(query: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
     let PolicyOf { shape, port } = query;
-    let owners = cx.query(&PortsOwned(shape.clone()));
+    let owners = cx.query(&PortOwnersOf(shape.clone()));
     let policy = match owners.of(*port) {
         Some(server) => {
-            let pieces = cx.query(&ServerPieces(server.clone()));
+            let pieces = cx.query(&ServerBaseOf(server.clone()));
             owned_port(cx, &pieces, shape, *port)
         }
         None => default_port(cx, shape, *port),
@@ -37,7 +37,7 @@ fn policy_of(query: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
 fn owned_port(
     cx: &Context<'_>,
     pieces: &ServerPolicy,
-    shape: &Shape,
+    shape: &WorkloadShape,
     port: NonZeroU16,
 ) -> ServerPolicy {
     let mut policy = pieces.clone();
@@ -51,7 +51,7 @@ fn owned_port(
     policy
 }
 
-fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> ServerPolicy {
+fn default_port(cx: &mut Context<'_>, shape: &WorkloadShape, port: NonZeroU16) -> ServerPolicy {
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
     let mut compiled = if shape.proxy.contains(&port) {
@@ -118,7 +118,7 @@ fn authenticated(policy: DefaultPolicy) -> DefaultPolicy {
     }
 }
 
-fn server_pieces(query: &ServerPieces, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
+fn server_pieces(query: &ServerBaseOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
     let object = cx.object(&query.0).map(|object| (&object.meta, &object.body));
     Arc::new(match object {
         Some((meta, Body::Valid(Resource::Server(server)))) => valid_server(cx, meta, server),
@@ -161,7 +161,7 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     policy.authorizations = with_localhost(cx, authorizations).into();
     policy.withheld = grants.withheld.clone();
 
-    let attached = cx.query(&Attached(key.clone()));
+    let attached = cx.query(&AttachedRoutesOf(key.clone()));
     if attached.bound {
         policy.routes.otherwise = Unmatched::NotFound;
         policy.routes.routes = attached.routes.clone();

@@ -5,7 +5,7 @@ use super::finding::{Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::parents;
 use crate::query::grant::ServerGrants;
-use crate::query::policy::Attached;
+use crate::query::policy::AttachedRoutesOf;
 use crate::source::{Batch, Change};
 use policy_core::{DefaultPolicy, Route};
 use policy_crds::resource::Server;
@@ -20,7 +20,7 @@ impl Finder<'_> {
             return None;
         }
         let own = self.query(&ServerGrants(key.clone()));
-        let attached = self.query(&Attached(key.clone()));
+        let attached = self.query(&AttachedRoutesOf(key.clone()));
         let granted =
             |route: &Route| !route.authorizations.is_empty() || !route.withheld.is_empty();
         let some = !own.authorizations.is_empty()
@@ -46,7 +46,7 @@ impl Finder<'_> {
             .collect();
         let mut findings = Vec::new();
         for server in servers {
-            let attached = self.query(&Attached(server.clone()));
+            let attached = self.query(&AttachedRoutesOf(server.clone()));
             // Of two that are accepted one is left.
             if !attached.bound || attached.routes.len() > 1 || !self.grants(&server) {
                 continue;
@@ -55,7 +55,7 @@ impl Finder<'_> {
             let changes = vec![Change::Delete(key.clone())];
             without.apply(&Batch { changes, ..Batch::default() });
             let (after, _) =
-                Memo::default().query(&Attached(server.clone()), &without, self.config);
+                Memo::default().query(&AttachedRoutesOf(server.clone()), &without, self.config);
             if after.bound {
                 continue;
             }

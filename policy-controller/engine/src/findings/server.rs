@@ -3,8 +3,8 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::query::owner::{Outcome, PortsOwned, displaced_words, listed};
-use crate::query::workload::{Shape, WorkloadOf, workload_key};
+use crate::query::port_ownership::{ClaimOutcome, PortOwnersOf, displaced_message, listed};
+use crate::query::workload::{WorkloadOf, WorkloadShape, workload_key};
 use policy_crds::resource::{PortRef, Server, WorkloadSelector};
 use policy_crds::{Kind, LabelSelector, ObjectKey, nearest};
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// The shapes of the workloads that a Server selects.
-pub(crate) type Shapes = BTreeSet<Arc<Shape>>;
+pub(crate) type Shapes = BTreeSet<Arc<WorkloadShape>>;
 
 /// Ports with their names, where they have one.
 type NamedPorts<'a> = BTreeSet<(Option<&'a str>, NonZeroU16)>;
@@ -90,9 +90,9 @@ impl Finder<'_> {
         port: &PortRef,
         shapes: &Shapes,
     ) -> Option<(FindingKind, String)> {
-        let mut outcome = Outcome::default();
+        let mut outcome = ClaimOutcome::default();
         for shape in shapes {
-            let owners = self.query(&PortsOwned(shape.clone()));
+            let owners = self.query(&PortOwnersOf(shape.clone()));
             outcome.add(key, port, (shape, &owners));
         }
         let (kind, effect) = match outcome.is_displaced() {
@@ -100,7 +100,7 @@ impl Finder<'_> {
             false => (FindingKind::DisplacedInPart, "takes no effect on some workloads"),
         };
         let told = !outcome.owners.is_empty();
-        told.then(|| (kind, displaced_words(effect, &outcome.owners)))
+        told.then(|| (kind, displaced_message(effect, &outcome.owners)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use policy_crds::spec::{Named, NamedObject};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,10 +42,10 @@ impl Finder<'_> {
 
 /// The authentications that an object refers to.
 fn used(object: &Object) -> Vec<ObjectKey> {
-    let named = object.named().into_iter();
-    let keys = named.filter_map(|Named { field, what }| match (field, what) {
-        (Field::Authentication, NamedObject::One(key)) => Some(key),
-        (Field::Authentication, NamedObject::AnyOf(..))
+    let named = object.references().into_iter();
+    let keys = named.filter_map(|ObjectReference { field, what }| match (field, what) {
+        (Field::Authentication, ReferenceTarget::One(key)) => Some(key),
+        (Field::Authentication, ReferenceTarget::AnyOf(..))
         | (Field::Parent | Field::Target | Field::Client | Field::Server, _) => None,
     });
     keys.collect()

@@ -11,19 +11,21 @@ use super::interned::Interned;
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::query::condition::{Conditions, ObjectCondition};
+use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::grant::{
-    Clients, GrantSet, Granted, Members, PolicyGrant, RouteGrants, ServerAuthorizationGrant,
-    ServerGrants,
-};
-use crate::query::host::{Hosted, Hosts};
-use crate::query::owner::{
-    Claim, Displaced, DisplacedServers, Owners, PortsOwned, SelectorKeys, ServersOf,
+    Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
+    ServerAuthorizationGrant, ServerGrants,
 };
 use crate::query::policy::{
-    Attached, Attachments, CompiledRoute, PolicyOf, RateLimitOf, ServerPieces,
+    AttachedRoutes, AttachedRoutesOf, CompiledRoute, PolicyOf, RateLimitOf, ServerBaseOf,
 };
-use crate::query::precedence::{Differences, Differing};
-use crate::query::workload::{NamespaceDefaults, NamespaceSettings, Resolved, Shape, WorkloadOf};
+use crate::query::port_ownership::{
+    Claim, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf, SelectorKeys, ServersOf,
+};
+use crate::query::precedence::{PrecedenceDifferences, PrecedenceDifferencesOf};
+use crate::query::workload::{
+    NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
+};
 use hashbrown::{HashMap, HashSet};
 use policy_core::{RateLimit, Route, ServerPolicy};
 use policy_crds::{Kind, Object, ObjectKey};
@@ -111,25 +113,25 @@ macro_rules! queries {
 }
 
 queries! {
-    Members => Clients,
+    MembersOf => Clients,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
-    PortsOwned => Arc<Owners>,
-    PolicyGrant => Granted,
-    ServerAuthorizationGrant => Granted,
+    PortOwnersOf => Arc<PortOwners>,
+    PolicyGrant => GrantResolution,
+    ServerAuthorizationGrant => GrantResolution,
     ServerGrants => Arc<GrantSet>,
     RouteGrants => Arc<GrantSet>,
     CompiledRoute => Option<Arc<Route>>,
-    Attached => Arc<Attachments>,
-    Differing => Arc<Differences>,
+    AttachedRoutesOf => Arc<AttachedRoutes>,
+    PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
     RateLimitOf => Option<(ObjectKey, Arc<RateLimit>)>,
-    ServerPieces => Arc<ServerPolicy>,
+    ServerBaseOf => Arc<ServerPolicy>,
     PolicyOf => Arc<ServerPolicy>,
-    WorkloadOf => Option<Arc<Resolved>>,
-    Displaced => Arc<DisplacedServers>,
+    WorkloadOf => Option<Arc<ResolvedWorkload>>,
+    DisplacedServersOf => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
-    Hosts => Arc<Hosted>,
+    EffectiveServersOf => Arc<EffectiveServers>,
 }
 
 /// Answers and what they read.
@@ -138,7 +140,7 @@ pub(crate) struct Memo {
     tables: MemoTables,
     graph: Graph<QueryKey>,
     policies: Interned<ServerPolicy>,
-    shapes: Interned<Shape>,
+    shapes: Interned<WorkloadShape>,
     answered: u64,
     compiled: u64,
 }
@@ -195,7 +197,7 @@ impl<'a> Context<'a> {
     }
 
     /// The one allocation of a shape equal to this.
-    pub(crate) fn intern_shape(&mut self, shape: Shape) -> Arc<Shape> {
+    pub(crate) fn intern_shape(&mut self, shape: WorkloadShape) -> Arc<WorkloadShape> {
         self.memo.shapes.intern(shape)
     }
 
@@ -343,7 +345,7 @@ impl Memo {
     ) -> (Q::Output, Id) {
         let key = query.key();
         self.answered = self.answered.saturating_add(1);
-        let compiling = matches!(key, QueryKey::ServerPieces(_) | QueryKey::PolicyOf(_));
+        let compiling = matches!(key, QueryKey::ServerBaseOf(_) | QueryKey::PolicyOf(_));
         self.compiled = self.compiled.saturating_add(u64::from(compiling));
         let id = self.graph.id(NodeKey::Query(key));
         let mut cx =

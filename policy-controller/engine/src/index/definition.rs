@@ -1,7 +1,7 @@
 //! All objects, as tables and edges, and what each batch of changes touches.
 
 use super::input::{Edge, Input, edges};
-use super::table::{Links, Table};
+use super::table::{EdgeTable, Table};
 use crate::source::{Batch, Change};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,20 +11,20 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     tables: BTreeMap<Kind, Arc<Table>>,
-    edges: Arc<Links>,
-    versions: Arc<BTreeMap<Kind, Read>>,
+    edges: Arc<EdgeTable>,
+    versions: Arc<BTreeMap<Kind, KindVersion>>,
     synced: bool,
 }
 
 /// How far a kind has been read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Read {
+struct KindVersion {
     /// The version of the last event, whether or not it changed anything.
     last: Option<u64>,
     /// The version of the last that changed an object; at first, of the first list.
     changed: Option<u64>,
     /// Whether objects have changed since a version was stated.
-    unstated: bool,
+    unversioned: bool,
 }
 
 /// The topics a batch touched.
@@ -50,7 +50,7 @@ impl Index {
             for (kind, version) in &batch.versions {
                 let read = versions.entry(*kind).or_default();
                 read.last = read.last.max(Some(*version));
-                if std::mem::take(&mut read.unstated) || read.changed.is_none() {
+                if std::mem::take(&mut read.unversioned) || read.changed.is_none() {
                     read.changed = read.last;
                 }
             }
@@ -108,7 +108,7 @@ impl Index {
         if old.as_ref() == new {
             return;
         }
-        Arc::make_mut(&mut self.versions).entry(key.kind).or_default().unstated = true;
+        Arc::make_mut(&mut self.versions).entry(key.kind).or_default().unversioned = true;
         touched.insert(Input::Object(key.clone()));
         touched.insert(Input::List(key.kind, key.namespace.clone()));
         let before = old.as_deref().map(edges).unwrap_or_default();

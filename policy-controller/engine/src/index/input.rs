@@ -2,7 +2,7 @@
 //! from their far end; and sets of kinds, whose objects can.
 
 use policy_crds::resource::{ParentRef, ServerRef};
-use policy_crds::spec::{Named, NamedObject};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -59,17 +59,17 @@ impl Edge {
 
     /// The edge that an object of `namespace` is on by what it names; authentications are looked up
     /// by those that name them.
-    fn of(named: Named, namespace: &Arc<str>) -> Option<Self> {
+    fn of(named: ObjectReference, namespace: &Arc<str>) -> Option<Self> {
         match (named.field, named.what) {
-            (Field::Parent, NamedObject::One(server)) => {
+            (Field::Parent, ReferenceTarget::One(server)) => {
                 Some(Self::Parent(server, namespace.clone()))
             }
-            (Field::Parent, NamedObject::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
-            (Field::Target | Field::Server, NamedObject::One(key)) if key.kind.is_route() => {
+            (Field::Parent, ReferenceTarget::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
+            (Field::Target | Field::Server, ReferenceTarget::One(key)) if key.kind.is_route() => {
                 Some(Self::route(&key))
             }
-            (Field::Target | Field::Server, NamedObject::One(key)) => Some(Self::Target(key)),
-            (Field::Target | Field::Server, NamedObject::AnyOf(_, within)) => {
+            (Field::Target | Field::Server, ReferenceTarget::One(key)) => Some(Self::Target(key)),
+            (Field::Target | Field::Server, ReferenceTarget::AnyOf(_, within)) => {
                 Some(Self::Selects(within))
             }
             (Field::Authentication | Field::Client, _) => None,
@@ -126,7 +126,7 @@ pub(crate) fn authorized_servers(object: &Object) -> Option<&ServerRef> {
 /// The edges that an object is on.
 pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
     let key = &object.meta.key;
-    let named = object.named().into_iter();
+    let named = object.references().into_iter();
     let mut edges: BTreeSet<Edge> =
         named.filter_map(|named| Edge::of(named, &key.namespace)).collect();
     if key.kind.is_route() {

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-type Named = BTreeMap<Arc<str>, Arc<Object>>;
+type ObjectsByName = BTreeMap<Arc<str>, Arc<Object>>;
 
 /// Objects of one kind by namespace and name. Cloning shares the namespaces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    namespaces: BTreeMap<Arc<str>, Arc<Named>>,
+    namespaces: BTreeMap<Arc<str>, Arc<ObjectsByName>>,
 }
 
 impl Table {
@@ -58,15 +58,15 @@ type Part = BTreeMap<Edge, Arc<BTreeSet<ObjectKey>>>;
 
 /// The objects on every edge. Cloning shares the parts.
 #[derive(Clone, Debug)]
-pub(super) struct Links(Vec<Arc<Part>>);
+pub(super) struct EdgeTable(Vec<Arc<Part>>);
 
-impl Default for Links {
+impl Default for EdgeTable {
     fn default() -> Self {
         Self(vec![Arc::default(); PARTS])
     }
 }
 
-impl Links {
+impl EdgeTable {
     /// The objects on an edge, in order.
     pub(super) fn on(&self, edge: &Edge) -> impl Iterator<Item = &ObjectKey> {
         let members = self.0.get(place(edge)).and_then(|part| part.get(edge));

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// The members of a MeshTLSAuthentication or NetworkAuthentication.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Members(pub(crate) ObjectKey);
+pub(crate) struct MembersOf(pub(crate) ObjectKey);
 
-/// See [`Members`]. Nobody, where the object is missing, invalid or of another kind.
+/// See [`MembersOf`]. Nobody, where the object is missing, invalid or of another kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Clients {
     /// Clients by identity.
@@ -38,9 +38,9 @@ pub(crate) struct RouteGrants(pub(crate) ObjectKey);
 
 /// What one object grants.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Granted {
+pub(crate) struct GrantResolution {
     /// Its place among other objects.
-    pub(crate) rank: Rank,
+    pub(crate) rank: CreationOrder,
     /// The grant, or why there is none.
     pub(crate) outcome: Result<Arc<Authorization>, Arc<str>>,
     /// What is wrong with its references, also where they are followed nonetheless.
@@ -58,7 +58,7 @@ pub(crate) struct RefFault {
 
 /// Oldest first, those without a time last, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Rank {
+pub(crate) struct CreationOrder {
     timeless: bool,
     created: Option<i64>,
     name: Arc<str>,
@@ -67,7 +67,7 @@ pub(crate) struct Rank {
     kind: &'static str,
 }
 
-impl Rank {
+impl CreationOrder {
     /// The place of an object.
     pub(crate) fn of(meta: &ObjectMeta) -> Self {
         Self {

@@ -6,44 +6,44 @@ use std::sync::Arc;
 
 /// The differences among the routes of a Server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Differing(pub(crate) ObjectKey);
+pub(crate) struct PrecedenceDifferencesOf(pub(crate) ObjectKey);
 
-/// See [`Differing`].
+/// See [`PrecedenceDifferencesOf`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Differences {
+pub(crate) struct PrecedenceDifferences {
     /// Pairs of rules, each once.
-    pub(crate) found: Vec<Difference>,
+    pub(crate) found: Vec<PrecedenceDifference>,
     /// Whether there may be more, which were not looked for.
     pub(crate) cut: bool,
 }
 
 /// Two rules of which ours and Linkerd's proxies pick different ones.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Difference {
+pub(crate) struct PrecedenceDifference {
     /// Whom ours pick.
-    pub(crate) ours: Place,
+    pub(crate) ours: RuleRef,
     /// Whom Linkerd's pick.
-    pub(crate) linkerds: Place,
+    pub(crate) linkerds: RuleRef,
     /// A path that both match.
     pub(crate) path: Arc<str>,
 }
 
 /// A rule of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct RuleRef {
     /// The route.
     pub(crate) name: Arc<str>,
     /// The number of the rule.
     pub(crate) rule: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RuleRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} spec.rules[{}]", self.name, self.rule)
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for PrecedenceDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ours, linkerds, path } = self;
         write!(

@@ -1,17 +1,17 @@
 //! What each object is told about itself, watched by a proxy or not.
 
-use super::follow::{Fault, follow};
+use super::reference::{ReferenceError, resolve_reference};
 use super::route::{Attachment, attachment};
 use crate::annotations::annotation_errors;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use crate::query::grant::{PolicyGrant, RefFault};
-use crate::query::owner::{Displaced, displaced_words};
-use crate::query::policy::{Attached, RateLimitOf};
-use crate::query::precedence::Differing;
+use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
+use crate::query::port_ownership::{DisplacedServersOf, displaced_message};
+use crate::query::precedence::PrecedenceDifferencesOf;
 use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
-use policy_crds::spec::{Named, NamedObject};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ fn plain_conditions(
     if kind.is_route() || kind.spec().conditions != policy_crds::spec::Conditions::Always {
         return Vec::new();
     }
-    let target = object.named().into_iter().find(|named| named.field == Field::Target);
-    let Some(Named { what: NamedObject::One(target), .. }) = target else {
+    let target = object.references().into_iter().find(|named| named.field == Field::Target);
+    let Some(ObjectReference { what: ReferenceTarget::One(target), .. }) = target else {
         return vec![about.accepted("")];
     };
     let about = About { parent: Some(target.clone()), ..about };
@@ -125,16 +125,16 @@ impl About<'_> {
 }
 
 fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
-    let attached = cx.query(&Attached(about.object.clone()));
-    let displaced = cx.query(&Displaced(about.object.namespace.clone()));
+    let attached = cx.query(&AttachedRoutesOf(about.object.clone()));
+    let displaced = cx.query(&DisplacedServersOf(about.object.namespace.clone()));
     let mut conditions = vec![if let Some(owners) = displaced.get(about.object) {
-        about.refused(Reason::Conflicted, &displaced_words("takes no effect", owners))
+        about.refused(Reason::Conflicted, &displaced_message("takes no effect", owners))
     } else if attached.bound && attached.routes.is_empty() {
         about.accepted("routes are attached but none of them is valid: its ports are denied")
     } else {
         about.accepted("")
     }];
-    if cx.query(&Differing(about.object.clone())).cut {
+    if cx.query(&PrecedenceDifferencesOf(about.object.clone())).cut {
         let message =
             "more of its rules may be picked otherwise by Linkerd's proxies than are told";
         conditions.push(about.differs(message));
@@ -184,14 +184,16 @@ fn route_named(
 }
 
 fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> ObjectCondition {
-    match follow(cx, about.object, Field::Target, target) {
+    match resolve_reference(cx, about.object, Field::Target, target) {
         Ok(_) => about.accepted(""),
-        Err(fault @ Fault::Invalid) => {
+        Err(fault @ ReferenceError::Invalid) => {
             let message = format!("{target} {} and permits nothing", fault.as_str());
             about.accepted(&message)
         }
-        Err(Fault::Missing) => about.refused(Reason::NoMatchingTarget, &missing(cx, target)),
-        Err(fault @ (Fault::NotPermitted | Fault::Unsupported)) => {
+        Err(ReferenceError::Missing) => {
+            about.refused(Reason::NoMatchingTarget, &missing(cx, target))
+        }
+        Err(fault @ (ReferenceError::NotPermitted | ReferenceError::Unsupported)) => {
             about.refused(Reason::NoMatchingTarget, &format!("{target} {}", fault.as_str()))
         }
     }
@@ -201,7 +203,8 @@ fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> Objec
 /// of another group.
 fn missing(cx: &mut Context<'_>, target: &ObjectKey) -> String {
     let ObjectKey { kind, namespace, name } = target;
-    let message = format!("{} {namespace}/{name} {}", kind.in_full(), Fault::Missing.as_str());
+    let message =
+        format!("{} {namespace}/{name} {}", kind.in_full(), ReferenceError::Missing.as_str());
     let mut others = kind.namesakes().filter(|other| other.is_route());
     match others.find(|other| route_named(cx, *other, namespace, name).is_some()) {
         Some(other) => format!("{message}; there is one of {}; is that meant?", other.group()),
@@ -219,9 +222,13 @@ fn server_authorization_condition(
         ServerRef::Name(name) => {
             let key = ObjectKey { kind: Kind::Server, namespace, name: name.clone() };
             let about = About { parent: Some(key.clone()), ..about };
-            match follow(cx, about.object, Field::Server, &key) {
-                Ok(_) | Err(Fault::Invalid) => about.accepted(""),
-                Err(fault @ (Fault::Missing | Fault::NotPermitted | Fault::Unsupported)) => {
+            match resolve_reference(cx, about.object, Field::Server, &key) {
+                Ok(_) | Err(ReferenceError::Invalid) => about.accepted(""),
+                Err(
+                    fault @ (ReferenceError::Missing
+                    | ReferenceError::NotPermitted
+                    | ReferenceError::Unsupported),
+                ) => {
                     let message = format!("{key} {}", fault.as_str());
                     about.refused(Reason::NoMatchingTarget, &message)
                 }
@@ -305,7 +312,7 @@ fn precedence_condition(
     server: &ObjectKey,
 ) -> Option<ObjectCondition> {
     let route = about.object.to_ref().to_string();
-    let differences = cx.query(&Differing(server.clone()));
+    let differences = cx.query(&PrecedenceDifferencesOf(server.clone()));
     let own: Vec<String> = differences
         .found
         .iter()

@@ -1,13 +1,13 @@
 //! Who an authentication names, who a policy grants to, and which grants a Server or a route has (controller-semantics 2.5).
 
-use super::follow::{Fault, follow};
+use super::reference::{ReferenceError, resolve_reference};
 use super::workload;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers};
 use crate::query::condition::Reason;
 use crate::query::grant::{
-    Clients, GrantSet, Granted, Members, PolicyGrant, Rank, RefFault, RouteGrants,
-    ServerAuthorizationGrant, ServerGrants,
+    Clients, CreationOrder, GrantResolution, GrantSet, MembersOf, PolicyGrant, RefFault,
+    RouteGrants, ServerAuthorizationGrant, ServerGrants,
 };
 use policy_core::{
     Authorization, Condition, IdentityMatch, NetworkMatch, Requirement, Source, Test, Withheld,
@@ -19,13 +19,13 @@ use policy_crds::resource::{
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-query!(Members, Clients, members);
-query!(PolicyGrant, Granted, policy_grant);
-query!(ServerAuthorizationGrant, Granted, server_authorization_grant);
+query!(MembersOf, Clients, members);
+query!(PolicyGrant, GrantResolution, policy_grant);
+query!(ServerAuthorizationGrant, GrantResolution, server_authorization_grant);
 query!(ServerGrants, Arc<GrantSet>, server_grants);
 query!(RouteGrants, Arc<GrantSet>, route_grants);
 
-fn members(query: &Members, cx: &mut Context<'_>) -> Clients {
+fn members(query: &MembersOf, cx: &mut Context<'_>) -> Clients {
     let Some(object) = cx.object(&query.0) else { return Clients::Nobody };
     match &object.body {
         Body::Valid(Resource::MeshTlsAuthentication(authentication)) => {
@@ -69,8 +69,12 @@ pub(crate) fn service_account_name(
     cx.config.service_account_identity(namespace, &account.name)
 }
 
-fn withheld(key: &ObjectKey, reason: &str) -> Granted {
-    Granted { rank: Rank::unknown(key), outcome: Err(reason.into()), faults: Arc::from([]) }
+fn withheld(key: &ObjectKey, reason: &str) -> GrantResolution {
+    GrantResolution {
+        rank: CreationOrder::unknown(key),
+        outcome: Err(reason.into()),
+        faults: Arc::from([]),
+    }
 }
 
 /// The first rule that an object breaks, in words.
@@ -82,7 +86,7 @@ fn why_invalid(object: &Object) -> String {
     first.map_or_else(|| "it is invalid".to_owned(), |error| format!("it is invalid: {error}"))
 }
 
-fn policy_grant(query: &PolicyGrant, cx: &mut Context<'_>) -> Granted {
+fn policy_grant(query: &PolicyGrant, cx: &mut Context<'_>) -> GrantResolution {
     let Some(object) = cx.object(&query.0) else {
         return withheld(&query.0, "it does not exist");
     };
@@ -91,7 +95,7 @@ fn policy_grant(query: &PolicyGrant, cx: &mut Context<'_>) -> Granted {
     };
     let mut faults = Vec::new();
     let outcome = authorization(cx, object, policy, &mut faults).map(Arc::new);
-    Granted { rank: Rank::of(&object.meta), outcome, faults: faults.into() }
+    GrantResolution { rank: CreationOrder::of(&object.meta), outcome, faults: faults.into() }
 }
 
 fn authorization(
@@ -161,8 +165,8 @@ fn member_condition(
     let from = &object.meta.key;
     let namespace = name.namespace.clone().unwrap_or_else(|| from.namespace.clone());
     let to = ObjectKey { kind, namespace, name: name.name.clone() };
-    match follow(cx, from, Field::Authentication, &to) {
-        Ok(followed) if followed.warned => {
+    match resolve_reference(cx, from, Field::Authentication, &to) {
+        Ok(resolved) if resolved.warned => {
             let message =
                 format!("{to} is used without a ReferenceGrant in namespace `{}`", to.namespace);
             faults.push(RefFault { reason: Reason::RefWarned, message: message.into() });
@@ -174,7 +178,7 @@ fn member_condition(
             return None;
         }
     }
-    let test = match cx.query(&Members(to.clone())) {
+    let test = match cx.query(&MembersOf(to.clone())) {
         Clients::Identities(identities) => Test::Identity(identities.to_vec()),
         Clients::Networks(networks) => Test::Network(networks.to_vec()),
         Clients::Nobody => {
@@ -187,16 +191,19 @@ fn member_condition(
 }
 
 /// The reason that a condition gives for a reference that is not followed.
-pub(crate) fn reason(fault: Fault) -> Reason {
+pub(crate) fn reason(fault: ReferenceError) -> Reason {
     match fault {
-        Fault::Missing => Reason::RefNotFound,
-        Fault::Invalid => Reason::RefInvalid,
-        Fault::NotPermitted => Reason::RefNotPermitted,
-        Fault::Unsupported => Reason::InvalidKind,
+        ReferenceError::Missing => Reason::RefNotFound,
+        ReferenceError::Invalid => Reason::RefInvalid,
+        ReferenceError::NotPermitted => Reason::RefNotPermitted,
+        ReferenceError::Unsupported => Reason::InvalidKind,
     }
 }
 
-fn server_authorization_grant(query: &ServerAuthorizationGrant, cx: &mut Context<'_>) -> Granted {
+fn server_authorization_grant(
+    query: &ServerAuthorizationGrant,
+    cx: &mut Context<'_>,
+) -> GrantResolution {
     let Some(object) = cx.object(&query.0) else {
         return withheld(&query.0, "it does not exist");
     };
@@ -216,8 +223,8 @@ fn server_authorization_grant(query: &ServerAuthorizationGrant, cx: &mut Context
     );
     let requirement = Requirement::All(conditions.into());
     let authorization = Authorization { source, requirement, audit: false };
-    Granted {
-        rank: Rank::of(&object.meta),
+    GrantResolution {
+        rank: CreationOrder::of(&object.meta),
         outcome: Ok(Arc::new(authorization)),
         faults: Arc::from([]),
     }
@@ -248,14 +255,14 @@ fn route_grants(query: &RouteGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
     Arc::new(collect([grants]))
 }
 
-type Grants = Vec<(ObjectKey, Granted)>;
+type Grants = Vec<(ObjectKey, GrantResolution)>;
 
 fn named(cx: &mut Context<'_>, edge: Edge) -> Grants {
     let members = cx.edge(edge);
     members.into_iter().filter_map(|key| grant_of(cx, key)).collect()
 }
 
-fn grant_of(cx: &mut Context<'_>, key: &ObjectKey) -> Option<(ObjectKey, Granted)> {
+fn grant_of(cx: &mut Context<'_>, key: &ObjectKey) -> Option<(ObjectKey, GrantResolution)> {
     let granted = if key.kind == Kind::AuthorizationPolicy {
         cx.query(&PolicyGrant(key.clone()))
     } else if key.kind == Kind::ServerAuthorization {

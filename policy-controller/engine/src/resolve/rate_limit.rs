@@ -3,7 +3,7 @@
 use super::grant::service_account_name;
 use crate::incremental::{Context, query};
 use crate::index::Edge;
-use crate::query::grant::Rank;
+use crate::query::grant::CreationOrder;
 use crate::query::policy::RateLimitOf;
 use policy_core::{LimitOverride, RateLimit, Source};
 use policy_crds::resource::RateLimitPolicy;
@@ -14,11 +14,11 @@ query!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
 
 fn rate_limit_of(query: &RateLimitOf, cx: &mut Context<'_>) -> Option<(ObjectKey, Arc<RateLimit>)> {
     let members = cx.edge(Edge::Target(query.0.clone()));
-    let mut oldest: Option<(Rank, &Object, &RateLimitPolicy)> = None;
+    let mut oldest: Option<(CreationOrder, &Object, &RateLimitPolicy)> = None;
     for key in members {
         let Some(object) = cx.object(key) else { continue };
         let Body::Valid(Resource::RateLimit(limit)) = &object.body else { continue };
-        let rank = Rank::of(&object.meta);
+        let rank = CreationOrder::of(&object.meta);
         if oldest.as_ref().is_none_or(|(first, _, _)| rank < *first) {
             oldest = Some((rank, object, limit));
         }

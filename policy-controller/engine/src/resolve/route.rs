@@ -1,11 +1,11 @@
 //! Which routes a Server has (controller-semantics 2.6; product, *Decisions*).
 
-use super::follow::{Fault, follow, permitted_namespaces};
+use super::reference::{ReferenceError, permitted_namespaces, resolve_reference};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
-use crate::query::grant::{Rank, RouteGrants};
-use crate::query::policy::{Attached, Attachments, CompiledRoute};
+use crate::query::grant::{CreationOrder, RouteGrants};
+use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
 use policy_core::{Effect, EffectKind, Origin, Route, RouteKind, Rule, Source};
 use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
@@ -28,7 +28,7 @@ pub(crate) enum Attachment {
 }
 
 query!(CompiledRoute, Option<Arc<Route>>, compiled_route);
-query!(Attached, Arc<Attachments>, attached);
+query!(AttachedRoutesOf, Arc<AttachedRoutes>, attached);
 
 fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Route>> {
     let object = cx.object(&query.0)?;
@@ -59,9 +59,9 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
     }
 }
 
-fn attached(query: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
+fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {
     let server = &query.0;
-    let mut accepted: Vec<(bool, Rank, Arc<Route>)> = Vec::new();
+    let mut accepted: Vec<(bool, CreationOrder, Arc<Route>)> = Vec::new();
     // An invalid route that may have named this Server binds it, as one that names it does.
     let mut bound = !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
     let mut keys = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
@@ -81,12 +81,12 @@ fn attached(query: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;
-            accepted.push((foreign, Rank::of(&object.meta), route));
+            accepted.push((foreign, CreationOrder::of(&object.meta), route));
         }
     }
     accepted.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let routes = accepted.into_iter().map(|(_, _, route)| route).collect();
-    Arc::new(Attachments { bound, routes })
+    Arc::new(AttachedRoutes { bound, routes })
 }
 
 impl Attachment {
@@ -111,13 +111,17 @@ pub(crate) fn attachment(
         message: message.into(),
         binds,
     };
-    let object = match follow(cx, key, policy_crds::Field::Parent, server) {
-        Ok(followed) => followed.object,
-        Err(Fault::NotPermitted) => {
-            let message = format!("{server} {}", Fault::NotPermitted.as_str());
+    let object = match resolve_reference(cx, key, policy_crds::Field::Parent, server) {
+        Ok(resolved) => resolved.object,
+        Err(ReferenceError::NotPermitted) => {
+            let message = format!("{server} {}", ReferenceError::NotPermitted.as_str());
             return refused(Reason::RefNotPermitted, message, false);
         }
-        Err(fault @ (Fault::Missing | Fault::Invalid | Fault::Unsupported)) => {
+        Err(
+            fault @ (ReferenceError::Missing
+            | ReferenceError::Invalid
+            | ReferenceError::Unsupported),
+        ) => {
             let message = format!("{server} {}", fault.as_str());
             return refused(Reason::NoMatchingParent, message, true);
         }

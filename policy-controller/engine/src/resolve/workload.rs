@@ -6,13 +6,14 @@
 //! every object has one.
 
 use crate::config::{Namespaces, PodGateways};
+use crate::enforcement::{Enforcement, has_our_sidecar};
 use crate::incremental::{Context, query};
 use crate::publish::WorkloadState;
-use crate::query::owner::{PortsOwned, SelectorKeys};
+use crate::query::port_ownership::{PortOwnersOf, SelectorKeys};
 use crate::query::workload::{
-    Content, NamespaceDefaults, NamespaceSettings, Ports, Resolved, Shape, WorkloadOf, object_key,
+    NamespaceDefaults, NamespaceSettings, Ports, ResolvedWorkload, ShapeContent, WorkloadOf,
+    WorkloadShape, object_key,
 };
-use crate::standing::{Standing, has_our_sidecar};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts, UndeclaredPorts, WorkloadKind};
 use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
@@ -27,16 +28,16 @@ use std::sync::Arc;
 const EVERY_PORT: &str = "1-65535";
 
 query!(NamespaceDefaults, NamespaceSettings, settings);
-query!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
+query!(WorkloadOf, Option<Arc<ResolvedWorkload>>, workload_of);
 
-fn workload_of(query: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>> {
+fn workload_of(query: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<ResolvedWorkload>> {
     let key = &query.0;
     let object = cx.object(&object_key(key))?;
     let keys = cx.query(&SelectorKeys(key.namespace.clone()));
     let inherited = cx.query(&NamespaceDefaults(key.namespace.clone()));
-    let shape = Shape::new(content(cx, object, &keys, &inherited));
+    let shape = WorkloadShape::new(content(cx, object, &keys, &inherited));
     let shape = cx.intern_shape(shape);
-    let owners = cx.query(&PortsOwned(shape.clone()));
+    let owners = cx.query(&PortOwnersOf(shape.clone()));
     let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
     let undeclared = undeclared(cx, &shape);
     let (service_account, identity) = identity(cx, object);
@@ -48,7 +49,11 @@ fn workload_of(query: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>
         service_account,
         identity,
     };
-    Some(Arc::new(Resolved { shape, state: Arc::new(state), standing: Standing::of(object) }))
+    Some(Arc::new(ResolvedWorkload {
+        shape,
+        state: Arc::new(state),
+        enforcement: Enforcement::of(object),
+    }))
 }
 
 /// The key of a Namespace.
@@ -88,13 +93,13 @@ fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
 
 /// What holds for undeclared ports of a shape: its own annotation over the namespace's over the
 /// cluster's.
-pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &Shape) -> UndeclaredPorts {
+pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &WorkloadShape) -> UndeclaredPorts {
     let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
     shape.undeclared.or(namespace.undeclared).unwrap_or(cx.config.undeclared_ports)
 }
 
 /// The workload's default policy: its own over the namespace's over the cluster's.
-pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &Shape) -> DefaultPolicy {
+pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &WorkloadShape) -> DefaultPolicy {
     let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
     shape.default_policy.or(namespace.default_policy).unwrap_or(cx.config.default_policy)
 }
@@ -104,7 +109,7 @@ fn content(
     object: &Object,
     keys: &BTreeSet<Arc<str>>,
     inherited: &NamespaceSettings,
-) -> Content {
+) -> ShapeContent {
     let (named_ports, ports, probes) = ports(object);
     let annotations = &object.meta.annotations;
     let known = |name: &str| named_ports.get(name).cloned();
@@ -114,7 +119,7 @@ fn content(
     let probed = probes.iter().map(|probe: &Probe| probe.port);
     let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
     let most = cx.config.limits.declared_ports_per_workload.get();
-    Content {
+    ShapeContent {
         kind: kind_of(object),
         namespace: object.meta.key.namespace.clone(),
         labels: object

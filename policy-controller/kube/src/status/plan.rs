@@ -9,8 +9,8 @@ use super::quiet::Quiet;
 use super::settings::StatusSettings;
 use super::worse::worse;
 use policy_crds::{Kind, ObjectKey};
-use policy_engine::programmed::VersionedTable;
-use policy_engine::stated::StatedTable;
+use policy_engine::desired_conditions::DesiredConditionTable;
+use policy_engine::programmed::ProgrammedTable;
 use policy_server::Limiter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -76,8 +76,8 @@ struct Known {
 /// See the module.
 pub(crate) struct Plan {
     settings: Arc<StatusSettings>,
-    stated: StatedTable,
-    counts: Arc<VersionedTable>,
+    stated: DesiredConditionTable,
+    counts: Arc<ProgrammedTable>,
     means: BTreeMap<Kind, Means>,
     /// What each object is known to be told, or need not be.
     known: BTreeMap<ObjectKey, Known>,
@@ -103,7 +103,7 @@ impl Plan {
         let rate = settings.writes_per_second;
         Self {
             settings,
-            stated: StatedTable::new(),
+            stated: DesiredConditionTable::new(),
             counts: Arc::default(),
             means: BTreeMap::new(),
             known: BTreeMap::new(),
@@ -124,7 +124,12 @@ impl Plan {
     }
 
     /// What every object should be told from now on.
-    pub(crate) fn tell(&mut self, stated: StatedTable, counts: Arc<VersionedTable>, now: Instant) {
+    pub(crate) fn tell(
+        &mut self,
+        stated: DesiredConditionTable,
+        counts: Arc<ProgrammedTable>,
+        now: Instant,
+    ) {
         let before = std::mem::replace(&mut self.stated, stated);
         let counted = std::mem::replace(&mut self.counts, counts);
         for key in before.keys().filter(|key| !self.stated.contains_key(key)) {

@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use policy_crds::{Kind, Object};
 use policy_engine::handles::ObjectsHandle;
-use policy_engine::publish::Seen;
+use policy_engine::publish::SourceProgress;
 use policy_kube::lease::Leadership;
 use policy_kube::status::Events;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub struct KeeperInputs {
     /// Knows the objects.
     pub objects: ObjectsHandle,
     /// Moves with every change of them.
-    pub seen: watch::Receiver<Arc<Seen>>,
+    pub seen: watch::Receiver<Arc<SourceProgress>>,
     /// Says whether it is this replica's turn.
     pub leadership: Leadership,
     /// Tells people.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manifest {
     /// Objects, workloads as their pods.
-    pub(super) objects: Vec<Placed>,
+    pub(super) objects: Vec<DeclaredObject>,
     /// What is wrong.
     pub(super) diagnostics: Vec<Diagnostic>,
     /// Whether everything in it could be told. If not, what it said before is kept.
@@ -21,7 +21,7 @@ pub(super) struct Manifest {
 
 /// An object and where it was declared.
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
+pub(super) struct DeclaredObject {
     /// The object.
     pub(super) object: Arc<Object>,
     /// The object that was written, which is another where it stands for pods.
@@ -104,7 +104,7 @@ impl Reader<'_> {
             self.manifest.unreadable.push(declared.clone());
         }
         let objects = if stands_for_pods { policy_crds::pods_of(&object) } else { vec![object] };
-        self.manifest.objects.extend(objects.into_iter().map(|object| Placed {
+        self.manifest.objects.extend(objects.into_iter().map(|object| DeclaredObject {
             object: Arc::new(object),
             declared: declared.clone(),
             file: self.file.clone(),

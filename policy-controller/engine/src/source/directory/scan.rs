@@ -23,7 +23,7 @@ pub(super) fn keyed_hash(fill: impl FnOnce(&mut dyn Hasher)) -> u64 {
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Manifest files by path.
-    pub(super) files: BTreeMap<PathBuf, Content>,
+    pub(super) files: BTreeMap<PathBuf, FileContent>,
     /// Directories, or what may have been some, that could not be listed: what is in them is unknown,
     /// not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
@@ -47,13 +47,13 @@ impl Scan {
     pub fn has_empty_file(&self) -> bool {
         self.files
             .values()
-            .any(|content| matches!(content, Content::Bytes(bytes) if bytes.is_empty()))
+            .any(|content| matches!(content, FileContent::Bytes(bytes) if bytes.is_empty()))
     }
 }
 
 /// What is in a file.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) enum Content {
+pub(super) enum FileContent {
     /// These bytes.
     Bytes(Vec<u8>),
     /// It cannot be used, for this reason.
@@ -102,7 +102,7 @@ impl Scanner {
                 Ok(_) => {}
                 Err(error) if is_manifest(&path) => {
                     let reason = format!("cannot be read: {error}");
-                    self.scan.files.insert(path, Content::Unusable(reason));
+                    self.scan.files.insert(path, FileContent::Unusable(reason));
                 }
                 // It may have been a directory, or a link to one: what was in it is unknown, not gone.
                 Err(error) => {
@@ -166,13 +166,13 @@ fn is_manifest(path: &Path) -> bool {
     ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known)) && !reserved
 }
 
-fn read(path: &Path, limit: u64) -> Content {
+fn read(path: &Path, limit: u64) -> FileContent {
     match read_bounded(path, limit) {
-        Ok(Some(bytes)) => Content::Bytes(bytes),
+        Ok(Some(bytes)) => FileContent::Bytes(bytes),
         Ok(None) => {
-            Content::Unusable(format!("larger than {limit} bytes, which is as much as is read"))
+            FileContent::Unusable(format!("larger than {limit} bytes, which is as much as is read"))
         }
-        Err(error) => Content::Unusable(format!("cannot be read: {error}")),
+        Err(error) => FileContent::Unusable(format!("cannot be read: {error}")),
     }
 }
 
@@ -240,9 +240,9 @@ mod tests {
         fs::write(root.path().join("x.yaml"), "0123456789a").unwrap();
         fs::write(root.path().join("y.yaml"), "0123456789").unwrap();
         let scan = scan(root.path(), 10).unwrap();
-        assert!(matches!(&scan.files[&root.path().join("x.yaml")], Content::Unusable(reason)
+        assert!(matches!(&scan.files[&root.path().join("x.yaml")], FileContent::Unusable(reason)
             if reason.contains("10 bytes")));
-        assert!(matches!(&scan.files[&root.path().join("y.yaml")], Content::Bytes(_)));
+        assert!(matches!(&scan.files[&root.path().join("y.yaml")], FileContent::Bytes(_)));
     }
 
     #[test]

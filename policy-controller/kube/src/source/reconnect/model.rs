@@ -14,7 +14,7 @@ use crate::source::news::Told;
 use crate::source::numbering::{Numbered, Step, decide};
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};
-use policy_engine::publish::{PortPolicy, Seen};
+use policy_engine::publish::{PortPolicy, SourceProgress};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Change, Health, Source, SourceContext, SourceError, WatchKey};
 use policy_engine::testing::{self, object};
@@ -259,7 +259,7 @@ impl Replica {
         self.numbers.send_modify(|told| (told.epoch, told.number) = (epoch, told.number + 1));
     }
 
-    pub(super) fn seen(&self) -> Arc<Seen> {
+    pub(super) fn seen(&self) -> Arc<SourceProgress> {
         self.controller.policies.seen().borrow().clone()
     }
 

@@ -8,7 +8,7 @@ const LINKERD: &str = "linkerd.io/control-plane-ns";
 
 /// How a workload stands to the policies that are about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Standing {
+pub enum Enforcement {
     /// A sidecar of ours runs beside it, connected or not, so that it is expected to say what it has
     /// in force.
     Sidecar,
@@ -21,7 +21,7 @@ pub enum Standing {
     Idle,
 }
 
-impl Standing {
+impl Enforcement {
     /// How a Pod or an ExternalWorkload stands. One that cannot be read may run.
     pub fn of(object: &Object) -> Self {
         let runs = match &object.body {

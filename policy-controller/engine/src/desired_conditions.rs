@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What every object is told, by object.
-pub type StatedTable = BTreeMap<ObjectKey, Stated>;
+pub type DesiredConditionTable = BTreeMap<ObjectKey, DesiredConditions>;
 
 /// What one object is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stated {
+pub struct DesiredConditions {
     /// Its conditions; may be empty.
     pub conditions: Arc<[ObjectCondition]>,
     /// The generation that they are about, if the source states one.
@@ -19,7 +19,7 @@ pub struct Stated {
     pub uid: Option<Arc<str>>,
 }
 
-impl Stated {
+impl DesiredConditions {
     /// Whether this is certainly the same statement, compared without looking into it.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.conditions, &other.conditions)

@@ -4,91 +4,96 @@ use super::route::{Attachment, attachment};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers, parents};
 use crate::query::condition::Reason;
-use crate::query::host::{Hosted, Hosts};
+use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use policy_crds::resource::ServerRef;
-use policy_crds::spec::{Named, NamedObject};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Field, Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-query!(Hosts, Arc<Hosted>, hosts);
+query!(EffectiveServersOf, Arc<EffectiveServers>, effective_servers);
 
-fn hosts(query: &Hosts, cx: &mut Context<'_>) -> Arc<Hosted> {
-    let mut hosted = Hosted::default();
-    let Some(object) = cx.object(&query.0) else { return Arc::new(hosted) };
+fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<EffectiveServers> {
+    let mut effective = EffectiveServers::default();
+    let Some(object) = cx.object(&query.0) else { return Arc::new(effective) };
     if query.0.kind == Kind::Server {
-        hosted.servers.insert(query.0.clone());
+        effective.servers.insert(query.0.clone());
     } else if query.0.kind.is_route() {
-        attach(cx, object, &mut hosted);
+        attach(cx, object, &mut effective);
     } else {
-        for Named { field, what } in object.named() {
+        for ObjectReference { field, what } in object.references() {
             match (field, what) {
-                (Field::Target | Field::Server, NamedObject::One(target)) => {
-                    targeted(cx, &query.0, &target, &mut hosted);
+                (Field::Target | Field::Server, ReferenceTarget::One(target)) => {
+                    targeted(cx, &query.0, &target, &mut effective);
                 }
-                (Field::Target | Field::Server, NamedObject::AnyOf(..)) => {
-                    selected(cx, object, &mut hosted);
+                (Field::Target | Field::Server, ReferenceTarget::AnyOf(..)) => {
+                    selected(cx, object, &mut effective);
                 }
-                (Field::Authentication, NamedObject::One(authentication)) => {
-                    hosted.authentications.insert(authentication);
+                (Field::Authentication, ReferenceTarget::One(authentication)) => {
+                    effective.authentications.insert(authentication);
                 }
                 (Field::Authentication | Field::Parent | Field::Client, _) => {}
             }
         }
     }
-    Arc::new(hosted)
+    Arc::new(effective)
 }
 
 /// What an object of the namespace targets.
-fn targeted(cx: &mut Context<'_>, from: &ObjectKey, target: &ObjectKey, hosted: &mut Hosted) {
+fn targeted(
+    cx: &mut Context<'_>,
+    from: &ObjectKey,
+    target: &ObjectKey,
+    effective: &mut EffectiveServers,
+) {
     let missing = |what: String| Some(Arc::from(what));
     if target.kind == Kind::Namespace {
         let namespace = &from.namespace;
         let servers = cx.list(Kind::Server, namespace).map(|server| server.meta.key.clone());
-        hosted.servers.extend(servers.filter(|_| *target.name == **namespace));
-        if hosted.servers.is_empty() {
-            hosted.missing = missing(format!("no Server is in namespace `{namespace}`"));
+        effective.servers.extend(servers.filter(|_| *target.name == **namespace));
+        if effective.servers.is_empty() {
+            effective.missing = missing(format!("no Server is in namespace `{namespace}`"));
         }
     } else if target.kind == Kind::Server {
         match cx.object(target) {
-            Some(_) => _ = hosted.servers.insert(target.clone()),
-            None => hosted.missing = missing(format!("{target} does not exist")),
+            Some(_) => _ = effective.servers.insert(target.clone()),
+            None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else {
         // Names of routes are compared without case.
         let named = cx.edge(Edge::named(target)).first().copied().cloned();
         match named.and_then(|route| cx.object(&route)) {
             Some(route) => {
-                attach(cx, route, hosted);
-                if hosted.servers.is_empty() {
-                    hosted.missing = missing(format!("{target} is attached to no Server"));
+                attach(cx, route, effective);
+                if effective.servers.is_empty() {
+                    effective.missing = missing(format!("{target} is attached to no Server"));
                 }
             }
-            None => hosted.missing = missing(format!("{target} does not exist")),
+            None => effective.missing = missing(format!("{target} does not exist")),
         }
     }
 }
 
 /// The Servers that have the labels that are selected.
-fn selected(cx: &mut Context<'_>, object: &Object, hosted: &mut Hosted) {
+fn selected(cx: &mut Context<'_>, object: &Object, effective: &mut EffectiveServers) {
     let Some(ServerRef::Labels(selector)) = authorized_servers(object) else { return };
     let servers = cx.list(Kind::Server, &object.meta.key.namespace);
     let matching = servers.filter(|server| selector.matches(&server.meta.labels));
-    hosted.servers.extend(matching.map(|server| server.meta.key.clone()));
-    if hosted.servers.is_empty() {
+    effective.servers.extend(matching.map(|server| server.meta.key.clone()));
+    if effective.servers.is_empty() {
         let words = "no Server of the namespace has the labels that are selected";
-        hosted.missing = Some(words.into());
+        effective.missing = Some(words.into());
     }
 }
 
 /// The Servers that accept a route.
-fn attach(cx: &mut Context<'_>, route: &Object, hosted: &mut Hosted) {
+fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers) {
     let namespace = &route.meta.key.namespace;
     let mut refused = BTreeSet::new();
     for parent in parents(route) {
         let Some(server) = ObjectKey::server_of(parent, namespace) else { continue };
         match attachment(cx, route, parent, &server) {
-            Attachment::Accepted => _ = hosted.servers.insert(server),
+            Attachment::Accepted => _ = effective.servers.insert(server),
             // Otherwise it is about something, and is not accepted.
             Attachment::Refused { reason, message, .. } => {
                 if matches!(reason, Reason::NoMatchingParent | Reason::RefNotPermitted) {
@@ -97,7 +102,7 @@ fn attach(cx: &mut Context<'_>, route: &Object, hosted: &mut Hosted) {
             }
         }
     }
-    if hosted.servers.is_empty() {
-        hosted.missing = refused.pop_first();
+    if effective.servers.is_empty() {
+        effective.missing = refused.pop_first();
     }
 }

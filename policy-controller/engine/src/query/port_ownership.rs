@@ -1,6 +1,6 @@
 //! Which Server owns each port of a workload shape.
 
-use super::workload::Shape;
+use super::workload::WorkloadShape;
 use policy_crds::ObjectKey;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,14 +18,14 @@ pub(crate) struct SelectorKeys(pub(crate) Arc<str>);
 
 /// Which Server owns each port of a workload shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PortsOwned(pub(crate) Arc<Shape>);
+pub(crate) struct PortOwnersOf(pub(crate) Arc<WorkloadShape>);
 
 /// The Servers of a namespace that take no effect, because Servers that come first own their port on
 /// every workload that they select: each with these others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Displaced(pub(crate) Arc<str>);
+pub(crate) struct DisplacedServersOf(pub(crate) Arc<str>);
 
-/// See [`Displaced`].
+/// See [`DisplacedServersOf`].
 pub(crate) type DisplacedServers = BTreeMap<ObjectKey, BTreeSet<ObjectKey>>;
 
 /// What a Server claims, valid or not.
@@ -41,9 +41,9 @@ pub(crate) struct Claim {
     pub(crate) port: Option<PortRef>,
 }
 
-/// See [`PortsOwned`].
+/// See [`PortOwnersOf`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Owners {
+pub(crate) struct PortOwners {
     /// By port.
     pub(crate) ports: BTreeMap<NonZeroU16, ObjectKey>,
     /// The Server that owns every other port: one whose own port cannot be read.
@@ -53,7 +53,7 @@ pub(crate) struct Owners {
     pub(crate) claimants: BTreeMap<ObjectKey, Option<PortRef>>,
 }
 
-impl Owners {
+impl PortOwners {
     /// The Server that owns a port.
     pub(crate) fn of(&self, port: NonZeroU16) -> Option<&ObjectKey> {
         self.ports.get(&port).or(self.rest.as_ref())
@@ -62,20 +62,20 @@ impl Owners {
 
 /// The outcome of a Server's claim on the workloads that it selects.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct ClaimOutcome {
     /// True if it owns its port on some of them.
     pub(crate) owns: bool,
     /// The Servers that own its port on others.
     pub(crate) owners: BTreeSet<ObjectKey>,
 }
 
-impl Outcome {
+impl ClaimOutcome {
     /// Adds the workloads of a shape that `server` selects.
     pub(crate) fn add(
         &mut self,
         server: &ObjectKey,
         port: &PortRef,
-        (shape, owners): (&Shape, &Owners),
+        (shape, owners): (&WorkloadShape, &PortOwners),
     ) {
         for owner in shape.ports_meant(port).iter().filter_map(|port| owners.of(*port)) {
             if owner == server {
@@ -103,7 +103,7 @@ pub(crate) fn listed<T: ToString>(items: impl ExactSizeIterator<Item = T>) -> St
 }
 
 /// The message about a Server whose claim on a port yields to `owners`.
-pub(crate) fn displaced_words(effect: &str, owners: &BTreeSet<ObjectKey>) -> String {
+pub(crate) fn displaced_message(effect: &str, owners: &BTreeSet<ObjectKey>) -> String {
     let owners = listed(owners.iter());
     format!(
         "{effect}: what it selects is owned by {owners} (the older Server counts, then the first by \

@@ -1,7 +1,7 @@
 //! What objects reach: by hand, and after many changes the same as if it had been found out at once.
 
 use crate::config::ControllerConfig;
-use crate::desired::Demand;
+use crate::desired::DesiredTracker;
 use crate::engine::Engine;
 use crate::programmed::Programmed;
 use crate::reach::Reach;
@@ -16,17 +16,17 @@ type Reaches = BTreeMap<ObjectKey, Arc<Reach>>;
 /// An index, and what is known of its objects.
 struct Stage {
     engine: Engine,
-    demand: Demand,
+    desired: DesiredTracker,
     known: Reaches,
     /// How many objects were told of last.
-    told: usize,
+    reported: usize,
 }
 
 impl Stage {
     fn new(manifests: &[String]) -> Self {
-        let (demand, _) = Demand::new();
+        let (desired, _) = DesiredTracker::new();
         let engine = Engine::new(Arc::new(ControllerConfig::default()));
-        let mut stage = Self { engine, demand, known: Reaches::new(), told: 0 };
+        let mut stage = Self { engine, desired, known: Reaches::new(), reported: 0 };
         let changes = manifests.iter().flat_map(|text| applied(text)).chain([Change::Synced]);
         stage.apply(changes.collect());
         stage
@@ -35,9 +35,9 @@ impl Stage {
     fn apply(&mut self, changes: Vec<Change>) {
         let batch = Batch { changes, versions: BTreeMap::new(), ..Batch::default() };
         let changes = self.engine.apply(&batch);
-        self.demand.note(&changes);
-        let news = self.demand.news(&mut self.engine).unwrap();
-        self.told = news.reaches.len();
+        self.desired.note(&changes);
+        let news = self.desired.delta(&mut self.engine).unwrap();
+        self.reported = news.reaches.len();
         self.known.extend(news.reaches);
         for (key, version) in news.objects {
             if version.is_none() {
@@ -45,13 +45,13 @@ impl Stage {
             }
         }
         // Whatever is not asked about is forgotten, as it is from time to time.
-        self.engine.retain(self.demand.roots());
+        self.engine.retain(self.desired.roots());
     }
 
     /// The same, found out at once.
     fn anew(&mut self) -> Reaches {
-        let (mut demand, _) = Demand::new();
-        demand.news(&mut self.engine).unwrap().reaches.into_iter().collect()
+        let (mut desired, _) = DesiredTracker::new();
+        desired.delta(&mut self.engine).unwrap().reaches.into_iter().collect()
     }
 
     fn of(&self, kind: Kind, name: &str) -> String {
@@ -341,7 +341,7 @@ fn an_event_of_a_pod_among_many_is_told_to_the_objects_of_its_server_alone() {
     let (_, before) = stage.engine.effort();
     stage.apply(applied(&pod("app-7-3", "app-7", "http", Runs::Bare)));
     let (_, after) = stage.engine.effort();
-    assert_eq!(stage.told, 2, "the Server and its policy");
+    assert_eq!(stage.reported, 2, "the Server and its policy");
     assert!(after - before < 10, "{} questions were answered anew", after - before);
     let server = &stage.known[&key(Kind::Server, "ns", "s-7")];
     assert_eq!((server.bare, server.gap.as_ref()), (1, None));
@@ -349,10 +349,10 @@ fn an_event_of_a_pod_among_many_is_told_to_the_objects_of_its_server_alone() {
     let next = pod("app-7-next", "app-7", "http", Runs::Sidecar);
     stage.apply(applied(&next.replace("phase: Running", "phase: Pending")));
     let anew = stage.anew();
-    assert_eq!((stage.told, &stage.known), (0, &anew));
+    assert_eq!((stage.reported, &stage.known), (0, &anew));
     stage.apply(applied(&next));
-    assert_eq!(stage.told, 2, "it runs");
+    assert_eq!(stage.reported, 2, "it runs");
     // What concerns no Server concerns nobody.
     stage.apply(applied(&pod("other", "other", "http", Runs::Bare)));
-    assert_eq!(stage.told, 0);
+    assert_eq!(stage.reported, 0);
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where a reference leads.
-pub(crate) struct Followed<'a> {
+pub(crate) struct ResolvedReference<'a> {
     /// The object named; valid.
     pub(crate) object: &'a Arc<Object>,
     /// It is followed although a grant is missing.
@@ -17,7 +17,7 @@ pub(crate) struct Followed<'a> {
 
 /// Why a reference is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ReferenceError {
     /// There is no such object in the namespace.
     Missing,
     /// The object breaks a rule of its kind.
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     Unsupported,
 }
 
-impl Fault {
+impl ReferenceError {
     /// In words, as part of a sentence that names the object.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -45,21 +45,21 @@ impl Fault {
 /// Follows the reference that `from` holds in `field` to `to`.
 ///
 /// # Errors
-/// [`Fault`]; for an object of another namespace always `NotPermitted`.
-pub(crate) fn follow<'a>(
+/// [`ReferenceError`]; for an object of another namespace always `NotPermitted`.
+pub(crate) fn resolve_reference<'a>(
     cx: &mut Context<'a>,
     from: &ObjectKey,
     field: Field,
     to: &ObjectKey,
-) -> Result<Followed<'a>, Fault> {
+) -> Result<ResolvedReference<'a>, ReferenceError> {
     let Some(reference) = from.kind.reference(field, to.kind) else {
-        return Err(Fault::Unsupported);
+        return Err(ReferenceError::Unsupported);
     };
     let foreign = to.kind.is_namespaced() && from.namespace != to.namespace;
     let mut warned = false;
     if foreign {
         match reference.grant {
-            GrantRule::Local => return Err(Fault::NotPermitted),
+            GrantRule::Local => return Err(ReferenceError::NotPermitted),
             GrantRule::Exempt => {}
             GrantRule::Grant => permitted(cx, from, to)?,
             GrantRule::GrantUnlessShared => {
@@ -73,11 +73,11 @@ pub(crate) fn follow<'a>(
             }
         }
     }
-    let fault = |local| if foreign { Fault::NotPermitted } else { local };
-    let object = cx.object(to).ok_or_else(|| fault(Fault::Missing))?;
+    let fault = |local| if foreign { ReferenceError::NotPermitted } else { local };
+    let object = cx.object(to).ok_or_else(|| fault(ReferenceError::Missing))?;
     match object.body {
-        Body::Valid(_) => Ok(Followed { object, warned }),
-        Body::Invalid(_) => Err(fault(Fault::Invalid)),
+        Body::Valid(_) => Ok(ResolvedReference { object, warned }),
+        Body::Invalid(_) => Err(fault(ReferenceError::Invalid)),
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn permitted(
     cx: &mut Context<'_>,
     from: &ObjectKey,
     to: &ObjectKey,
-) -> Result<(), Fault> {
+) -> Result<(), ReferenceError> {
     if from.namespace == to.namespace {
         return Ok(());
     }
@@ -104,11 +104,11 @@ pub(crate) fn permitted(
         });
         from_matches && to_matches
     });
-    if offered { Ok(()) } else { Err(Fault::NotPermitted) }
+    if offered { Ok(()) } else { Err(ReferenceError::NotPermitted) }
 }
 
 /// The other namespaces from which some object may name `to`, by the ReferenceGrants beside it. Each
-/// reference is [followed](follow) on its own nonetheless.
+/// reference is [followed](resolve_reference) on its own nonetheless.
 pub(crate) fn permitted_namespaces(cx: &mut Context<'_>, to: &ObjectKey) -> BTreeSet<Arc<str>> {
     let grants = cx.list(Kind::ReferenceGrant, &to.namespace);
     let valid = grants.filter_map(|object| match &object.body {

@@ -7,7 +7,7 @@ use policy_crds::resource::{ContainerPort, Node, Pod};
 use policy_crds::{Body, Claims, FieldError, Invalid, Object, Resource};
 
 /// The object without what it granted.
-pub(super) fn deprived(object: &Object) -> Object {
+pub(super) fn tombstone(object: &Object) -> Object {
     let mut meta = object.meta.clone();
     let body = match &object.body {
         Body::Invalid(invalid) => Body::Invalid(invalid.clone()),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 /// The Servers through which an object takes effect, whatever they select.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Hosts(pub(crate) ObjectKey);
+pub(crate) struct EffectiveServersOf(pub(crate) ObjectKey);
 
-/// See [`Hosts`]. An authentication takes effect through the policies that name it.
+/// See [`EffectiveServersOf`]. An authentication takes effect through the policies that name it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Hosted {
+pub(crate) struct EffectiveServers {
     /// The Servers.
     pub(crate) servers: BTreeSet<ObjectKey>,
     /// The object that it looks for and that is not there, in words.

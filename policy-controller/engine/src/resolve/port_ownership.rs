@@ -1,10 +1,11 @@
 //! Which Server owns each port of a workload shape (controller-semantics 2.4).
 
 use crate::incremental::{Context, query};
-use crate::query::owner::{
-    Claim, Displaced, DisplacedServers, Outcome, Owners, PortsOwned, SelectorKeys, ServersOf,
+use crate::query::port_ownership::{
+    Claim, ClaimOutcome, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf,
+    SelectorKeys, ServersOf,
 };
-use crate::query::workload::{EXAMINED, Shape, WorkloadOf, workload_key};
+use crate::query::workload::{EXAMINED, WorkloadOf, WorkloadShape, workload_key};
 use policy_core::WorkloadKind;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use policy_crds::{Body, Claims, Invalid, Kind, LabelSelector, Object, Resource};
@@ -16,8 +17,8 @@ const COMPARED: usize = 256;
 
 query!(ServersOf, Arc<[Claim]>, servers_of);
 query!(SelectorKeys, Arc<BTreeSet<Arc<str>>>, selector_keys);
-query!(PortsOwned, Arc<Owners>, ports_owned);
-query!(Displaced, Arc<DisplacedServers>, displaced);
+query!(PortOwnersOf, Arc<PortOwners>, ports_owned);
+query!(DisplacedServersOf, Arc<DisplacedServers>, displaced);
 
 fn servers_of(query: &ServersOf, cx: &mut Context<'_>) -> Arc<[Claim]> {
     let mut claims: Vec<Claim> = cx.list(Kind::Server, &query.0).map(|s| claim(s)).collect();
@@ -59,10 +60,10 @@ fn labels(workloads: &WorkloadSelector) -> &LabelSelector {
     }
 }
 
-fn ports_owned(query: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
+fn ports_owned(query: &PortOwnersOf, cx: &mut Context<'_>) -> Arc<PortOwners> {
     let shape = &query.0;
     let claims = cx.query(&ServersOf(shape.namespace.clone()));
-    let mut owners = Owners::default();
+    let mut owners = PortOwners::default();
     for claim in claims.iter().filter(|claim| claim.selects(shape)) {
         owners.claimants.insert(claim.server.clone(), claim.port.clone());
         if owners.rest.is_some() {
@@ -81,7 +82,7 @@ fn ports_owned(query: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
 
 /// Looks at workloads only where the Servers alone leave it open whether one displaces another, and
 /// only at so many that an event of one of them stays cheap.
-fn displaced(query: &Displaced, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
+fn displaced(query: &DisplacedServersOf, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
     let claims = cx.query(&ServersOf(query.0.clone()));
     let mut found = DisplacedServers::new();
     let contested = contested(&claims);
@@ -91,9 +92,9 @@ fn displaced(query: &Displaced, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
     let shapes = shapes(cx, &query.0);
     for claim in contested {
         let Some(port) = &claim.port else { continue };
-        let mut outcome = Outcome::default();
+        let mut outcome = ClaimOutcome::default();
         for shape in shapes.iter().filter(|shape| claim.selects(shape)) {
-            let owners = cx.query(&PortsOwned(shape.clone()));
+            let owners = cx.query(&PortOwnersOf(shape.clone()));
             outcome.add(&claim.server, port, (shape, &owners));
         }
         if outcome.is_displaced() {
@@ -115,7 +116,7 @@ fn contested(claims: &[Claim]) -> Vec<&Claim> {
 }
 
 /// The shapes of a namespace's workloads; none if there are too many workloads.
-fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<Shape>> {
+fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<WorkloadShape>> {
     let pods = cx.list(Kind::Pod, namespace);
     let workloads = pods.chain(cx.list(Kind::ExternalWorkload, namespace));
     let keys = workloads.filter_map(|object| workload_key(&object.meta.key));
@@ -148,7 +149,7 @@ impl Claim {
             }
     }
 
-    fn selects(&self, shape: &Shape) -> bool {
+    fn selects(&self, shape: &WorkloadShape) -> bool {
         match (&self.workloads, shape.kind) {
             (None, _) => true,
             (Some(WorkloadSelector::Pods(selector)), WorkloadKind::Pod)

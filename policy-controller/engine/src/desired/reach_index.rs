@@ -4,14 +4,14 @@
 //! objects take effect through it. So an event of a pod moves one count, and the objects that are
 //! looked at again are those of the Servers that select its shape: never all objects, never all pods.
 
+use crate::enforcement::Enforcement;
 use crate::engine::Engine;
 use crate::findings::FindingKind;
 use crate::incremental::QueryKey;
-use crate::query::host::{Hosted, Hosts};
-use crate::query::owner::{Owners, displaced_words};
-use crate::query::workload::{EXAMINED, Shape};
+use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
+use crate::query::port_ownership::{PortOwners, displaced_message};
+use crate::query::workload::{EXAMINED, WorkloadShape};
 use crate::reach::{CONFLICTED, Gap, NO_TARGET, NOT_REFERENCED, Reach, Skipping};
-use crate::standing::Standing;
 use hashbrown::{HashMap, HashSet};
 use policy_crds::{Body, Field, ObjectKey, Resource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,33 +19,33 @@ use std::sync::Arc;
 
 /// All that is counted.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
-    shapes: HashMap<Arc<Shape>, Group>,
+pub(crate) struct ReachIndex {
+    shapes: HashMap<Arc<WorkloadShape>, ShapeGroup>,
     /// The shapes that a Server selects.
-    selected: HashMap<ObjectKey, HashSet<Arc<Shape>>>,
+    selected: HashMap<ObjectKey, HashSet<Arc<WorkloadShape>>>,
     /// The Servers through which an object takes effect.
-    hosted: BTreeMap<ObjectKey, Arc<Hosted>>,
+    effective: BTreeMap<ObjectKey, Arc<EffectiveServers>>,
     /// The same from the far end.
-    guests: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    objects_of: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// The policies that name an authentication.
     referring: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    unlearned: HashSet<Arc<Shape>>,
-    unasked: BTreeSet<ObjectKey>,
+    dirty_shapes: HashSet<Arc<WorkloadShape>>,
+    dirty_objects: BTreeSet<ObjectKey>,
     dirty: BTreeSet<ObjectKey>,
 }
 
 /// The workloads of one shape.
 #[derive(Debug, Default)]
-struct Group {
-    heads: Heads,
+struct ShapeGroup {
+    counts: WorkloadCounts,
     /// Those by which its Servers' guests were told last.
-    told: Heads,
-    owners: Arc<Owners>,
+    reported: WorkloadCounts,
+    owners: Arc<PortOwners>,
 }
 
 /// How many workloads stand how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Heads {
+struct WorkloadCounts {
     sidecar: u64,
     compatible: u64,
     bare: u64,
@@ -54,8 +54,8 @@ struct Heads {
 
 /// The workloads of some Servers.
 #[derive(Debug, Default)]
-struct Found {
-    heads: Heads,
+struct Coverage {
+    counts: WorkloadCounts,
     /// Whether one of the Servers owns a port of any of them.
     owns: bool,
     /// Who owns ports that the Servers claim.
@@ -63,73 +63,75 @@ struct Found {
     skipping: Skipping,
 }
 
-impl Census {
+impl ReachIndex {
     /// Counts a workload.
-    pub(crate) fn enter(&mut self, shape: &Arc<Shape>, standing: Standing) {
+    pub(crate) fn add(&mut self, shape: &Arc<WorkloadShape>, enforcement: Enforcement) {
         let group = self.shapes.entry(shape.clone()).or_default();
-        let count = group.heads.of(standing);
+        let count = group.counts.of(enforcement);
         *count = count.saturating_add(1);
-        self.unlearned.insert(shape.clone());
+        self.dirty_shapes.insert(shape.clone());
     }
 
     /// Counts a workload no more.
-    pub(crate) fn leave(&mut self, shape: &Arc<Shape>, standing: Standing) {
+    pub(crate) fn remove(&mut self, shape: &Arc<WorkloadShape>, enforcement: Enforcement) {
         let Some(group) = self.shapes.get_mut(shape) else { return };
-        let count = group.heads.of(standing);
+        let count = group.counts.of(enforcement);
         *count = count.saturating_sub(1);
-        self.unlearned.insert(shape.clone());
+        self.dirty_shapes.insert(shape.clone());
     }
 
     /// The Servers that claim or own ports of a shape may be others; true if the shape is counted.
-    pub(crate) fn reclaimed(&mut self, shape: &Arc<Shape>) -> bool {
+    pub(crate) fn owners_changed(&mut self, shape: &Arc<WorkloadShape>) -> bool {
         let known = self.shapes.contains_key(shape);
         if known {
-            self.unlearned.insert(shape.clone());
+            self.dirty_shapes.insert(shape.clone());
         }
         known
     }
 
     /// An object is not as it was, or takes effect through other Servers.
-    pub(crate) fn moved(&mut self, key: &ObjectKey) {
-        self.unasked.insert(key.clone());
+    pub(crate) fn object_changed(&mut self, key: &ObjectKey) {
+        self.dirty_objects.insert(key.clone());
     }
 
     /// Whether something is to be found out.
     pub(crate) fn is_dirty(&self) -> bool {
-        !(self.unlearned.is_empty() && self.unasked.is_empty())
+        !(self.dirty_shapes.is_empty() && self.dirty_objects.is_empty())
     }
 
     /// What is to be kept because it is asked about here.
     pub(crate) fn roots(&self) -> impl Iterator<Item = QueryKey> {
-        self.hosted.keys().map(|key| QueryKey::Hosts(Hosts(key.clone())))
+        self.effective
+            .keys()
+            .map(|key| QueryKey::EffectiveServersOf(EffectiveServersOf(key.clone())))
     }
 
     /// Finds out which workloads the objects are about that something changed about.
-    pub(crate) fn settle(&mut self, engine: &mut Engine) -> Vec<(ObjectKey, Arc<Reach>)> {
-        for shape in std::mem::take(&mut self.unlearned) {
-            self.learn(engine, &shape);
+    pub(crate) fn update(&mut self, engine: &mut Engine) -> Vec<(ObjectKey, Arc<Reach>)> {
+        for shape in std::mem::take(&mut self.dirty_shapes) {
+            self.refresh_shape(engine, &shape);
         }
-        for key in std::mem::take(&mut self.unasked) {
-            self.ask(engine, key);
+        for key in std::mem::take(&mut self.dirty_objects) {
+            self.refresh_object(engine, key);
         }
         let mut dirty = std::mem::take(&mut self.dirty);
-        let hosted = dirty.iter().filter_map(|key| self.hosted.get(key));
+        let effective = dirty.iter().filter_map(|key| self.effective.get(key));
         let named: Vec<ObjectKey> =
-            hosted.flat_map(|hosted| hosted.authentications.iter().cloned()).collect();
+            effective.flat_map(|effective| effective.authentications.iter().cloned()).collect();
         dirty.extend(named);
-        let there = dirty.into_iter().filter(|key| engine.object(key).is_some());
-        let there: Vec<ObjectKey> = there.collect();
-        there.into_iter().map(|key| (key.clone(), Arc::new(self.reach(engine, &key)))).collect()
+        let exists = dirty.into_iter().filter(|key| engine.object(key).is_some());
+        let exists: Vec<ObjectKey> = exists.collect();
+        exists.into_iter().map(|key| (key.clone(), Arc::new(self.reach(engine, &key)))).collect()
     }
 
     /// Finds out who claims the ports of a shape.
-    fn learn(&mut self, engine: &mut Engine, shape: &Arc<Shape>) {
+    fn refresh_shape(&mut self, engine: &mut Engine, shape: &Arc<WorkloadShape>) {
         let Some(group) = self.shapes.get_mut(shape) else { return };
-        let gone = group.heads == Heads::default();
+        let gone = group.counts == WorkloadCounts::default();
         let owners = if gone { Arc::default() } else { engine.owners(shape) };
         let before = std::mem::replace(&mut group.owners, owners.clone());
-        let told = std::mem::replace(&mut group.told, group.heads.seen());
-        let moved = told != group.told;
+        let reported = std::mem::replace(&mut group.reported, group.counts.reportable());
+        let object_changed = reported != group.reported;
         if gone {
             self.shapes.remove(shape);
         }
@@ -141,25 +143,25 @@ impl Census {
                     self.selected.remove(server);
                 }
             }
-            self.dirty.extend(self.guests.get(server).into_iter().flatten().cloned());
+            self.dirty.extend(self.objects_of.get(server).into_iter().flatten().cloned());
         }
         for server in owners.claimants.keys() {
             if differs {
                 self.selected.entry(server.clone()).or_default().insert(shape.clone());
             }
-            if differs || moved {
-                self.dirty.extend(self.guests.get(server).into_iter().flatten().cloned());
+            if differs || object_changed {
+                self.dirty.extend(self.objects_of.get(server).into_iter().flatten().cloned());
             }
         }
     }
 
     /// Finds out through which Servers an object takes effect.
-    fn ask(&mut self, engine: &mut Engine, key: ObjectKey) {
-        let there = engine.object(&key).is_some() && !is_authentication(&key);
-        let now = there.then(|| engine.hosts(&key));
+    fn refresh_object(&mut self, engine: &mut Engine, key: ObjectKey) {
+        let exists = engine.object(&key).is_some() && !is_authentication(&key);
+        let now = exists.then(|| engine.effective_servers(&key));
         let before = match now.clone() {
-            Some(now) => self.hosted.insert(key.clone(), now),
-            None => self.hosted.remove(&key),
+            Some(now) => self.effective.insert(key.clone(), now),
+            None => self.effective.remove(&key),
         };
         let unless_empty = |map: &mut BTreeMap<_, BTreeSet<_>>, at: &ObjectKey| {
             if let Some(set) = map.get_mut(at) {
@@ -169,23 +171,23 @@ impl Census {
                 }
             }
         };
-        if let Some(hosted) = before {
-            hosted.servers.iter().for_each(|server| unless_empty(&mut self.guests, server));
-            for authentication in &hosted.authentications {
+        if let Some(effective) = before {
+            effective.servers.iter().for_each(|server| unless_empty(&mut self.objects_of, server));
+            for authentication in &effective.authentications {
                 unless_empty(&mut self.referring, authentication);
                 self.dirty.insert(authentication.clone());
             }
         }
-        if let Some(hosted) = now {
-            for server in &hosted.servers {
-                self.guests.entry(server.clone()).or_default().insert(key.clone());
+        if let Some(effective) = now {
+            for server in &effective.servers {
+                self.objects_of.entry(server.clone()).or_default().insert(key.clone());
             }
-            for authentication in &hosted.authentications {
+            for authentication in &effective.authentications {
                 self.referring.entry(authentication.clone()).or_default().insert(key.clone());
             }
         }
         // What a Server lacks is what its guests are told.
-        self.dirty.extend(self.guests.get(&key).into_iter().flatten().cloned());
+        self.dirty.extend(self.objects_of.get(&key).into_iter().flatten().cloned());
         self.dirty.insert(key);
     }
 
@@ -196,49 +198,49 @@ impl Census {
             let Some(policies) = self.referring.get(key) else {
                 return Reach::nowhere(NOT_REFERENCED, "no AuthorizationPolicy refers to it");
             };
-            for hosted in policies.iter().filter_map(|policy| self.hosted.get(policy)) {
-                servers.extend(&hosted.servers);
+            for effective in policies.iter().filter_map(|policy| self.effective.get(policy)) {
+                servers.extend(&effective.servers);
                 let words = |missing: &Arc<str>| {
                     format!("no AuthorizationPolicy that refers to it has a target: {missing}")
                 };
-                missing = missing.or_else(|| hosted.missing.as_ref().map(words).map(Arc::from));
+                missing = missing.or_else(|| effective.missing.as_ref().map(words).map(Arc::from));
             }
-        } else if let Some(hosted) = self.hosted.get(key) {
-            servers.extend(&hosted.servers);
-            missing = hosted.missing.clone();
+        } else if let Some(effective) = self.effective.get(key) {
+            servers.extend(&effective.servers);
+            missing = effective.missing.clone();
         }
         let Some(first) = servers.first() else {
             // A route of a Gateway has no Server to look for.
             return missing
                 .map_or_else(Reach::default, |missing| Reach::nowhere(NO_TARGET, missing));
         };
-        let found = self.found(servers.iter().copied());
-        let gap = if found.owns { None } else { self.gap(engine, key, first, &found) };
-        let Found { heads, owns, owners, skipping } = found;
-        let heads = heads.seen();
+        let coverage = self.coverage(servers.iter().copied());
+        let gap = if coverage.owns { None } else { self.gap(engine, key, first, &coverage) };
+        let Coverage { counts, owns, owners, skipping } = coverage;
+        let counts = counts.reportable();
         let elsewhere = owns && key == *first && !owners.is_empty();
-        let words = || displaced_words("takes no effect on some workloads", &owners).into();
+        let words = || displaced_message("takes no effect on some workloads", &owners).into();
         Reach {
             gap,
-            compatible: heads.compatible,
-            bare: heads.bare,
-            idle: heads.idle,
+            compatible: counts.compatible,
+            bare: counts.bare,
+            idle: counts.idle,
             skipping: (skipping.workloads > 0).then_some(skipping),
             elsewhere: elsewhere.then(words),
         }
     }
 
     /// The workloads on which one of the Servers owns a port.
-    fn found<'a>(&'a self, servers: impl Iterator<Item = &'a ObjectKey>) -> Found {
-        let mut found = Found::default();
-        let mut owned: HashMap<&Arc<Shape>, BTreeSet<_>> = HashMap::new();
+    fn coverage<'a>(&'a self, servers: impl Iterator<Item = &'a ObjectKey>) -> Coverage {
+        let mut coverage = Coverage::default();
+        let mut owned: HashMap<&Arc<WorkloadShape>, BTreeSet<_>> = HashMap::new();
         for server in servers {
             for shape in self.selected.get(server).into_iter().flatten() {
                 let Some(group) = self.shapes.get(shape) else { continue };
                 let Some(claim) = group.owners.claimants.get(server) else { continue };
                 let mut own = |owner: &ObjectKey, skipped| match owner == server {
                     true => owned.entry(shape).or_default().extend(skipped),
-                    false => _ = found.owners.insert(owner.clone()),
+                    false => _ = coverage.owners.insert(owner.clone()),
                 };
                 match claim {
                     Some(port) => {
@@ -251,17 +253,17 @@ impl Census {
                 }
             }
         }
-        found.owns = !owned.is_empty();
+        coverage.owns = !owned.is_empty();
         for (shape, skipped) in owned {
-            let Some(Group { heads, .. }) = self.shapes.get(shape) else { continue };
-            found.heads.add(*heads);
-            if !skipped.is_empty() && heads.sidecar > 0 {
-                let Skipping { workloads, ports } = &mut found.skipping;
-                *workloads = workloads.saturating_add(heads.sidecar);
+            let Some(ShapeGroup { counts, .. }) = self.shapes.get(shape) else { continue };
+            coverage.counts.add(*counts);
+            if !skipped.is_empty() && counts.sidecar > 0 {
+                let Skipping { workloads, ports } = &mut coverage.skipping;
+                *workloads = workloads.saturating_add(counts.sidecar);
                 ports.extend(skipped);
             }
         }
-        found
+        coverage
     }
 
     /// Why `key` is in force nowhere: what its first Server lacks.
@@ -270,18 +272,18 @@ impl Census {
         engine: &mut Engine,
         key: &ObjectKey,
         server: &ObjectKey,
-        found: &Found,
+        coverage: &Coverage,
     ) -> Option<Gap> {
         let own = key == server;
-        if !found.owners.is_empty() {
+        if !coverage.owners.is_empty() {
             let effect =
                 if own { "takes no effect".into() } else { format!("{server} takes no effect") };
-            let message = displaced_words(&effect, &found.owners).into();
+            let message = displaced_message(&effect, &coverage.owners).into();
             return Some(Gap { reason: CONFLICTED, message });
         }
         let object = engine.object(server)?.clone();
         let Body::Valid(Resource::Server(spec)) = &object.body else { return None };
-        let shapes: BTreeSet<Arc<Shape>> =
+        let shapes: BTreeSet<Arc<WorkloadShape>> =
             self.selected.get(server).into_iter().flatten().cloned().collect();
         let mut finder = engine.finder_within(EXAMINED);
         let finding = match shapes.is_empty() {
@@ -298,18 +300,18 @@ impl Census {
     }
 }
 
-impl Heads {
-    fn of(&mut self, standing: Standing) -> &mut u64 {
-        match standing {
-            Standing::Sidecar => &mut self.sidecar,
-            Standing::Compatible => &mut self.compatible,
-            Standing::Bare => &mut self.bare,
-            Standing::Idle => &mut self.idle,
+impl WorkloadCounts {
+    fn of(&mut self, enforcement: Enforcement) -> &mut u64 {
+        match enforcement {
+            Enforcement::Sidecar => &mut self.sidecar,
+            Enforcement::Compatible => &mut self.compatible,
+            Enforcement::Bare => &mut self.bare,
+            Enforcement::Idle => &mut self.idle,
         }
     }
 
     /// Those that are told of: what does not run is of interest where nothing does.
-    fn seen(self) -> Self {
+    fn reportable(self) -> Self {
         let running = self.sidecar > 0 || self.compatible > 0 || self.bare > 0;
         Self { idle: if running { 0 } else { self.idle }, ..self }
     }
