@@ -1,5 +1,5 @@
-//! Annotations that policy depends on. Each function gives what is in force and what was wrong: a
-//! value that cannot be read never widens anything.
+//! Annotations that policy depends on. Each function returns the value in force and the errors: a
+//! value that cannot be read never widens access.
 
 use crate::field::join_key;
 use crate::object::FieldError;
@@ -28,18 +28,18 @@ pub const DEFAULT_POLICY: [&str; 4] = [
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Ports whose clients must have an identity, where no Server owns them.
 pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
-/// Ports that are not redirected to the sidecar, for people: what counts is what the init container
-/// was started with.
+/// Ports that are not redirected to the sidecar, for people: the arguments of the init container
+/// decide.
 pub const SKIPPED_PORTS: &str = "portcullis.dev/skipped-inbound-ports";
 /// The name of the init container that redirects connections to the sidecar.
 pub const INIT_CONTAINER: &str = "portcullis-init";
-/// How the argument of that container begins that names the ports which it leaves alone.
+/// Prefix of the argument of that container which lists the ports to skip.
 pub const SKIP_ARGUMENT: &str = "--skip-inbound-ports=";
-/// What holds for ports that nothing declares.
+/// Policy of ports that nothing declares.
 pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
 /// The port of the proxy's own `/ready` and `/metrics`.
 pub const ADMIN_PORT: &str = "config.linkerd.io/admin-port";
-/// The label that the injector sets on what it gave a sidecar.
+/// The label that the injector sets on pods with a sidecar.
 pub const PROXY_LABEL: &str = "portcullis.dev/proxy";
 /// The value of [`PROXY_LABEL`] where there is one.
 pub const PROXY_INJECTED: &str = "injected";
@@ -49,10 +49,11 @@ pub const LOG_LEVEL: [&str; 2] =
     ["portcullis.dev/proxy-log-level", "config.linkerd.io/proxy-log-level"];
 /// The access log of the workload's proxy.
 pub const ACCESS_LOG: [&str; 2] = ["portcullis.dev/access-log", "config.linkerd.io/access-log"];
-/// On a Server: what is done about ambiguous paths.
+/// On a Server: the handling of ambiguous paths.
 pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
 
-/// On a Server: whether the application is told who its clients are. Both mean the same.
+/// On a Server: `disabled` if requests shall not carry headers that name the client. Both mean the
+/// same.
 pub const INFORMATIONAL_HEADERS: [&str; 2] =
     ["portcullis.dev/http-informational-headers", "polixy.linkerd.io/http-informational-headers"];
 
@@ -96,8 +97,8 @@ pub const OF_ROUTES: [&str; 7] = [
 ];
 
 /// The annotations of policy that can admit what is refused without them, each with the value that
-/// admits nothing. A message proposes none of them to somebody who wrote another name and another
-/// value.
+/// admits nothing. Messages never suggest one of them to an author who wrote another name and
+/// another value.
 pub const OPENING: [(&str, &str); 7] = [
     (DEFAULT_POLICY[0], "deny"),
     (DEFAULT_POLICY[1], "deny"),
@@ -114,20 +115,20 @@ pub type Annotations = BTreeMap<Arc<str>, Arc<str>>;
 /// The numbers of a port name in a list of ports, or why the item cannot be read.
 pub type PortsByName<'a> = dyn Fn(&str) -> Result<Vec<NonZeroU16>, &'static str> + 'a;
 
-/// What an annotation means, and what is wrong with it.
+/// The value of an annotation, and its errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Reading<T> {
-    /// What is in force, wrong or not.
+    /// The value in force, with or without errors.
     pub value: T,
     /// Everything that is wrong; the fields begin with `metadata.annotations`.
     pub errors: Vec<FieldError>,
 }
 
-/// The default policy that an object asks for; `None` if it does not ask.
+/// The default policy that an object states; `None` if it states none.
 ///
-/// Several annotations with different values are met: what is in force admits whom all of them
-/// admit. A value that names no policy denies.
+/// If several annotations have different values, the policy in force admits only clients that all
+/// of them admit. A value that names no policy denies.
 pub fn default_policy(annotations: &Annotations) -> Reading<Option<DefaultPolicy>> {
     let mut errors = Vec::new();
     let mut met: Option<DefaultPolicy> = None;
@@ -243,7 +244,7 @@ fn is_port_name(text: &str) -> bool {
     text.len() <= 15 && text.bytes().all(allowed) && letters && !hyphens
 }
 
-/// What holds for undeclared ports; `None` if the object does not say. A value that cannot be read
+/// The policy of undeclared ports; `None` if the object does not say. A value that cannot be read
 /// denies.
 pub fn undeclared_ports(annotations: &Annotations) -> Reading<Option<UndeclaredPorts>> {
     let Some(text) = annotations.get(UNDECLARED_PORTS) else {
@@ -276,8 +277,8 @@ pub fn admin_port(annotations: &Annotations) -> Reading<Option<NonZeroU16>> {
     }
 }
 
-/// What the workload's proxy is to log while it runs. A value that cannot be read is as if it were not
-/// there: the proxy logs as it was started.
+/// The log settings of the workload's proxy. A value that cannot be read counts as absent: the
+/// proxy logs as it was started.
 pub fn logs(annotations: &Annotations) -> Reading<Logs> {
     let mut errors = Vec::new();
     let given = |names: [&'static str; 2]| {
@@ -306,10 +307,10 @@ pub fn logs(annotations: &Annotations) -> Reading<Logs> {
     Reading { value: Logs { filter, access_log }, errors }
 }
 
-/// Whether the proxy can read a filter of log lines. Values of fields are not read as regular
-/// expressions, whose automata can take any memory. Nothing but ASCII is read: the library cuts the text
-/// by places that it counts after it has trimmed white space, and panics where these lie inside a
-/// character (tracing-subscriber 0.3.23).
+/// True if the proxy can parse `text` as a log filter. Values of fields are not read as regular
+/// expressions, whose automata can take any amount of memory. Only ASCII is accepted: the library
+/// cuts the text at offsets that it counts after trimming white space, and panics where these lie
+/// inside a character (tracing-subscriber 0.3.23).
 pub fn is_log_filter(text: &str) -> bool {
     let parse = || EnvFilter::builder().with_regex(false).parse(text);
     let readable = text.is_ascii() && !text.trim().is_empty() && text.len() <= MOST_FILTER;
@@ -321,7 +322,8 @@ const MOST_FILTER: usize = 1024;
 const AS_STARTED: &str = "the proxy logs as it was started until it is corrected";
 const AS_NOT_THERE: &str = "is as if it were not there";
 
-/// What a Server does about ambiguous paths: `canonical` (also if absent or unreadable) or `raw`.
+/// The handling of ambiguous paths on a Server: `canonical` (also if absent or unreadable) or
+/// `raw`.
 pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
     let Some(text) = annotations.get(PATH_NORMALIZATION) else {
         return Reading { value: PathHandling::Canonical, errors: Vec::new() };
@@ -338,8 +340,9 @@ pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
     }
 }
 
-/// Whether requests to a Server carry informational headers: unless one of
-/// [`INFORMATIONAL_HEADERS`] is `disabled`. Any other value but `enabled` is an error and enables.
+/// The informational headers of requests to a Server: enabled unless one of
+/// [`INFORMATIONAL_HEADERS`] is `disabled`. Any other value but `enabled` is an error and enables
+/// them.
 pub fn informational_headers(annotations: &Annotations) -> Reading<InformationalHeaders> {
     let (mut value, mut errors) = (InformationalHeaders::Enabled, Vec::new());
     for name in INFORMATIONAL_HEADERS {

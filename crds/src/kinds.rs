@@ -332,7 +332,7 @@ const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> 
     }
 }
 
-/// A kind of policy: judged before it is written, and told afterwards what became of it.
+/// A kind of policy: validated at admission, with conditions in its status.
 const fn policy(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
     KindSpec {
         watched: Watched::Required,
@@ -390,7 +390,7 @@ const fn template(
     }
 }
 
-/// What a reader gives of a kind that claims nothing.
+/// The draft of a kind that claims nothing.
 fn unclaimed(resource: Option<Resource>) -> Draft {
     (resource, Claims::Nothing)
 }

@@ -1,4 +1,4 @@
-//! How kinds and references are found by what the table of kinds says of them.
+//! Lookups of kinds and references in the table of kinds.
 
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Object};
@@ -43,17 +43,17 @@ impl Kind {
         self.spec().versions
     }
 
-    /// Whether objects of this kind live in a namespace.
+    /// True if objects of this kind live in a namespace.
     pub fn is_namespaced(self) -> bool {
         self.spec().scope == Scope::Namespaced
     }
 
-    /// Whether it is one of routes.
+    /// True if it is a kind of route.
     pub fn is_route(self) -> bool {
         self.spec().reference(&[Field::Parent]).is_some()
     }
 
-    /// Whether a word is one of its names: the kind, its plural or an abbreviation, without case.
+    /// True if `word` is one of its names: the kind, its plural or an abbreviation, without case.
     pub fn is_called(self, word: &str) -> bool {
         let names = self.spec().names;
         [names.kind, names.plural]
@@ -71,7 +71,7 @@ impl Kind {
         })
     }
 
-    /// The kinds whose objects a cluster is asked for.
+    /// The kinds whose objects are watched in a cluster.
     pub fn watched() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|kind| kind.spec().watched != Watched::Never)
     }
@@ -110,8 +110,8 @@ impl Object {
         self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.remarks)(resource))
     }
 
-    /// What is to be said of a valid object that no policy of a port is made from: it matches nothing.
-    /// Absent where that is nothing special, or is said otherwise.
+    /// The remark on a valid object that is part of no port's policy: it matches nothing. `None` if
+    /// that is normal, or reported otherwise.
     pub fn idle(&self) -> Option<FieldError> {
         let (spec, resource) = self.valid()?;
         (spec.idle)(resource, &self.meta.key.namespace)

@@ -1,5 +1,5 @@
-//! Reading a JSON value strictly: every access knows its path, every broken rule is collected, and
-//! nothing that was not asked for passes unnoticed.
+//! Strict reading of JSON values: every access knows its path, every broken rule is collected, and
+//! unknown fields are errors.
 
 use crate::field::{join_index, join_key};
 use crate::object::FieldError;
@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Errors of one object that are kept; more would not be read by anybody.
+/// The most errors of one object that are kept.
 const MAX_ERRORS: usize = 100;
 
 /// Longest part of a user's value that a message repeats, in characters.
@@ -35,7 +35,7 @@ impl Errors {
         }
     }
 
-    /// How many there are: taken before and after, tells whether a part could be read.
+    /// Number of errors: taken before and after, it shows if a part could be read.
     pub(crate) fn count(&self) -> usize {
         self.list.borrow().len()
     }
@@ -46,7 +46,7 @@ impl Errors {
     }
 }
 
-/// Which fields of a mapping are allowed.
+/// The fields allowed in a mapping.
 #[derive(Clone, Copy)]
 pub(crate) enum AllowedFields {
     /// These only.

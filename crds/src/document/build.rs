@@ -18,7 +18,7 @@ const MAX_KEY: usize = 1024;
 /// Bytes of text that count as much as a value where they are copied.
 const BYTES_PER_VALUE: usize = 64;
 
-/// What a document counts for beside its values.
+/// Cost of a document beside its values.
 const DOCUMENT_VALUES: usize = 10;
 
 pub(super) fn documents(text: &str) -> Vec<Document> {
@@ -63,7 +63,7 @@ struct Built {
     count: usize,
 }
 
-/// What can be referred to by an alias.
+/// The values that aliases can refer to.
 type Anchors = HashMap<usize, Rc<Built>>;
 
 /// A collection that is still being read.
@@ -78,7 +78,7 @@ struct Mapping {
     spans: HashMap<Box<str>, (Place, Spans)>,
     /// A key that waits for its value.
     key: Option<(String, Place)>,
-    /// What `<<` brings in; keys of the mapping itself count more.
+    /// Mappings merged by `<<`; keys of the mapping itself take precedence.
     merged: Vec<Built>,
     count: usize,
 }
@@ -103,7 +103,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Whether the text holds more than will be read.
+    /// True if the text has more values than will be read.
     fn is_exhausted(&self) -> bool {
         self.values > MAX_VALUES
     }
@@ -279,7 +279,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Adds what is not there yet.
+    /// Adds the keys that are not there yet.
     fn merge(&mut self, merged: Built) {
         let Value::Object(values) = merged.value else { return };
         for (key, place, spans) in merged.spans.entries() {
@@ -294,7 +294,7 @@ impl Mapping {
     }
 }
 
-/// What a copy of a text counts for: long texts must not be multiplied by short aliases.
+/// Cost of a copy of a text: long texts must not be multiplied by short aliases.
 fn weight(text: &str) -> usize {
     (text.len() / BYTES_PER_VALUE).saturating_add(1)
 }

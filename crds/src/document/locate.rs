@@ -1,4 +1,4 @@
-//! Where each value of a document is.
+//! The location of each value of a document.
 
 use super::location::Location;
 use crate::field::{Step, steps};

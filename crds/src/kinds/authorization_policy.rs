@@ -51,7 +51,7 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     Claims::AuthorizationPolicy { target: Some(policy.target.clone()) }
 }
 
-/// Its target, valid or not, and the authentications that it asks for.
+/// Its target, valid or not, and the authentications that it requires.
 pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let key = &object.meta.key;
     let one = |field, key| ObjectReference { field, what: ReferenceTarget::One(key) };
@@ -154,7 +154,7 @@ fn own(reference: &Reference<'_>, name: &str, own_namespace: &str) -> Option<Pol
 
 type Required = (Option<IdentityRequirement>, Option<NetworkRequirement>);
 
-/// All must hold; at most one of each half. An empty list asks for nothing.
+/// Reads the list: all must hold, at most one of each half. An empty list requires nothing.
 fn authentications(node: &JsonNode<'_>) -> Option<Required> {
     let (mut identity, mut network): Required = (None, None);
     node.clean(|node| {

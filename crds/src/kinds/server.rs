@@ -54,7 +54,7 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     (server, claims)
 }
 
-/// Whatever could not be read of a Server, it may own.
+/// The claims of a Server. It may own everything that could not be read.
 pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     let Some(Resource::Server(server)) = resource else {
         return Claims::Server { workloads: None, port: None };

@@ -167,7 +167,7 @@ fn mesh_tls(node: &JsonNode<'_>) -> Option<ClientRequirement> {
     })
 }
 
-/// A list that names who is granted something: empty is a mistake.
+/// A list of clients, which must not be empty.
 fn some<'a>(node: &JsonNode<'a>) -> Option<Vec<JsonNode<'a>>> {
     let list = node.list()?;
     if list.is_empty() {

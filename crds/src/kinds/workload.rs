@@ -31,7 +31,7 @@ pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
     Some(Resource::Pod(pod))
 }
 
-/// Whether its deletion has been asked for; it goes on until its grace period is over.
+/// True if the pod has a deletion timestamp; it runs on until its grace period is over.
 fn is_ending(input: &Input<'_>) -> bool {
     let metadata = input.root.get("metadata").and_then(|node| node.fields(AllowedFields::Any));
     metadata.is_some_and(|fields| fields.get("deletionTimestamp").is_some())
@@ -105,8 +105,8 @@ fn pod(spec: &Fields<'_>) -> Option<Pod> {
     Some(pod)
 }
 
-/// The ports that the init container leaves out of redirection, by the arguments that it was started
-/// with: the API server lets nobody change them.
+/// The ports that the init container leaves out of redirection, by the arguments that it was
+/// started with, which are immutable in the API server.
 fn skipped(spec: &Fields<'_>) -> PortSet {
     let list = spec.get("initContainers").and_then(|node| node.list()).unwrap_or_default();
     let mut containers = list.iter().filter_map(|node| node.fields(AllowedFields::Any));

@@ -1,10 +1,10 @@
-//! What the reader of a kind takes and gives.
+//! The input and the output of the readers of kinds.
 
 use crate::object::{Claims, ObjectMeta};
 use crate::reader::{AllowedFields, Fields};
 use crate::resource::Resource;
 
-/// What a kind's reader is given.
+/// The input of a kind's reader.
 pub(crate) struct Input<'a> {
     /// The object itself.
     pub(crate) root: Fields<'a>,
@@ -21,5 +21,5 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a kind's reader gives: the resource if all of it could be read, and what it claims if not.
+/// The output of a kind's reader: the resource if all of it could be read, and its claims if not.
 pub(crate) type Draft = (Option<Resource>, Claims);

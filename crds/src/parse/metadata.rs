@@ -1,5 +1,5 @@
-//! What a value says it is, by `apiVersion` and `kind`, and its `metadata`: lenient, only what policy
-//! depends on is typed.
+//! The kind of a value, by `apiVersion` and `kind`, and its `metadata`: lenient, only the parts
+//! that policy depends on are typed.
 
 use super::error::NotAnObject;
 use super::name::{is_dns_label, is_dns_name};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where `kubectl` puts an object that names no namespace.
+/// The namespace of objects that name none, as for `kubectl`.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// The kind and version that a value says it is.
@@ -47,7 +47,7 @@ pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnO
     exact.map(|kind| (kind, version)).ok_or_else(|| unknown_kind(api_version, group, kind))
 }
 
-/// Whether a group has no kinds but those that are read.
+/// True if all kinds of a group are read.
 fn is_our_group(group: &str) -> bool {
     let defined = |kind: &Kind| kind.spec().is_defined_here() && kind.group() == group;
     group == SET_GROUP || Kind::ALL.iter().any(defined)
@@ -94,7 +94,7 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
     mistaken("kind", message)
 }
 
-/// Whether a group is a slip of one of those that are read.
+/// True if a group looks like a misspelling of one of those that are read.
 fn near_group(group: &str) -> bool {
     let known = Kind::ALL.map(Kind::group);
     let dotted: Vec<&str> = known.into_iter().filter(|group| group.contains('.')).collect();

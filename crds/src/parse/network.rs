@@ -103,7 +103,8 @@ fn prefix_length(text: &str, longest: u8) -> Result<u8, String> {
     }
 }
 
-/// Clients at `::ffff:a.b.c.d` are seen as `a.b.c.d`, so that such a block would match nobody.
+/// Rejects IPv4-mapped blocks. Clients at `::ffff:a.b.c.d` appear as `a.b.c.d`, so that such a
+/// block would match no client.
 fn refuse_mapped(net: ipnet::Ipv6Net) -> Result<(), String> {
     let Some(v4) = net.addr().to_ipv4_mapped() else { return Ok(()) };
     let length = net.prefix_len().saturating_sub(96);

@@ -69,7 +69,7 @@ fn characters(text: &str) -> Result<String, String> {
     Ok(path)
 }
 
-/// Whether an encoded octet can be part of a canonical path.
+/// Checks that an encoded octet can be part of a canonical path.
 fn encoded(octet: u8) -> Result<(), String> {
     let c = char::from(octet);
     match octet {

@@ -11,7 +11,7 @@ pub(crate) const SET_GROUP: &str = "portcullis.dev";
 /// The kind of the network sets that are built in.
 pub(crate) const SET_KIND: &str = "NetworkSet";
 
-/// What a reference names.
+/// The kind of object that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An object of a kind that is read.
@@ -22,7 +22,7 @@ pub(crate) enum Target {
 
 /// A reference: its target and the mapping it was read from.
 pub(crate) struct Reference<'a> {
-    /// What kind it names.
+    /// The kind that it names.
     pub(crate) target: Target,
     /// The mapping.
     pub(crate) fields: Fields<'a>,

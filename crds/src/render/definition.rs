@@ -7,7 +7,7 @@ use super::yaml;
 use crate::kind::Kind;
 use serde_json::{Value, json};
 
-/// A kind as the API server is told of it.
+/// A CustomResourceDefinition.
 pub(crate) struct Definition {
     pub(crate) kind: Kind,
     pub(crate) short_names: &'static [&'static str],
@@ -27,7 +27,7 @@ pub(crate) struct Version {
     pub(crate) status: Status,
 }
 
-/// Whether a version has a status.
+/// The status of a version.
 pub(crate) enum Status {
     /// In both profiles.
     Always(Value),
@@ -163,7 +163,7 @@ const ACCEPTED: Column =
     ("Accepted", "string", ".status.conditions[?(@.type==\"Accepted\")].status");
 const PROGRAMMED: Column =
     ("Programmed", "string", ".status.conditions[?(@.type==\"Programmed\")].status");
-/// Why the first condition that is not `True` is not; empty where all is well.
+/// The reason of the first condition that is not `True`; empty if there is none.
 const REASON: Column = ("Reason", "string", ".status.conditions[?(@.status!=\"True\")].reason");
 const PARENTS_REASON: Column =
     ("Reason", "string", ".status.parents[*].conditions[?(@.status!=\"True\")].reason");

@@ -1,4 +1,4 @@
-//! What is an object, and which.
+//! Recognition of objects and their kinds.
 
 use crate::support::{errors, value};
 use policy_crds::spec::{

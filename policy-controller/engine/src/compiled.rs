@@ -17,20 +17,20 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a set of objects means.
+/// The policies, conditions and diagnostics compiled from a set of objects.
 pub struct Compiled {
     /// Every workload.
     pub workloads: BTreeMap<WorkloadKey, CompiledWorkload>,
-    /// What every object is told about itself.
+    /// Conditions of every object.
     pub conditions: ConditionTable,
-    /// What was found wrong while reading; empty where objects were given.
+    /// Diagnostics of reading the manifests; empty if objects were passed in.
     pub diagnostics: Vec<Diagnostic>,
     /// The objects, as indexed.
     pub objects: Vec<Arc<Object>>,
     engine: Mutex<Engine>,
 }
 
-/// What holds for one workload.
+/// The compiled policies of one workload.
 #[derive(Clone, Debug)]
 pub struct CompiledWorkload {
     /// Facts, declared ports, identity.
@@ -64,9 +64,9 @@ impl Compiled {
         findings
     }
 
-    /// Applies an object as an event does, and answers again whatever was found out from what it
-    /// changes; how many answers came out different. What was compiled before stays as it is here:
-    /// this is for measuring what an event costs.
+    /// Applies an object as an event does, executes the dirty queries, and returns the number of
+    /// changed workloads and policies. The other fields keep their values: this is for measuring
+    /// the cost of an event.
     #[cfg(any(test, feature = "testing"))]
     pub fn update(&self, object: Object) -> usize {
         let changes = vec![Change::Apply(Arc::new(object))];

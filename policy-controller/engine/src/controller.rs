@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How often channels without listeners are forgotten.
+/// Interval at which channels without receivers are dropped.
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// A running controller, without its gRPC server. Dropping it ends it.
@@ -26,19 +26,19 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub struct Controller {
     /// The policies.
     pub policies: Policies,
-    /// What every object is told about itself.
+    /// Conditions of every object.
     pub conditions: ConditionsHandle,
-    /// What objects would be told.
+    /// Reviews of objects that are about to be applied or deleted.
     pub review: ReviewHandle,
     /// The objects.
     pub objects: ObjectsHandle,
-    /// What the source has found wrong, each time it looked.
+    /// Errors in the source's manifests, updated with each scan.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
-    /// How the source's watches are doing.
+    /// Health of the source's watches.
     pub health: watch::Receiver<Arc<Health>>,
-    /// How much there is in the index, and what changes cost.
+    /// Size of the index and cost of changes.
     pub metrics: IndexMetrics,
-    /// What ought to be in force where; for the one who counts.
+    /// Changes of the desired policies, for the one task that counts where they are in force.
     pub desired: Option<DesiredHandle>,
     shutdown: CancellationToken,
     source: Option<JoinHandle<Result<(), SourceError>>>,
@@ -126,7 +126,8 @@ struct IndexTask {
     changed: watch::Sender<u64>,
     epoch: Arc<str>,
     lists: u64,
-    /// What all watches of a kind have passed, where that is not what the newest one has seen.
+    /// The version that all watches of a kind have passed, where it differs from the newest
+    /// version.
     passed: BTreeMap<Kind, u64>,
 }
 
@@ -186,7 +187,7 @@ impl IndexTask {
         tracing::debug!(changes = batch.changes.len(), answers, answered, "applied a batch");
     }
 
-    /// Takes note of what a batch cost that was resolved and has just been published.
+    /// Records the cost of a batch that has been resolved and published.
     fn measured(&self, batch: &Batch, before: Effort, (began, resolved): (Instant, Instant)) {
         let resolving = resolved.duration_since(began);
         self.metrics.applied(batch.changes.len(), resolving, resolved.elapsed());

@@ -1,8 +1,9 @@
-//! What ought to be in force on which workload, kept by the task that owns the index and told bit by
-//! bit.
+//! The policies that ought to be in force on each workload. The task that owns the index tracks
+//! them and reports changes incrementally.
 //!
-//! Nothing is kept until somebody asks. From then on what a batch touched is noted, and found out
-//! when it is asked for: once per shape and port, however many workloads share them.
+//! Nothing is tracked until the first request. From then on the changes of each batch mark shapes,
+//! ports and objects dirty; the next request recomputes them, once per shape and port, however many
+//! workloads share them.
 
 mod reach_index;
 
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 
-/// What ought to be in force on a port.
+/// The policy that ought to be in force on a port.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DesiredPolicy {
     /// Hash of the policy.
@@ -33,7 +34,7 @@ pub struct DesiredPolicy {
     pub objects: Arc<[ObjectRef]>,
 }
 
-/// Which version of an object is meant.
+/// A version of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// The uid, if the source states one.
@@ -48,10 +49,10 @@ pub type ShapeId = u64;
 /// The ports that workloads of a shape declare.
 pub type DesiredPorts = BTreeMap<NonZeroU16, Arc<DesiredPolicy>>;
 
-/// What changed since it was last asked for; at first, everything.
+/// Changes since the last request; the first time, everything.
 #[derive(Debug)]
 pub struct DesiredDelta {
-    /// When the first of the changes was published.
+    /// Time at which the first of the changes was published.
     pub since: Instant,
     /// Shapes that are new or changed, before the workloads that have them.
     pub shapes: Vec<(ShapeId, DesiredPorts)>,
@@ -59,18 +60,18 @@ pub struct DesiredDelta {
     pub workloads: Vec<(WorkloadKey, Option<ShapeId>)>,
     /// Objects that can contribute to a policy, each as it is; nothing: it is gone.
     pub objects: Vec<(ObjectKey, Option<Version>)>,
-    /// Which other workloads objects are about, where that may have changed.
+    /// The new reach of objects for which it may have changed.
     pub reaches: Vec<(ObjectKey, Arc<Reach>)>,
 }
 
-/// What the owning task keeps.
+/// The state that the owning task keeps.
 #[derive(Debug)]
 pub(crate) struct DesiredTracker {
     changed: watch::Sender<u64>,
     active: Option<Tracking>,
 }
 
-/// What is followed, and what of it has not been told.
+/// The tracked workloads and shapes, and the changes not yet reported.
 #[derive(Debug, Default)]
 struct Tracking {
     since: Option<Instant>,
@@ -81,7 +82,7 @@ struct Tracking {
     shapes: HashMap<Arc<WorkloadShape>, ShapeEntry>,
     next: ShapeId,
     reach: ReachIndex,
-    /// Namespaces with a Server: of others, only workloads with a sidecar concern anybody.
+    /// Namespaces with a Server. In other namespaces only workloads with a sidecar are tracked.
     with_server: BTreeSet<Arc<str>>,
 }
 
@@ -100,13 +101,14 @@ struct ShapeEntry {
 }
 
 impl DesiredTracker {
-    /// Nobody asks yet. The counter moves when there is something to tell.
+    /// Creates a tracker that tracks nothing yet. The counter is incremented when there are changes
+    /// to report.
     pub(crate) fn new() -> (Self, watch::Receiver<u64>) {
         let (changed, receiver) = watch::channel(0);
         (Self { changed, active: None }, receiver)
     }
 
-    /// What changed since this was last asked; nothing while objects have not been listed.
+    /// Changes since the last request; `None` before all objects have been listed.
     pub(crate) fn delta(&mut self, engine: &mut Engine) -> Option<DesiredDelta> {
         if !engine.is_synced() {
             return None;
@@ -114,7 +116,7 @@ impl DesiredTracker {
         Some(self.active.get_or_insert_with(|| Tracking::everything(engine)).delta(engine))
     }
 
-    /// Forgets everything: nobody asks any more.
+    /// Drops all tracked state.
     pub(crate) fn stop(&mut self) {
         self.active = None;
     }
@@ -128,7 +130,7 @@ impl DesiredTracker {
         }
     }
 
-    /// What is to be kept because it is asked about here.
+    /// The queries that the tracked state depends on.
     pub(crate) fn roots(&self) -> impl Iterator<Item = QueryKey> {
         self.active.iter().flat_map(|active| {
             let workloads = active.workloads.keys().cloned();
@@ -143,7 +145,7 @@ impl DesiredTracker {
 }
 
 impl Tracking {
-    /// Follows everything there is, of which nothing has been told yet.
+    /// Tracks everything that exists; all of it is unreported.
     fn everything(engine: &Engine) -> Self {
         Self {
             dirty_workloads: engine.workloads().into_iter().collect(),
@@ -179,7 +181,7 @@ impl Tracking {
             && !self.reach.is_dirty())
     }
 
-    /// What changed since this was last asked.
+    /// Changes since the last request.
     fn delta(&mut self, engine: &mut Engine) -> DesiredDelta {
         let since = self.since.take().unwrap_or_else(Instant::now);
         self.track_servers(engine);
@@ -215,7 +217,7 @@ impl Tracking {
         DesiredDelta { since, shapes: shapes.into_iter().collect(), workloads, objects, reaches }
     }
 
-    /// Takes note of namespaces that have a Server, or none, since this was last asked.
+    /// Updates the set of namespaces that have a Server.
     fn track_servers(&mut self, engine: &Engine) {
         let servers = self.dirty_objects.iter().filter(|key| key.kind == Kind::Server);
         let namespaces: BTreeSet<Arc<str>> = servers.map(|key| key.namespace.clone()).collect();
@@ -233,7 +235,8 @@ impl Tracking {
         }
     }
 
-    /// How a workload stands and which shape it has, if it concerns anybody; with what it declares.
+    /// The shape and enforcement of a workload, and its declared ports; `None` if it is not
+    /// tracked.
     fn tracked(
         &self,
         engine: &mut Engine,
@@ -248,8 +251,8 @@ impl Tracking {
         Some((TrackedWorkload { shape, enforcement: resolved.enforcement }, resolved.state.clone()))
     }
 
-    /// Finds out which shape a workload has that is expected to answer. `None`: the same as before.
-    /// What is `changed` is what may declare other ports.
+    /// Updates the shape of a workload that is expected to acknowledge. `None` if it has not
+    /// changed. Adds shapes to `changed` that may declare other ports.
     fn track(
         &mut self,
         engine: &mut Engine,
@@ -296,8 +299,8 @@ impl Tracking {
         Some(Some(entry.number))
     }
 
-    /// Finds out which ports workloads of a shape declare, and what ought to be in force there, if
-    /// that is news.
+    /// Updates the declared ports of a shape and their desired policies; `None` if nothing has
+    /// changed.
     fn follow(
         &mut self,
         engine: &mut Engine,
@@ -318,11 +321,11 @@ impl Tracking {
     }
 }
 
-/// What is known of policies by their addresses, while they are held.
+/// Hashes of policies by their address, while they are held.
 type PolicyCache = HashMap<usize, (Arc<ServerPolicy>, Arc<DesiredPolicy>)>;
 
 impl ShapeEntry {
-    /// Finds out what ought to be in force on a port; true if that is news.
+    /// Updates the desired policy of a port; true if it has changed.
     fn refresh(&mut self, engine: &mut Engine, of: &PolicyOf, cache: &mut PolicyCache) -> bool {
         let (policy, _) = engine.policy(&of.shape, of.port);
         if self.ports.get(&of.port).is_some_and(|(before, _)| Arc::ptr_eq(before, &policy)) {
@@ -343,7 +346,7 @@ impl ShapeEntry {
     }
 }
 
-/// Whether policies name objects of a kind among those that they are made from.
+/// True if policies list objects of this kind among those that they are made from.
 fn contributes(kind: &Kind) -> bool {
     kind.spec().contributes
 }

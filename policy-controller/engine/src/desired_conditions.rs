@@ -1,14 +1,14 @@
-//! What objects are told, with the version of each that it is about.
+//! Conditions to be written to objects, with the version of the object that they are about.
 
 use crate::query::condition::ObjectCondition;
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What every object is told, by object.
+/// The desired conditions of every object.
 pub type DesiredConditionTable = BTreeMap<ObjectKey, DesiredConditions>;
 
-/// What one object is told.
+/// The desired conditions of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredConditions {
     /// Its conditions; may be empty.
@@ -20,7 +20,7 @@ pub struct DesiredConditions {
 }
 
 impl DesiredConditions {
-    /// Whether this is certainly the same statement, compared without looking into it.
+    /// True if both are certainly equal, by pointer comparison of the conditions.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.conditions, &other.conditions)
             && self.generation == other.generation

@@ -1,4 +1,4 @@
-//! The index and everything that was found out from it, without tasks or clocks.
+//! The index and its memoized queries, without tasks or clocks.
 
 use crate::config::ControllerConfig;
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
@@ -28,18 +28,18 @@ pub(crate) struct Engine {
     conditions: ConditionTable,
 }
 
-/// What a batch changed.
+/// Changes caused by a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Workloads that were asked for and may have come out different.
+    /// Queried workloads that may have changed.
     pub(crate) workloads: Vec<WorkloadKey>,
-    /// Policies that were asked for and may have come out different.
+    /// Queried policies that may have changed.
     pub(crate) policies: Vec<PolicyOf>,
-    /// Whether some condition did, or an object that has any.
+    /// True if a condition has changed, or an object that has conditions.
     pub(crate) conditions: bool,
     /// Every object that is not as it was.
     pub(crate) objects: Vec<ObjectKey>,
-    /// Objects that were asked for and may take effect through other Servers.
+    /// Queried objects that may take effect through other Servers.
     pub(crate) effective_servers: Vec<ObjectKey>,
     /// Shapes whose ports may be owned or claimed by other Servers.
     pub(crate) port_owners: Vec<Arc<WorkloadShape>>,
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Applies a batch and finds out what it means.
+    /// Applies a batch and executes the dirty queries.
     pub(crate) fn apply(&mut self, batch: &Batch) -> Changes {
         let touched = self.index.apply(batch);
         let mut changes = Changes::default();
@@ -131,12 +131,12 @@ impl Engine {
         }
     }
 
-    /// Whether every kind has been listed completely.
+    /// True if every kind has been listed completely.
     pub(crate) fn is_synced(&self) -> bool {
         self.index.is_synced()
     }
 
-    /// A copy, to be asked what a change would mean; none before every kind has been listed.
+    /// A snapshot in which changes can be tried; `None` before every kind has been listed.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         self.is_synced().then(|| Snapshot::new(self.index.clone(), self.config.clone()))
     }
@@ -151,7 +151,7 @@ impl Engine {
         Finder::new(&self.index, &mut self.memo, &self.config, examined)
     }
 
-    /// Which Servers own and claim the ports of a shape.
+    /// The Servers that own and claim the ports of a shape.
     pub(crate) fn owners(&mut self, shape: &Arc<WorkloadShape>) -> Arc<PortOwners> {
         self.memo.query(&PortOwnersOf(shape.clone()), &self.index, &self.config).0
     }
@@ -219,7 +219,8 @@ impl Engine {
         key: &WorkloadKey,
     ) -> Option<(Arc<ResolvedWorkload>, KindSet)> {
         let object = self.index.object(&workload::object_key(key))?;
-        // By the object's own texts, so that those of whoever asked first are not kept beside them.
+        // The key is made of the object's own strings, so that the caller's are not kept beside
+        // them.
         let key = workload::workload_key(&object.meta.key)?;
         let (resolved, kinds) = self.memo.query(&WorkloadOf(key), &self.index, &self.config);
         Some((resolved?, kinds))
@@ -240,9 +241,9 @@ impl Engine {
         self.index.version(kind)
     }
 
-    /// What a policy made from these kinds reflects: of each, and of the workload's own, the version
-    /// of the last event that changed anything. Which of these events concerned the policy is not
-    /// asked: one that did not may come to do so by a later one of another kind.
+    /// The versions that a policy made from these kinds reflects: for each kind, and for the
+    /// workload's own, the version of the last event that changed anything. Events that did not
+    /// concern the policy count too, because a later event of another kind can make them relevant.
     pub(crate) fn versions(&self, kinds: KindSet, kind: WorkloadKind) -> BTreeMap<Arc<str>, u64> {
         let mut kinds = kinds;
         kinds.insert(match kind {
@@ -253,7 +254,7 @@ impl Engine {
         versioned.map(|(kind, version)| (version_key(kind), version)).collect()
     }
 
-    /// Forgets the policy of a port that nobody watches.
+    /// Drops the policy of a port that is not watched.
     pub(crate) fn forget_policy(&mut self, query: PolicyOf) {
         self.memo.forget(&QueryKey::PolicyOf(query));
     }
@@ -266,7 +267,7 @@ impl Engine {
         self.memo.retain(roots);
     }
 
-    /// How many answers are kept, and how many times a question was answered anew.
+    /// Number of memoized answers, and number of query executions so far.
     pub(crate) fn effort(&self) -> (usize, u64) {
         (self.memo.len(), self.memo.answered())
     }
@@ -278,7 +279,7 @@ impl Engine {
         Effort { answers: self.memo.len(), resolved, compiled }
     }
 
-    /// How many nodes, shapes and policies are kept.
+    /// Number of nodes, shapes and policies.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> [usize; 3] {
         self.memo.kept()
@@ -290,7 +291,7 @@ impl Engine {
     }
 }
 
-/// How revisions name a kind: `group/kind`.
+/// The name of a kind in revisions: `group/kind`.
 pub(crate) fn version_key(kind: Kind) -> Arc<str> {
     // Every revision names them; there is one text of each.
     static NAMES: LazyLock<BTreeMap<Kind, Arc<str>>> = LazyLock::new(|| {
@@ -307,7 +308,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn pods_and_namespaces_are_told_of_annotations_that_cannot_be_read() {
+    fn pods_and_namespaces_have_conditions_about_annotations_that_cannot_be_read() {
         let annotated = |kind: &str, value: &str| {
             testing::object(&format!(
                 "{{apiVersion: v1, kind: {kind}, metadata: {{name: one, annotations: \
@@ -321,13 +322,17 @@ mod tests {
                 let changes = vec![Change::Apply(annotated(kind, value))];
                 let changes =
                     engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
-                let told: Vec<_> = engine.conditions().values().flat_map(|c| c.to_vec()).collect();
-                (changes.conditions, told)
+                let conditions: Vec<_> =
+                    engine.conditions().values().flat_map(|c| c.to_vec()).collect();
+                (changes.conditions, conditions)
             };
             assert_eq!(apply("deny"), (false, vec![]), "{kind}");
-            let (changed, told) = apply("denny");
-            assert!(changed && told.len() == 1 && !told[0].status, "{kind}: {told:?}");
-            assert!(told[0].message.contains("denny"), "{kind}: {told:?}");
+            let (changed, conditions) = apply("denny");
+            assert!(
+                changed && conditions.len() == 1 && !conditions[0].status,
+                "{kind}: {conditions:?}"
+            );
+            assert!(conditions[0].message.contains("denny"), "{kind}: {conditions:?}");
             assert_eq!(apply("deny"), (true, vec![]), "{kind}");
         }
     }

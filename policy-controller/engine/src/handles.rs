@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 
-/// How long a review may take, with the wait for its turn. API servers wait five seconds, and then
-/// refuse what is sound.
+/// Time limit of a review, including the wait for its turn. API servers wait five seconds, and then
+/// reject valid objects.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reviews at once: each keeps a thread busy and may copy parts of the index.
@@ -31,7 +31,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// A handle on whoever answers these requests and tells so how far it is.
+    /// Creates a handle on the task that answers these requests and publishes its progress.
     pub fn new(
         requests: Requests,
         synced: watch::Receiver<bool>,
@@ -79,19 +79,18 @@ impl Policies {
         self.requests.ask(Request::Workloads).await.ok_or(LookupError::Stopped)
     }
 
-    /// Whether every kind has been listed completely once, which is when the controller is ready.
+    /// True once every kind has been listed completely, which makes the controller ready.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.synced.clone()
     }
 
-    /// How far the source has been read: updated with every batch, after what the batch changed was
-    /// published.
+    /// Progress of the source: updated with every batch, after its changes were published.
     pub fn seen(&self) -> watch::Receiver<Arc<SourceProgress>> {
         self.seen.clone()
     }
 
-    /// Asks the source to list everything again, because somebody has in force what it has not
-    /// shown yet. [`Policies::seen`] tells when it has.
+    /// Requests that the source list everything again, because a client has a version in force that
+    /// the source has not delivered yet. [`Policies::seen`] changes when it has.
     pub fn refresh(&self) {
         self.refresh.notify_one();
     }
@@ -143,7 +142,7 @@ impl ConditionsHandle {
     }
 }
 
-/// Asks bit by bit what ought to be in force. There is one at a time that asks.
+/// Requests the changes of the desired policies. Only one task may do so at a time.
 #[derive(Debug)]
 pub struct DesiredHandle {
     requests: Requests,
@@ -155,7 +154,7 @@ impl DesiredHandle {
         Self { requests, changed }
     }
 
-    /// What changed since the last call; nothing while objects have not been listed, or if the
+    /// Changes since the last call; `None` before all objects have been listed, or if the
     /// controller has ended.
     pub async fn delta(&mut self) -> Option<DesiredDelta> {
         self.changed.mark_unchanged();
@@ -167,14 +166,14 @@ impl DesiredHandle {
         self.changed.changed().await.is_ok()
     }
 
-    /// Lets everything be forgotten. The next news begin anew.
+    /// Stops tracking. The next delta contains everything again.
     pub async fn stop(&self) {
         // Where the controller has ended there is nothing to forget.
         _ = self.requests.send(Request::StopDesired).await;
     }
 }
 
-/// Asks what objects would be told.
+/// Reviews objects as if they were applied or deleted.
 #[derive(Clone, Debug)]
 pub struct ReviewHandle {
     requests: Requests,
@@ -186,14 +185,15 @@ impl ReviewHandle {
         Self { requests, room: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// What is legal in `object` but surely not meant, as things are now. `None` where it cannot be
-    /// told: objects have not been listed completely yet, or the index is too busy to be asked.
+    /// Warnings about `object`: what is legal but surely not meant, given the current objects.
+    /// `None` if this is unknown: objects have not been listed completely yet, or the index is too
+    /// busy.
     pub async fn review(&self, object: Object) -> Option<Vec<FieldError>> {
         let run_review = self.run_review(|snapshot| snapshot.review(object));
         tokio::time::timeout(PATIENCE, run_review).await.ok()?
     }
 
-    /// What holds once `object` is deleted and surely surprises. `None` as for [`Self::review`].
+    /// Warnings about deleting `object`. `None` as for [`Self::review`].
     pub async fn review_deletion(&self, object: Object) -> Option<Vec<FieldError>> {
         let run_review = self.run_review(|snapshot| snapshot.review_deletion(object));
         tokio::time::timeout(PATIENCE, run_review).await.ok()?
@@ -205,9 +205,10 @@ impl ReviewHandle {
     ) -> Option<Vec<FieldError>> {
         let turn = self.room.clone().acquire_owned().await.ok()?;
         let snapshot = self.requests.ask(Request::Snapshot).await??;
-        // A fresh look at a large namespace takes milliseconds, for which nobody else should wait.
+        // A fresh evaluation of a large namespace takes milliseconds, which must not delay other
+        // requests.
         let review = move || {
-            // Held until it has ended, whether or not somebody still waits for it.
+            // Held until the review has ended, even if the caller has gone.
             let _turn = turn;
             of(snapshot)
         };

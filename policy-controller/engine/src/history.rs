@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// An index and its subscribers. Whatever was asked for once is followed from then on.
+/// An index and its subscribers. Whatever was queried once is followed from then on.
 pub struct History {
     engine: Engine,
     subscriptions: Subscriptions,
@@ -56,7 +56,7 @@ impl History {
         self.subscriptions.publish(&mut self.engine, &changes);
     }
 
-    /// Forgets what nobody follows.
+    /// Drops answers without subscribers.
     pub fn sweep(&mut self) {
         let roots = self.subscriptions.sweep();
         self.engine.retain(roots);
@@ -103,7 +103,7 @@ impl History {
         Some(policy)
     }
 
-    /// How many answers are kept, and how many times a question was answered anew.
+    /// Number of memoized answers, and number of query executions so far.
     pub fn effort(&self) -> (usize, u64) {
         self.engine.effort()
     }
@@ -116,8 +116,8 @@ mod tests {
     use crate::testing;
     use policy_crds::Kind;
 
-    /// Pods, and Servers that ask about labels of which every pod has a value of its own: each pod
-    /// is a shape that nobody had before.
+    /// Pods, and Servers that select by labels of which every pod has a value of its own, so that
+    /// each pod has a new shape.
     fn edits(round: usize) -> Vec<Result<Object, ObjectKey>> {
         let namespace = format!("n{}", round % 3);
         let pod = format!(
@@ -126,11 +126,11 @@ mod tests {
               spec: {{containers: [{{name: c, ports: [{{containerPort: 80}}]}}]}}}}",
             round % 50
         );
-        let asked = if round.is_multiple_of(7) { "app: web" } else { "version: none" };
+        let selector = if round.is_multiple_of(7) { "app: web" } else { "version: none" };
         let server = format!(
             "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
               metadata: {{name: s{}, namespace: {namespace}}}, \
-              spec: {{podSelector: {{matchLabels: {{{asked}}}}}, port: 80}}}}",
+              spec: {{podSelector: {{matchLabels: {{{selector}}}}}, port: 80}}}}",
             round % 4
         );
         let policy = testing::policy_on_server(&namespace, &format!("a{round}"), "s0");

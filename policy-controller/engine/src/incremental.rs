@@ -1,4 +1,5 @@
-//! Answers that are kept with what they were made from, and made again when that changes.
+//! Incremental computation: answers are memoized with their reads, and recomputed when these
+//! change.
 
 mod graph;
 mod interned;

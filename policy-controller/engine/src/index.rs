@@ -1,4 +1,4 @@
-//! What there is: objects by kind and namespace, and who names whom.
+//! The index: objects by kind and namespace, and the references between them.
 
 mod definition;
 mod input;

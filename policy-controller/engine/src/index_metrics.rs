@@ -1,4 +1,4 @@
-//! What is told of the index: how many objects there are, and what changes cost.
+//! Metrics of the index: number of objects, and cost of changes.
 
 use crate::index::Index;
 use crate::metric_names as names;
@@ -43,7 +43,7 @@ struct StageLabels {
     stage: &'static str,
 }
 
-/// How many objects there are, by kind and namespace.
+/// Number of objects by kind and namespace.
 type ObjectCounts = BTreeMap<Kind, BTreeMap<Arc<str>, usize>>;
 
 /// Handles on the metrics of the index; clones share them.
@@ -77,12 +77,12 @@ impl Default for IndexMetrics {
     }
 }
 
-/// What the engine has done by now.
+/// The work of the engine so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effort {
     /// Answers that are kept.
     pub(crate) answers: usize,
-    /// Questions answered anew while resolving.
+    /// Query executions while resolving.
     pub(crate) resolved: u64,
     /// The same while compiling.
     pub(crate) compiled: u64,
@@ -110,7 +110,7 @@ impl IndexMetrics {
         registry.register(name, help, self.batches_waiting.clone());
     }
 
-    /// Takes note of a batch: how many changes, and what each stage took.
+    /// Records a batch: the number of changes, and the duration of each stage.
     pub(crate) fn applied(&self, changes: usize, resolve: Duration, publish: Duration) {
         self.changes.observe(f64::from(u32::try_from(changes).unwrap_or(u32::MAX)));
         for (stage, time) in [("resolve", resolve), ("publish", publish)] {
@@ -118,13 +118,13 @@ impl IndexMetrics {
         }
     }
 
-    /// Takes note of what waits.
+    /// Records the lengths of the queues.
     pub(crate) fn waiting(&self, batches: usize, lookups: usize) {
         set(&self.batches_waiting, batches);
         set(&self.waiting, lookups);
     }
 
-    /// Takes note of what was found out.
+    /// Records the query executions of a batch.
     pub(crate) fn effort(&self, before: Effort, after: Effort) {
         let stages = [
             ("resolve", before.resolved, after.resolved),

@@ -1,5 +1,5 @@
-//! What can be asked about the index, and the form of each answer. Who answers is in `resolve` and
-//! `compile`; what is remembered of it, in `incremental`.
+//! The queries about the index, and the types of their answers. `resolve` and `compile` have their
+//! functions, `incremental` memoizes them.
 
 pub mod condition;
 pub(crate) mod effective_servers;

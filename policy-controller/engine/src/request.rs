@@ -1,9 +1,8 @@
-//! The questions to the task that owns the index.
+//! Requests to the task that owns the index.
 //!
-//! All of them wait in one queue and are answered in the order in which they came, so that none is
-//! put off for as long as others keep coming. Batches of changes have a queue of their own, because
-//! they go first: an answer reflects every change that had arrived before it, and a source that falls
-//! behind is held back by its own queue instead of by those who ask.
+//! All of them wait in one queue and are answered in order, so that none starves. Batches of
+//! changes have a queue of their own with priority: a response reflects every change that had
+//! arrived before the request, and a source that falls behind gets backpressure from its own queue.
 
 use crate::desired::DesiredDelta;
 use crate::desired_conditions::DesiredConditionTable;
@@ -17,10 +16,10 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// The most questions that may wait.
+/// Capacity of the request queue.
 const ROOM: usize = 1024;
 
-/// A question to the task that owns the index, with the place of its answer.
+/// A request to the task that owns the index, with its response channel.
 pub enum Request {
     /// Watch a workload.
     Workload(WorkloadKey, Reply<PublishedWorkload>),
@@ -38,7 +37,7 @@ pub enum Request {
     Snapshot(oneshot::Sender<Option<Snapshot>>),
     /// The changes of what ought to be in force; nothing before all has been listed.
     DesiredDelta(oneshot::Sender<Option<DesiredDelta>>),
-    /// The end of these questions: nobody asks for news any more.
+    /// Stop tracking desired policies.
     StopDesired,
 }
 
@@ -56,7 +55,7 @@ impl Requests {
         (Self(sender), receiver)
     }
 
-    /// The answer to a question; none if nobody answers any more.
+    /// The response to a request; `None` if the task has ended.
     pub(crate) async fn ask<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
@@ -66,7 +65,7 @@ impl Requests {
         answer.await.ok()
     }
 
-    /// Says something that has no answer; none if nobody listens any more.
+    /// Sends a request without a response; `None` if the task has ended.
     pub(crate) async fn send(&self, request: Request) -> Option<()> {
         self.0.send(request).await.ok()
     }

@@ -1,4 +1,4 @@
-//! Who watches what, and what each was last told.
+//! The subscribers of workloads and ports, and the value last published to each.
 
 use crate::config::ControllerConfig;
 use crate::engine::{Changes, Engine};
@@ -24,22 +24,22 @@ pub(crate) struct Subscriptions {
     port_cap: usize,
     workloads: BTreeMap<WorkloadKey, WorkloadChannels>,
     watchers: Watchers,
-    /// What the last workload that was published reflects: most reflect the same.
+    /// The revision of the last workload published: most workloads share it.
     label: Arc<Revision>,
 }
 
 type Watchers = HashMap<PolicyOf, PolicyWatchers>;
 
-/// Who watches a policy.
+/// The watchers of a policy.
 #[derive(Default)]
 struct PolicyWatchers {
     keys: BTreeSet<WorkloadKey>,
-    /// What was published last. Whoever is told something after shares it while it says that.
+    /// The value last published. Watchers added later share it while the policy stays the same.
     newest: Weak<PortPolicy>,
 }
 
 impl PolicyWatchers {
-    /// What whoever watches `query` is to be told now.
+    /// The value to publish to the watchers of `query`.
     fn published(
         &mut self,
         engine: &mut Engine,
@@ -72,7 +72,7 @@ struct WorkloadChannels {
 }
 
 impl WorkloadChannels {
-    /// How many ports there are channels for that the workload does not declare.
+    /// Number of ports with a channel that the workload does not declare.
     fn undeclared(&self) -> usize {
         let state = self.state.current();
         self.ports.keys().filter(|port| !state.declared.contains(*port)).count()
@@ -129,15 +129,15 @@ impl Subscriptions {
         Ok(receiver)
     }
 
-    /// Labels by this epoch what is published from now on. The next batch tells every watcher, because
-    /// a client that went on naming the epoch before would be compared by versions that mean nothing
-    /// any more.
+    /// Labels values published from now on with this epoch. The next batch publishes to every
+    /// watcher, because clients that went on naming the epoch before would be compared by versions
+    /// that are no longer valid.
     pub(crate) fn begin_epoch(&mut self, epoch: Arc<str>) {
         self.epoch = epoch;
         self.epoch_began = true;
     }
 
-    /// Tells whoever is concerned what a batch changed.
+    /// Publishes the changes of a batch to the subscribers concerned.
     pub(crate) fn publish(&mut self, engine: &mut Engine, changes: &Changes) {
         let (every, workloads): (Vec<PolicyOf>, Vec<WorkloadKey>) =
             match std::mem::take(&mut self.epoch_began) {
@@ -164,7 +164,7 @@ impl Subscriptions {
         }
     }
 
-    /// Forgets channels that nobody listens to, and says what the others depend on.
+    /// Drops channels without receivers, and returns the queries that the others depend on.
     pub(crate) fn sweep(&mut self) -> Vec<QueryKey> {
         for (key, channels) in &mut self.workloads {
             let watchers = &mut self.watchers;
@@ -184,9 +184,9 @@ impl Subscriptions {
         workloads.chain(self.watchers.keys().cloned().map(QueryKey::PolicyOf)).collect()
     }
 
-    /// Forgets the undeclared ports of a workload that nobody listens to, and what was found out for
-    /// them: who asks for one port after the other is held to the same bound as who watches them all.
-    /// What declared ports ought to have may be followed without a channel.
+    /// Drops the undeclared ports of a workload that have no receivers, and their policies, so that
+    /// a client that requests one port after the other is bounded like one that watches them all.
+    /// The desired policies of declared ports may be tracked without a channel.
     fn drop_idle(&mut self, engine: &mut Engine, key: &WorkloadKey) {
         let Some(WorkloadChannels { shape, state, ports }) = self.workloads.get_mut(key) else {
             return;
@@ -225,7 +225,7 @@ impl Subscriptions {
         self.workloads.get_mut(&key).ok_or(LookupError::NotFound)
     }
 
-    /// A workload with what it reflects.
+    /// A workload with its revision.
     fn published(
         &mut self,
         engine: &Engine,
@@ -270,7 +270,7 @@ impl Subscriptions {
         }
     }
 
-    /// Notes that a workload watches a policy. Returns what it is to be told.
+    /// Adds a workload to the watchers of a policy. Returns the value to publish.
     fn watch(
         &mut self,
         engine: &mut Engine,
@@ -291,7 +291,7 @@ impl Subscriptions {
     }
 }
 
-/// Publishes a policy if it differs from what was published.
+/// Publishes a policy if it differs from the last one published.
 fn publish_policy(
     workloads: &BTreeMap<WorkloadKey, WorkloadChannels>,
     key: &WorkloadKey,
@@ -349,7 +349,8 @@ mod tests {
         assert_eq!(engine.effort().0, 0);
     }
 
-    /// A revocation that concerned nobody when it came, and does by a later event of another kind.
+    /// A revocation that is irrelevant when it arrives, and becomes relevant by a later event of
+    /// another kind.
     #[test]
     fn a_revision_reflects_every_kind_that_its_policy_is_made_from() {
         let config = ControllerConfig::default();

@@ -194,8 +194,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
-    /// Taking away a grant, an authentication or an authorization never admits anybody, and
-    /// neither does making it invalid.
+    /// Removing a grant, an authentication or an authorization never admits a client, and neither
+    /// does making it invalid.
     #[test]
     fn taking_away_never_permits(
         score in prop::collection::vec(0_u8..8, 27),
@@ -252,8 +252,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// A route whose parents cannot be read never admits anybody on a port of a Server of its
-    /// namespace, and leaves no such port without routes; it concerns no other namespace.
+    /// A route whose parents cannot be read never admits a client on a port of a Server of its
+    /// namespace, and leaves no such port without routes; other namespaces are unaffected.
     #[test]
     fn a_route_whose_parents_cannot_be_read_binds_every_server(
         score in prop::collection::vec(0_u8..8, 27),

@@ -10,7 +10,7 @@ use crate::render::schema::{
 };
 use serde_json::{Value, json};
 
-/// What differs between the versions.
+/// Differences between the versions.
 #[derive(Clone, Copy)]
 struct Features {
     /// Backends have group, kind and weight.

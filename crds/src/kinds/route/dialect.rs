@@ -4,7 +4,7 @@ use crate::kind::Kind;
 use crate::parse::input::Input;
 use crate::reader::AllowedFields;
 
-/// Which API a route is written in.
+/// The API that a route is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `policy.linkerd.io` HTTPRoute; whether its version has timeouts.

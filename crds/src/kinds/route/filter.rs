@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue};
 use policy_core::EffectKind;
 use policy_core::effect::{HeaderChange, Redirect, RedirectPath};
 
-/// What a rule does with requests, in order.
+/// The filters of a rule, in order.
 type Filters = Vec<EffectKind>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn filters(rule: &Fields<'_>, dialect: Dialect) -> Option<Filters> {
     })
 }
 
-/// Whether a filter replaces the prefix that matched.
+/// True if a filter replaces the prefix that matched.
 pub(super) fn prefix_replaced(filters: &Filters) -> bool {
     filters.iter().any(|filter| match filter {
         EffectKind::Redirect(redirect) => matches!(redirect.path, Some(RedirectPath::Prefix(_))),
@@ -99,7 +99,7 @@ fn known_type(node: &JsonNode<'_>, dialect: Dialect) -> Option<(&'static str, &'
 }
 
 /// Headers that frame or route the message itself: changing one would make the application read
-/// something else than what was decided.
+/// another message than the one that was authorized.
 const FRAMING: [&str; 9] = [
     "connection",
     "content-length",

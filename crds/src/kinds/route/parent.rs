@@ -76,7 +76,7 @@ fn is_egress(parent: &ParentRef) -> bool {
     Kind::find(&parent.group, &parent.kind) == Some(Kind::EgressNetwork)
 }
 
-/// Whether a parent makes the route count for outbound traffic.
+/// True if a parent makes the route count for outbound traffic.
 pub(super) fn is_outbound(parent: &ParentRef) -> bool {
     let core = parent.group.is_empty() || parent.group.eq_ignore_ascii_case("core");
     is_egress(parent) || (core && parent.kind.eq_ignore_ascii_case("Service"))

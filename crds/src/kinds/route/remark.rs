@@ -1,4 +1,4 @@
-//! What a valid route means where that may surprise its author.
+//! Remarks on valid routes whose meaning may surprise their author.
 
 use crate::object::FieldError;
 use crate::resource::Resource;

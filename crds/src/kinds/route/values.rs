@@ -4,7 +4,7 @@ use crate::parse::header::{header_name, header_value};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use policy_core::{HeaderMatch, Pattern, QueryMatch, ValueMatch};
 
-/// `headers`; absent and empty ask for nothing.
+/// `headers`; absent and empty require nothing.
 pub(super) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
     list(
         fields,
@@ -20,7 +20,7 @@ pub(super) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
     )
 }
 
-/// `queryParams`; absent and empty ask for nothing.
+/// `queryParams`; absent and empty require nothing.
 pub(super) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
     list(
         fields,

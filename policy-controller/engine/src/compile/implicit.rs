@@ -1,5 +1,5 @@
-//! What is permitted without an authorization: what the kubelet does (product, *Where compatible and safe
-//! differ*), and connections from the pod itself.
+//! Permissions without an authorization: for the kubelet (product, *Where compatible and safe
+//! differ*), and for connections from the pod itself.
 
 use crate::config::{ControllerConfig, KubeletExemption};
 use crate::incremental::Context;

@@ -104,7 +104,7 @@ fn admin<const N: usize>(tests: [Test; N]) -> Arc<Authorization> {
     Arc::new(Authorization { source: source.clone(), requirement, audit: false })
 }
 
-/// What a policy becomes where clients must have an identity.
+/// The stricter form of a default policy on a port whose clients must have an identity.
 fn authenticated(policy: DefaultPolicy) -> DefaultPolicy {
     match policy {
         DefaultPolicy::AllUnauthenticated | DefaultPolicy::AllAuthenticated => {

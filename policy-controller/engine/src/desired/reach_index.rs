@@ -1,8 +1,8 @@
-//! Which workloads each object is about, whatever runs there.
+//! The workloads that each object applies to, whether or not a sidecar runs there.
 //!
-//! Workloads are counted by shape. A shape knows which Servers claim and own its ports, a Server which
-//! objects take effect through it. So an event of a pod moves one count, and the objects that are
-//! looked at again are those of the Servers that select its shape: never all objects, never all pods.
+//! Workloads are counted by shape. A shape knows which Servers claim and own its ports, a Server
+//! knows which objects take effect through it. So an event of a pod changes one count, and only the
+//! objects of the Servers that select its shape are examined again, never all objects or all pods.
 
 use crate::enforcement::Enforcement;
 use crate::engine::Engine;
@@ -38,12 +38,12 @@ pub(crate) struct ReachIndex {
 #[derive(Debug, Default)]
 struct ShapeGroup {
     counts: WorkloadCounts,
-    /// Those by which its Servers' guests were told last.
+    /// The counts that were last reported to the objects of its Servers.
     reported: WorkloadCounts,
     owners: Arc<PortOwners>,
 }
 
-/// How many workloads stand how.
+/// Number of workloads by enforcement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct WorkloadCounts {
     sidecar: u64,
@@ -56,9 +56,9 @@ struct WorkloadCounts {
 #[derive(Debug, Default)]
 struct Coverage {
     counts: WorkloadCounts,
-    /// Whether one of the Servers owns a port of any of them.
+    /// True if one of the Servers owns a port of any of them.
     owns: bool,
-    /// Who owns ports that the Servers claim.
+    /// Owners of ports that the Servers claim.
     owners: BTreeSet<ObjectKey>,
     skipping: Skipping,
 }
@@ -94,19 +94,19 @@ impl ReachIndex {
         self.dirty_objects.insert(key.clone());
     }
 
-    /// Whether something is to be found out.
+    /// True if `update` has work to do.
     pub(crate) fn is_dirty(&self) -> bool {
         !(self.dirty_shapes.is_empty() && self.dirty_objects.is_empty())
     }
 
-    /// What is to be kept because it is asked about here.
+    /// The queries that this index depends on.
     pub(crate) fn roots(&self) -> impl Iterator<Item = QueryKey> {
         self.effective
             .keys()
             .map(|key| QueryKey::EffectiveServersOf(EffectiveServersOf(key.clone())))
     }
 
-    /// Finds out which workloads the objects are about that something changed about.
+    /// Recomputes the reach of all objects for which it may have changed.
     pub(crate) fn update(&mut self, engine: &mut Engine) -> Vec<(ObjectKey, Arc<Reach>)> {
         for shape in std::mem::take(&mut self.dirty_shapes) {
             self.refresh_shape(engine, &shape);
@@ -124,7 +124,7 @@ impl ReachIndex {
         exists.into_iter().map(|key| (key.clone(), Arc::new(self.reach(engine, &key)))).collect()
     }
 
-    /// Finds out who claims the ports of a shape.
+    /// Updates the Servers that claim the ports of a shape.
     fn refresh_shape(&mut self, engine: &mut Engine, shape: &Arc<WorkloadShape>) {
         let Some(group) = self.shapes.get_mut(shape) else { return };
         let gone = group.counts == WorkloadCounts::default();
@@ -155,7 +155,7 @@ impl ReachIndex {
         }
     }
 
-    /// Finds out through which Servers an object takes effect.
+    /// Updates the Servers through which an object takes effect.
     fn refresh_object(&mut self, engine: &mut Engine, key: ObjectKey) {
         let exists = engine.object(&key).is_some() && !is_authentication(&key);
         let now = exists.then(|| engine.effective_servers(&key));
@@ -186,7 +186,7 @@ impl ReachIndex {
                 self.referring.entry(authentication.clone()).or_default().insert(key.clone());
             }
         }
-        // What a Server lacks is what its guests are told.
+        // The findings of a Server are reported for the objects that take effect through it.
         self.dirty.extend(self.objects_of.get(&key).into_iter().flatten().cloned());
         self.dirty.insert(key);
     }
@@ -266,7 +266,7 @@ impl ReachIndex {
         coverage
     }
 
-    /// Why `key` is in force nowhere: what its first Server lacks.
+    /// The reason why `key` is in force nowhere: the first finding of its first Server.
     fn gap(
         &self,
         engine: &mut Engine,
@@ -310,7 +310,7 @@ impl WorkloadCounts {
         }
     }
 
-    /// Those that are told of: what does not run is of interest where nothing does.
+    /// The counts to report: workloads that do not run count only if none runs.
     fn reportable(self) -> Self {
         let running = self.sidecar > 0 || self.compatible > 0 || self.bare > 0;
         Self { idle: if running { 0 } else { self.idle }, ..self }
@@ -325,8 +325,8 @@ impl WorkloadCounts {
     }
 }
 
-/// Whether policies name objects of this kind as whom they admit, so that it takes effect through
-/// them.
+/// True if policies name objects of this kind as clients, so that the object takes effect through
+/// these policies.
 fn is_authentication(key: &ObjectKey) -> bool {
     policy_crds::Kind::AuthorizationPolicy.reference(Field::Authentication, key.kind).is_some()
 }

@@ -1,4 +1,4 @@
-//! What ought to be in force follows the objects and the marked workloads.
+//! Tests that the desired policies follow the objects and the tracked workloads.
 
 use super::*;
 use crate::config::ControllerConfig;
@@ -17,7 +17,7 @@ fn port(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).unwrap()
 }
 
-/// An index and what is followed of it.
+/// An index with its tracked policies.
 struct Stage {
     engine: Engine,
     active: Tracking,

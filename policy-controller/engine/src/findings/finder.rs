@@ -6,8 +6,8 @@ use crate::incremental::{Memo, Query};
 use crate::index::Index;
 use policy_crds::{Body, Object, ObjectKey, Resource};
 
-/// Finds what objects lack. The index must have been listed completely: what is missing from it is
-/// missing.
+/// Computes the findings about objects. The index must have been listed completely, because an
+/// object that is not in it counts as missing.
 pub(crate) struct Finder<'a> {
     pub(super) index: &'a Index,
     memo: &'a mut Memo,
@@ -43,7 +43,7 @@ impl<'a> Finder<'a> {
         findings
     }
 
-    /// The answer to a question about the index.
+    /// The answer to a query.
     pub(super) fn query<Q: Query>(&mut self, query: &Q) -> Q::Output {
         self.memo.query(query, self.index, self.config).0
     }

@@ -12,7 +12,7 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The field that it is about.
     pub field: String,
-    /// The fault, for people.
+    /// The message.
     pub message: String,
     /// The object that is missing or meant, where the kind of the finding has one.
     pub other: Option<ObjectKey>,
@@ -37,8 +37,8 @@ pub enum FindingKind {
     PortNumber,
     /// Nothing is granted on a Server or on a route of it.
     GrantsNobody {
-        /// Whether its access policy is stated: where nobody writes the default for its author, that
-        /// is meant.
+        /// True if its access policy is stated. If the API server did not write the default, the
+        /// author means it.
         stated: bool,
     },
     /// Other Servers own the port of every workload that a Server selects.
@@ -52,8 +52,8 @@ pub enum FindingKind {
     OnlyRoute,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,
-    /// A ServiceAccount of another namespace does not exist, which is not told to whoever may not look
-    /// there.
+    /// A ServiceAccount of another namespace does not exist. Not reported to users who may not read
+    /// that namespace.
     ForeignClientMissing,
     /// An identity ends in no trust domain of this mesh.
     ForeignIdentity,

@@ -13,8 +13,8 @@ use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 
 impl Finder<'_> {
-    /// A Server that refuses everybody, although it says nothing of the kind. A grant that came to
-    /// nothing is told at the object that was to give it.
+    /// The finding about a Server that denies every client, although it does not say `deny`. A
+    /// grant that was withheld is reported at its own object.
     pub(super) fn grants_nobody(&mut self, key: &ObjectKey, server: &Server) -> Option<Finding> {
         if server.access_policy != DefaultPolicy::Deny {
             return None;
@@ -26,7 +26,7 @@ impl Finder<'_> {
         let some = !own.authorizations.is_empty()
             || !own.withheld.is_empty()
             || attached.routes.iter().any(|route| granted(route));
-        // Routes that are all invalid are told by a remark.
+        // A remark reports routes that are all invalid.
         if some || (attached.bound && attached.routes.is_empty()) {
             return None;
         }
@@ -69,7 +69,7 @@ impl Finder<'_> {
         findings
     }
 
-    /// Whether something is granted on a Server itself.
+    /// True if something is granted on the Server itself.
     fn grants(&mut self, server: &ObjectKey) -> bool {
         let Some(object) = self.index.object(server) else { return false };
         let Body::Valid(Resource::Server(own)) = &object.body else { return false };

@@ -7,7 +7,7 @@ use policy_core::IdentityMatch;
 use policy_crds::resource::ClientRequirement;
 use policy_crds::{ObjectKey, Resource};
 
-/// What stands before the namespace of the control plane in an identity of a ServiceAccount.
+/// The part before the control plane's namespace in an identity of a ServiceAccount.
 const MARK: &str = "serviceaccount.identity.";
 
 impl Finder<'_> {
@@ -23,11 +23,11 @@ impl Finder<'_> {
     }
 }
 
-/// What is to be said of an identity that this mesh does not give.
+/// The message about an identity that this mesh does not issue.
 fn foreign(identity: &IdentityMatch, config: &ControllerConfig) -> Option<String> {
     let (text, star) = match identity {
         IdentityMatch::Any => return None,
-        // The trust domains of SPIFFE are those of whoever issues such identities.
+        // The trust domains of SPIFFE belong to the issuer of such identities.
         IdentityMatch::Exact(text) if text.starts_with("spiffe://") => return None,
         IdentityMatch::Exact(text) => (&**text, ""),
         IdentityMatch::Suffix(text) => (&**text, "*."),
@@ -73,8 +73,8 @@ fn of_an_account(text: &str, is_end: bool) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// What is said of an identity in a mesh whose identities end in `portcullis.cluster.local`.
-    fn said(identity: &str) -> Option<String> {
+    /// The message about an identity in a mesh whose identities end in `portcullis.cluster.local`.
+    fn message_about(identity: &str) -> Option<String> {
         let control_plane_namespace = "portcullis".into();
         let config = ControllerConfig { control_plane_namespace, ..ControllerConfig::default() };
         foreign(&IdentityMatch::parse(identity), &config)
@@ -93,7 +93,7 @@ mod tests {
             "vm.machines.cluster.local",
             "spiffe://example.org/vm",
         ] {
-            assert_eq!(said(identity), None, "{identity}");
+            assert_eq!(message_about(identity), None, "{identity}");
         }
     }
 
@@ -110,12 +110,12 @@ mod tests {
             ),
             ("*.identity.linkerd.cluster.local", "*.identity.portcullis.cluster.local"),
         ] {
-            let told = said(identity).unwrap();
-            assert!(told.ends_with(&format!("; is `{meant}` meant?")), "{told}");
+            let message = message_about(identity).unwrap();
+            assert!(message.ends_with(&format!("; is `{meant}` meant?")), "{message}");
         }
         for identity in ["cart.shop.example.org", "*.shop.cluster.locale", "*.xcluster.local"] {
-            let told = said(identity).unwrap();
-            assert!(told.ends_with("end in `.identity.portcullis.cluster.local`"), "{told}");
+            let message = message_about(identity).unwrap();
+            assert!(message.ends_with("end in `.identity.portcullis.cluster.local`"), "{message}");
         }
     }
 }

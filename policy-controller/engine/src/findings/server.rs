@@ -1,5 +1,5 @@
 //! Servers that would own no port of any workload: they select none, name a port that none has, or
-//! others that come first own what they select.
+//! have older Servers that own the ports of all selected workloads.
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
@@ -50,7 +50,7 @@ impl Finder<'_> {
         finding(key, FindingKind::SelectsNothing, field, message)
     }
 
-    /// What a Server lacks on the workloads that it selects, which have these shapes.
+    /// The finding about a Server on the workloads that it selects, which have these shapes.
     pub(crate) fn lacks_on(
         &mut self,
         key: &ObjectKey,
@@ -66,7 +66,7 @@ impl Finder<'_> {
         Some(finding(key, kind, "spec.port", message))
     }
 
-    /// The label that was probably meant, where a selector asks for one that nothing has.
+    /// A suggestion of a similar label value, if no object has the one that is selected.
     fn near_label(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
         for (label, value) in &selector.match_labels {
             let inside = self.index.list(kind, &key.namespace).take(self.examined);
@@ -99,8 +99,8 @@ impl Finder<'_> {
             true => (FindingKind::Displaced, "takes no effect"),
             false => (FindingKind::DisplacedInPart, "takes no effect on some workloads"),
         };
-        let told = !outcome.owners.is_empty();
-        told.then(|| (kind, displaced_message(effect, &outcome.owners)))
+        let found = !outcome.owners.is_empty();
+        found.then(|| (kind, displaced_message(effect, &outcome.owners)))
     }
 }
 

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Finder<'_> {
-    /// The authentications among all objects that none of them refers to. Whoever applies one alone is
-    /// not told: its policy may well come after it.
+    /// The authentications among all objects that none of them refers to. Not reported while one is
+    /// applied alone, because its policy may follow.
     pub(crate) fn unused(&self, objects: &[Arc<Object>]) -> Vec<Finding> {
         let used: BTreeSet<ObjectKey> = objects.iter().flat_map(|object| used(object)).collect();
         let kinds = [Kind::MeshTlsAuthentication, Kind::NetworkAuthentication];
@@ -27,7 +27,7 @@ impl Finder<'_> {
             .collect()
     }
 
-    /// Whether policies of other namespaces may refer to an object.
+    /// True if policies of other namespaces may refer to an object.
     fn is_offered(&self, key: &ObjectKey) -> bool {
         let mut grants = self.index.list(Kind::ReferenceGrant, &key.namespace);
         self.config.shared_namespaces.contains(&key.namespace)

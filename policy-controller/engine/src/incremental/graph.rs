@@ -1,4 +1,4 @@
-//! Who read what: questions and topics as the nodes of one graph, each known by a number.
+//! The dependency graph: queries and inputs are nodes, each with a number, and edges are reads.
 
 use crate::index::{Input, KindSet};
 use hashbrown::hash_table::Entry;
@@ -32,7 +32,7 @@ struct Node<Q> {
     kinds: KindSet,
 }
 
-/// Nodes by name and by number. A topic is there as long as somebody read it.
+/// Nodes by key and by number. An input has a node as long as it has readers.
 pub(super) struct Graph<Q> {
     nodes: Vec<Option<Node<Q>>>,
     vacant: Vec<Id>,
@@ -80,7 +80,8 @@ impl<Q: Eq + Hash> Graph<Q> {
             Some(place) => *place = Some(made),
             None => {
                 if nodes.len() == nodes.capacity() {
-                    // By an eighth, for of large clusters half of a doubled table stays empty.
+                    // Grow by 1/8 instead of doubling: on large clusters half of a doubled table
+                    // would stay unused.
                     nodes.reserve_exact((nodes.len() / 8).max(64));
                 }
                 nodes.push(Some(made));
@@ -96,7 +97,7 @@ impl<Q: Eq + Hash> Graph<Q> {
         self.ids.find(hash, is_key).copied()
     }
 
-    /// The question that a node is.
+    /// The query of a node; `None` for inputs.
     pub(super) fn key(&self, id: Id) -> Option<&Q> {
         match &node(&self.nodes, id)?.key {
             NodeKey::Query(query) => Some(query),
@@ -104,7 +105,7 @@ impl<Q: Eq + Hash> Graph<Q> {
         }
     }
 
-    /// Every question.
+    /// All queries.
     pub(super) fn queries(&self) -> impl Iterator<Item = (Id, &Q)> {
         self.nodes.iter().zip(0..).filter_map(|(node, id)| match &node.as_ref()?.key {
             NodeKey::Query(query) => Some((Id(id), query)),
@@ -112,12 +113,12 @@ impl<Q: Eq + Hash> Graph<Q> {
         })
     }
 
-    /// How many questions there are.
+    /// Number of queries.
     pub(super) fn len(&self) -> usize {
         self.queries
     }
 
-    /// How many nodes there are, topics included.
+    /// Number of nodes, inputs included.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
         self.ids.len()
@@ -128,12 +129,12 @@ impl<Q: Eq + Hash> Graph<Q> {
         node(&self.nodes, id).map(|node| node.kinds).unwrap_or_default()
     }
 
-    /// What an answer read.
+    /// The nodes that an answer read.
     pub(super) fn reads(&self, id: Id) -> &[Id] {
         node(&self.nodes, id).map(|node| &*node.reads).unwrap_or_default()
     }
 
-    /// Who read a node.
+    /// The readers of a node.
     pub(super) fn readers(&self, id: Id) -> impl Iterator<Item = Id> {
         node(&self.nodes, id).into_iter().flat_map(|node| node.readers.iter())
     }
@@ -145,7 +146,8 @@ impl<Q: Eq + Hash> Graph<Q> {
         }
     }
 
-    /// Notes all that an answer read this time; what it no longer reads forgets it.
+    /// Records the complete reads of an answer, and removes it from the readers of nodes that it no
+    /// longer reads.
     pub(super) fn record(&mut self, id: Id, mut reads: Vec<Id>, kinds: KindSet) {
         reads.sort_unstable();
         reads.dedup();
@@ -161,7 +163,7 @@ impl<Q: Eq + Hash> Graph<Q> {
         }
     }
 
-    /// Removes an answer, which nobody may read that stays.
+    /// Removes an answer. No remaining node may read it.
     pub(super) fn remove(&mut self, id: Id) {
         let Some(node) = self.take(id) else { return };
         for read in node.reads {

@@ -1,10 +1,10 @@
-//! Answers, what each of them read, and who read them.
+//! Memoized queries: their answers, the reads of each, and the readers of each.
 //!
-//! A question is a pure function of its key, the index and the configuration. Its answer is kept
-//! together with every topic and every other answer it read, including objects it looked for and
-//! did not find. When topics are touched, the questions that read them are answered again, in an
-//! order in which each comes after all it may read; whoever read an answer follows only if the
-//! answer came out different.
+//! A query is a pure function of its key, the index and the configuration. Its answer is memoized
+//! together with every input and every other answer it read, including objects it looked up and did
+//! not find. When inputs are touched, the queries that read them are dirty. They are executed again
+//! in an order in which each comes after all that it may read; their readers become dirty only if
+//! the answer has changed.
 
 use super::graph::{Graph, Id, NodeKey};
 use super::interned::Interned;
@@ -33,28 +33,28 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A question about the index.
+/// A query about the index.
 pub(crate) trait Query: Clone + Eq + Hash {
-    /// What is answered.
+    /// The type of the answer.
     type Output: Clone + PartialEq;
 
-    /// The question among all others.
+    /// The key of this query among all queries.
     fn key(&self) -> QueryKey;
 
-    /// Where its answers are kept.
+    /// The table of the memoized answers.
     fn table(tables: &mut MemoTables) -> &mut MemoTable<Self, Self::Output>;
 
     /// Answers it, from nothing but what `cx` gives.
     fn answer(&self, cx: &mut Context<'_>) -> Self::Output;
 }
 
-/// The answers to questions of one type, each with its place among what was read.
+/// The memoized answers of one type of query, each with its node.
 pub(crate) type MemoTable<Q, A> = HashMap<Q, (A, Id)>;
 
-/// Declares the questions, in an order in which each reads only those before it.
+/// Declares the queries, in an order in which each reads only those before it.
 macro_rules! queries {
     ($($name:ident => $answer:ty),* $(,)?) => {
-        /// Every question. The order of the variants is the order of answering.
+        /// The key of any query. The order of the variants is the order of execution.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub(crate) enum QueryKey {
             $(
@@ -72,12 +72,12 @@ macro_rules! queries {
 
         $(
             impl $name {
-                /// This question among all others.
+                /// The key of this query among all queries.
                 pub(crate) fn as_key(&self) -> QueryKey {
                     QueryKey::$name(self.clone())
                 }
 
-                /// Where its answers are kept.
+                /// The table of the memoized answers.
                 pub(crate) fn tables(tables: &mut MemoTables) -> &mut MemoTable<Self, $answer> {
                     &mut tables.$name
                 }
@@ -134,7 +134,7 @@ queries! {
     EffectiveServersOf => Arc<EffectiveServers>,
 }
 
-/// Answers and what they read.
+/// The memoized answers and their dependency graph.
 #[derive(Default)]
 pub(crate) struct Memo {
     tables: MemoTables,
@@ -145,13 +145,13 @@ pub(crate) struct Memo {
     compiled: u64,
 }
 
-/// What a question may use. All that it reads is written down.
+/// The inputs and answers that a query may read. Every read is recorded.
 pub(crate) struct Context<'a> {
     index: &'a Index,
     /// The configuration, which never changes.
     pub(crate) config: &'a ControllerConfig,
     memo: &'a mut Memo,
-    /// The question that is being answered.
+    /// The node of the query that is being executed.
     id: Id,
     reads: Vec<Id>,
     kinds: KindSet,
@@ -183,7 +183,7 @@ impl<'a> Context<'a> {
         members
     }
 
-    /// The answer to another question.
+    /// The answer to another query.
     pub(crate) fn query<Q: Query>(&mut self, query: &Q) -> Q::Output {
         let (answer, id) = self.memo.lookup(query, self.index, self.config);
         self.kinds.extend(self.memo.graph.kinds(id));
@@ -215,7 +215,7 @@ impl<'a> Context<'a> {
 }
 
 impl Memo {
-    /// The answer to a question, and the kinds it was made from.
+    /// The answer to a query, and the kinds it was made from.
     pub(crate) fn query<Q: Query>(
         &mut self,
         query: &Q,
@@ -226,7 +226,7 @@ impl Memo {
         (answer, self.graph.kinds(id))
     }
 
-    /// The answer to a question, and its place.
+    /// The answer to a query, and its node.
     fn lookup<Q: Query>(
         &mut self,
         query: &Q,
@@ -241,8 +241,8 @@ impl Memo {
         (answer, id)
     }
 
-    /// Answers again whatever read what was touched. Returns the answers that came out different, or
-    /// were made from other kinds.
+    /// Executes the queries again that read a touched input. Returns those whose answers have
+    /// changed, or were made from other kinds.
     pub(crate) fn update(
         &mut self,
         touched: &Touched,
@@ -267,7 +267,7 @@ impl Memo {
         changed
     }
 
-    /// Marks whoever read a node.
+    /// Marks the readers of a node dirty.
     fn mark_dirty(&self, id: Id, dirty: &mut BTreeSet<(Stratum, Id)>) {
         for reader in self.graph.readers(id) {
             if let Some(key) = self.graph.key(reader) {
@@ -306,23 +306,23 @@ impl Memo {
         }
     }
 
-    /// How many answers are kept.
+    /// Number of memoized answers.
     pub(crate) fn len(&self) -> usize {
         self.graph.len()
     }
 
-    /// How many nodes, shapes and policies are kept.
+    /// Number of nodes, shapes and policies.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> [usize; 3] {
         [self.graph.nodes(), self.shapes.len(), self.policies.len()]
     }
 
-    /// How many times a question was answered anew.
+    /// Number of query executions so far.
     pub(crate) fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// How many of these were part of compiling.
+    /// Number of those that compiled a policy.
     pub(crate) fn compiled(&self) -> u64 {
         self.compiled
     }

@@ -16,23 +16,23 @@ pub(crate) struct Index {
     synced: bool,
 }
 
-/// How far a kind has been read.
+/// The versions of a kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct KindVersion {
     /// The version of the last event, whether or not it changed anything.
     last: Option<u64>,
     /// The version of the last that changed an object; at first, of the first list.
     changed: Option<u64>,
-    /// Whether objects have changed since a version was stated.
+    /// True if objects have changed since a version was last stated.
     unversioned: bool,
 }
 
-/// The topics a batch touched.
+/// The inputs that a batch touched.
 pub(crate) type Touched = BTreeSet<Input>;
 
 impl Index {
-    /// Applies a batch as one transaction and says what it touched. An object applied as it
-    /// already was touches nothing.
+    /// Applies a batch as one transaction and returns the inputs it touched. An object applied as
+    /// it already was touches nothing.
     pub(crate) fn apply(&mut self, batch: &Batch) -> Touched {
         let mut touched = Touched::new();
         if batch.epoch.is_some() {
@@ -58,7 +58,7 @@ impl Index {
         touched
     }
 
-    /// Whether every kind has been listed completely.
+    /// True if every kind has been listed completely.
     pub(crate) fn is_synced(&self) -> bool {
         self.synced
     }
@@ -68,8 +68,8 @@ impl Index {
         self.versions.get(&kind)?.last
     }
 
-    /// The version of the last event that changed an object of a kind: whoever has read that far
-    /// has the objects that there are here, or newer ones.
+    /// The version of the last event that changed an object of a kind. A reader that has seen this
+    /// version has the objects of this index, or newer ones.
     pub(crate) fn changed(&self, kind: Kind) -> Option<u64> {
         self.versions.get(&kind)?.changed
     }
@@ -84,7 +84,7 @@ impl Index {
         self.tables.get(&kind).into_iter().flat_map(move |table| table.list(namespace))
     }
 
-    /// How many objects of a kind there are in a namespace.
+    /// Number of objects of a kind in a namespace.
     pub(crate) fn count(&self, kind: Kind, namespace: &str) -> usize {
         self.tables.get(&kind).map_or(0, |table| table.count(namespace))
     }

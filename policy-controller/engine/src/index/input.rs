@@ -1,5 +1,5 @@
-//! What an answer may have read and a change can touch: objects, lists of them, and references found
-//! from their far end; and sets of kinds, whose objects can.
+//! The inputs of queries, which a change can touch: objects, lists of them, and references by their
+//! target; and sets of kinds, whose objects can touch them.
 
 use policy_crds::resource::{ParentRef, ServerRef};
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock};
 pub(crate) enum Input {
     /// The object of this name, present or not.
     Object(ObjectKey),
-    /// Which objects of a kind there are in a namespace, and what they say.
+    /// The objects of a kind in a namespace, and their content.
     List(Kind, Arc<str>),
-    /// Which objects are on an edge, and what they say.
+    /// The objects on an edge, and their content.
     Edge(Edge),
 }
 
@@ -32,8 +32,8 @@ impl Input {
 /// The far end of a reference. On it are the objects that refer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Edge {
-    /// Routes of this namespace that name this Server as a parent, valid or not. Apart by namespace,
-    /// so that who was not asked is not looked through.
+    /// Routes of this namespace that name this Server as a parent, valid or not. Keyed by
+    /// namespace, so that routes of namespaces without a grant are not examined.
     Parent(ObjectKey, Arc<str>),
     /// Routes of this namespace that may name any of its Servers, because a parent cannot be read.
     AnyParent(Arc<str>),
@@ -57,8 +57,8 @@ impl Edge {
         }
     }
 
-    /// The edge that an object of `namespace` is on by what it names; authentications are looked up
-    /// by those that name them.
+    /// The edge of an object of `namespace` for one of its references. `None` for authentications,
+    /// which are looked up by key.
     fn of(named: ObjectReference, namespace: &Arc<str>) -> Option<Self> {
         match (named.field, named.what) {
             (Field::Parent, ReferenceTarget::One(server)) => {
@@ -90,7 +90,7 @@ impl Edge {
 /// The kinds of routes.
 static WITH_PARENTS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Parent]));
 
-/// The kinds of what is for an object.
+/// The kinds with a target.
 static WITH_TARGETS: LazyLock<KindSet> =
     LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server]));
 

@@ -1,4 +1,4 @@
-//! Every combination of a count and of other workloads, as it is told.
+//! Every combination of a count and of other workloads, with its condition.
 
 use super::*;
 use crate::query::condition::Reason;

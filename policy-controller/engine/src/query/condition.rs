@@ -1,4 +1,4 @@
-//! What each object is told about itself.
+//! The conditions of an object.
 
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
@@ -19,17 +19,17 @@ pub struct ObjectCondition {
     pub section: Option<Arc<str>>,
     /// The port of the parent, where the reference names one.
     pub port: Option<u16>,
-    /// What is stated.
+    /// Type of the condition.
     pub kind: ConditionKind,
-    /// Whether it is so.
+    /// Status of the condition: true for `True`, false for `False`.
     pub status: bool,
-    /// Why, for programs.
+    /// Reason, for programs.
     pub reason: Reason,
-    /// Why, for people.
+    /// Message, for people.
     pub message: Arc<str>,
 }
 
-/// What a condition states.
+/// The type of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConditionKind {
     /// The object takes effect.

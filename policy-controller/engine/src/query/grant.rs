@@ -1,4 +1,5 @@
-//! Who an authentication names, who a policy grants to, and which grants a Server or a route has.
+//! Queries: the members of an authentication, the clients of a policy, and the grants on a Server
+//! or a route.
 
 use super::condition::Reason;
 use policy_core::{Authorization, IdentityMatch, NetworkMatch, Withheld};
@@ -9,45 +10,45 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct MembersOf(pub(crate) ObjectKey);
 
-/// See [`MembersOf`]. Nobody, where the object is missing, invalid or of another kind.
+/// See [`MembersOf`]. `Nobody` if the object is missing, invalid or of another kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Clients {
     /// Clients by identity.
     Identities(Arc<[IdentityMatch]>),
     /// Clients by network.
     Networks(Arc<[NetworkMatch]>),
-    /// Nobody.
+    /// No client.
     Nobody,
 }
 
-/// What an AuthorizationPolicy grants.
+/// The grant of an AuthorizationPolicy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PolicyGrant(pub(crate) ObjectKey);
 
-/// What a ServerAuthorization grants.
+/// The grant of a ServerAuthorization.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerAuthorizationGrant(pub(crate) ObjectKey);
 
-/// What is granted on a Server, by policies that name it and then by those on its namespace.
+/// The grants on a Server, of policies that name it and then of those on its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerGrants(pub(crate) ObjectKey);
 
-/// What is granted on a route by policies that name it.
+/// The grants on a route, of policies that name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RouteGrants(pub(crate) ObjectKey);
 
-/// What one object grants.
+/// The grant of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GrantResolution {
     /// Its place among other objects.
     pub(crate) rank: CreationOrder,
     /// The grant, or why there is none.
     pub(crate) outcome: Result<Arc<Authorization>, Arc<str>>,
-    /// What is wrong with its references, also where they are followed nonetheless.
+    /// Errors of its references, also of those that are followed nonetheless.
     pub(crate) faults: Arc<[RefFault]>,
 }
 
-/// What is wrong with a reference.
+/// An error of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RefFault {
     /// For programs.

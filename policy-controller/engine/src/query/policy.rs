@@ -16,7 +16,7 @@ pub(crate) struct PolicyOf {
     pub(crate) port: NonZeroU16,
 }
 
-/// What a Server gives every port it owns: the policy, without exemptions.
+/// The policy that a Server gives every port it owns, without exemptions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerBaseOf(pub(crate) ObjectKey);
 
@@ -31,7 +31,7 @@ pub(crate) struct AttachedRoutesOf(pub(crate) ObjectKey);
 /// See [`AttachedRoutesOf`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct AttachedRoutes {
-    /// Whether any route counts for the Server, accepted or not.
+    /// True if any route counts for the Server, accepted or not.
     pub(crate) bound: bool,
     /// The accepted ones, in tie-breaking order.
     pub(crate) routes: Vec<Arc<Route>>,

@@ -1,4 +1,4 @@
-//! Which Server owns each port of a workload shape.
+//! The Server that owns each port of a workload shape.
 
 use super::workload::WorkloadShape;
 use policy_crds::ObjectKey;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServersOf(pub(crate) Arc<str>);
 
-/// The label keys that some Server of a namespace asks about.
+/// The label keys that Servers of a namespace select by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SelectorKeys(pub(crate) Arc<str>);
 
-/// Which Server owns each port of a workload shape.
+/// The Server that owns each port of a workload shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PortOwnersOf(pub(crate) Arc<WorkloadShape>);
 
@@ -28,16 +28,16 @@ pub(crate) struct DisplacedServersOf(pub(crate) Arc<str>);
 /// See [`DisplacedServersOf`].
 pub(crate) type DisplacedServers = BTreeMap<ObjectKey, BTreeSet<ObjectKey>>;
 
-/// What a Server claims, valid or not.
+/// The claim of a Server, valid or not.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Claim {
     /// The Server.
     pub(crate) server: ObjectKey,
-    /// When it was created.
+    /// Creation time.
     pub(crate) created: Option<i64>,
-    /// Which workloads, if that can be read.
+    /// The selected workloads, if they can be read.
     pub(crate) workloads: Option<WorkloadSelector>,
-    /// Which port, if that can be read.
+    /// The claimed port, if it can be read.
     pub(crate) port: Option<PortRef>,
 }
 

@@ -1,4 +1,4 @@
-//! Where Linkerd's proxies would pick another rule than ours.
+//! Differences between the rules that our proxies and Linkerd's pick.
 
 use policy_crds::ObjectKey;
 use std::fmt;
@@ -13,16 +13,16 @@ pub(crate) struct PrecedenceDifferencesOf(pub(crate) ObjectKey);
 pub(crate) struct PrecedenceDifferences {
     /// Pairs of rules, each once.
     pub(crate) found: Vec<PrecedenceDifference>,
-    /// Whether there may be more, which were not looked for.
+    /// True if the search stopped early, so that there may be more.
     pub(crate) cut: bool,
 }
 
 /// Two rules of which ours and Linkerd's proxies pick different ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrecedenceDifference {
-    /// Whom ours pick.
+    /// The rule that our proxies pick.
     pub(crate) ours: RuleRef,
-    /// Whom Linkerd's pick.
+    /// The rule that Linkerd's proxies pick.
     pub(crate) linkerds: RuleRef,
     /// A path that both match.
     pub(crate) path: Arc<str>,

@@ -25,7 +25,7 @@ pub(crate) struct ShapeContent {
     pub(crate) kind: WorkloadKind,
     /// Namespace.
     pub(crate) namespace: Arc<str>,
-    /// Labels that some Server of the namespace asks about.
+    /// Labels that Servers of the namespace select by.
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Default policy by its own annotations.
     pub(crate) default_policy: Option<DefaultPolicy>,
@@ -48,7 +48,7 @@ pub(crate) struct ShapeContent {
 }
 
 impl ShapeContent {
-    /// The ports that a Server's port means here, whoever owns them.
+    /// The port numbers of a Server's port on these workloads, whether or not it owns them.
     pub(crate) fn ports_meant<'a>(&'a self, port: &'a PortRef) -> &'a [NonZeroU16] {
         match port {
             PortRef::Number(number) => std::slice::from_ref(number),
@@ -94,7 +94,7 @@ impl Deref for WorkloadShape {
 pub(crate) struct Ports(Vec<(u16, u16)>);
 
 impl Ports {
-    /// Whether `port` is in it.
+    /// True if `port` is in it.
     pub(crate) fn contains(&self, port: NonZeroU16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&port.get()))
     }
@@ -122,11 +122,11 @@ pub(crate) struct WorkloadOf(pub(crate) WorkloadKey);
 /// See [`WorkloadOf`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ResolvedWorkload {
-    /// What its policies depend on.
+    /// The part that its policies depend on.
     pub(crate) shape: Arc<WorkloadShape>,
     /// The rest.
     pub(crate) state: Arc<WorkloadState>,
-    /// What decides for it.
+    /// The proxy that enforces its policies.
     pub(crate) enforcement: Enforcement,
 }
 

@@ -1,4 +1,4 @@
-//! What each object is told about itself, watched by a proxy or not.
+//! The conditions of each object, whether or not a proxy watches it.
 
 use super::reference::{ReferenceError, resolve_reference};
 use super::route::{Attachment, attachment};
@@ -61,7 +61,7 @@ fn plain_conditions(
     vec![targeted(cx, &target, about)]
 }
 
-/// What is wrong with the annotations of an object, if anything is. It takes effect nonetheless.
+/// The condition of unreadable annotations, if there are any. The object takes effect nonetheless.
 pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
     let errors: Vec<String> = annotation_errors(object).iter().map(ToString::to_string).collect();
     let about = About { object: &object.meta.key, parent: None, section: None, port: None };
@@ -70,7 +70,7 @@ pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
     })
 }
 
-/// What a condition is about.
+/// The subject of a condition.
 #[derive(Clone)]
 struct About<'a> {
     object: &'a ObjectKey,
@@ -199,8 +199,8 @@ fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> Objec
     }
 }
 
-/// The message about an object that does not exist. Whoever looks for it by its kind alone may see one
-/// of another group.
+/// The message about an object that does not exist. If a route of the same name exists in another
+/// group, the message mentions it.
 fn missing(cx: &mut Context<'_>, target: &ObjectKey) -> String {
     let ObjectKey { kind, namespace, name } = target;
     let message =
@@ -305,7 +305,7 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
     conditions
 }
 
-/// Which rules of a route are picked otherwise by Linkerd's proxies, or would be.
+/// The condition of the rules of a route that Linkerd's proxies pick differently, or would.
 fn precedence_condition(
     cx: &mut Context<'_>,
     about: &About<'_>,

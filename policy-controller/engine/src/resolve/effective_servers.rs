@@ -1,4 +1,4 @@
-//! Through which Servers an object takes effect: what it targets, what it is attached to.
+//! The Servers through which an object takes effect: by its target, or by its parents.
 
 use super::route::{Attachment, attachment};
 use crate::incremental::{Context, query};
@@ -39,7 +39,7 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
     Arc::new(effective)
 }
 
-/// What an object of the namespace targets.
+/// Adds the Servers that a target of the namespace leads to.
 fn targeted(
     cx: &mut Context<'_>,
     from: &ObjectKey,
@@ -94,7 +94,7 @@ fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers
         let Some(server) = ObjectKey::server_of(parent, namespace) else { continue };
         match attachment(cx, route, parent, &server) {
             Attachment::Accepted => _ = effective.servers.insert(server),
-            // Otherwise it is about something, and is not accepted.
+            // For other reasons the Server exists, and the route is not accepted.
             Attachment::Refused { reason, message, .. } => {
                 if matches!(reason, Reason::NoMatchingParent | Reason::RefNotPermitted) {
                     refused.insert(message);

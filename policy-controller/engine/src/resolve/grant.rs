@@ -1,4 +1,5 @@
-//! Who an authentication names, who a policy grants to, and which grants a Server or a route has (controller-semantics 2.5).
+//! The members of an authentication, the clients of a policy, and the grants on a Server or a route
+//! (controller-semantics 2.5).
 
 use super::reference::{ReferenceError, resolve_reference};
 use super::workload;

@@ -1,4 +1,4 @@
-//! Which Server owns each port of a workload shape (controller-semantics 2.4).
+//! The Server that owns each port of a workload shape (controller-semantics 2.4).
 
 use crate::incremental::{Context, query};
 use crate::query::port_ownership::{
@@ -163,7 +163,7 @@ impl Claim {
     }
 }
 
-/// True if no workload can have the labels that both ask for.
+/// True if the two selectors require different values of a label.
 fn excludes(one: &LabelSelector, other: &LabelSelector) -> bool {
     one.match_labels
         .iter()

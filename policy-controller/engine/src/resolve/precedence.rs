@@ -1,4 +1,4 @@
-//! Where Linkerd's proxies would pick another rule than ours.
+//! Differences between the rules that our proxies and Linkerd's pick.
 //!
 //! Ours follow Gateway API: exact paths before expressions before prefixes, then method, headers,
 //! query parameters. Linkerd's look at the length of what was matched, then at headers, query
@@ -20,10 +20,10 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How many pairs of matches of a Server are compared at most.
+/// The most pairs of matches of a Server that are compared.
 const MAX_COMPARED: usize = 4096;
 
-/// How many differences of a Server are told at most.
+/// The most differences of a Server that are reported.
 const MAX_REPORTED: usize = 32;
 
 query!(PrecedenceDifferencesOf, Arc<PrecedenceDifferences>, differing);
@@ -184,7 +184,8 @@ impl Entry<'_> {
     }
 }
 
-/// Whether one request may be in the tables of both and match both, as far as that is easy to tell.
+/// True if one request may be in the tables of both and match both, as far as that is cheap to
+/// decide.
 fn may_meet(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let tables = match (a.hosts, b.hosts) {
         ([], []) => true,

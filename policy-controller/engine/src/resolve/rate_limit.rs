@@ -1,4 +1,4 @@
-//! Which rate limit a Server has (controller-semantics 2.9): the oldest valid one.
+//! The rate limit of a Server (controller-semantics 2.9): the oldest valid one.
 
 use super::grant::service_account_name;
 use crate::incremental::{Context, query};

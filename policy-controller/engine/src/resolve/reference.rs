@@ -7,7 +7,7 @@ use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where a reference leads.
+/// The target of a reference.
 pub(crate) struct ResolvedReference<'a> {
     /// The object named; valid.
     pub(crate) object: &'a Arc<Object>,
@@ -15,14 +15,15 @@ pub(crate) struct ResolvedReference<'a> {
     pub(crate) warned: bool,
 }
 
-/// Why a reference is not followed.
+/// Error of a reference that is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReferenceError {
     /// There is no such object in the namespace.
     Missing,
     /// The object breaks a rule of its kind.
     Invalid,
-    /// Another namespace's object is missing, invalid or not offered: outsiders are not told which.
+    /// An object of another namespace is missing, invalid or not offered. The error does not say
+    /// which, so that nothing is disclosed to other namespaces.
     NotPermitted,
     /// The field cannot name such an object.
     Unsupported,
@@ -81,7 +82,7 @@ pub(crate) fn resolve_reference<'a>(
     }
 }
 
-/// Whether a ReferenceGrant permits a reference, whatever is at its end.
+/// Checks that a ReferenceGrant permits a reference, whether or not its target exists.
 pub(crate) fn permitted(
     cx: &mut Context<'_>,
     from: &ObjectKey,

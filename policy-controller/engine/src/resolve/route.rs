@@ -1,4 +1,4 @@
-//! Which routes a Server has (controller-semantics 2.6; product, *Decisions*).
+//! The routes of a Server (controller-semantics 2.6; product, *Decisions*).
 
 use super::reference::{ReferenceError, permitted_namespaces, resolve_reference};
 use crate::incremental::{Context, query};
@@ -11,7 +11,7 @@ use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-/// What became of one parent reference.
+/// The outcome of one parent reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attachment {
     /// It takes effect.
@@ -22,7 +22,8 @@ pub(crate) enum Attachment {
         reason: Reason,
         /// For people.
         message: Arc<str>,
-        /// Whether it binds the Server nonetheless: then what no other route permits is refused.
+        /// True if it binds the Server nonetheless: then requests that no other route permits are
+        /// denied.
         binds: bool,
     },
 }
@@ -66,7 +67,7 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     let mut bound = !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
     let mut keys = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
     for namespace in permitted_namespaces(cx, server) {
-        // What nobody here asked for is not looked through, however much of it there is.
+        // Routes of namespaces without a grant are not examined, however many there are.
         keys.extend(cx.edge(Edge::Parent(server.clone(), namespace)));
     }
     for key in keys {
@@ -98,7 +99,7 @@ impl Attachment {
     }
 }
 
-/// What becomes of a route's reference to `server`.
+/// The outcome of a route's reference to `server`.
 pub(crate) fn attachment(
     cx: &mut Context<'_>,
     route: &Object,
@@ -149,7 +150,7 @@ pub(crate) fn attachment(
     }
 }
 
-/// Whether routes of a kind take effect on Servers of a protocol.
+/// True if routes of a kind take effect on Servers of a protocol.
 fn takes(protocol: ProxyProtocol, kind: Kind) -> bool {
     let grpc = kind == Kind::GrpcRoute;
     match protocol {

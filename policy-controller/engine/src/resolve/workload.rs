@@ -1,9 +1,9 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
 //!
-//! What its Namespace says about ports that no Server owns is read live. A Namespace that cannot be read
-//! may have said anything: nobody is admitted by default, undeclared ports are refused, and clients need
-//! an identity, where a workload does not say otherwise itself. So may one that was not read yet, where
-//! every object has one.
+//! Annotations of a Namespace about ports that no Server owns are read live. A Namespace that
+//! cannot be read may have said anything: the default policy is `deny`, undeclared ports are
+//! denied, and clients need an identity, unless the workload's own annotations say otherwise. The
+//! same holds for a Namespace that was not read yet, where every object has one.
 
 use crate::config::{Namespaces, PodGateways};
 use crate::enforcement::{Enforcement, has_our_sidecar};
@@ -91,7 +91,7 @@ fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
     }
 }
 
-/// What holds for undeclared ports of a shape: its own annotation over the namespace's over the
+/// The policy of undeclared ports of a shape: its own annotation over the namespace's over the
 /// cluster's.
 pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &WorkloadShape) -> UndeclaredPorts {
     let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));

@@ -1,4 +1,4 @@
-//! What objects are told before they exist, by example.
+//! Reviews of objects before they exist, by example.
 
 use crate::engine::Engine;
 use crate::handles::{AT_ONCE, ReviewHandle};

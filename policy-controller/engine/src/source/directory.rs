@@ -1,5 +1,6 @@
 //! A directory of manifests, read as it is at one moment: any layout, YAML of several documents and
-//! JSON. Whoever follows a directory keeps a [`Store`] and gives it one [`Scan`] after the other.
+//! JSON. A caller that follows a directory keeps a [`Store`] and applies one [`Scan`] after the
+//! other.
 
 mod load;
 mod manifest;

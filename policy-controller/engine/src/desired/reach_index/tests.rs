@@ -1,4 +1,4 @@
-//! What objects reach: by hand, and after many changes the same as if it had been found out at once.
+//! Examples of reach, and a property: after many changes it is the same as computed from scratch.
 
 use crate::config::ControllerConfig;
 use crate::desired::DesiredTracker;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 type Reaches = BTreeMap<ObjectKey, Arc<Reach>>;
 
-/// An index, and what is known of its objects.
+/// An index with the reach of its objects.
 struct Stage {
     engine: Engine,
     desired: DesiredTracker,
     known: Reaches,
-    /// How many objects were told of last.
+    /// Number of objects reported by the last update.
     reported: usize,
 }
 
@@ -44,11 +44,11 @@ impl Stage {
                 self.known.remove(&key);
             }
         }
-        // Whatever is not asked about is forgotten, as it is from time to time.
+        // Queries without a root are dropped, as happens periodically.
         self.engine.retain(self.desired.roots());
     }
 
-    /// The same, found out at once.
+    /// The same, computed from scratch.
     fn anew(&mut self) -> Reaches {
         let (mut desired, _) = DesiredTracker::new();
         desired.delta(&mut self.engine).unwrap().reaches.into_iter().collect()
@@ -65,7 +65,7 @@ fn applied(text: &str) -> Vec<Change> {
     objects(text).into_iter().map(|object| Change::Apply(Arc::new(object))).collect()
 }
 
-/// What runs beside a pod.
+/// The proxy that runs beside a pod.
 #[derive(Clone, Copy)]
 enum Runs {
     Sidecar,
@@ -345,14 +345,14 @@ fn an_event_of_a_pod_among_many_is_told_to_the_objects_of_its_server_alone() {
     assert!(after - before < 10, "{} questions were answered anew", after - before);
     let server = &stage.known[&key(Kind::Server, "ns", "s-7")];
     assert_eq!((server.bare, server.gap.as_ref()), (1, None));
-    // Nor is anybody told of a pod that does not run yet beside others that do.
+    // A pod that does not run yet beside others that do is not reported either.
     let next = pod("app-7-next", "app-7", "http", Runs::Sidecar);
     stage.apply(applied(&next.replace("phase: Running", "phase: Pending")));
     let anew = stage.anew();
     assert_eq!((stage.reported, &stage.known), (0, &anew));
     stage.apply(applied(&next));
     assert_eq!(stage.reported, 2, "it runs");
-    // What concerns no Server concerns nobody.
+    // A pod that no Server selects changes nothing.
     stage.apply(applied(&pod("other", "other", "http", Runs::Bare)));
     assert_eq!(stage.reported, 0);
 }

@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a directory says.
+/// The contents of a directory.
 #[derive(Clone, Debug)]
 pub struct DirectoryContents {
     /// Objects, workloads as their pods, by kind and name.
     pub objects: Vec<Arc<Object>>,
     /// Everything that is wrong.
     pub diagnostics: Vec<Diagnostic>,
-    /// Where each object was declared.
+    /// The location at which each object was declared.
     pub locations: BTreeMap<ObjectKey, DeclaredAt>,
 }
 

@@ -6,16 +6,16 @@ use policy_crds::document::{self, Document, Location};
 use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Part};
 use std::sync::Arc;
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manifest {
     /// Objects, workloads as their pods.
     pub(super) objects: Vec<DeclaredObject>,
-    /// What is wrong.
+    /// Its errors.
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Whether everything in it could be told. If not, what it said before is kept.
+    /// True if everything in it could be read. If not, its earlier objects are kept as tombstones.
     pub(super) complete: bool,
-    /// Workloads whose pods cannot be told any more.
+    /// Workloads whose pods can no longer be read.
     pub(super) unreadable: Vec<ObjectKey>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct DeclaredObject {
     pub(super) declared: ObjectKey,
     /// The file.
     pub(super) file: Arc<str>,
-    /// Where it begins.
+    /// Its location in the file.
     pub(super) location: Location,
 }
 
@@ -124,7 +124,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether objects of a kind stand for pods.
+/// True if objects of a kind stand for pods.
 pub(super) fn is_workload(kind: Kind) -> bool {
     const WORKLOADS: [Kind; 6] = [
         Kind::Deployment,

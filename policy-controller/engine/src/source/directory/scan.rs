@@ -1,4 +1,4 @@
-//! Which manifest files there are below a directory, and what is in them.
+//! The manifest files below a directory, and their contents.
 
 use crate::source::definition::SourceError;
 use crate::source::diagnostic::Diagnostic;
@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-/// Keys that nobody who writes a file knows: no change can be made to look like none.
+/// Random keys, unknown to authors of files, so that no change can be made to look like none.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A hash of what was read, within this process. Never 0, which is nothing at all.
@@ -19,7 +19,7 @@ pub(super) fn keyed_hash(fill: impl FnOnce(&mut dyn Hasher)) -> u64 {
     hasher.finish().max(1)
 }
 
-/// What is below a directory.
+/// The files below a directory.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Manifest files by path.
@@ -27,7 +27,7 @@ pub struct Scan {
     /// Directories, or what may have been some, that could not be listed: what is in them is unknown,
     /// not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
-    /// What was wrong on the way.
+    /// Errors of the scan.
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
@@ -43,7 +43,7 @@ impl Scan {
         })
     }
 
-    /// Whether a file has no content at all.
+    /// True if a file is empty.
     pub fn has_empty_file(&self) -> bool {
         self.files
             .values()
@@ -51,7 +51,7 @@ impl Scan {
     }
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum FileContent {
     /// These bytes.

@@ -1,4 +1,4 @@
-//! What was read so far, and what each new look changes.
+//! The files read so far, and the changes that each new scan makes.
 
 use super::manifest::{self, DeclaredObject, Manifest};
 use super::scan::{FileContent, Scan, keyed_hash};
@@ -12,18 +12,18 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where an object was declared.
+/// The location at which an object was declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredAt {
     /// The object that was written, which is another where it stands for pods.
     pub declared: ObjectKey,
     /// The file.
     pub file: Arc<str>,
-    /// Where it begins.
+    /// Its location in the file.
     pub location: Location,
 }
 
-/// Files as last read, and objects as last told.
+/// Files as last read, and objects as last published.
 #[derive(Debug, Default)]
 pub struct Store {
     files: BTreeMap<PathBuf, File>,
@@ -36,7 +36,7 @@ struct File {
     /// Of the content, so that a file is parsed only when it differs.
     hash: u64,
     manifest: Manifest,
-    /// What it said before, as far as it can no longer be told; without grants.
+    /// Its earlier objects that can no longer be read; without grants.
     tombstones: Vec<DeclaredObject>,
 }
 
@@ -72,12 +72,12 @@ impl Store {
         (batch, diagnostics)
     }
 
-    /// The objects in force, as last told.
+    /// The objects in force, as last published.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.published.values()
     }
 
-    /// Where each object was declared; of several declarations the first by path.
+    /// The location at which each object was declared; of several declarations the first by path.
     pub(super) fn locations(&self) -> BTreeMap<ObjectKey, DeclaredAt> {
         let mut locations = BTreeMap::new();
         for item in self.files.values().flat_map(|file| &file.manifest.objects) {
@@ -90,7 +90,7 @@ impl Store {
         locations
     }
 
-    /// One object per name: the first by path, and what can be read before what was kept.
+    /// One object per name: the first by path, and readable objects before tombstones.
     fn merge(&self, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<ObjectKey, Arc<Object>> {
         let mut winners: BTreeMap<&ObjectKey, &DeclaredObject> = BTreeMap::new();
         for item in self.files.values().flat_map(|file| &file.manifest.objects) {
@@ -171,7 +171,7 @@ impl File {
         self.tombstones = tombstones.into_values().collect();
     }
 
-    /// What the file's owner has to know about what is kept, or cannot be.
+    /// The warning about tombstones of the file, or about content that is lost.
     fn tombstone_diagnostic(&self) -> Option<Diagnostic> {
         let first = self.manifest.diagnostics.first()?;
         let message = if let Some(item) = self.tombstones.first() {
