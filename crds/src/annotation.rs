@@ -24,7 +24,7 @@ pub const DEFAULT_POLICY: [&str; 4] = [
     "polixy.linkerd.io/default-allow",
     "inbound.linkerd.io/default-allow",
 ];
-/// Ports whose bytes are not looked at, where no Server owns them.
+/// Ports that are opaque where no Server owns them.
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Ports whose clients must have an identity, where no Server owns them.
 pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
@@ -290,7 +290,7 @@ pub fn logs(annotations: &Annotations) -> Reading<Logs> {
         }
         let message = format!(
             "{} is no log filter such as `info` or `warn,policy_proxy=debug`, of at most \
-             {MOST_FILTER} bytes; {AS_STARTED}",
+             {MAX_FILTER} bytes; {AS_STARTED}",
             quote(text)
         );
         errors.push(FieldError { field: field(name), message });
@@ -313,12 +313,12 @@ pub fn logs(annotations: &Annotations) -> Reading<Logs> {
 /// inside a character (tracing-subscriber 0.3.23).
 pub fn is_log_filter(text: &str) -> bool {
     let parse = || EnvFilter::builder().with_regex(false).parse(text);
-    let readable = text.is_ascii() && !text.trim().is_empty() && text.len() <= MOST_FILTER;
+    let readable = text.is_ascii() && !text.trim().is_empty() && text.len() <= MAX_FILTER;
     readable && parse().is_ok()
 }
 
 /// The longest filter of log lines.
-const MOST_FILTER: usize = 1024;
+const MAX_FILTER: usize = 1024;
 const AS_STARTED: &str = "the proxy logs as it was started until it is corrected";
 const AS_NOT_THERE: &str = "is as if it were not there";
 
@@ -436,7 +436,7 @@ mod tests {
             let read = of(&[(ACCESS_LOG[1], access_log.as_str())]);
             assert_eq!(read.value.access_log, Some(access_log));
         }
-        let long = "a".repeat(MOST_FILTER.saturating_add(1));
+        let long = "a".repeat(MAX_FILTER.saturating_add(1));
         for (name, text, words) in [
             (own, "a=loud", "`a=loud` is no log filter such as `info`"),
             (own, " ", "is no log filter"),

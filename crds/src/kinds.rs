@@ -306,7 +306,7 @@ const fn client(path: &'static str, to: &'static [Kind]) -> ReferenceField {
     ReferenceField { grant: GrantRule::Exempt, ..reference(Field::Client, path, to) }
 }
 
-/// A kind that is read and of which nothing is used.
+/// A kind that is parsed and not used.
 const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
     KindSpec {
         names,

@@ -139,7 +139,7 @@ pub enum Claims {
         /// The Servers, if readable.
         server: Option<ServerRef>,
     },
-    /// The Server whose limit it would set; it sets none, and says so.
+    /// The Server whose limit it would set; it sets none.
     RateLimit {
         /// Name of the Server, if readable.
         server: Option<Arc<str>>,

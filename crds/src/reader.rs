@@ -275,7 +275,7 @@ pub(crate) fn quote(text: &str) -> String {
     quoted
 }
 
-/// A value in words, for messages about what was found in place of what was expected.
+/// A description of a value, for messages.
 pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),

@@ -30,7 +30,7 @@ pub enum Resource {
     RateLimit(RateLimitPolicy),
     /// HTTPRoute of either group, or GRPCRoute; the kind is in the metadata.
     Route(RouteResource),
-    /// A kind that is checked and of which nothing is used; the kind is in the metadata.
+    /// A kind that is checked and not used; the kind is in the metadata.
     Unused,
     /// ReferenceGrant.
     ReferenceGrant(ReferenceGrant),
@@ -223,7 +223,7 @@ pub enum IdentityRef {
 /// NetworkAuthentication (1.5). Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkAuthentication {
-    /// Networks, any of which suffices.
+    /// Networks, one of which must match.
     pub networks: Vec<NetworkMatch>,
 }
 

@@ -147,7 +147,8 @@ pub enum Conditions {
 /// The way in which the status of a kind is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusStyle {
-    /// `status.conditions` by server-side apply: they are a map by type, of which ours are ours.
+    /// `status.conditions` by server-side apply: they are a map by type, and we own the types we
+    /// write.
     Apply,
     /// The same, with the `status.targetRef` that the schema requires.
     ApplyWithTarget,

@@ -110,7 +110,7 @@ pub(super) fn idle(resource: &Resource, namespace: &str) -> Option<FieldError> {
             "spec.targetRef",
             format!(
                 "grants nothing: no Server of namespace `{namespace}` owns a port of any \
-                 workload, and default policies are no concern of it"
+                 workload, and it does not apply to default policies"
             ),
         ),
         PolicyTarget::Server(name) => FieldError::new(
@@ -223,12 +223,15 @@ pub(super) fn definition(_: Profile) -> Definition {
         &["kind", "name"],
     );
     let spec = object(
-        "Who may reach a target.",
+        "Clients that may access a target.",
         &[
             ("targetRef", local_reference("A Server, a route, or the namespace itself.")),
             (
                 "requiredAuthenticationRefs",
-                list("What clients must prove, all of it; empty: nothing.", authentication),
+                list(
+                    "Requirements on clients, all of which must hold; empty: none.",
+                    authentication,
+                ),
             ),
         ],
         &["targetRef", "requiredAuthenticationRefs"],

@@ -24,7 +24,7 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
 }
 
 pub(super) fn definition(_: Profile) -> Definition {
-    let policy = "Whether traffic that no route names may leave.";
+    let policy = "Policy of traffic that no route names.";
     let spec = object(
         "Networks outside the cluster.",
         &[

@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Pods that one workload may stand for: far above what one machine can hold, far below what would
-/// exhaust it.
+/// The most pods of one workload: far above the capacity of one machine, far below what would
+/// exhaust its memory.
 const MAX_REPLICAS: i64 = 10_000;
 
 /// A Pod.

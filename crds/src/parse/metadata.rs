@@ -32,7 +32,7 @@ pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnO
     };
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
     if (api_version, kind) == ("v1", "List") {
-        // One that can be read has been taken apart before.
+        // A readable list has been split into its items before.
         return Err(NotAnObject::Field {
             field: "items".to_owned(),
             message: format!(

@@ -52,7 +52,8 @@ fn finish(meta: ObjectMeta, (resource, claims): Draft, errors: Errors) -> Object
         Some(resource) if errors.is_empty() => Body::Valid(resource),
         Some(_) | None => {
             if errors.is_empty() {
-                // A reader that gives up must say why; should one forget, the object is still invalid.
+                // A reader that returns `None` must report an error; should one not, the object is
+                // still invalid.
                 errors.push(FieldError { field: "spec".into(), message: "cannot be read".into() });
             }
             Body::Invalid(Invalid { errors, claims })

@@ -133,8 +133,9 @@ impl Version {
         manifest
     }
 
-    /// Ours say what became of an object, as far as one line can: a route has a status for each of
-    /// its parents, of which the first that is not as it should be gives the reason.
+    /// The printer columns of a version. Ours show the status of an object as far as one line can:
+    /// a route has a status for each of its parents, and the first condition that is not `True`
+    /// gives the reason.
     fn columns_of(&self, definition: &Definition, profile: Profile) -> Vec<Column> {
         let mut columns = self.columns.to_vec();
         let spec = definition.kind.spec();

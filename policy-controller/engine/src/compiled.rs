@@ -51,7 +51,7 @@ impl Compiled {
         Some(engine.policy(&shape, port).0)
     }
 
-    /// Everything that the objects lack, in their order.
+    /// Findings about all objects, in their order.
     pub fn findings(&self) -> Vec<Finding> {
         let mut engine = self.engine.lock();
         let mut finder = engine.finder();
@@ -97,7 +97,7 @@ pub fn compile_directory(path: &Path, config: &ControllerConfig) -> Result<Compi
     Ok(compiled)
 }
 
-/// Compiles objects. Deployments and their like stand for their pods.
+/// Compiles objects. A Deployment or another workload kind stands for its pods.
 pub fn compile_objects(objects: Vec<Object>, config: &ControllerConfig) -> Compiled {
     let expanded = objects.into_iter().flat_map(|object| {
         let pods = pods_of(&object);

@@ -247,8 +247,8 @@ impl ControllerConfig {
         format!("{}.{}", self.control_plane_namespace, self.identity_domain)
     }
 
-    /// The name and the namespace of the ServiceAccount whose mesh identity this is; absent: it is none
-    /// of this mesh.
+    /// The name and the namespace of the ServiceAccount with this mesh identity; `None` if the
+    /// identity does not belong to this mesh.
     pub fn service_account_of<'i>(&self, identity: &'i str) -> Option<(&'i str, &'i str)> {
         let rest = identity.strip_suffix(&self.identity_suffix())?;
         rest.strip_suffix(".serviceaccount.identity.")?.rsplit_once('.')

@@ -202,7 +202,7 @@ impl IndexTask {
     }
 
     fn answer(&mut self, request: Request) {
-        // Sending fails where the caller has gone, which is no concern of ours.
+        // Sending fails if the caller has gone; that is not an error.
         match request {
             Request::Workload(key, reply) => {
                 _ = reply.send(self.subscriptions.workload(&mut self.engine, &key));

@@ -154,7 +154,7 @@ impl Tracking {
         }
     }
 
-    /// Notes what a batch changed; true if there is something to tell.
+    /// Marks what a batch changed as dirty; true if there are changes to report.
     fn note(&mut self, changes: &Changes) -> bool {
         let contributing = |key: &&ObjectKey| contributes(&key.kind);
         self.dirty_objects.extend(changes.objects.iter().filter(contributing).cloned());

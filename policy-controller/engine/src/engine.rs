@@ -65,7 +65,7 @@ impl Engine {
                 QueryKey::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
                 QueryKey::PolicyOf(policy) => changes.policies.push(policy),
                 QueryKey::Conditions(Conditions(key)) => {
-                    changes.conditions |= self.state(&key);
+                    changes.conditions |= self.update_conditions(&key);
                 }
                 QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
                     changes.effective_servers.push(key)
@@ -93,13 +93,13 @@ impl Engine {
             match key.kind.spec().conditions {
                 policy_crds::spec::Conditions::None => {}
                 policy_crds::spec::Conditions::OfAnnotations => {
-                    changes.conditions |= self.state_annotations(key);
+                    changes.conditions |= self.update_annotation_conditions(key);
                 }
                 policy_crds::spec::Conditions::Always => {
-                    // Its generation may have moved although its conditions have not.
+                    // Its generation may have changed although its conditions have not.
                     changes.conditions = true;
                     if !self.conditions.contains_key(key) || self.index.object(key).is_none() {
-                        self.state(key);
+                        self.update_conditions(key);
                     }
                 }
             }
@@ -108,7 +108,7 @@ impl Engine {
     }
 
     /// Brings the conditions of one object up to date; true if they differ.
-    fn state(&mut self, key: &ObjectKey) -> bool {
+    fn update_conditions(&mut self, key: &ObjectKey) -> bool {
         if self.index.object(key).is_none() {
             return self.conditions.remove(key).is_some();
         }
@@ -119,7 +119,7 @@ impl Engine {
 
     /// Brings the conditions of a Pod or Namespace up to date, which has any only if its annotations
     /// are wrong; true if they differ. They follow from the object alone and are not remembered.
-    fn state_annotations(&mut self, key: &ObjectKey) -> bool {
+    fn update_annotation_conditions(&mut self, key: &ObjectKey) -> bool {
         let wrong = self.index.object(key).and_then(|object| condition::annotations(object));
         match wrong {
             Some(wrong) => {
@@ -141,12 +141,12 @@ impl Engine {
         self.is_synced().then(|| Snapshot::new(self.index.clone(), self.config.clone()))
     }
 
-    /// A finder of what objects lack, which looks through all workloads.
+    /// A finder that examines all workloads.
     pub(crate) fn finder(&mut self) -> Finder<'_> {
         Finder::new(&self.index, &mut self.memo, &self.config, usize::MAX)
     }
 
-    /// The same, which looks through so many workloads at most.
+    /// A finder that examines at most `examined` workloads.
     pub(crate) fn finder_within(&mut self, examined: usize) -> Finder<'_> {
         Finder::new(&self.index, &mut self.memo, &self.config, examined)
     }
@@ -281,8 +281,8 @@ impl Engine {
 
     /// Number of nodes, shapes and policies.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> [usize; 3] {
-        self.memo.kept()
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        self.memo.sizes()
     }
 
     /// The objects.

@@ -16,10 +16,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 /// Time limit of a review, including the wait for its turn. API servers wait five seconds, and then
 /// reject valid objects.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Reviews at once: each keeps a thread busy and may copy parts of the index.
-pub(crate) const AT_ONCE: usize = 4;
+pub(crate) const MAX_CONCURRENT_REVIEWS: usize = 4;
 
 /// A cheap handle on all policies: all that `serve` is given.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl Policies {
         &self,
         key: &WorkloadKey,
     ) -> Result<Latest<Arc<PublishedWorkload>>, LookupError> {
-        let answer = self.requests.ask(|reply| Request::Workload(key.clone(), reply)).await;
+        let answer = self.requests.call(|reply| Request::Workload(key.clone(), reply)).await;
         answer.ok_or(LookupError::Stopped)?
     }
 
@@ -64,7 +64,7 @@ impl Policies {
         key: &WorkloadKey,
         port: NonZeroU16,
     ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
-        let answer = self.requests.ask(|reply| Request::Port(key.clone(), port, reply)).await;
+        let answer = self.requests.call(|reply| Request::Port(key.clone(), port, reply)).await;
         answer.ok_or(LookupError::Stopped)?
     }
 
@@ -76,7 +76,7 @@ impl Policies {
         if !*self.synced.borrow() {
             return Err(LookupError::NotSynced);
         }
-        self.requests.ask(Request::Workloads).await.ok_or(LookupError::Stopped)
+        self.requests.call(Request::Workloads).await.ok_or(LookupError::Stopped)
     }
 
     /// True once every kind has been listed completely, which makes the controller ready.
@@ -96,7 +96,7 @@ impl Policies {
     }
 }
 
-/// Objects as they are, on demand: for parts of the controller that look after objects themselves.
+/// Reads of objects, for parts of the controller that manage objects themselves.
 #[derive(Clone, Debug)]
 pub struct ObjectsHandle {
     requests: Requests,
@@ -110,7 +110,7 @@ impl ObjectsHandle {
     /// Every object of these kinds at the time of the call; none before all have been listed, or if
     /// the controller has ended.
     pub async fn all(&self, kinds: &[Kind]) -> Option<Vec<Arc<Object>>> {
-        self.requests.ask(|reply| Request::Objects(kinds.into(), reply)).await?
+        self.requests.call(|reply| Request::Objects(kinds.into(), reply)).await?
     }
 }
 
@@ -128,12 +128,12 @@ impl ConditionsHandle {
 
     /// The conditions of every object at the time of the call; none if the controller has ended.
     pub async fn table(&self) -> Option<ConditionTable> {
-        self.requests.ask(Request::Conditions).await
+        self.requests.call(Request::Conditions).await
     }
 
     /// The same, with the version of each object that its conditions are about.
     pub async fn desired(&self) -> Option<DesiredConditionTable> {
-        self.requests.ask(Request::DesiredConditions).await
+        self.requests.call(Request::DesiredConditions).await
     }
 
     /// A counter that moves whenever some condition does, or the version of an object that has any.
@@ -158,17 +158,17 @@ impl DesiredHandle {
     /// controller has ended.
     pub async fn delta(&mut self) -> Option<DesiredDelta> {
         self.changed.mark_unchanged();
-        self.requests.ask(Request::DesiredDelta).await?
+        self.requests.call(Request::DesiredDelta).await?
     }
 
-    /// Waits until there may be news; false: the controller has ended.
+    /// Waits until there may be changes; false if the controller has ended.
     pub async fn changed(&mut self) -> bool {
         self.changed.changed().await.is_ok()
     }
 
     /// Stops tracking. The next delta contains everything again.
     pub async fn stop(&self) {
-        // Where the controller has ended there is nothing to forget.
+        // If the controller has ended there is nothing to stop.
         _ = self.requests.send(Request::StopDesired).await;
     }
 }
@@ -182,7 +182,7 @@ pub struct ReviewHandle {
 
 impl ReviewHandle {
     pub(crate) fn new(requests: Requests) -> Self {
-        Self { requests, room: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { requests, room: Arc::new(Semaphore::new(MAX_CONCURRENT_REVIEWS)) }
     }
 
     /// Warnings about `object`: what is legal but surely not meant, given the current objects.
@@ -190,13 +190,13 @@ impl ReviewHandle {
     /// busy.
     pub async fn review(&self, object: Object) -> Option<Vec<FieldError>> {
         let run_review = self.run_review(|snapshot| snapshot.review(object));
-        tokio::time::timeout(PATIENCE, run_review).await.ok()?
+        tokio::time::timeout(REVIEW_TIMEOUT, run_review).await.ok()?
     }
 
     /// Warnings about deleting `object`. `None` as for [`Self::review`].
     pub async fn review_deletion(&self, object: Object) -> Option<Vec<FieldError>> {
         let run_review = self.run_review(|snapshot| snapshot.review_deletion(object));
-        tokio::time::timeout(PATIENCE, run_review).await.ok()?
+        tokio::time::timeout(REVIEW_TIMEOUT, run_review).await.ok()?
     }
 
     async fn run_review(
@@ -204,7 +204,7 @@ impl ReviewHandle {
         of: impl FnOnce(Snapshot) -> Vec<FieldError> + Send + 'static,
     ) -> Option<Vec<FieldError>> {
         let turn = self.room.clone().acquire_owned().await.ok()?;
-        let snapshot = self.requests.ask(Request::Snapshot).await??;
+        let snapshot = self.requests.call(Request::Snapshot).await??;
         // A fresh evaluation of a large namespace takes milliseconds, which must not delay other
         // requests.
         let review = move || {

@@ -166,7 +166,7 @@ mod tests {
             if round.is_multiple_of(10) {
                 history.sweep();
                 let most = &mut most[usize::from(round >= 750)];
-                for (most, kept) in most.iter_mut().zip(history.engine.kept()) {
+                for (most, kept) in most.iter_mut().zip(history.engine.sizes()) {
                     *most = (*most).max(kept);
                 }
             }
@@ -179,7 +179,7 @@ mod tests {
         history.states.clear();
         history.ports.clear();
         history.sweep();
-        assert_eq!((history.engine.kept(), history.effort().0), ([0; 3], 0));
+        assert_eq!((history.engine.sizes(), history.effort().0), ([0; 3], 0));
         assert!(history.conditions().is_empty());
     }
 }

@@ -76,9 +76,10 @@ impl Programmed {
         Self::Counted { in_force, concerned, refused, reach: Arc::default() }
     }
 
-    /// The same of an object with these conditions. What no parent or target accepts says so where
-    /// nothing else says why it is in force nowhere. A grant that is withheld says so once it is
-    /// withheld everywhere: proxies know it only as a grant that they have not.
+    /// The extent for an object with these conditions. An object that no parent or target accepts
+    /// gets the reason `NotAccepted` if nothing else explains why it is in force nowhere. A
+    /// withheld grant gets its reason once it is withheld everywhere, because proxies know it only
+    /// as a missing grant.
     #[must_use]
     pub fn of(&self, conditions: &[ObjectCondition]) -> Self {
         let Self::Counted { in_force, concerned, reach, .. } = self else { return self.clone() };
@@ -193,20 +194,20 @@ fn reach_remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
     if *compatible > 0 {
         let (has, does) = if *compatible == 1 { ("has", "does") } else { ("have", "do") };
         remarks.push(format!(
-            "{} {has} a proxy of Linkerd's API and {does} not say what is in force there",
+            "{} {has} a proxy of Linkerd's API and {does} not report what is in force there",
             number(*compatible, "workload")
         ));
     }
     if *bare > 0 {
         let has = if *bare == 1 { "has" } else { "have" };
         let pods = number(*bare, "pod");
-        remarks.push(format!("{pods} {has} no sidecar, and nothing of it holds there"));
+        remarks.push(format!("{pods} {has} no sidecar, so it is not enforced there"));
     }
     if let Some(Skipping { workloads, ports }) = skipping {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
         let takes = if *workloads == 1 { "takes" } else { "take" };
         remarks.push(format!(
-            "{} {takes} port {} out of redirection (skip-inbound-ports), and nothing of it holds \
+            "{} {takes} port {} out of redirection (skip-inbound-ports), so it is not enforced \
              there",
             number(*workloads, "pod"),
             ports.join(", ")
@@ -215,7 +216,7 @@ fn reach_remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
     remarks.extend(elsewhere.iter().map(ToString::to_string));
     if remarks.is_empty() && !somewhere {
         remarks.push(match idle {
-            0 => "it is part of the policy of no pod".to_owned(),
+            0 => "no pod's policy uses it".to_owned(),
             idle => format!("{} selected, none of which runs", number(*idle, "pod")),
         });
     }

@@ -44,7 +44,8 @@ pub struct Skipping {
 pub const NO_TARGET: &str = "NoTarget";
 /// The reason of an authentication that no policy names.
 pub const NOT_REFERENCED: &str = "NotReferenced";
-/// The reason of a Server all of whose ports others own, and of what takes effect through it alone.
+/// The reason of a Server whose ports are all owned by others, and of objects that take effect
+/// through it alone.
 pub const CONFLICTED: &str = "Conflicted";
 
 impl Reach {

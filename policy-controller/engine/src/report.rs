@@ -83,7 +83,7 @@ pub struct ConditionReport {
     pub section: Option<Arc<str>>,
 }
 
-/// Every object there is to tell of.
+/// Reports about all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overview {
     /// The objects, in order.

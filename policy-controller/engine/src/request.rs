@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Capacity of the request queue.
-const ROOM: usize = 1024;
+const QUEUE_CAPACITY: usize = 1024;
 
 /// A request to the task that owns the index, with its response channel.
 pub enum Request {
@@ -51,12 +51,12 @@ pub struct Requests(mpsc::Sender<Request>);
 impl Requests {
     /// A queue, and its receiving side.
     pub fn channel() -> (Self, mpsc::Receiver<Request>) {
-        let (sender, receiver) = mpsc::channel(ROOM);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         (Self(sender), receiver)
     }
 
     /// The response to a request; `None` if the task has ended.
-    pub(crate) async fn ask<T>(
+    pub(crate) async fn call<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
     ) -> Option<T> {

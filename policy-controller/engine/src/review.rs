@@ -5,7 +5,7 @@ use crate::config::ControllerConfig;
 use crate::findings::{Finder, Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::Index;
-use crate::query::workload::EXAMINED;
+use crate::query::workload::MAX_EXAMINED;
 use crate::source::{Batch, Change};
 use policy_crds::{FieldError, Object};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Snapshot {
         let object = Arc::new(object);
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
-        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
+        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, MAX_EXAMINED);
         let relevant = |finding: &Finding| match finding.kind {
             // Beside which proxies a policy is for is not known here, and the status says it.
             FindingKind::PrecedenceDiffers => false,
@@ -69,7 +69,7 @@ impl Snapshot {
         // It is stored, whether or not the index has heard of it.
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
-        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
+        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, MAX_EXAMINED);
         finder.only_route(&object).into_iter().map(FieldError::from).collect()
     }
 }

@@ -19,7 +19,7 @@ use std::time::Instant;
 /// Every channel there is.
 pub(crate) struct Subscriptions {
     epoch: Arc<str>,
-    /// True if an epoch has begun since anything was last published.
+    /// True if an epoch has begun since the last publication.
     epoch_began: bool,
     port_cap: usize,
     workloads: BTreeMap<WorkloadKey, WorkloadChannels>,

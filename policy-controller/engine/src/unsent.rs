@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Most statements of one kind about one object.
-const MOST: usize = 8;
+const MAX_ENTRIES: usize = 8;
 
 /// Parts of one object that are not sent to the clients that watch a policy made from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ impl Unsent {
         let Self { denied, left_out } = self;
         for (all, more) in [(denied, &other.denied), (left_out, &other.left_out)] {
             all.extend(more.iter().cloned());
-            while all.len() > MOST {
+            while all.len() > MAX_ENTRIES {
                 all.pop_last();
             }
         }
@@ -81,6 +81,6 @@ mod tests {
         for number in 0..100 {
             all.add(&unsent(&[], &[&format!("{number:03}")]));
         }
-        assert_eq!(all.left_out.len(), MOST);
+        assert_eq!(all.left_out.len(), MAX_ENTRIES);
     }
 }

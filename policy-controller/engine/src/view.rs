@@ -1,4 +1,4 @@
-//! A policy in words: what `-o json|yaml` writes, and what people read.
+//! A policy as text fields: the output of `-o json|yaml`, and a form for people.
 
 mod shadow;
 mod text;
@@ -254,7 +254,7 @@ pub fn unmatched(unmatched: Unmatched) -> String {
         Unmatched::DefaultRoute => "decided by the port's grants".to_owned(),
         Unmatched::NotFound => "not found".to_owned(),
         Unmatched::Deny(reason) => format!("denied, {}", reason.as_str()),
-        Unmatched::FallThrough => "the next less specific host is asked".to_owned(),
+        Unmatched::FallThrough => "decided by the next less specific host".to_owned(),
     }
 }
 
@@ -264,15 +264,15 @@ pub fn request(wanted: &RequestMatch) -> String {
     let mut text = format!("{method} {}", path(&wanted.path));
     for HeaderMatch { name, value } in wanted.headers() {
         // Writing to a String cannot fail.
-        let _ = write!(text, " header {name}{}", value_words(value));
+        let _ = write!(text, " header {name}{}", format_value(value));
     }
     for QueryMatch { name, value } in wanted.query() {
-        let _ = write!(text, " query {name}{}", value_words(value));
+        let _ = write!(text, " query {name}{}", format_value(value));
     }
     text
 }
 
-fn value_words(value: &ValueMatch) -> String {
+fn format_value(value: &ValueMatch) -> String {
     match value {
         ValueMatch::Exact(bytes) => format!("={}", String::from_utf8_lossy(bytes)),
         ValueMatch::Regex(pattern) => format!("~{}", pattern.source()),
@@ -321,9 +321,11 @@ fn rate_limits(limit: &RateLimit) -> Vec<String> {
 
 fn effect(effect: &Effect) -> String {
     let what = match &effect.kind {
-        EffectKind::RequestHeaders(change) => format!("request headers {}", change_words(change)),
+        EffectKind::RequestHeaders(change) => {
+            format!("request headers {}", format_header_change(change))
+        }
         EffectKind::ResponseHeaders(change) => {
-            format!("response headers {}", change_words(change))
+            format!("response headers {}", format_header_change(change))
         }
         EffectKind::Redirect(redirect) => format!("redirect with {}", redirect.status),
         EffectKind::Failure(failure) => {
@@ -334,7 +336,7 @@ fn effect(effect: &Effect) -> String {
     format!("{what} ({})", effect.source)
 }
 
-fn change_words(change: &policy_core::effect::HeaderChange) -> String {
+fn format_header_change(change: &policy_core::effect::HeaderChange) -> String {
     let added = change.add.iter().map(|(name, _)| format!("add {name}"));
     let set = change.set.iter().map(|(name, _)| format!("set {name}"));
     let removed = change.remove.iter().map(|name| format!("remove {name}"));

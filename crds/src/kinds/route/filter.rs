@@ -207,7 +207,7 @@ fn redirect_path(node: &JsonNode<'_>) -> Option<RedirectPath> {
         .choice(&[("ReplaceFullPath", FULL), ("ReplacePrefixMatch", PREFIX)])?;
     let other = if wanted == FULL { PREFIX } else { FULL };
     if fields.get(other).is_some() {
-        fields.error_at(other, format!("must be absent where `{wanted}` is asked for"));
+        fields.error_at(other, format!("must be absent beside `{wanted}`"));
     }
     let node = fields.require(wanted)?;
     // What replaces a prefix may be empty: the prefix is taken away.

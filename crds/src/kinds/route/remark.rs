@@ -37,8 +37,8 @@ pub(crate) fn remarks(resource: &Resource) -> Vec<FieldError> {
     remarks
 }
 
-/// A percent-encoding in a regular expression that no match form of a path has, and what stands in its
-/// place (see [`policy_core::match_form`]).
+/// A percent-encoding in a regular expression that never occurs in the match form of a path, and
+/// its replacement (see [`policy_core::match_form`]).
 fn never_written(path: &PathPattern) -> Option<(&str, String)> {
     let PathPattern::Regex(pattern) = path else { return None };
     let source = pattern.source();
@@ -58,7 +58,7 @@ fn never_plain(path: &PathPattern) -> Option<(&'static str, &'static str)> {
     NEVER_PLAIN.into_iter().find(|(written, _)| source.contains(written))
 }
 
-/// Characters that are no syntax as they stand here, and their encoding.
+/// Characters that have no meaning in a regular expression as written here, and their encoding.
 const NEVER_PLAIN: [(&str, &str); 9] = [
     (" ", "%20"),
     ("\"", "%22"),

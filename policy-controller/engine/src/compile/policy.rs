@@ -1,5 +1,5 @@
-//! The policy of one port of one workload shape: as its Server says, whose part is the same for every
-//! port that it owns, or as defaults do where no Server owns it (controller-semantics 2.3).
+//! The policy of one port of one workload shape: that of its Server, which is the same for every
+//! port that the Server owns, or the defaults where no Server owns it (controller-semantics 2.3).
 
 use super::implicit::{exemptions, with_localhost};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};

@@ -10,7 +10,7 @@ use crate::findings::FindingKind;
 use crate::incremental::QueryKey;
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::port_ownership::{PortOwners, displaced_message};
-use crate::query::workload::{EXAMINED, WorkloadShape};
+use crate::query::workload::{MAX_EXAMINED, WorkloadShape};
 use crate::reach::{CONFLICTED, Gap, NO_TARGET, NOT_REFERENCED, Reach, Skipping};
 use hashbrown::{HashMap, HashSet};
 use policy_crds::{Body, Field, ObjectKey, Resource};
@@ -210,7 +210,7 @@ impl ReachIndex {
             missing = effective.missing.clone();
         }
         let Some(first) = servers.first() else {
-            // A route of a Gateway has no Server to look for.
+            // A route of a Gateway has no Server.
             return missing
                 .map_or_else(Reach::default, |missing| Reach::nowhere(NO_TARGET, missing));
         };
@@ -285,10 +285,10 @@ impl ReachIndex {
         let Body::Valid(Resource::Server(spec)) = &object.body else { return None };
         let shapes: BTreeSet<Arc<WorkloadShape>> =
             self.selected.get(server).into_iter().flatten().cloned().collect();
-        let mut finder = engine.finder_within(EXAMINED);
+        let mut finder = engine.finder_within(MAX_EXAMINED);
         let finding = match shapes.is_empty() {
             true => finder.selects_nothing(server, spec),
-            false => finder.lacks_on(server, spec, &shapes)?,
+            false => finder.finding_on(server, spec, &shapes)?,
         };
         let displaced = finding.kind == FindingKind::Displaced;
         let reason = if displaced { CONFLICTED } else { NO_TARGET };

@@ -12,7 +12,7 @@ pub(crate) struct Finder<'a> {
     pub(super) index: &'a Index,
     memo: &'a mut Memo,
     pub(super) config: &'a ControllerConfig,
-    /// The most workloads that are looked through for one Server.
+    /// The most workloads that are examined for one Server.
     pub(super) examined: usize,
 }
 
@@ -27,8 +27,8 @@ impl<'a> Finder<'a> {
         Self { index, memo, config, examined }
     }
 
-    /// Everything that an object of the index lacks. An object that breaks a rule lacks more than can
-    /// be said.
+    /// Findings about an object of the index. None for an object that breaks a rule, because more
+    /// would be wrong than can be said.
     pub(crate) fn of(&mut self, object: &Object) -> Vec<Finding> {
         let Body::Valid(resource) = &object.body else { return Vec::new() };
         let key = &object.meta.key;

@@ -1,9 +1,9 @@
-//! One thing that an object lacks.
+//! One finding about an object.
 
 use crate::query::condition::ConditionKind;
 use policy_crds::{FieldError, ObjectKey};
 
-/// One thing that an object lacks. It is legal, but surely not meant.
+/// One finding about an object: it is legal, but surely not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The object.
@@ -21,9 +21,9 @@ pub struct Finding {
 /// The kinds of findings, which readers may weigh or leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingKind {
-    /// A reference leads to nothing, or to nothing that may be used; this condition says so.
+    /// A reference names no object, or one that may not be used, according to this condition.
     Dangling(ConditionKind),
-    /// The object takes no effect, or not all of its effect; this condition says so.
+    /// The object takes no effect, or only a part, according to this condition.
     Ineffective(ConditionKind),
     /// The object takes effect, with a remark of its condition.
     Remark,

@@ -8,7 +8,7 @@ use policy_crds::resource::ClientRequirement;
 use policy_crds::{ObjectKey, Resource};
 
 /// The part before the control plane's namespace in an identity of a ServiceAccount.
-const MARK: &str = "serviceaccount.identity.";
+const ACCOUNT_INFIX: &str = "serviceaccount.identity.";
 
 impl Finder<'_> {
     /// The identities of an object that end in no trust domain of this mesh.
@@ -42,7 +42,7 @@ fn foreign(identity: &IdentityMatch, config: &ControllerConfig) -> Option<String
         text.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with('.'))
     };
     // A suffix may be shorter than what all identities end in.
-    let wide = !star.is_empty() && ends_in(&format!("{MARK}{mesh}"), text);
+    let wide = !star.is_empty() && ends_in(&format!("{ACCOUNT_INFIX}{mesh}"), text);
     (!wide && !ends_in(text, &config.identity_domain)).then_some(message)
 }
 
@@ -61,9 +61,9 @@ fn listed(resource: &Resource) -> (&'static str, &[IdentityMatch]) {
 
 /// An identity of a ServiceAccount, or the end of some: what names the account, and the end.
 fn of_an_account(text: &str, is_end: bool) -> Option<(&str, &str)> {
-    let found = text.find(&format!(".{MARK}")).map(|at| at.saturating_add(1));
-    let found = found.or_else(|| text.starts_with(MARK).then_some(0));
-    let end = found.map(|at| at.saturating_add(MARK.len()));
+    let found = text.find(&format!(".{ACCOUNT_INFIX}")).map(|at| at.saturating_add(1));
+    let found = found.or_else(|| text.starts_with(ACCOUNT_INFIX).then_some(0));
+    let end = found.map(|at| at.saturating_add(ACCOUNT_INFIX.len()));
     let short = "identity.";
     let end = end.or_else(|| (is_end && text.starts_with(short)).then_some(short.len()))?;
     text.split_at_checked(end)

@@ -18,7 +18,7 @@ pub(crate) type Shapes = BTreeSet<Arc<WorkloadShape>>;
 type NamedPorts<'a> = BTreeSet<(Option<&'a str>, NonZeroU16)>;
 
 impl Finder<'_> {
-    /// The first thing that a Server lacks.
+    /// The first finding about a Server.
     pub(super) fn server(&mut self, key: &ObjectKey, server: &Server) -> Option<Finding> {
         let (kind, _, selector) = selection(server);
         let inside = self.index.list(kind, &key.namespace);
@@ -38,20 +38,20 @@ impl Finder<'_> {
             let resolved = self.query(&WorkloadOf(workload));
             shapes.extend(resolved.map(|resolved| resolved.shape.clone()));
         }
-        self.lacks_on(key, server, &shapes)
+        self.finding_on(key, server, &shapes)
     }
 
     /// The finding about a Server that selects no workload.
     pub(crate) fn selects_nothing(&self, key: &ObjectKey, server: &Server) -> Finding {
         let (kind, field, selector) = selection(server);
         let (word, namespace) = (word(kind), &key.namespace);
-        let near = self.near_label(kind, key, selector);
+        let near = self.suggest_label(kind, key, selector);
         let message = format!("selects no {word} of namespace `{namespace}`{near}");
         finding(key, FindingKind::SelectsNothing, field, message)
     }
 
     /// The finding about a Server on the workloads that it selects, which have these shapes.
-    pub(crate) fn lacks_on(
+    pub(crate) fn finding_on(
         &mut self,
         key: &ObjectKey,
         server: &Server,
@@ -67,7 +67,7 @@ impl Finder<'_> {
     }
 
     /// A suggestion of a similar label value, if no object has the one that is selected.
-    fn near_label(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
+    fn suggest_label(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
         for (label, value) in &selector.match_labels {
             let inside = self.index.list(kind, &key.namespace).take(self.examined);
             let values: BTreeSet<&str> =
@@ -131,14 +131,15 @@ fn port_missing(word: &str, port: &PortRef, shapes: &Shapes) -> Option<(FindingK
             let names: Vec<&str> = names.into_iter().collect();
             let near = nearest(name, &names);
             let near = near.map(|near| format!("; is `{near}` meant?")).unwrap_or_default();
-            let have = have(&ports);
+            let have = describe_ports(&ports);
             let message = format!("no selected {word} has a port named `{name}`; {have}{near}");
             Some((FindingKind::PortName, message))
         }
         PortRef::Number(number) => {
             let silent = shapes.iter().any(|shape| shape.declared.is_subset(&shape.proxy));
             let declared = shapes.iter().any(|shape| shape.declared.contains(number));
-            let message = || format!("no selected {word} declares port {number}; {}", have(&ports));
+            let message =
+                || format!("no selected {word} declares port {number}; {}", describe_ports(&ports));
             (!silent && !declared).then(|| (FindingKind::PortNumber, message()))
         }
     }
@@ -160,8 +161,8 @@ fn ports(shapes: &Shapes) -> NamedPorts<'_> {
     ports
 }
 
-/// The ports that there are, in words.
-fn have(ports: &NamedPorts<'_>) -> String {
+/// The declared ports, in words.
+fn describe_ports(ports: &NamedPorts<'_>) -> String {
     let words: Vec<String> = ports
         .iter()
         .map(|(name, number)| match name {

@@ -6,8 +6,8 @@ use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hash};
 
-/// Readers of a node that are looked through one by one; more are found by hash.
-const FEW: usize = 16;
+/// The most readers kept in a list, which is searched linearly; more are kept in a hash set.
+const MAX_LISTED_READERS: usize = 16;
 
 /// The number of a node. It stays the same until the node is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -218,7 +218,7 @@ impl Readers {
     fn insert(&mut self, id: Id) {
         match self {
             Self::Few(few) if few.contains(&id) => {}
-            Self::Few(few) if few.len() < FEW => few.push(id),
+            Self::Few(few) if few.len() < MAX_LISTED_READERS => few.push(id),
             Self::Few(few) => {
                 let many = few.iter().copied().chain([id]).collect();
                 *self = Self::Many(Box::new(many));

@@ -207,7 +207,7 @@ impl<'a> Context<'a> {
         self.note(id);
     }
 
-    /// Notes a read at once, so that nothing that was read can be forgotten meanwhile.
+    /// Records a read at once, so that the node cannot be removed meanwhile.
     fn note(&mut self, id: Id) {
         self.memo.graph.read(self.id, id);
         self.reads.push(id);
@@ -313,7 +313,7 @@ impl Memo {
 
     /// Number of nodes, shapes and policies.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> [usize; 3] {
+    pub(crate) fn sizes(&self) -> [usize; 3] {
         [self.graph.nodes(), self.shapes.len(), self.policies.len()]
     }
 

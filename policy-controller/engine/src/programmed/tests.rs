@@ -20,7 +20,7 @@ fn counts_become_status_reason_and_words() {
     assert_eq!(remarks(3, 3, 0), "True Programmed in force on 3 of 3 proxies");
     assert_eq!(remarks(1, 3, 0), "False Pending in force on 1 of 3 proxies");
     assert_eq!(remarks(1, 3, 2), "False Refused in force on 1 of 3 proxies, refused by 2");
-    assert_eq!(remarks(0, 0, 0), "False NotUsed it is part of the policy of no pod");
+    assert_eq!(remarks(0, 0, 0), "False NotUsed no pod's policy uses it");
     let unknown = Programmed::Unknown {
         reason: "ReplicaUnreachable".into(),
         message: "10.0.0.7:8090 does not answer".into(),
@@ -45,22 +45,22 @@ fn what_is_in_force_nowhere_is_never_true_and_says_why() {
     );
     assert_eq!(
         nowhere(Reach { bare: 1, idle: 3, ..none() }),
-        "False NoSidecar 1 pod has no sidecar, and nothing of it holds there"
+        "False NoSidecar 1 pod has no sidecar, so it is not enforced there"
     );
     assert_eq!(
         nowhere(Reach { compatible: 2, ..none() }),
-        "Unknown CompatibleProxies 2 workloads have a proxy of Linkerd's API and do not say what is \
+        "Unknown CompatibleProxies 2 workloads have a proxy of Linkerd's API and do not report what is \
          in force there"
     );
     assert_eq!(
         nowhere(Reach { compatible: 1, bare: 2, ..none() }),
-        "Unknown CompatibleProxies 1 workload has a proxy of Linkerd's API and does not say what is \
-         in force there; 2 pods have no sidecar, and nothing of it holds there"
+        "Unknown CompatibleProxies 1 workload has a proxy of Linkerd's API and does not report what is \
+         in force there; 2 pods have no sidecar, so it is not enforced there"
     );
     assert_eq!(
         nowhere(Reach { skipping: skipping(&[80, 81]), ..none() }),
-        "False PortsSkipped 2 pods take port 80, 81 out of redirection (skip-inbound-ports), and \
-         nothing of it holds there"
+        "False PortsSkipped 2 pods take port 80, 81 out of redirection (skip-inbound-ports), so \
+         it is not enforced there"
     );
     assert_eq!(
         nowhere(Reach { idle: 4, ..none() }),
@@ -112,7 +112,7 @@ fn what_is_not_accepted_says_so_unless_more_is_known() {
     let nowhere = Programmed::counted(0, 0, 0);
     let words = "False NotAccepted it is not accepted: spec.port: 0 is no port";
     assert_eq!(of(&nowhere, std::slice::from_ref(&refused)), words);
-    assert_eq!(of(&nowhere, &[]), "False NotUsed it is part of the policy of no pod");
+    assert_eq!(of(&nowhere, &[]), "False NotUsed no pod's policy uses it");
     // An invalid Server denies its ports, which is in force.
     let denies = Programmed::counted(2, 2, 0);
     let words = "True Programmed in force on 2 of 2 proxies";

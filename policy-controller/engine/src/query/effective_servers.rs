@@ -13,7 +13,7 @@ pub(crate) struct EffectiveServersOf(pub(crate) ObjectKey);
 pub(crate) struct EffectiveServers {
     /// The Servers.
     pub(crate) servers: BTreeSet<ObjectKey>,
-    /// The object that it looks for and that is not there, in words.
+    /// The missing object that it refers to, in words.
     pub(crate) missing: Option<Arc<str>>,
     /// The authentications that it names.
     pub(crate) authentications: BTreeSet<ObjectKey>,

@@ -81,7 +81,7 @@ impl CreationOrder {
         }
     }
 
-    /// The place of an object of which nothing is known but its name.
+    /// The place of an object of which only the name is known.
     pub(crate) fn unknown(key: &ObjectKey) -> Self {
         Self {
             timeless: true,
@@ -94,11 +94,11 @@ impl CreationOrder {
     }
 }
 
-/// Grants in the order in which they are tried, and those that came to nothing.
+/// Grants in the order in which they are tried, and withheld grants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GrantSet {
     /// Grants.
     pub(crate) authorizations: Vec<Arc<Authorization>>,
-    /// Those that came to nothing.
+    /// Withheld grants, with the reason.
     pub(crate) withheld: Vec<Withheld>,
 }

@@ -93,16 +93,16 @@ impl ClaimOutcome {
 }
 
 /// The most Servers or ports that a message lists.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// The first few of `items`, with commas.
 pub(crate) fn listed<T: ToString>(items: impl ExactSizeIterator<Item = T>) -> String {
-    let more = items.len() > LISTED;
-    let shown: Vec<String> = items.take(LISTED).map(|item| item.to_string()).collect();
+    let more = items.len() > MAX_LISTED;
+    let shown: Vec<String> = items.take(MAX_LISTED).map(|item| item.to_string()).collect();
     format!("{}{}", shown.join(", "), if more { ", …" } else { "" })
 }
 
-/// The message about a Server whose claim on a port yields to `owners`.
+/// The message about a Server whose port is owned by `owners`.
 pub(crate) fn displaced_message(effect: &str, owners: &BTreeSet<ObjectKey>) -> String {
     let owners = listed(owners.iter());
     format!(

@@ -17,7 +17,7 @@ pub(crate) struct PrecedenceDifferences {
     pub(crate) cut: bool,
 }
 
-/// Two rules of which ours and Linkerd's proxies pick different ones.
+/// Two rules of which our proxies and Linkerd's pick different ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrecedenceDifference {
     /// The rule that our proxies pick.

@@ -14,8 +14,8 @@ use std::num::NonZeroU16;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The most workloads that are looked through to say what a Server lacks.
-pub(crate) const EXAMINED: usize = 512;
+/// The most workloads that are examined for the findings about a Server.
+pub(crate) const MAX_EXAMINED: usize = 512;
 
 /// Everything about a workload that its policies depend on. Workloads of equal shape share their
 /// policies; a pod's name, addresses, node and ServiceAccount are no part of it.

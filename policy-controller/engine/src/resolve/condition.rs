@@ -42,8 +42,8 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
     conditions.into()
 }
 
-/// The conditions of a kind of which nothing is to be said but whether its target exists. A route
-/// without a parent has none.
+/// The conditions of a kind that has none but the existence of its target. A route without a parent
+/// has none.
 fn plain_conditions(
     cx: &mut Context<'_>,
     object: &Object,
@@ -66,7 +66,11 @@ pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
     let errors: Vec<String> = annotation_errors(object).iter().map(ToString::to_string).collect();
     let about = About { object: &object.meta.key, parent: None, section: None, port: None };
     (!errors.is_empty()).then(|| {
-        about.state(ConditionKind::AnnotationsValid, Reason::UnsupportedValue, &errors.join("; "))
+        about.condition(
+            ConditionKind::AnnotationsValid,
+            Reason::UnsupportedValue,
+            &errors.join("; "),
+        )
     })
 }
 
@@ -80,7 +84,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    fn state(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
+    fn condition(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
         ObjectCondition {
             object: self.object.clone(),
             parent: self.parent.clone(),
@@ -97,15 +101,15 @@ impl About<'_> {
     }
 
     fn accepted(&self, message: &str) -> ObjectCondition {
-        self.state(ConditionKind::Accepted, Reason::Accepted, message)
+        self.condition(ConditionKind::Accepted, Reason::Accepted, message)
     }
 
     fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
-        self.state(ConditionKind::Accepted, reason, message)
+        self.condition(ConditionKind::Accepted, reason, message)
     }
 
     fn differs(&self, message: &str) -> ObjectCondition {
-        self.state(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
+        self.condition(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
     }
 
     fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
@@ -117,10 +121,10 @@ impl About<'_> {
     fn resolved(&self, faults: &[RefFault]) -> ObjectCondition {
         let unusable = faults.iter().find(|fault| fault.reason != Reason::RefWarned);
         let Some(first) = unusable.or_else(|| faults.first()) else {
-            return self.state(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
+            return self.condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
         };
         let messages: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
-        self.state(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
+        self.condition(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
     }
 }
 
@@ -135,8 +139,7 @@ fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondi
         about.accepted("")
     }];
     if cx.query(&PrecedenceDifferencesOf(about.object.clone())).cut {
-        let message =
-            "more of its rules may be picked otherwise by Linkerd's proxies than are told";
+        let message = "Linkerd's proxies may pick other rules in more cases than are reported";
         conditions.push(about.differs(message));
     }
     conditions

@@ -5,7 +5,7 @@ use crate::query::port_ownership::{
     Claim, ClaimOutcome, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf,
     SelectorKeys, ServersOf,
 };
-use crate::query::workload::{EXAMINED, WorkloadOf, WorkloadShape, workload_key};
+use crate::query::workload::{MAX_EXAMINED, WorkloadOf, WorkloadShape, workload_key};
 use policy_core::WorkloadKind;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use policy_crds::{Body, Claims, Invalid, Kind, LabelSelector, Object, Resource};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most Servers of a namespace that are compared with each other: each one with all before it.
-const COMPARED: usize = 256;
+const MAX_COMPARED: usize = 256;
 
 query!(ServersOf, Arc<[Claim]>, servers_of);
 query!(SelectorKeys, Arc<BTreeSet<Arc<str>>>, selector_keys);
@@ -106,7 +106,7 @@ fn displaced(query: &DisplacedServersOf, cx: &mut Context<'_>) -> Arc<DisplacedS
 
 /// The claims that an earlier one may take everything from.
 fn contested(claims: &[Claim]) -> Vec<&Claim> {
-    if claims.len() > COMPARED {
+    if claims.len() > MAX_COMPARED {
         return Vec::new();
     }
     let earlier = |at: usize| claims.iter().take(at);
@@ -120,8 +120,8 @@ fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<WorkloadSh
     let pods = cx.list(Kind::Pod, namespace);
     let workloads = pods.chain(cx.list(Kind::ExternalWorkload, namespace));
     let keys = workloads.filter_map(|object| workload_key(&object.meta.key));
-    let keys: Vec<_> = keys.take(EXAMINED.saturating_add(1)).collect();
-    if keys.len() > EXAMINED {
+    let keys: Vec<_> = keys.take(MAX_EXAMINED.saturating_add(1)).collect();
+    if keys.len() > MAX_EXAMINED {
         return BTreeSet::new();
     }
     let resolved = keys.into_iter().filter_map(|key| cx.query(&WorkloadOf(key)));

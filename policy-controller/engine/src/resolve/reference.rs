@@ -108,8 +108,8 @@ pub(crate) fn permitted(
     if offered { Ok(()) } else { Err(ReferenceError::NotPermitted) }
 }
 
-/// The other namespaces from which some object may name `to`, by the ReferenceGrants beside it. Each
-/// reference is [followed](resolve_reference) on its own nonetheless.
+/// The other namespaces from which some object may name `to`, according to ReferenceGrants in its
+/// namespace. Each reference is nonetheless [resolved](resolve_reference) on its own.
 pub(crate) fn permitted_namespaces(cx: &mut Context<'_>, to: &ObjectKey) -> BTreeSet<Arc<str>> {
     let grants = cx.list(Kind::ReferenceGrant, &to.namespace);
     let valid = grants.filter_map(|object| match &object.body {

@@ -81,7 +81,7 @@ fn settings(query: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSetting
     }
 }
 
-/// The settings of a Namespace that may have said anything.
+/// The settings of a Namespace that cannot be read.
 fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
     NamespaceSettings {
         default_policy: Some(DefaultPolicy::Deny),

@@ -1,7 +1,7 @@
 //! Reviews of objects before they exist, by example.
 
 use crate::engine::Engine;
-use crate::handles::{AT_ONCE, ReviewHandle};
+use crate::handles::{MAX_CONCURRENT_REVIEWS, ReviewHandle};
 use crate::request::{Request, Requests};
 use crate::source::{Batch, Change};
 use crate::testing;
@@ -257,7 +257,7 @@ async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_do
     };
     let (told, asked) = tokio::join!(asking, asked);
     assert_eq!(told, vec![None; 20]);
-    assert_eq!(asked.len(), AT_ONCE);
+    assert_eq!(asked.len(), MAX_CONCURRENT_REVIEWS);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     // Their turns are free again.
     let answer = async {

@@ -92,6 +92,6 @@ pub enum SourceError {
         error: std::io::Error,
     },
     /// Its task failed: nothing changes any more.
-    #[error("the source failed, what it last said stays in force")]
+    #[error("the source failed; the objects it last sent stay in force")]
     Failed,
 }

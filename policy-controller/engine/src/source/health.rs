@@ -58,8 +58,8 @@ impl Health {
         self.watches.iter().filter(|(_, health)| !health.listed)
     }
 
-    /// The watches that have been heard of last longer than `bound` before `now`, in order. That a
-    /// kind is absent is heard again each time it is looked for.
+    /// The watches whose last response came more than `bound` before `now`, in order. Each
+    /// discovery that finds a kind absent counts as a response.
     pub fn stale(
         &self,
         now: Instant,
@@ -92,7 +92,7 @@ mod tests {
         let start = Instant::now();
         let key = |kind| WatchKey { kind, namespace: None };
         let watch = |state, listed| WatchHealth { state, listed, optional: false, heard: start };
-        // It was looked for later.
+        // Its last discovery was later.
         let heard = start + Duration::from_secs(1);
         let absent = WatchHealth { heard, ..watch(WatchState::Absent, true) };
         let watches = BTreeMap::from([

@@ -209,7 +209,7 @@ fn what_a_server_lacks_is_told_to_its_guests_when_its_text_alone_changes() {
     assert_eq!(stage.of(Kind::AuthorizationPolicy, "p"), nothing);
     assert_eq!(stage.of(Kind::MeshTlsAuthentication, "clients"), nothing);
 
-    let unknown = "False NotUsed it is part of the policy of no pod";
+    let unknown = "False NotUsed no pod's policy uses it";
     assert_eq!(stage.of(Kind::AuthorizationPolicy, "of-invalid"), unknown);
     stage.apply(applied(&server("invalid", "nothing-like-it", "80")));
     let anew = stage.anew();
@@ -233,8 +233,9 @@ fn workloads_without_a_sidecar_are_counted_for_everything_that_is_about_them() {
         route("route", "web"),
         clients("clients"),
     ]);
-    let bare = "2 pods have no sidecar, and nothing of it holds there";
-    let linkerd = "1 workload has a proxy of Linkerd's API and does not say what is in force there";
+    let bare = "2 pods have no sidecar, so it is not enforced there";
+    let linkerd =
+        "1 workload has a proxy of Linkerd's API and does not report what is in force there";
     for (kind, name) in [
         (Kind::Server, "web"),
         (Kind::AuthorizationPolicy, "web"),
@@ -256,7 +257,7 @@ fn workloads_without_a_sidecar_are_counted_for_everything_that_is_about_them() {
     stage.apply(applied(&pod("a", "web", "http", Runs::Skipping)));
     stage.apply(applied(&pod("b", "web", "http", Runs::Skipping)));
     let skipped = "False PortsSkipped 2 pods take port 80 out of redirection (skip-inbound-ports), \
-                   and nothing of it holds there";
+                   so it is not enforced there";
     assert_eq!(stage.of(Kind::Server, "web"), skipped);
 }
 

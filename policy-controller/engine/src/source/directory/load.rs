@@ -1,4 +1,4 @@
-//! Reads a directory once, and takes in each further look at it.
+//! Reads a directory once, and applies further scans of it.
 
 use super::manifest;
 use super::scan::{Scan, scan};
@@ -34,14 +34,14 @@ pub fn load(path: &Path, limits: Limits) -> Result<DirectoryContents, SourceErro
     Ok(DirectoryContents { objects, diagnostics, locations: store.locations() })
 }
 
-/// Takes in a look, and says so if there is nothing to see.
+/// Applies a scan, with a warning if it contains no objects.
 pub fn apply_scan(path: &Path, store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) {
     let found = scan.files.len();
     let (batch, mut diagnostics) = store.update(scan);
     if store.objects().next().is_none() && diagnostics.is_empty() {
         let message = match found {
             0 => "no .yaml, .yml or .json file was found here",
-            _ => "no object of a kind that is read was found here",
+            _ => "no object of a supported kind was found here",
         };
         let file: Arc<str> = path.display().to_string().into();
         diagnostics.push(manifest::as_warning(Diagnostic::about_file(&file, message.to_owned())));

@@ -24,7 +24,7 @@ pub(super) struct Manifest {
 pub(super) struct DeclaredObject {
     /// The object.
     pub(super) object: Arc<Object>,
-    /// The object that was written, which is another where it stands for pods.
+    /// The object as written, for example the Deployment of a pod.
     pub(super) declared: ObjectKey,
     /// The file.
     pub(super) file: Arc<str>,
@@ -63,7 +63,7 @@ impl Reader<'_> {
             }
             Err(error) => {
                 self.manifest.complete = false;
-                self.complain(&error.location, error.message.clone(), None, "");
+                self.report_error(&error.location, error.message.clone(), None, "");
             }
         }
     }
@@ -75,7 +75,7 @@ impl Reader<'_> {
             Err(error) => {
                 self.manifest.complete = false;
                 let location = locate(document, part, error.field());
-                self.complain(&location, error.message(), None, error.field());
+                self.report_error(&location, error.message(), None, error.field());
             }
         }
     }
@@ -88,7 +88,7 @@ impl Reader<'_> {
         };
         for FieldError { field, message } in errors {
             let location = locate(document, part, &field);
-            self.complain(&location, message, Some(&key), &field);
+            self.report_error(&location, message, Some(&key), &field);
         }
         if object.meta.key.name.is_empty() {
             return;
@@ -112,7 +112,7 @@ impl Reader<'_> {
         }));
     }
 
-    fn complain(
+    fn report_error(
         &mut self,
         location: &Location,
         message: String,

@@ -32,7 +32,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Equal for two looks that saw the same. Never 0.
+    /// A fingerprint, equal for scans with the same result. Never 0.
     pub fn fingerprint(&self) -> u64 {
         keyed_hash(|mut hasher| {
             self.files.hash(&mut hasher);
@@ -60,7 +60,7 @@ pub(super) enum FileContent {
     Unusable(String),
 }
 
-/// Names that are never manifests: what `portcullis` itself expects of them lies beside them.
+/// Suffix of files that are never manifests: expectations of `portcullis`, which lie beside them.
 const NOT_MANIFESTS: &str = "expectations.yaml";
 
 /// Reads everything below `root`, which may be a single file. Hidden names are passed over.
@@ -106,7 +106,7 @@ impl Scanner {
                 }
                 // It may have been a directory, or a link to one: what was in it is unknown, not gone.
                 Err(error) => {
-                    self.complain(&path, format!("cannot be read: {error}"));
+                    self.report_error(&path, format!("cannot be read: {error}"));
                     self.scan.unlisted.insert(path);
                 }
             }
@@ -117,7 +117,10 @@ impl Scanner {
         let listed = fs::canonicalize(path).and_then(|canonical| Ok((canonical, list(path)?)));
         match listed {
             Ok((canonical, _)) if self.directories.contains(&canonical) => {
-                self.complain(path, "symbolic link leads back to a directory above it".to_owned());
+                self.report_error(
+                    path,
+                    "symbolic link leads back to a directory above it".to_owned(),
+                );
                 self.scan.unlisted.insert(path.to_owned());
             }
             Ok((canonical, entries)) => {
@@ -126,7 +129,7 @@ impl Scanner {
                 self.directories.pop();
             }
             Err(error) => {
-                self.complain(path, format!("directory cannot be listed: {error}"));
+                self.report_error(path, format!("directory cannot be listed: {error}"));
                 self.scan.unlisted.insert(path.to_owned());
             }
         }
@@ -141,7 +144,7 @@ impl Scanner {
         }
     }
 
-    fn complain(&mut self, path: &Path, message: String) {
+    fn report_error(&mut self, path: &Path, message: String) {
         let file: Arc<str> = path.display().to_string().into();
         self.scan.diagnostics.push(Diagnostic::about_file(&file, message));
     }
@@ -169,9 +172,7 @@ fn is_manifest(path: &Path) -> bool {
 fn read(path: &Path, limit: u64) -> FileContent {
     match read_bounded(path, limit) {
         Ok(Some(bytes)) => FileContent::Bytes(bytes),
-        Ok(None) => {
-            FileContent::Unusable(format!("larger than {limit} bytes, which is as much as is read"))
-        }
+        Ok(None) => FileContent::Unusable(format!("larger than the limit of {limit} bytes")),
         Err(error) => FileContent::Unusable(format!("cannot be read: {error}")),
     }
 }

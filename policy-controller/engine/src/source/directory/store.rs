@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The location at which an object was declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredAt {
-    /// The object that was written, which is another where it stands for pods.
+    /// The object as written, for example the Deployment of a pod.
     pub declared: ObjectKey,
     /// The file.
     pub file: Arc<str>,
@@ -41,7 +41,7 @@ struct File {
 }
 
 impl Store {
-    /// Takes in a look at the directory: the changes, and everything that is wrong now.
+    /// Applies a scan of the directory: returns the changes, and all current diagnostics.
     pub(super) fn update(&mut self, scan: Scan) -> (Batch, Vec<Diagnostic>) {
         let Scan { files, unlisted, mut diagnostics } = scan;
         let unknown = |path: &Path| unlisted.iter().any(|directory| path.starts_with(directory));
@@ -102,7 +102,7 @@ impl Store {
                 }
             }
         }
-        // An invalid object whose earlier pods are known stands for these.
+        // The earlier pods of a workload that is now invalid replace it.
         let overridden = self.files.values().flat_map(|file| {
             let unreadable = &file.manifest.unreadable;
             file.tombstones
