@@ -43,8 +43,8 @@ pub const ADMIN_PORT: &str = "config.linkerd.io/admin-port";
 pub const PROXY_LABEL: &str = "portcullis.dev/proxy";
 /// The value of [`PROXY_LABEL`] where there is one.
 pub const PROXY_INJECTED: &str = "injected";
-/// The filter of the log lines of the workload's proxy. Both mean the same, and ours counts before
-/// Linkerd's; so with [`ACCESS_LOG`].
+/// The log filter of the workload's proxy. Both mean the same, and ours takes precedence over
+/// Linkerd's; the same holds for [`ACCESS_LOG`].
 pub const LOG_LEVEL: [&str; 2] =
     ["portcullis.dev/proxy-log-level", "config.linkerd.io/proxy-log-level"];
 /// The access log of the workload's proxy.
@@ -171,7 +171,8 @@ pub fn opaque_ports(annotations: &Annotations, named: &PortsByName<'_>) -> Readi
     ports(annotations, OPAQUE_PORTS, named, "is left out")
 }
 
-/// The ports of a list of numbers and ranges, separated by commas. An item that cannot be read is none.
+/// The ports of a list of numbers and ranges, separated by commas. Items that cannot be read are
+/// left out.
 pub fn numbered_ports(list: &str) -> PortSet {
     let read = |item: &str| item_ranges(item.trim(), &|_| own_name(None)).unwrap_or_default();
     PortSet::of(list.split(',').flat_map(read))
@@ -205,9 +206,9 @@ pub fn own_name(known: Option<Vec<NonZeroU16>>) -> Result<Vec<NonZeroU16>, &'sta
 /// of one workload. A name that only other workloads have means no port of this one.
 ///
 /// # Errors
-/// No port of the workload has the name, and it does not begin with a letter or is none at all:
-/// `8o80` is a mistyped number sooner than the name of a port elsewhere, and taking it for a name
-/// would leave out the port that was meant.
+/// No port of the workload has the name, and it does not begin with a letter or is no port name at
+/// all: `8o80` is more likely a mistyped number than the name of a port elsewhere, and reading it
+/// as a name would leave out the port that was meant.
 pub fn shared_name(
     name: &str,
     known: Option<Vec<NonZeroU16>>,
@@ -222,8 +223,8 @@ pub fn shared_name(
     }
 }
 
-/// The names in a list of ports that workloads share, those of ports that only some of them have
-/// included. Items that cannot be read are left out.
+/// The names in a list of ports that workloads share, including those that only some of them have.
+/// Items that cannot be read are left out.
 pub fn shared_names<'a>(annotations: &'a Annotations, list: &str) -> Vec<&'a str> {
     let is_name = |item: &&str| {
         item.bytes().any(|b| b.is_ascii_alphabetic()) && shared_name(item, None).is_ok()
@@ -262,7 +263,8 @@ pub fn undeclared_ports(annotations: &Annotations) -> Reading<Option<UndeclaredP
     Reading { value: Some(value), errors }
 }
 
-/// The proxy's admin port; `None` if the object does not say or cannot be read: the usual one holds.
+/// The proxy's admin port; `None`, which means the default, if the object does not state one or it
+/// cannot be read.
 pub fn admin_port(annotations: &Annotations) -> Reading<Option<NonZeroU16>> {
     let Some(text) = annotations.get(ADMIN_PORT) else {
         return Reading { value: None, errors: Vec::new() };

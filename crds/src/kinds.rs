@@ -1,8 +1,8 @@
 //! The table of kinds: one row a kind, with everything that is not particular to one stage. A row
-//! says how its kind differs from the one that it continues (`..`).
+//! states the differences from the one that it extends (`..`).
 //!
-//! A new kind is a variant of [`Kind`], a row here, and a module below with its reader and, where
-//! this project installs it, its definition. A test walks the table
+//! A new kind is a variant of [`Kind`], a row here, and a module below with its reader and, if this
+//! project installs it, its definition. A test walks the table
 //! (`tests/tests/architecture/kinds.rs`).
 
 mod authorization_policy;

@@ -18,8 +18,7 @@ impl Kind {
         self.spec().names.kind
     }
 
-    /// The kind as messages name it where it may be confused with one of another group: with its group,
-    /// where another group has a kind of this name.
+    /// The kind in messages: with its group, if another group has a kind of this name.
     pub fn in_full(self) -> String {
         match self.namesakes().next() {
             Some(_) => format!("{}.{}", self.as_str(), self.group()),
@@ -86,8 +85,7 @@ impl Kind {
         Self::ALL.into_iter().filter(|kind| kind.is_route())
     }
 
-    /// The reference from a kind to another in this field; absent: the kind has no such field for
-    /// such a target.
+    /// The reference field of a kind that can name another kind; `None` if there is no such field.
     pub fn reference(self, field: Field, to: Kind) -> Option<&'static ReferenceField> {
         let mut references = self.spec().references.iter();
         references.find(|reference| reference.field == field && reference.to.contains(&to))
@@ -95,7 +93,7 @@ impl Kind {
 }
 
 impl Object {
-    /// The objects that this one names, as far as they can be read. Clients are not among them.
+    /// The references of an object, as far as they can be read. Clients are not among them.
     pub fn references(&self) -> Vec<ObjectReference> {
         (self.meta.key.kind.spec().references_of)(self)
     }

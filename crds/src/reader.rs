@@ -15,11 +15,11 @@ const MAX_ERRORS: usize = 100;
 /// Longest part of a user's value that a message repeats, in characters.
 const MAX_QUOTED: usize = 80;
 
-/// Regular expressions of one object that are compiled. Each may take a quarter of a mebibyte and a
-/// millisecond, however short it is written.
+/// The most regular expressions of one object that are compiled. Each may take a quarter of a
+/// mebibyte and a millisecond, however short it is.
 const MAX_EXPRESSIONS: usize = 128;
 
-/// The broken rules of one object, in the order they were found, and what reading it has cost.
+/// The broken rules of one object, in the order they were found, and the cost of reading it.
 #[derive(Default)]
 pub(crate) struct Errors {
     list: RefCell<Vec<FieldError>>,
@@ -177,7 +177,7 @@ impl<'a> JsonNode<'a> {
         found.map(|(_, value)| *value)
     }
 
-    /// Counts a regular expression. Where the object has too many this is an error, and false.
+    /// Counts a regular expression. Reports an error and returns false if the object has too many.
     pub(crate) fn count_expression(&self) -> bool {
         let count = self.errors.expressions.get().saturating_add(1);
         self.errors.expressions.set(count);

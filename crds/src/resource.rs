@@ -48,8 +48,8 @@ pub enum Resource {
     ServiceAccount,
 }
 
-/// Server (controller-semantics 1.1). Equal ones mean the same: one that states the default access policy
-/// equals one that does not.
+/// Server (controller-semantics 1.1). Servers are equal if they mean the same: one that states the
+/// default access policy equals one that does not.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Selected workloads of its namespace.
@@ -356,8 +356,8 @@ pub struct Pod {
     pub addresses: Vec<IpAddr>,
     /// Address of its node, if known.
     pub host_addresses: Vec<IpAddr>,
-    /// The ports that its init container of ours was started to leave out of redirection, so that no
-    /// policy reaches them. An annotation may be changed at any time and says nothing of that.
+    /// The ports that our init container was started to leave out of redirection, so that no policy
+    /// applies to them. Read from its arguments, because an annotation may change at any time.
     pub skipped: PortSet,
     /// True if its phase is `Running` and it has no deletion timestamp.
     pub running: bool,

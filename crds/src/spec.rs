@@ -110,10 +110,10 @@ pub enum Watched {
     /// Always: while it cannot be listed the controller is not ready.
     Required,
     /// If the cluster has it. Its definition may be installed and removed while the controller
-    /// runs; absent counts as empty.
+    /// runs; an absent kind counts as empty.
     IfPresent,
-    /// Never: it means something in manifests only (a Deployment stands for its pods there), or is
-    /// its owner's concern.
+    /// Never: it is used in manifests only (a Deployment stands for its pods there), or belongs to
+    /// another controller.
     Never,
 }
 
@@ -122,8 +122,8 @@ pub enum Watched {
 pub enum Projection {
     /// All of it.
     Whole,
-    /// Everything but `metadata.managedFields` and `status`, so that a field that means nothing is
-    /// still found and named.
+    /// Everything but `metadata.managedFields` and `status`, so that unknown fields are still
+    /// reported.
     Policy,
     /// `metadata` alone.
     Metadata,

@@ -4,7 +4,8 @@ use super::locate::Spans;
 use super::location::Location;
 use serde_json::Value;
 
-/// Values in one text, aliases counted as often as they are used and by the length of their texts.
+/// The most values in one text. Aliases count as often as they are used, and by the length of their
+/// texts.
 pub const MAX_VALUES: usize = 1_000_000;
 
 /// Collections inside collections.

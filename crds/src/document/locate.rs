@@ -25,7 +25,7 @@ impl CompactSpan {
     }
 }
 
-/// The places of a value and of what it contains. Shared, so that an alias costs nothing.
+/// The places of a value and of the values in it. Shared, so that an alias costs nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spans(Arc<SpanNode>);
 

@@ -32,7 +32,7 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     Claims::RateLimit { server: Some(limit.server.clone()) }
 }
 
-/// The Server that is limited. An invalid limit names none: it is no limit of any Server.
+/// The limited Server. An invalid limit names none, because it limits no Server.
 pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let Body::Valid(Resource::RateLimit(limit)) = &object.body else { return Vec::new() };
     let server = object.meta.key.beside(Kind::Server, &limit.server);

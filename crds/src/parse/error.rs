@@ -16,7 +16,7 @@ pub enum NotAnObject {
         /// The error.
         message: String,
     },
-    /// A kind that does not exist in a group that is read, or that was probably meant to be one.
+    /// A kind that does not exist in a supported group, or that looks like a misspelling.
     #[error("{field}: {message}")]
     Mistaken {
         /// `kind` or `apiVersion`.

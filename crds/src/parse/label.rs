@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// A label selector; empty selects everything. `None` if any part of it is unreadable.
 ///
-/// Labels that no object can have are refused: a selector that selects nothing by mistake would
-/// leave what it should protect unprotected.
+/// Labels that no object can have are errors: a selector that selects nothing by mistake would
+/// leave workloads unprotected.
 pub(crate) fn selector(node: &JsonNode<'_>) -> Option<LabelSelector> {
     node.clean(|node| {
         let fields = node.fields(AllowedFields::Only(&["matchLabels", "matchExpressions"]))?;

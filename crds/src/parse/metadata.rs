@@ -56,7 +56,7 @@ fn is_our_group(group: &str) -> bool {
 fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
     let mistaken =
         |field: &str, message: String| NotAnObject::Mistaken { field: field.to_owned(), message };
-    // The right kind in a wrong group: core and `apps` kinds are too common a name for a guess.
+    // The right kind in a wrong group. Not for core and `apps` kinds, whose names are too common.
     let elsewhere: Vec<Kind> = Kind::ALL
         .into_iter()
         .filter(|k| k.as_str().eq_ignore_ascii_case(kind) && k.group().contains('.'))
@@ -101,8 +101,8 @@ fn near_group(group: &str) -> bool {
     nearest(group, &dotted).is_some()
 }
 
-/// Reads the metadata. Without a name there is no object; all else that is wrong is an error of
-/// the object.
+/// Reads the metadata. Without a name there is no object; all other errors are errors of the
+/// object.
 pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObject> {
     let metadata = root.get("metadata").ok_or_else(|| fail("metadata", "is required"))?;
     if !metadata.value().is_object() {
@@ -169,7 +169,8 @@ fn namespace(fields: &Fields<'_>, kind: Kind) -> Result<Arc<str>, NotAnObject> {
     Ok(shared(text))
 }
 
-/// A mapping of text to text (labels, annotations). What is not text is an error, the rest is kept.
+/// A mapping of text to text (labels, annotations). Values that are not text are errors, the others
+/// are kept.
 pub(crate) fn texts(node: Option<JsonNode<'_>>) -> BTreeMap<Arc<str>, Arc<str>> {
     let Some(fields) = node.and_then(|n| n.fields(AllowedFields::Any)) else {
         return BTreeMap::new();

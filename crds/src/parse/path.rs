@@ -1,13 +1,13 @@
-//! Paths in configuration. A path that no canonical request could ever have is refused rather than
-//! repaired: repairing would hide from the author what is matched.
+//! Paths in configuration. A path that no canonical request can have is rejected instead of
+//! repaired, because a repaired path would match something else than its author wrote.
 
 use crate::reader::{JsonNode, quote};
 
 /// Longest path (Gateway API HTTPPathMatch).
 const MAX_PATH: usize = 1024;
 
-/// A path as the canonical form of requests writes it: begins with `/`, percent-encoding only where
-/// it is needed, hex digits in upper case.
+/// A path in the canonical form of requests: begins with `/`, percent-encoding only where needed,
+/// hex digits in upper case.
 pub(crate) fn path(node: &JsonNode<'_>) -> Option<String> {
     let text = node.text()?;
     match canonical(text) {

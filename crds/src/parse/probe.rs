@@ -23,8 +23,7 @@ pub(crate) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Pro
     probes.flat_map(|probe| [rewritten(&probe), Some(probe)]).flatten().collect()
 }
 
-/// The tcpSocket probe that the injector made this one of: it is the application's port that is
-/// declared.
+/// The tcpSocket probe that the injector rewrote into this one: the application's port is declared.
 fn rewritten(probe: &Probe) -> Option<Probe> {
     let ProbeAction::HttpGet { path, tls: false } = &probe.action else { return None };
     let port = path.strip_prefix(TCP_PATH).filter(|_| probe.port.get() == ADMIN_PORT)?;
@@ -66,8 +65,8 @@ fn is_for_the_pod(handler: &Fields<'_>) -> bool {
     handler.get("host").and_then(|node| node.text()).is_none_or(str::is_empty)
 }
 
-/// A number, or a name of the same container's ports (without case); a text that is no name may
-/// still be a number.
+/// Resolves a port number, or a name among the same container's ports (without case); a text that
+/// is no name may still be a number.
 fn resolve(node: &JsonNode<'_>, ports: &[ContainerPort]) -> Option<NonZeroU16> {
     let Value::String(name) = node.value() else { return number(node.integer(1, 65535)?) };
     let named = ports
@@ -81,8 +80,8 @@ fn number(number: i64) -> Option<NonZeroU16> {
     NonZeroU16::new(u16::try_from(number).ok()?)
 }
 
-/// The path of the request that the kubelet makes of `path`: without query and fragment, with a
-/// slash in front, and with percent-encoding where it is needed and only there.
+/// The path of the kubelet's request for `path`: without query and fragment, with a leading slash,
+/// and with percent-encoding only where needed.
 fn kubelet_path(path: &str) -> String {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let mut encoded_path = String::from(if path.starts_with('/') { "" } else { "/" });

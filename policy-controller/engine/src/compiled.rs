@@ -35,10 +35,10 @@ pub struct Compiled {
 pub struct CompiledWorkload {
     /// Facts, declared ports, identity.
     pub state: Arc<WorkloadState>,
-    /// Policies of its declared ports, and what holds for others unless annotations name them.
+    /// Policies of its declared ports, and the policy of all others that no annotation names.
     pub policy: WorkloadPolicy,
-    /// Ports that nothing but annotations names, in order, each range with its policy; empty where
-    /// undeclared ports are refused.
+    /// Ports that only annotations name, in order, each range with its policy; empty if undeclared
+    /// ports are denied.
     pub annotated: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)>,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Debug for Compiled {
 /// Compiles the manifests below `path`.
 ///
 /// # Errors
-/// If the directory itself cannot be read. Whatever is wrong with a file is a diagnostic.
+/// If the directory itself cannot be read. Errors of a file are diagnostics.
 pub fn compile_directory(path: &Path, config: &ControllerConfig) -> Result<Compiled, SourceError> {
     let loaded = directory::load(path, config.limits)?;
     let mut compiled = compile(loaded.objects, config);
@@ -151,7 +151,7 @@ fn annotated(
     if resolved.state.undeclared == UndeclaredPorts::Deny {
         return found;
     }
-    // Between two neighbouring edges, all ports are named by the same annotations, or declared.
+    // Between two neighbouring boundaries, all ports have the same annotations, or are declared.
     let ShapeContent { opaque, require_identity, .. } = &**resolved.shape;
     let mut edges: BTreeSet<u32> = BTreeSet::new();
     let declared = resolved.state.declared.iter().map(|port| (port.get(), port.get()));

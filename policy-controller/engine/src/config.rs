@@ -91,8 +91,8 @@ pub enum PodGateways {
     ByRoute,
     /// Yes: from this address of a bridge the node reaches its pods (kubenet, flannel, k3s).
     OfNode,
-    /// No: another allocator gives addresses out, and the first may be any pod's (Calico, Cilium with
-    /// pools of the cluster, addresses of a cloud's network).
+    /// It does not count: another allocator assigns addresses, and the first may belong to any pod
+    /// (Calico, Cilium with pools of the cluster, addresses of a cloud's network).
     OfPods,
 }
 
@@ -230,8 +230,8 @@ impl ControllerConfig {
         format!("{name}.{}", self.namespace_suffix(namespace)).into()
     }
 
-    /// The same, if it can be an identity: names of ServiceAccounts may be longer than a label of the
-    /// DNS, and all of it longer than a name.
+    /// The same, if it can be an identity: the name of a ServiceAccount may be longer than a DNS
+    /// label, and the whole longer than a DNS name.
     pub fn certifiable_identity(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
         Some(self.service_account_identity(namespace, name))
             .filter(|identity| is_dns_name(identity))

@@ -45,10 +45,10 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Waits until the source ends, which it does by itself only if it cannot work.
+    /// Waits until the source ends. It ends by itself only if it cannot work.
     ///
     /// # Errors
-    /// Why the source cannot work.
+    /// The reason why the source cannot work.
     pub async fn source_ended(&mut self) -> Result<(), SourceError> {
         match self.source.as_mut() {
             Some(task) => {

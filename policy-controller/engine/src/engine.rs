@@ -117,8 +117,8 @@ impl Engine {
         self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
     }
 
-    /// Brings the conditions of a Pod or Namespace up to date, which has any only if its annotations
-    /// are wrong; true if they differ. They follow from the object alone and are not remembered.
+    /// Updates the conditions of a Pod or Namespace, which has some only if its annotations are
+    /// wrong; true if they changed. They depend on the object alone and are not memoized.
     fn update_annotation_conditions(&mut self, key: &ObjectKey) -> bool {
         let wrong = self.index.object(key).and_then(|object| condition::annotations(object));
         match wrong {
@@ -212,8 +212,8 @@ impl Engine {
         Some(self.workload_and_kinds(key)?.0)
     }
 
-    /// A workload, if it exists, and the kinds it was made from. Of one that does not nothing is
-    /// remembered: callers can name as many as they like.
+    /// A workload, if it exists, and the kinds it was made from. Nothing is memoized for one that
+    /// does not exist, because callers can name any number of them.
     pub(crate) fn workload_and_kinds(
         &mut self,
         key: &WorkloadKey,

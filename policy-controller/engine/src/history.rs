@@ -1,5 +1,5 @@
-//! Policies kept up to date through a history of changes, without tasks: what property tests and
-//! simulations compare with a fresh start.
+//! Policies kept up to date through a history of changes, without tasks. Property tests and
+//! simulations compare them with a fresh start.
 
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
@@ -67,7 +67,8 @@ impl History {
         self.engine.conditions()
     }
 
-    /// A workload as its channel says; none if the channel is closed or there is no workload.
+    /// The state of a workload in its channel; `None` if the channel is closed or there is no
+    /// workload.
     pub fn followed_state(&mut self, key: &WorkloadKey) -> Option<Arc<WorkloadState>> {
         if let Some(receiver) = self.states.get(key)
             && !receiver.is_closed()

@@ -1,6 +1,6 @@
-//! A channel that holds the newest value and nothing else, as `tokio::sync::watch` does in four times
-//! the room: of every pod there is one for itself and one for each port that is watched, mostly with
-//! one receiver.
+//! A watch channel that holds the newest value only. `tokio::sync::watch` takes four times the
+//! memory, and there is one channel for every pod and one for every watched port, mostly with one
+//! receiver.
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -150,8 +150,8 @@ impl<T> Latest<T> {
         self.state.lock().closed
     }
 
-    /// Waits until there is a value that was not seen, which counts as seen then. False: there is
-    /// none and never will be.
+    /// Waits until there is a value that was not seen, and marks it as seen. False if the channel
+    /// is closed.
     pub async fn changed(&mut self) -> bool {
         poll_fn(|cx| self.poll_changed(cx)).await
     }

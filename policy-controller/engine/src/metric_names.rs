@@ -1,4 +1,4 @@
-//! The metrics of the index. Names that Linkerd's policy controller has too are spelled as there.
+//! The metrics of the index. Those that Linkerd's policy controller has too keep its names.
 
 policy_core::metrics! {
     INDEX_MESH_TLS_AUTHENTICATION = "inbound_index_meshtls_authentication_index_size", "namespace",

@@ -65,13 +65,13 @@ const NOT_USED: &str = "NotUsed";
 /// The reasons of objects that may have been in force before their workloads changed, permanently
 /// or until they start again.
 pub const NOWHERE: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
-/// Those of what stopped matching, if it was in force before. What its workloads only do not run of
-/// still matches them.
+/// The reasons of objects that no longer match, if they were in force before. An object whose
+/// workloads do not run still matches them.
 pub const LOST: [&str; 4] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_USED];
 
 impl Programmed {
-    /// In force on `in_force` of the `concerned`, refused by some of them; nothing is known of other
-    /// workloads.
+    /// In force on `in_force` of the `concerned`, refused by `refused` of them; other workloads are
+    /// unknown.
     pub fn counted(in_force: u64, concerned: u64, refused: u64) -> Self {
         Self::Counted { in_force, concerned, refused, reach: Arc::default() }
     }

@@ -69,9 +69,9 @@ pub struct SourceProgress {
 }
 
 impl SourceProgress {
-    /// True if this replica may not have seen what a client has in force. Epochs of one Lease that
-    /// differ in their counter cannot be compared: the storage was restored between them, and either
-    /// side may be the one that has not noticed. Other epochs are accepted.
+    /// True if this replica may not have seen a version that a client has in force. Epochs of one
+    /// Lease with different counters cannot be compared: the storage was restored between them, and
+    /// either side may not have noticed yet. Other epochs are accepted.
     pub fn is_behind(&self, applied: &Revision) -> bool {
         epoch::of_one_lease(&self.revision.epoch, &applied.epoch)
             && !self.revision.has_caught_up_with(applied)

@@ -94,7 +94,7 @@ pub struct Overview {
 
 /// Tells of objects.
 pub trait Overviews: fmt::Debug + Send + Sync + 'static {
-    /// The objects of `namespace`, or of all namespaces where it is empty; nothing if the controller
+    /// The objects of `namespace`, or of all namespaces where it is empty; `None` if the controller
     /// has ended.
     fn overview<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Option<Overview>>;
 }

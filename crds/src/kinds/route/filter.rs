@@ -1,5 +1,5 @@
-//! Filters of a rule. One that cannot be honoured makes the route invalid: a request must never
-//! pass without what its author wanted done to it.
+//! Filters of a rule. An unsupported filter makes the route invalid: a request must never pass
+//! without the filters that its author wrote.
 
 use super::dialect::Dialect;
 use super::host;

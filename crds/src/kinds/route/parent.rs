@@ -18,8 +18,8 @@ pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> (Vec<ParentRef>, b
     (parents, unread)
 }
 
-/// A parent, if at least its name can be read; everything else that is wrong is reported. One whose
-/// group or kind cannot be read, or that names a Server of another group, is taken for a Server.
+/// A parent, if at least its name can be read; all other errors are reported. One whose group or
+/// kind cannot be read, or that names a Server of another group, counts as a Server.
 fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let names = &["group", "kind", "name", "namespace", "port", "sectionName"];
     let fields = node.fields(dialect.growing(names))?;
@@ -39,7 +39,7 @@ fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let mut parent = ParentRef { group, kind, namespace, name, port, section };
     check(&fields, &parent);
     if is_misplaced(&parent) {
-        // The route is invalid for it. It was meant for a Server, which must not stop being bound.
+        // The route is invalid because of it. It was meant for a Server, which must stay bound.
         parent.group = shared(Kind::Server.group());
     }
     Some(parent)

@@ -50,8 +50,8 @@ fn never_written(path: &PathPattern) -> Option<(&str, String)> {
     })
 }
 
-/// A character, written as itself in a regular expression, that no match form of a path has (see
-/// [`policy_core::match_form`]).
+/// A character, written as itself in a regular expression, that never occurs in the match form of a
+/// path (see [`policy_core::match_form`]).
 fn never_plain(path: &PathPattern) -> Option<(&'static str, &'static str)> {
     let PathPattern::Regex(pattern) = path else { return None };
     let source = pattern.source();

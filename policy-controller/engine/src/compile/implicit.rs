@@ -88,7 +88,7 @@ fn grant(config: &ControllerConfig, further: Option<Test>) -> Arc<Authorization>
 }
 
 /// Adds the grant to loopback addresses that every port of Linkerd's proxy has, if configured.
-/// What is audited stays last.
+/// Audit grants stay last.
 pub(super) fn with_localhost(
     cx: &Context<'_>,
     mut authorizations: Vec<Arc<Authorization>>,

@@ -81,9 +81,9 @@ fn unowned(config: &ControllerConfig, policy: DefaultPolicy, opaque: bool) -> Se
     compiled
 }
 
-/// The policy of the proxy's own port, whatever the default of the workload: those may read metrics who
-/// are named for it, by default any mesh identity and the node (product, *Admin port*). A Server that
-/// owns the port replaces it.
+/// The policy of the proxy's own port, whatever the default of the workload: only configured
+/// readers may read metrics, by default any mesh identity and the node (product, *Admin port*). A
+/// Server that owns the port replaces it.
 fn proxy_port(config: &ControllerConfig) -> ServerPolicy {
     let mut compiled = unowned(config, DefaultPolicy::AllAuthenticated, false);
     let MetricsReaders { identities, networks } = &config.metrics;

@@ -80,7 +80,7 @@ impl ReachIndex {
         self.dirty_shapes.insert(shape.clone());
     }
 
-    /// The Servers that claim or own ports of a shape may be others; true if the shape is counted.
+    /// Notes that other Servers may claim or own ports of a shape; true if the shape is counted.
     pub(crate) fn owners_changed(&mut self, shape: &Arc<WorkloadShape>) -> bool {
         let known = self.shapes.contains_key(shape);
         if known {

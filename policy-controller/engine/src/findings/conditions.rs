@@ -22,8 +22,8 @@ impl Finder<'_> {
     }
 }
 
-/// The kind of finding that a condition is, if it is one. Rules that are broken, annotations and
-/// displaced Servers are found where they are.
+/// The kind of finding for a condition, if it is one. Broken rules, annotations and displaced
+/// Servers have findings of their own.
 fn kind(condition: &ObjectCondition) -> Option<FindingKind> {
     match (condition.kind, condition.reason) {
         (_, Reason::Invalid | Reason::Conflicted) | (ConditionKind::AnnotationsValid, _) => None,

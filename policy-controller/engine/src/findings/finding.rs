@@ -47,8 +47,8 @@ pub enum FindingKind {
     DisplacedInPart,
     /// A match is never reached, because an earlier one takes all of its requests.
     NeverReached,
-    /// A route is the only one of a Server that grants something itself, which would then hold for every
-    /// request.
+    /// A route is the only one of a Server that has grants of its own, which would apply to every
+    /// request without the route.
     OnlyRoute,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,

@@ -36,8 +36,8 @@ impl Finder<'_> {
         Some(finding(key, kind, "spec.accessPolicy", message.to_owned()))
     }
 
-    /// The Servers that are decided as a whole without this route, and grant something themselves: what
-    /// the route does not match is refused now and would be permitted then.
+    /// Findings about Servers of which this is the only route, and that have grants of their own:
+    /// requests that the route does not match are denied now and would be permitted without it.
     pub(crate) fn only_route(&mut self, route: &Object) -> Vec<Finding> {
         let key = &route.meta.key;
         let servers: BTreeSet<ObjectKey> = parents(route)

@@ -59,7 +59,8 @@ fn listed(resource: &Resource) -> (&'static str, &[IdentityMatch]) {
     }
 }
 
-/// An identity of a ServiceAccount, or the end of some: what names the account, and the end.
+/// Splits an identity of a ServiceAccount, or a suffix of such identities, into the part that names
+/// the account, and the end.
 fn of_an_account(text: &str, is_end: bool) -> Option<(&str, &str)> {
     let found = text.find(&format!(".{ACCOUNT_INFIX}")).map(|at| at.saturating_add(1));
     let found = found.or_else(|| text.starts_with(ACCOUNT_INFIX).then_some(0));

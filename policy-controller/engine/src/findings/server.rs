@@ -118,8 +118,8 @@ fn word(kind: Kind) -> &'static str {
     if kind == Kind::Pod { "pod" } else { "ExternalWorkload" }
 }
 
-/// A name that no workload has, or a number that none declares although all declare some: what
-/// declares nothing may listen on any port.
+/// The finding about a port name that no workload has, or a port number that none declares although
+/// all declare some. A workload that declares nothing may listen on any port.
 fn port_missing(word: &str, port: &PortRef, shapes: &Shapes) -> Option<(FindingKind, String)> {
     let ports = ports(shapes);
     match port {

@@ -7,7 +7,7 @@ use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// All objects. Cloning is a snapshot: it costs one pointer per kind and never changes after.
+/// All objects. A clone is a snapshot: it costs one pointer per kind and never changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     tables: BTreeMap<Kind, Arc<Table>>,

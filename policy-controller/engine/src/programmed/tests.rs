@@ -66,7 +66,7 @@ fn what_is_in_force_nowhere_is_never_true_and_says_why() {
         nowhere(Reach { idle: 4, ..none() }),
         "False NotRunning 4 pods selected, none of which runs"
     );
-    // Whatever is known of other workloads: where no sidecar has it in force, it is not True.
+    // For any other workloads: an object that is in force on no sidecar is never `True`.
     for bits in 0..32_u64 {
         let bit = |at: u64| bits >> at & 1;
         let gap = (bit(4) == 1).then(|| Gap { reason: NO_TARGET, message: "x".into() });

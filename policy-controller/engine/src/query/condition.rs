@@ -42,8 +42,8 @@ pub enum ConditionKind {
     AnnotationsValid,
 }
 
-/// The `type` of the condition of what clients that watch now are not sent because they could not
-/// enforce it; stated only where there is something.
+/// The `type` of the condition about parts of an object that are not sent to current clients,
+/// because these could not enforce them; present only if there are some.
 pub const PROXY_UNSUPPORTED: &str = "ProxyUnsupported";
 
 impl ConditionKind {
@@ -83,7 +83,8 @@ pub enum Reason {
     RateLimitAlreadyExists,
     /// An object of another namespace cannot be used.
     RefNotPermitted,
-    /// An object of another namespace is used although it should not be; for programs the same.
+    /// An object of another namespace is used although no ReferenceGrant permits it; the same
+    /// reason for programs.
     RefWarned,
     /// An object it refers to does not exist.
     RefNotFound,

@@ -1,5 +1,5 @@
-//! The policy of a port, the part of it that its Server gives, and what that is made of: routes and a
-//! rate limit.
+//! The policy of a port, its part that depends on the Server alone, and the routes and rate limit
+//! of that.
 
 use super::workload::WorkloadShape;
 use policy_core::Route;

@@ -1,5 +1,5 @@
-//! A workload's shape, which its policies depend on, and its facts, which they do not; and what its
-//! Namespace says where it says nothing itself.
+//! A workload's shape, which its policies depend on, and its facts, which they do not; and the
+//! defaults of its Namespace.
 
 use crate::enforcement::Enforcement;
 use crate::publish::WorkloadState;

@@ -12,7 +12,7 @@ use policy_crds::{Body, Claims, Invalid, Kind, LabelSelector, Object, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The most Servers of a namespace that are compared with each other: each one with all before it.
+/// The most Servers of a namespace that are compared with each other, each with all before it.
 const MAX_COMPARED: usize = 256;
 
 query!(ServersOf, Arc<[Claim]>, servers_of);
@@ -80,8 +80,8 @@ fn ports_owned(query: &PortOwnersOf, cx: &mut Context<'_>) -> Arc<PortOwners> {
     Arc::new(owners)
 }
 
-/// Looks at workloads only where the Servers alone leave it open whether one displaces another, and
-/// only at so many that an event of one of them stays cheap.
+/// Examines workloads only where the Servers alone do not decide whether one displaces another, and
+/// only so many that an event of one of them stays cheap.
 fn displaced(query: &DisplacedServersOf, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
     let claims = cx.query(&ServersOf(query.0.clone()));
     let mut found = DisplacedServers::new();
@@ -129,8 +129,8 @@ fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<WorkloadSh
 }
 
 impl Claim {
-    /// True if this claim, which comes first, may leave nothing to `later`. Ports of two names are
-    /// taken for two ports, because nearly all are.
+    /// True if this claim, which comes first, may leave nothing to `later`. Two port names count as
+    /// two ports, because nearly all are.
     fn may_displace(&self, later: &Self) -> bool {
         let one_port = match (&self.port, &later.port) {
             (Some(PortRef::Number(one)), Some(PortRef::Number(other))) => one == other,

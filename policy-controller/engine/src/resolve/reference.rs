@@ -43,7 +43,7 @@ impl ReferenceError {
     }
 }
 
-/// Follows the reference that `from` holds in `field` to `to`.
+/// Resolves the reference from `from` to `to` in `field`.
 ///
 /// # Errors
 /// [`ReferenceError`]; for an object of another namespace always `NotPermitted`.

@@ -161,7 +161,7 @@ const OPAQUE: List = (annotation::OPAQUE_PORTS, annotation::opaque_ports);
 const IDENTITY: List = (annotation::REQUIRE_IDENTITY, annotation::require_identity_ports);
 
 /// The ports of a list: of the workload's own annotation, else of its namespace's, which may name
-/// ports that only other workloads have. `known` gives the numbers of the workload's port names.
+/// ports that only other workloads have. `known` returns the numbers of the workload's port names.
 fn listed(
     (name, read): List,
     own: &Annotations,
@@ -176,8 +176,8 @@ fn listed(
     Ports::from(&read(&shared, &|name| annotation::shared_name(name, known(name))).value)
 }
 
-/// The ports of the proxy itself, where there is one: the usual ones, and the admin port that the
-/// workload states, unless its sidecar is ours, whose port is always the usual one.
+/// The ports of the proxy itself, if there is one: the default ones, and the admin port that the
+/// workload states. Our sidecar always has the default port.
 fn proxy_ports(cx: &Context<'_>, object: &Object) -> impl Iterator<Item = NonZeroU16> {
     let usual = cx.config.proxy_ports.clone();
     let own = annotation::admin_port(&object.meta.annotations).value;

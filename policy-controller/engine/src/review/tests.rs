@@ -249,7 +249,8 @@ async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_do
     let (requests, mut owner) = Requests::channel();
     let handle = ReviewHandle::new(requests);
     let began = std::time::Instant::now();
-    // The owner of the index does not answer: the first few wait for it, the others for them.
+    // The task that owns the index does not answer: the first reviews wait for it, the others for
+    // these.
     let asking = futures_util::future::join_all((0..20).map(|_| handle.review(object())));
     let asked = async {
         tokio::time::sleep(Duration::from_millis(500)).await;

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Supplies objects.
 pub trait Source: Send + 'static {
-    /// Names the numbering of the versions that it begins with: revisions of different epochs are not
-    /// comparable.
+    /// The epoch that it begins with, which names a numbering of resource versions: revisions of
+    /// different epochs are not comparable.
     fn epoch(&self) -> Arc<str>;
 
     /// Errors in manifests, updated with each scan.
@@ -21,8 +21,8 @@ pub trait Source: Send + 'static {
     /// Health of its watches; empty for a source without watches.
     fn health(&self) -> watch::Receiver<Arc<Health>>;
 
-    /// Sends batches until the context's `shutdown`. Ending earlier means that nothing changes any
-    /// more.
+    /// Sends batches until the context's `shutdown`. After an earlier end there are no further
+    /// changes.
     ///
     /// # Errors
     /// [`SourceError`] where the source cannot work at all.
@@ -66,8 +66,8 @@ pub enum Change {
 pub struct Batch {
     /// The changes, in order.
     pub changes: Vec<Change>,
-    /// The epoch that begins with this batch; absent: the one before goes on. Nothing that was stated
-    /// of versions before counts any more.
+    /// The epoch that begins with this batch; absent: the previous one continues. Versions stated
+    /// before are no longer valid.
     pub epoch: Option<Arc<str>>,
     /// The newest resource version that any watch of a kind has delivered, for each kind with
     /// changes in this batch, deletes and relists included. An event may be older, because another

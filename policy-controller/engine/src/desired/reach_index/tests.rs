@@ -293,7 +293,7 @@ fn a_server_that_others_displace_names_them_and_so_does_what_is_about_it() {
 fn after_any_changes_it_is_as_if_it_had_been_found_out_at_once() {
     let kinds = [Runs::Sidecar, Runs::Skipping, Runs::Linkerd, Runs::Bare, Runs::Nothing];
     let mut stage = Stage::new(&[]);
-    // A fixed sequence that looks like none: every step applies or deletes one of a few objects.
+    // A fixed pseudo-random sequence: every step applies or deletes one of a few objects.
     let mut state = 7_u64;
     let mut next = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

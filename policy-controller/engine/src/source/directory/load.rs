@@ -25,7 +25,7 @@ pub struct DirectoryContents {
 /// Reads a directory, or a single file, once.
 ///
 /// # Errors
-/// If it cannot be read at all. Whatever is wrong with a file is a diagnostic.
+/// If it cannot be read at all. Errors of a file are diagnostics.
 pub fn load(path: &Path, limits: Limits) -> Result<DirectoryContents, SourceError> {
     let scan = scan(path, limits.file_bytes)?;
     let mut store = Store::default();

@@ -24,8 +24,8 @@ pub(super) fn keyed_hash(fill: impl FnOnce(&mut dyn Hasher)) -> u64 {
 pub struct Scan {
     /// Manifest files by path.
     pub(super) files: BTreeMap<PathBuf, FileContent>,
-    /// Directories, or what may have been some, that could not be listed: what is in them is unknown,
-    /// not gone.
+    /// Paths of directories, or possible directories, that could not be listed: their content is
+    /// unknown, not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
     /// Errors of the scan.
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -63,7 +63,7 @@ pub(super) enum FileContent {
 /// Suffix of files that are never manifests: expectations of `portcullis`, which lie beside them.
 const NOT_MANIFESTS: &str = "expectations.yaml";
 
-/// Reads everything below `root`, which may be a single file. Hidden names are passed over.
+/// Reads everything below `root`, which may be a single file. Hidden files are skipped.
 ///
 /// # Errors
 /// If `root` itself cannot be read.

@@ -63,7 +63,8 @@ impl Store {
         (self.publish(objects), diagnostics)
     }
 
-    /// As if nothing could be read any more: everything keeps its claims and loses its grants.
+    /// Replaces all objects by tombstones, as if nothing could be read any more: they keep their
+    /// claims and lose their grants.
     pub fn withdraw_grants(&mut self, reason: &str) -> (Batch, Vec<Diagnostic>) {
         let unlisted = self.files.keys().cloned().collect();
         let (batch, mut diagnostics) = self.update(Scan { unlisted, ..Scan::default() });
