@@ -1,5 +1,5 @@
-//! Annotations that policy depends on. Each function gives what is in force and what was wrong: a
-//! value that cannot be read never widens anything.
+//! Annotations that policy depends on. Each function returns the value in force and the errors: a
+//! value that cannot be read never widens access.
 
 use crate::field::join_key;
 use crate::object::FieldError;
@@ -24,35 +24,36 @@ pub const DEFAULT_POLICY: [&str; 4] = [
     "polixy.linkerd.io/default-allow",
     "inbound.linkerd.io/default-allow",
 ];
-/// Ports whose bytes are not looked at, where no Server owns them.
+/// Ports that are opaque where no Server owns them.
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Ports whose clients must have an identity, where no Server owns them.
 pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
-/// Ports that are not redirected to the sidecar, for people: what counts is what the init container
-/// was started with.
+/// Ports that are not redirected to the sidecar, for people: the arguments of the init container
+/// decide.
 pub const SKIPPED_PORTS: &str = "portcullis.dev/skipped-inbound-ports";
 /// The name of the init container that redirects connections to the sidecar.
 pub const INIT_CONTAINER: &str = "portcullis-init";
-/// How the argument of that container begins that names the ports which it leaves alone.
+/// Prefix of the argument of that container which lists the ports to skip.
 pub const SKIP_ARGUMENT: &str = "--skip-inbound-ports=";
-/// What holds for ports that nothing declares.
+/// Policy of ports that nothing declares.
 pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
 /// The port of the proxy's own `/ready` and `/metrics`.
 pub const ADMIN_PORT: &str = "config.linkerd.io/admin-port";
-/// The label that the injector sets on what it gave a sidecar.
+/// The label that the injector sets on pods with a sidecar.
 pub const PROXY_LABEL: &str = "portcullis.dev/proxy";
 /// The value of [`PROXY_LABEL`] where there is one.
 pub const PROXY_INJECTED: &str = "injected";
-/// The filter of the log lines of the workload's proxy. Both mean the same, and ours counts before
-/// Linkerd's; so with [`ACCESS_LOG`].
+/// The log filter of the workload's proxy. Both mean the same, and ours takes precedence over
+/// Linkerd's; the same holds for [`ACCESS_LOG`].
 pub const LOG_LEVEL: [&str; 2] =
     ["portcullis.dev/proxy-log-level", "config.linkerd.io/proxy-log-level"];
 /// The access log of the workload's proxy.
 pub const ACCESS_LOG: [&str; 2] = ["portcullis.dev/access-log", "config.linkerd.io/access-log"];
-/// On a Server: what is done about ambiguous paths.
+/// On a Server: the handling of ambiguous paths.
 pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
 
-/// On a Server: whether the application is told who its clients are. Both mean the same.
+/// On a Server: `disabled` if requests shall not carry headers that name the client. Both mean the
+/// same.
 pub const INFORMATIONAL_HEADERS: [&str; 2] =
     ["portcullis.dev/http-informational-headers", "polixy.linkerd.io/http-informational-headers"];
 
@@ -96,8 +97,8 @@ pub const OF_ROUTES: [&str; 7] = [
 ];
 
 /// The annotations of policy that can admit what is refused without them, each with the value that
-/// admits nothing. A message proposes none of them to somebody who wrote another name and another
-/// value.
+/// admits nothing. Messages never suggest one of them to an author who wrote another name and
+/// another value.
 pub const OPENING: [(&str, &str); 7] = [
     (DEFAULT_POLICY[0], "deny"),
     (DEFAULT_POLICY[1], "deny"),
@@ -114,20 +115,20 @@ pub type Annotations = BTreeMap<Arc<str>, Arc<str>>;
 /// The numbers of a port name in a list of ports, or why the item cannot be read.
 pub type PortsByName<'a> = dyn Fn(&str) -> Result<Vec<NonZeroU16>, &'static str> + 'a;
 
-/// What an annotation means, and what is wrong with it.
+/// The value of an annotation, and its errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Reading<T> {
-    /// What is in force, wrong or not.
+    /// The value in force, with or without errors.
     pub value: T,
     /// Everything that is wrong; the fields begin with `metadata.annotations`.
     pub errors: Vec<FieldError>,
 }
 
-/// The default policy that an object asks for; `None` if it does not ask.
+/// The default policy that an object states; `None` if it states none.
 ///
-/// Several annotations with different values are met: what is in force admits whom all of them
-/// admit. A value that names no policy denies.
+/// If several annotations have different values, the policy in force admits only clients that all
+/// of them admit. A value that names no policy denies.
 pub fn default_policy(annotations: &Annotations) -> Reading<Option<DefaultPolicy>> {
     let mut errors = Vec::new();
     let mut met: Option<DefaultPolicy> = None;
@@ -170,7 +171,8 @@ pub fn opaque_ports(annotations: &Annotations, named: &PortsByName<'_>) -> Readi
     ports(annotations, OPAQUE_PORTS, named, "is left out")
 }
 
-/// The ports of a list of numbers and ranges, separated by commas. An item that cannot be read is none.
+/// The ports of a list of numbers and ranges, separated by commas. Items that cannot be read are
+/// left out.
 pub fn numbered_ports(list: &str) -> PortSet {
     let read = |item: &str| item_ranges(item.trim(), &|_| own_name(None)).unwrap_or_default();
     PortSet::of(list.split(',').flat_map(read))
@@ -204,9 +206,9 @@ pub fn own_name(known: Option<Vec<NonZeroU16>>) -> Result<Vec<NonZeroU16>, &'sta
 /// of one workload. A name that only other workloads have means no port of this one.
 ///
 /// # Errors
-/// No port of the workload has the name, and it does not begin with a letter or is none at all:
-/// `8o80` is a mistyped number sooner than the name of a port elsewhere, and taking it for a name
-/// would leave out the port that was meant.
+/// No port of the workload has the name, and it does not begin with a letter or is no port name at
+/// all: `8o80` is more likely a mistyped number than the name of a port elsewhere, and reading it
+/// as a name would leave out the port that was meant.
 pub fn shared_name(
     name: &str,
     known: Option<Vec<NonZeroU16>>,
@@ -221,8 +223,8 @@ pub fn shared_name(
     }
 }
 
-/// The names in a list of ports that workloads share, those of ports that only some of them have
-/// included. Items that cannot be read are left out.
+/// The names in a list of ports that workloads share, including those that only some of them have.
+/// Items that cannot be read are left out.
 pub fn shared_names<'a>(annotations: &'a Annotations, list: &str) -> Vec<&'a str> {
     let is_name = |item: &&str| {
         item.bytes().any(|b| b.is_ascii_alphabetic()) && shared_name(item, None).is_ok()
@@ -243,7 +245,7 @@ fn is_port_name(text: &str) -> bool {
     text.len() <= 15 && text.bytes().all(allowed) && letters && !hyphens
 }
 
-/// What holds for undeclared ports; `None` if the object does not say. A value that cannot be read
+/// The policy of undeclared ports; `None` if the object does not say. A value that cannot be read
 /// denies.
 pub fn undeclared_ports(annotations: &Annotations) -> Reading<Option<UndeclaredPorts>> {
     let Some(text) = annotations.get(UNDECLARED_PORTS) else {
@@ -261,7 +263,8 @@ pub fn undeclared_ports(annotations: &Annotations) -> Reading<Option<UndeclaredP
     Reading { value: Some(value), errors }
 }
 
-/// The proxy's admin port; `None` if the object does not say or cannot be read: the usual one holds.
+/// The proxy's admin port; `None`, which means the default, if the object does not state one or it
+/// cannot be read.
 pub fn admin_port(annotations: &Annotations) -> Reading<Option<NonZeroU16>> {
     let Some(text) = annotations.get(ADMIN_PORT) else {
         return Reading { value: None, errors: Vec::new() };
@@ -276,8 +279,8 @@ pub fn admin_port(annotations: &Annotations) -> Reading<Option<NonZeroU16>> {
     }
 }
 
-/// What the workload's proxy is to log while it runs. A value that cannot be read is as if it were not
-/// there: the proxy logs as it was started.
+/// The log settings of the workload's proxy. A value that cannot be read counts as absent: the
+/// proxy logs as it was started.
 pub fn logs(annotations: &Annotations) -> Reading<Logs> {
     let mut errors = Vec::new();
     let given = |names: [&'static str; 2]| {
@@ -289,7 +292,7 @@ pub fn logs(annotations: &Annotations) -> Reading<Logs> {
         }
         let message = format!(
             "{} is no log filter such as `info` or `warn,policy_proxy=debug`, of at most \
-             {MOST_FILTER} bytes; {AS_STARTED}",
+             {MAX_FILTER} bytes; {AS_STARTED}",
             quote(text)
         );
         errors.push(FieldError { field: field(name), message });
@@ -306,22 +309,23 @@ pub fn logs(annotations: &Annotations) -> Reading<Logs> {
     Reading { value: Logs { filter, access_log }, errors }
 }
 
-/// Whether the proxy can read a filter of log lines. Values of fields are not read as regular
-/// expressions, whose automata can take any memory. Nothing but ASCII is read: the library cuts the text
-/// by places that it counts after it has trimmed white space, and panics where these lie inside a
-/// character (tracing-subscriber 0.3.23).
+/// True if the proxy can parse `text` as a log filter. Values of fields are not read as regular
+/// expressions, whose automata can take any amount of memory. Only ASCII is accepted: the library
+/// cuts the text at offsets that it counts after trimming white space, and panics where these lie
+/// inside a character (tracing-subscriber 0.3.23).
 pub fn is_log_filter(text: &str) -> bool {
     let parse = || EnvFilter::builder().with_regex(false).parse(text);
-    let readable = text.is_ascii() && !text.trim().is_empty() && text.len() <= MOST_FILTER;
+    let readable = text.is_ascii() && !text.trim().is_empty() && text.len() <= MAX_FILTER;
     readable && parse().is_ok()
 }
 
 /// The longest filter of log lines.
-const MOST_FILTER: usize = 1024;
+const MAX_FILTER: usize = 1024;
 const AS_STARTED: &str = "the proxy logs as it was started until it is corrected";
 const AS_NOT_THERE: &str = "is as if it were not there";
 
-/// What a Server does about ambiguous paths: `canonical` (also if absent or unreadable) or `raw`.
+/// The handling of ambiguous paths on a Server: `canonical` (also if absent or unreadable) or
+/// `raw`.
 pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
     let Some(text) = annotations.get(PATH_NORMALIZATION) else {
         return Reading { value: PathHandling::Canonical, errors: Vec::new() };
@@ -338,8 +342,9 @@ pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
     }
 }
 
-/// Whether requests to a Server carry informational headers: unless one of
-/// [`INFORMATIONAL_HEADERS`] is `disabled`. Any other value but `enabled` is an error and enables.
+/// The informational headers of requests to a Server: enabled unless one of
+/// [`INFORMATIONAL_HEADERS`] is `disabled`. Any other value but `enabled` is an error and enables
+/// them.
 pub fn informational_headers(annotations: &Annotations) -> Reading<InformationalHeaders> {
     let (mut value, mut errors) = (InformationalHeaders::Enabled, Vec::new());
     for name in INFORMATIONAL_HEADERS {
@@ -433,7 +438,7 @@ mod tests {
             let read = of(&[(ACCESS_LOG[1], access_log.as_str())]);
             assert_eq!(read.value.access_log, Some(access_log));
         }
-        let long = "a".repeat(MOST_FILTER.saturating_add(1));
+        let long = "a".repeat(MAX_FILTER.saturating_add(1));
         for (name, text, words) in [
             (own, "a=loud", "`a=loud` is no log filter such as `info`"),
             (own, " ", "is no log filter"),

@@ -1,8 +1,8 @@
-//! Text to values that remember where each field is: YAML of several documents, and JSON. The only
-//! module that knows the YAML library.
+//! Parses text into values that know the location of each field: YAML of several documents, and
+//! JSON. The only module that uses the YAML library.
 //!
-//! Plain scalars mean what they mean to `kubectl` (YAML 1.1: `yes` is true, `0644` is octal), so
-//! that a manifest is read here as the cluster would store it.
+//! Plain scalars have the same value as for `kubectl` (YAML 1.1: `yes` is true, `0644` is octal),
+//! so that a manifest is read here as the cluster would store it.
 
 mod build;
 mod definition;

@@ -25,7 +25,7 @@ pub(crate) fn join_index(base: &str, index: usize) -> String {
     format!("{base}[{index}]")
 }
 
-/// The steps of a path. What cannot be read ends it, so that the nearest parent is found.
+/// The steps of a path. An unreadable part ends it, so that the nearest parent is found.
 pub(crate) fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut rest = path;

@@ -1,8 +1,8 @@
 //! The table of kinds: one row a kind, with everything that is not particular to one stage. A row
-//! says how its kind differs from the one that it continues (`..`).
+//! states the differences from the one that it extends (`..`).
 //!
-//! A new kind is a variant of [`Kind`], a row here, and a module below with its reader and, where
-//! this project installs it, its definition. A test walks the table
+//! A new kind is a variant of [`Kind`], a row here, and a module below with its reader and, if this
+//! project installs it, its definition. A test walks the table
 //! (`tests/tests/architecture/kinds.rs`).
 
 mod authorization_policy;
@@ -24,7 +24,7 @@ use crate::object::Claims;
 use crate::parse::input::{Draft, Input};
 use crate::resource::Resource;
 use crate::spec::{
-    Admission, Conditions, Field, GrantRule, KindSpec, Names, Projection, Reference, Scope,
+    Admission, Conditions, Field, GrantRule, KindSpec, Names, Projection, ReferenceField, Scope,
     StatusStyle, Watched,
 };
 
@@ -74,7 +74,7 @@ const SERVER_AUTHORIZATION: KindSpec = KindSpec {
     ],
     linkerd_metric: Some("inbound_index_server_authorization_index_size"),
     claims: server_authorization::claims,
-    named: server_authorization::named,
+    references_of: server_authorization::references,
     clients: server_authorization::clients,
     remarks: server_authorization::remarks,
     idle: server_authorization::idle,
@@ -90,7 +90,7 @@ const AUTHORIZATION_POLICY: KindSpec = KindSpec {
     references: POLICY_REFERENCES,
     linkerd_metric: Some("inbound_index_authorization_policy_index_size"),
     claims: authorization_policy::claims,
-    named: authorization_policy::named,
+    references_of: authorization_policy::references,
     clients: authorization_policy::clients,
     remarks: authorization_policy::remarks,
     idle: authorization_policy::idle,
@@ -133,7 +133,7 @@ const HTTP_LOCAL_RATE_LIMIT_POLICY: KindSpec = KindSpec {
     ],
     status: Some(StatusStyle::ApplyWithTarget),
     claims: rate_limit::claims,
-    named: rate_limit::named,
+    references_of: rate_limit::references,
     clients: rate_limit::clients,
     remarks: rate_limit::remarks,
     idle: rate_limit::idle,
@@ -240,7 +240,7 @@ const NEWEST: &[&str] = &["v1beta3", "v1beta2", "v1beta1", "v1alpha1"];
 /// The one version of most of Linkerd's kinds.
 const FIRST: &[&str] = &["v1alpha1"];
 
-const POLICY_REFERENCES: &[Reference] = &[
+const POLICY_REFERENCES: &[ReferenceField] = &[
     reference(
         Field::Target,
         "spec.targetRef",
@@ -252,7 +252,7 @@ const POLICY_REFERENCES: &[Reference] = &[
             Kind::GrpcRoute,
         ],
     ),
-    Reference {
+    ReferenceField {
         grant: GrantRule::GrantUnlessShared,
         ..reference(
             Field::Authentication,
@@ -263,7 +263,7 @@ const POLICY_REFERENCES: &[Reference] = &[
     client("spec.requiredAuthenticationRefs", &[Kind::ServiceAccount]),
 ];
 
-const PARENTS: &[Reference] = &[Reference {
+const PARENTS: &[ReferenceField] = &[ReferenceField {
     grant: GrantRule::Grant,
     ..reference(Field::Parent, "spec.parentRefs", &[Kind::Server])
 }];
@@ -297,16 +297,16 @@ const fn gateway(
 }
 
 /// A field that names objects of its own namespace.
-const fn reference(field: Field, path: &'static str, to: &'static [Kind]) -> Reference {
-    Reference { field, path, to, grant: GrantRule::Local }
+const fn reference(field: Field, path: &'static str, to: &'static [Kind]) -> ReferenceField {
+    ReferenceField { field, path, to, grant: GrantRule::Local }
 }
 
 /// A field that names clients.
-const fn client(path: &'static str, to: &'static [Kind]) -> Reference {
-    Reference { grant: GrantRule::Exempt, ..reference(Field::Client, path, to) }
+const fn client(path: &'static str, to: &'static [Kind]) -> ReferenceField {
+    ReferenceField { grant: GrantRule::Exempt, ..reference(Field::Client, path, to) }
 }
 
-/// A kind that is read and of which nothing is used.
+/// A kind that is parsed and not used.
 const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
     KindSpec {
         names,
@@ -324,7 +324,7 @@ const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> 
         linkerd_metric: None,
         read,
         claims: |_| Claims::Nothing,
-        named: |_| Vec::new(),
+        references_of: |_| Vec::new(),
         clients: |_| Vec::new(),
         remarks: |_| Vec::new(),
         idle: |_, _| None,
@@ -332,7 +332,7 @@ const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> 
     }
 }
 
-/// A kind of policy: judged before it is written, and told afterwards what became of it.
+/// A kind of policy: validated at admission, with conditions in its status.
 const fn policy(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
     KindSpec {
         watched: Watched::Required,
@@ -354,7 +354,7 @@ const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
         admission: Admission::Route,
         annotations: &annotation::OF_ROUTES,
         claims: route::claims,
-        named: route::named,
+        references_of: route::references,
         remarks: route::remarks,
         idle: route::idle,
         ..policy(names, versions, route::read)
@@ -390,7 +390,7 @@ const fn template(
     }
 }
 
-/// What a reader gives of a kind that claims nothing.
+/// The draft of a kind that claims nothing.
 fn unclaimed(resource: Option<Resource>) -> Draft {
     (resource, Claims::Nothing)
 }

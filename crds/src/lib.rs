@@ -1,10 +1,10 @@
-//! The Kubernetes kinds: a table of what each of them is and how they refer to each other
-//! ([`Kind::spec`]), and how a manifest is parsed once into typed values.
+//! The Kubernetes kinds: a table of their properties and references ([`Kind::spec`]), and the
+//! parser of manifests into typed values.
 //!
-//! [`document`] reads text into JSON values that remember where each field is; [`parse()`] turns such
-//! a value into an [`Object`] whose body is either a valid [`Resource`] or an [`Invalid`] that keeps
-//! its [`Claims`]: an invalid object grants nothing, but still owns what it would have owned, so
-//! that a mistake never opens a port. [`render`] writes the CRDs that a cluster installs.
+//! [`document`] reads text into JSON values that know the location of each field; [`parse()`] turns
+//! such a value into an [`Object`] whose body is either a valid [`Resource`] or an [`Invalid`] that
+//! keeps its [`Claims`]: an invalid object grants nothing, but still owns what it would have owned,
+//! so that a mistake never opens a port. [`render`] writes the CRDs that a cluster installs.
 
 pub mod annotation;
 pub mod document;

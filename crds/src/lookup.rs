@@ -1,9 +1,11 @@
-//! How kinds and references are found by what the table of kinds says of them.
+//! Lookups of kinds and references in the table of kinds.
 
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Object};
 use crate::resource::Resource;
-use crate::spec::{Conditions, Field, KindSpec, Named, NamedClient, Reference, Scope, Watched};
+use crate::spec::{
+    ClientReference, Conditions, Field, KindSpec, ObjectReference, ReferenceField, Scope, Watched,
+};
 
 impl Kind {
     /// API group; empty for the core group.
@@ -16,8 +18,7 @@ impl Kind {
         self.spec().names.kind
     }
 
-    /// The kind as messages name it where it may be confused with one of another group: with its group,
-    /// where another group has a kind of this name.
+    /// The kind in messages: with its group, if another group has a kind of this name.
     pub fn in_full(self) -> String {
         match self.namesakes().next() {
             Some(_) => format!("{}.{}", self.as_str(), self.group()),
@@ -41,17 +42,17 @@ impl Kind {
         self.spec().versions
     }
 
-    /// Whether objects of this kind live in a namespace.
+    /// True if objects of this kind live in a namespace.
     pub fn is_namespaced(self) -> bool {
         self.spec().scope == Scope::Namespaced
     }
 
-    /// Whether it is one of routes.
+    /// True if it is a kind of route.
     pub fn is_route(self) -> bool {
         self.spec().reference(&[Field::Parent]).is_some()
     }
 
-    /// Whether a word is one of its names: the kind, its plural or an abbreviation, without case.
+    /// True if `word` is one of its names: the kind, its plural or an abbreviation, without case.
     pub fn is_called(self, word: &str) -> bool {
         let names = self.spec().names;
         [names.kind, names.plural]
@@ -69,7 +70,7 @@ impl Kind {
         })
     }
 
-    /// The kinds whose objects a cluster is asked for.
+    /// The kinds whose objects are watched in a cluster.
     pub fn watched() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|kind| kind.spec().watched != Watched::Never)
     }
@@ -84,22 +85,21 @@ impl Kind {
         Self::ALL.into_iter().filter(|kind| kind.is_route())
     }
 
-    /// The reference from a kind to another in this field; absent: the kind has no such field for
-    /// such a target.
-    pub fn reference(self, field: Field, to: Kind) -> Option<&'static Reference> {
+    /// The reference field of a kind that can name another kind; `None` if there is no such field.
+    pub fn reference(self, field: Field, to: Kind) -> Option<&'static ReferenceField> {
         let mut references = self.spec().references.iter();
         references.find(|reference| reference.field == field && reference.to.contains(&to))
     }
 }
 
 impl Object {
-    /// The objects that this one names, as far as they can be read. Clients are not among them.
-    pub fn named(&self) -> Vec<Named> {
-        (self.meta.key.kind.spec().named)(self)
+    /// The references of an object, as far as they can be read. Clients are not among them.
+    pub fn references(&self) -> Vec<ObjectReference> {
+        (self.meta.key.kind.spec().references_of)(self)
     }
 
     /// The clients that a valid object names.
-    pub fn clients(&self) -> Vec<NamedClient> {
+    pub fn clients(&self) -> Vec<ClientReference> {
         self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.clients)(resource))
     }
 
@@ -108,8 +108,8 @@ impl Object {
         self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.remarks)(resource))
     }
 
-    /// What is to be said of a valid object that no policy of a port is made from: it matches nothing.
-    /// Absent where that is nothing special, or is said otherwise.
+    /// The remark on a valid object that is part of no port's policy: it matches nothing. `None` if
+    /// that is normal, or reported otherwise.
     pub fn idle(&self) -> Option<FieldError> {
         let (spec, resource) = self.valid()?;
         (spec.idle)(resource, &self.meta.key.namespace)

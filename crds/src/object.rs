@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What identifies an object.
+/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// Kind.
@@ -106,11 +106,11 @@ pub enum Body {
 pub struct Invalid {
     /// Every rule it breaks. Never empty.
     pub errors: Vec<FieldError>,
-    /// What it claims nonetheless.
+    /// Its claims, which it keeps.
     pub claims: Claims,
 }
 
-/// What an invalid object still claims.
+/// The claims that an invalid object keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claims {
     /// Nothing.
@@ -126,20 +126,20 @@ pub enum Claims {
     Route {
         /// The parents that could be read.
         parents: Vec<ParentRef>,
-        /// Whether one could not be read: it may have been any Server of the namespace.
+        /// True if a parent could not be read: it may have been any Server of the namespace.
         unread: bool,
     },
-    /// What it would grant; it grants nothing, and is listed there as withheld.
+    /// The target on which it would grant; it grants nothing, and is listed there as withheld.
     AuthorizationPolicy {
         /// Its target, if readable.
         target: Option<PolicyTarget>,
     },
     /// The Servers that it would grant; it grants nothing, and is listed there as withheld.
     ServerAuthorization {
-        /// Which, if readable.
+        /// The Servers, if readable.
         server: Option<ServerRef>,
     },
-    /// The Server whose limit it would set; it sets none, and says so.
+    /// The Server whose limit it would set; it sets none.
     RateLimit {
         /// Name of the Server, if readable.
         server: Option<Arc<str>>,
@@ -151,7 +151,8 @@ pub enum Claims {
 pub struct FieldError {
     /// Path of the field, for example `spec.rules[0].matches[1].path.value`.
     pub field: String,
-    /// What is wrong and what is allowed. Lower case, no full stop, the user's value in backticks.
+    /// The error, and the values that are allowed. Lower case, no full stop, the user's value in
+    /// backticks.
     pub message: String,
 }
 

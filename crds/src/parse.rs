@@ -1,4 +1,4 @@
-//! From a JSON value to an [`Object`]: every rule of every kind, each error naming its field.
+//! Parses a JSON value into an [`Object`]: every rule of every kind, with the field in each error.
 
 pub(crate) mod duration;
 mod error;

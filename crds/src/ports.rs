@@ -25,7 +25,7 @@ impl PortSet {
         self.ranges.extend(ranges);
     }
 
-    /// Whether `port` is in it.
+    /// True if `port` is in it.
     pub fn contains(&self, port: NonZeroU16) -> bool {
         self.ranges.iter().any(|range| range.contains(&port.get()))
     }
@@ -35,7 +35,7 @@ impl PortSet {
         &self.ranges
     }
 
-    /// Whether no port is in it.
+    /// True if no port is in it.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Reading a JSON value strictly: every access knows its path, every broken rule is collected, and
-//! nothing that was not asked for passes unnoticed.
+//! Strict reading of JSON values: every access knows its path, every broken rule is collected, and
+//! unknown fields are errors.
 
 use crate::field::{join_index, join_key};
 use crate::object::FieldError;
@@ -9,17 +9,17 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Errors of one object that are kept; more would not be read by anybody.
+/// The most errors of one object that are kept.
 const MAX_ERRORS: usize = 100;
 
 /// Longest part of a user's value that a message repeats, in characters.
 const MAX_QUOTED: usize = 80;
 
-/// Regular expressions of one object that are compiled. Each may take a quarter of a mebibyte and a
-/// millisecond, however short it is written.
+/// The most regular expressions of one object that are compiled. Each may take a quarter of a
+/// mebibyte and a millisecond, however short it is.
 const MAX_EXPRESSIONS: usize = 128;
 
-/// The broken rules of one object, in the order they were found, and what reading it has cost.
+/// The broken rules of one object, in the order they were found, and the cost of reading it.
 #[derive(Default)]
 pub(crate) struct Errors {
     list: RefCell<Vec<FieldError>>,
@@ -35,7 +35,7 @@ impl Errors {
         }
     }
 
-    /// How many there are: taken before and after, tells whether a part could be read.
+    /// Number of errors: taken before and after, it shows if a part could be read.
     pub(crate) fn count(&self) -> usize {
         self.list.borrow().len()
     }
@@ -46,9 +46,9 @@ impl Errors {
     }
 }
 
-/// Which fields of a mapping are allowed.
+/// The fields allowed in a mapping.
 #[derive(Clone, Copy)]
-pub(crate) enum Known {
+pub(crate) enum AllowedFields {
     /// These only.
     Only(&'static [&'static str]),
     /// Any; what is not read is ignored.
@@ -57,7 +57,7 @@ pub(crate) enum Known {
 
 /// A value and where it is.
 #[derive(Clone)]
-pub(crate) struct Node<'a> {
+pub(crate) struct JsonNode<'a> {
     value: &'a Value,
     path: String,
     errors: &'a Errors,
@@ -71,7 +71,7 @@ pub(crate) struct Fields<'a> {
     errors: &'a Errors,
 }
 
-impl<'a> Node<'a> {
+impl<'a> JsonNode<'a> {
     /// A value at `path`.
     pub(crate) fn new(value: &'a Value, path: &str, errors: &'a Errors) -> Self {
         Self { value, path: path.to_owned(), errors }
@@ -92,31 +92,31 @@ impl<'a> Node<'a> {
     }
 
     /// The value as a mapping; unknown fields are errors where `known` says so.
-    pub(crate) fn fields(&self, known: Known) -> Option<Fields<'a>> {
+    pub(crate) fn fields(&self, known: AllowedFields) -> Option<Fields<'a>> {
         let Value::Object(map) = self.value else {
             self.expected("a mapping");
             return None;
         };
         let fields = Fields { map, path: self.path.clone(), errors: self.errors };
-        if let Known::Only(names) = known {
+        if let AllowedFields::Only(names) = known {
             fields.refuse_unknown(names);
         }
         Some(fields)
     }
 
     /// The value as a list.
-    pub(crate) fn list(&self) -> Option<Vec<Node<'a>>> {
+    pub(crate) fn list(&self) -> Option<Vec<JsonNode<'a>>> {
         let Value::Array(items) = self.value else {
             self.expected("a list");
             return None;
         };
         let node =
-            |(i, value)| Node { value, path: join_index(&self.path, i), errors: self.errors };
+            |(i, value)| JsonNode { value, path: join_index(&self.path, i), errors: self.errors };
         Some(items.iter().enumerate().map(node).collect())
     }
 
     /// The value as a list of at most `max` elements.
-    pub(crate) fn list_up_to(&self, max: usize) -> Option<Vec<Node<'a>>> {
+    pub(crate) fn list_up_to(&self, max: usize) -> Option<Vec<JsonNode<'a>>> {
         let list = self.list()?;
         if list.len() > max {
             self.error(format!("{} elements, at most {max} are allowed", list.len()));
@@ -177,7 +177,7 @@ impl<'a> Node<'a> {
         found.map(|(_, value)| *value)
     }
 
-    /// Counts a regular expression. Where the object has too many this is an error, and false.
+    /// Counts a regular expression. Reports an error and returns false if the object has too many.
     pub(crate) fn count_expression(&self) -> bool {
         let count = self.errors.expressions.get().saturating_add(1);
         self.errors.expressions.set(count);
@@ -216,13 +216,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The field `name`; absent and `null` are the same, as for the API server.
-    pub(crate) fn get(&self, name: &str) -> Option<Node<'a>> {
+    pub(crate) fn get(&self, name: &str) -> Option<JsonNode<'a>> {
         let value = self.map.get(name).filter(|v| !v.is_null())?;
-        Some(Node { value, path: join_key(&self.path, name), errors: self.errors })
+        Some(JsonNode { value, path: join_key(&self.path, name), errors: self.errors })
     }
 
     /// The field `name`, whose absence is an error.
-    pub(crate) fn require(&self, name: &str) -> Option<Node<'a>> {
+    pub(crate) fn require(&self, name: &str) -> Option<JsonNode<'a>> {
         let node = self.get(name);
         if node.is_none() {
             self.error_at(name, "is required");
@@ -231,10 +231,10 @@ impl<'a> Fields<'a> {
     }
 
     /// Every field, `null` left out.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Node<'a>)> + use<'a, '_> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, JsonNode<'a>)> + use<'a, '_> {
         self.map.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
             let path = join_key(&self.path, key);
-            (key.as_str(), Node { value, path, errors: self.errors })
+            (key.as_str(), JsonNode { value, path, errors: self.errors })
         })
     }
 
@@ -275,7 +275,7 @@ pub(crate) fn quote(text: &str) -> String {
     quoted
 }
 
-/// A value in words, for messages about what was found in place of what was expected.
+/// A description of a value, for messages.
 pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),

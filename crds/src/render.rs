@@ -1,5 +1,5 @@
-//! The CRDs that a cluster installs, written by a small schema builder of our own, so that the
-//! schemas are compared in review as what the cluster will see.
+//! The CRDs that a cluster installs, written by a small schema builder of our own, so that a review
+//! compares the schemas that the cluster will see.
 //!
 //! Linkerd's kinds keep Linkerd's versions and schemas, so that manifests apply unchanged whichever
 //! of the two installed them. No kind of the group `portcullis.dev` exists yet. The Gateway API's

@@ -30,7 +30,7 @@ pub enum Resource {
     RateLimit(RateLimitPolicy),
     /// HTTPRoute of either group, or GRPCRoute; the kind is in the metadata.
     Route(RouteResource),
-    /// A kind that is checked and of which nothing is used; the kind is in the metadata.
+    /// A kind that is checked and not used; the kind is in the metadata.
     Unused,
     /// ReferenceGrant.
     ReferenceGrant(ReferenceGrant),
@@ -48,19 +48,19 @@ pub enum Resource {
     ServiceAccount,
 }
 
-/// Server (controller-semantics 1.1). Equal ones mean the same: one that states the default access policy
-/// equals one that does not.
+/// Server (controller-semantics 1.1). Servers are equal if they mean the same: one that states the
+/// default access policy equals one that does not.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Which workloads of its namespace.
+    /// Selected workloads of its namespace.
     pub workloads: WorkloadSelector,
-    /// Which port of them.
+    /// The port of these workloads.
     pub port: PortRef,
-    /// How connections are read.
+    /// Protocol of its connections.
     pub protocol: ProxyProtocol,
-    /// Grant for whoever has no authorization; default `deny`.
+    /// Grant for clients without an authorization; default `deny`.
     pub access_policy: DefaultPolicy,
-    /// Whether it is stated. API servers write the default where it is not.
+    /// True if it is stated. API servers write the default if it is not.
     pub access_policy_stated: bool,
 }
 
@@ -76,7 +76,7 @@ impl PartialEq for Server {
 
 impl Eq for Server {}
 
-/// Which workloads a Server selects.
+/// The workloads that a Server selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkloadSelector {
     /// Pods by label.
@@ -115,15 +115,15 @@ pub enum ProxyProtocol {
 /// ServerAuthorization (1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAuthorization {
-    /// Which Servers of its namespace.
+    /// The Servers, in its namespace.
     pub server: ServerRef,
     /// Client networks; absent: the cluster's networks.
     pub networks: Option<Vec<NetworkMatch>>,
-    /// What clients must prove.
+    /// Requirements on clients.
     pub client: ClientRequirement,
 }
 
-/// Which Servers a ServerAuthorization is for.
+/// The Servers of a ServerAuthorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerRef {
     /// The one of this name.
@@ -132,7 +132,7 @@ pub enum ServerRef {
     Labels(LabelSelector),
 }
 
-/// What a ServerAuthorization asks of clients.
+/// The requirements of a ServerAuthorization on clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientRequirement {
     /// Nothing.
@@ -157,18 +157,18 @@ pub struct NamespacedName {
     pub name: Arc<str>,
 }
 
-/// AuthorizationPolicy (1.3, 2.5). With neither reference it asks for nothing.
+/// AuthorizationPolicy (1.3, 2.5). With neither requirement it admits every client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationPolicy {
-    /// What it protects, in its own namespace.
+    /// The object that it protects, in its own namespace.
     pub target: PolicyTarget,
-    /// Who.
+    /// Required identity; absent: any client.
     pub identity: Option<IdentityRequirement>,
     /// From where; absent: anywhere.
     pub network: Option<NetworkRequirement>,
 }
 
-/// What an AuthorizationPolicy protects.
+/// The target of an AuthorizationPolicy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyTarget {
     /// A Server.
@@ -187,7 +187,7 @@ pub enum PolicyTarget {
 /// The identity half of an AuthorizationPolicy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityRequirement {
-    /// What a MeshTLSAuthentication lists.
+    /// The members of a MeshTLSAuthentication.
     MeshTls(NamespacedName),
     /// Exactly this ServiceAccount; it need not exist.
     ServiceAccount(NamespacedName),
@@ -196,7 +196,7 @@ pub enum IdentityRequirement {
 /// The network half of an AuthorizationPolicy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkRequirement {
-    /// What a NetworkAuthentication lists.
+    /// The members of a NetworkAuthentication.
     Authentication(NamespacedName),
     /// A built-in set: `{group: portcullis.dev, kind: NetworkSet, name: node-local | cluster}`.
     Set(NetworkSymbol),
@@ -223,7 +223,7 @@ pub enum IdentityRef {
 /// NetworkAuthentication (1.5). Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkAuthentication {
-    /// Networks, any of which suffices.
+    /// Networks, one of which must match.
     pub networks: Vec<NetworkMatch>,
 }
 
@@ -278,7 +278,7 @@ pub struct ParentRef {
 }
 
 impl ParentRef {
-    /// Whether the parent is a `policy.linkerd.io` Server (compared without case).
+    /// True if the parent is a `policy.linkerd.io` Server (compared without case).
     pub fn is_server(&self) -> bool {
         Kind::find(&self.group, &self.kind) == Some(Kind::Server)
     }
@@ -298,13 +298,13 @@ pub struct RouteRule {
 /// ReferenceGrant. Entries with an empty kind or namespace have been refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceGrant {
-    /// Who may refer.
+    /// Objects that may refer.
     pub from: Vec<GrantFrom>,
     /// To what, in the grant's namespace.
     pub to: Vec<GrantTo>,
 }
 
-/// Who may refer.
+/// Objects that may refer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantFrom {
     /// API group (`core` read as empty).
@@ -315,7 +315,7 @@ pub struct GrantFrom {
     pub namespace: Arc<str>,
 }
 
-/// What may be referred to.
+/// Objects that may be referred to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantTo {
     /// API group (`core` read as empty).
@@ -356,10 +356,10 @@ pub struct Pod {
     pub addresses: Vec<IpAddr>,
     /// Address of its node, if known.
     pub host_addresses: Vec<IpAddr>,
-    /// The ports that its init container of ours was started to leave out of redirection, so that no
-    /// policy reaches them. An annotation may be changed at any time and says nothing of that.
+    /// The ports that our init container was started to leave out of redirection, so that no policy
+    /// applies to them. Read from its arguments, because an annotation may change at any time.
     pub skipped: PortSet,
-    /// Whether its phase is `Running` and nobody has asked for its end.
+    /// True if its phase is `Running` and it has no deletion timestamp.
     pub running: bool,
 }
 
@@ -377,18 +377,18 @@ pub struct ContainerPort {
 pub struct Probe {
     /// Port.
     pub port: NonZeroU16,
-    /// What is asked there.
+    /// The request.
     pub action: ProbeAction,
 }
 
-/// What the kubelet asks. `exec` does not reach the network.
+/// A request of the kubelet. `exec` does not reach the network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProbeAction {
     /// `GET path` (path component only, canonical, begins with `/`).
     HttpGet {
         /// Path.
         path: Arc<str>,
-        /// Whether over TLS (`scheme: HTTPS`).
+        /// True if over TLS (`scheme: HTTPS`).
         tls: bool,
     },
     /// `grpc.health.v1.Health/Check`.
@@ -400,7 +400,7 @@ pub enum ProbeAction {
 /// A workload that stands for pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadResource {
-    /// How many pods: `replicas`, or one for kinds without.
+    /// Number of pods: `replicas`, or one for kinds without.
     pub replicas: u32,
     /// Labels of the pods.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,

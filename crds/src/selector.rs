@@ -17,11 +17,11 @@ pub struct LabelSelector {
 pub struct Expression {
     /// Label key.
     pub key: Arc<str>,
-    /// What is asked of it.
+    /// The condition on its value.
     pub operator: Operator,
 }
 
-/// What an expression asks. `In` and `NotIn` have at least one value.
+/// The operator of an expression. `In` and `NotIn` have at least one value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// The label is present and has one of these values.
@@ -35,7 +35,7 @@ pub enum Operator {
 }
 
 impl LabelSelector {
-    /// Whether it selects an object with these labels.
+    /// True if it selects an object with these labels.
     pub fn matches(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|e| e.holds(labels))

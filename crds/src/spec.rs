@@ -9,31 +9,31 @@ use crate::resource::{NamespacedName, Resource};
 use policy_core::IdentityMatch;
 use std::sync::Arc;
 
-/// A kind: what is known of it before any object of it is seen.
+/// The row of a kind: everything known about it before any object of it is read.
 #[derive(Clone, Copy, Debug)]
 pub struct KindSpec {
-    /// What it is called.
+    /// Its names.
     pub names: Names,
     /// Versions that are read, preferred first.
     pub versions: &'static [&'static str],
-    /// Where its objects live.
+    /// Scope of its objects.
     pub scope: Scope,
-    /// Whether a cluster is asked for its objects.
+    /// Its watch in a cluster.
     pub watched: Watched,
     /// The part of an object that is kept while it is read from a cluster.
     pub projection: Projection,
     /// Its reference fields.
-    pub references: &'static [Reference],
-    /// Whether a policy names its objects among those that it is made from.
+    pub references: &'static [ReferenceField],
+    /// True if policies list its objects among those that they are made from.
     pub contributes: bool,
-    /// Whether nothing certain can be said of the ports of a namespace whose objects of this kind
-    /// are not known. Authentications are found by reference instead.
+    /// True if nothing certain can be said of the ports of a namespace unless all its objects of
+    /// this kind are known. Authentications are found by reference instead.
     pub of_ports: bool,
-    /// Which conditions its objects have.
+    /// The conditions of its objects.
     pub conditions: Conditions,
-    /// How conditions are written to the status; absent: Events tell them alone.
+    /// The way in which conditions are written to the status; absent: only Events report them.
     pub status: Option<StatusStyle>,
-    /// Which of its objects are judged at admission.
+    /// The objects that admission validates.
     pub admission: Admission,
     /// The annotations of its objects that policy depends on, or that are checked.
     pub annotations: &'static [&'static str],
@@ -41,35 +41,35 @@ pub struct KindSpec {
     pub linkerd_metric: Option<&'static str>,
     /// Reads an object.
     pub(crate) read: fn(&Input<'_>) -> Draft,
-    /// What an object claims once its grants are withdrawn; without a resource, nothing could be
-    /// read of the object but its name, and it claims as much as it might.
+    /// The claims of an object once its grants are withdrawn. Without a resource, only the name of
+    /// the object could be read, and it claims as much as it might.
     pub(crate) claims: fn(Option<&Resource>) -> Claims,
     /// The objects that an object names, as far as they can be read.
-    pub(crate) named: fn(&Object) -> Vec<Named>,
+    pub(crate) references_of: fn(&Object) -> Vec<ObjectReference>,
     /// The clients that an object names, each with its field.
-    pub(crate) clients: fn(&Resource) -> Vec<NamedClient>,
-    /// What an object means where that may surprise its author. Nothing here changes policy.
+    pub(crate) clients: fn(&Resource) -> Vec<ClientReference>,
+    /// Remarks on an object whose meaning may surprise its author. Nothing here changes policy.
     pub(crate) remarks: fn(&Resource) -> Vec<FieldError>,
-    /// What is to be said of an object of this namespace that no policy of a port is made from.
+    /// The remark on an object of this namespace that is part of no port's policy.
     pub(crate) idle: fn(&Resource, &str) -> Option<FieldError>,
     /// Its definition, where this project installs it.
     pub(crate) definition: Option<fn(Profile) -> Definition>,
 }
 
 impl KindSpec {
-    /// What an object of this kind claims once its grants are withdrawn; without a resource, nothing
-    /// could be read of the object but its name, and it claims as much as it might.
+    /// The claims of an object of this kind once its grants are withdrawn. Without a resource, only
+    /// the name of the object could be read, and it claims as much as it might.
     pub fn claims(&self, resource: Option<&Resource>) -> Claims {
         (self.claims)(resource)
     }
 
-    /// Whether this project installs its definition.
+    /// True if this project installs its definition.
     pub fn is_defined_here(&self) -> bool {
         self.definition.is_some()
     }
 
-    /// Whether its conditions are about the object as a whole, not about each of its parents.
-    pub fn is_told_as_a_whole(&self) -> bool {
+    /// True if its conditions are about the object as a whole, not about each of its parents.
+    pub fn has_object_conditions(&self) -> bool {
         match self.status {
             Some(StatusStyle::Apply | StatusStyle::ApplyWithTarget | StatusStyle::Replace) => true,
             Some(StatusStyle::Parents) | None => false,
@@ -77,12 +77,12 @@ impl KindSpec {
     }
 
     /// The reference in one of these fields, whatever it may name.
-    pub fn reference(&self, fields: &[Field]) -> Option<&'static Reference> {
+    pub fn reference(&self, fields: &[Field]) -> Option<&'static ReferenceField> {
         self.references.iter().find(|reference| fields.contains(&reference.field))
     }
 }
 
-/// What a kind is called.
+/// The names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     /// API group; empty for the core group.
@@ -95,7 +95,7 @@ pub struct Names {
     pub short: &'static [&'static str],
 }
 
-/// Where objects of a kind live.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// In a namespace.
@@ -104,16 +104,16 @@ pub enum Scope {
     Cluster,
 }
 
-/// Whether a cluster is asked for objects of a kind.
+/// The watch of a kind in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// Always: while it cannot be listed the controller is not ready.
     Required,
     /// If the cluster has it. Its definition may be installed and removed while the controller
-    /// runs; absent counts as empty.
+    /// runs; an absent kind counts as empty.
     IfPresent,
-    /// Never: it means something in manifests only (a Deployment stands for its pods there), or is
-    /// its owner's concern.
+    /// Never: it is used in manifests only (a Deployment stands for its pods there), or belongs to
+    /// another controller.
     Never,
 }
 
@@ -122,8 +122,8 @@ pub enum Watched {
 pub enum Projection {
     /// All of it.
     Whole,
-    /// Everything but `metadata.managedFields` and `status`, so that a field that means nothing is
-    /// still found and named.
+    /// Everything but `metadata.managedFields` and `status`, so that unknown fields are still
+    /// reported.
     Policy,
     /// `metadata` alone.
     Metadata,
@@ -133,7 +133,7 @@ pub enum Projection {
     Node,
 }
 
-/// Which conditions objects of a kind have.
+/// The conditions of objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conditions {
     /// None.
@@ -144,12 +144,13 @@ pub enum Conditions {
     Always,
 }
 
-/// How the status of a kind is written.
+/// The way in which the status of a kind is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusStyle {
-    /// `status.conditions` by server-side apply: they are a map by type, of which ours are ours.
+    /// `status.conditions` by server-side apply: they are a map by type, and we own the types we
+    /// write.
     Apply,
-    /// The same, with the `status.targetRef` that the schema asks for.
+    /// The same, with the `status.targetRef` that the schema requires.
     ApplyWithTarget,
     /// `status.conditions` as a whole: they are a list that others write too.
     Replace,
@@ -157,17 +158,17 @@ pub enum StatusStyle {
     Parents,
 }
 
-/// Which objects of a kind are judged at admission.
+/// The objects of a kind that admission validates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Every object.
     Policy,
-    /// Objects with a Server among their parents. Others belong to whoever owns their parents.
+    /// Objects with a Server among their parents. Others belong to other controllers.
     Route,
     /// Objects that open a kind of policy to other namespaces.
     Grant,
-    /// None is refused: the author is told of annotations that cannot be read, and of a namespace's
-    /// about injection.
+    /// None is rejected: the author gets warnings about annotations that cannot be read, and about
+    /// the injection annotations of a namespace.
     Workload,
     /// None.
     Foreign,
@@ -175,14 +176,14 @@ pub enum Admission {
 
 /// A field that names other objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reference {
-    /// Which field.
+pub struct ReferenceField {
+    /// The field.
     pub field: Field,
     /// Its path, for messages.
     pub path: &'static str,
     /// The kinds it may name.
     pub to: &'static [Kind],
-    /// What a name in another namespace needs.
+    /// Requirement of a name in another namespace.
     pub grant: GrantRule,
 }
 
@@ -201,7 +202,7 @@ pub enum Field {
     Server,
 }
 
-/// What a reference into another namespace needs.
+/// Requirement of a reference into another namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantRule {
     /// It cannot be written: the field names objects of its own namespace only.
@@ -214,19 +215,18 @@ pub enum GrantRule {
     Exempt,
 }
 
-/// What an object names in one of its reference fields. Clients are not among them: nothing of them
-/// is read.
+/// A reference of an object. Clients are not among the references: nothing of them is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct ObjectReference {
     /// The field.
     pub field: Field,
-    /// What it names.
-    pub what: NamedObject,
+    /// The object or objects that it names.
+    pub what: ReferenceTarget,
 }
 
 /// One object that is named, or all of a namespace that may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamedObject {
+pub enum ReferenceTarget {
     /// This one.
     One(ObjectKey),
     /// Any of this kind in this namespace: by label, or because the reference cannot be read.
@@ -235,10 +235,10 @@ pub enum NamedObject {
 
 /// A client that an object names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedClient {
+pub struct ClientReference {
     /// The path of the field, for messages.
     pub field: String,
-    /// Who it is.
+    /// The client.
     pub client: Client,
 }
 
@@ -251,7 +251,7 @@ pub enum Client {
     Identity(IdentityMatch),
 }
 
-impl NamedClient {
+impl ClientReference {
     pub(crate) fn account(field: impl Into<String>, name: &NamespacedName) -> Self {
         Self { field: field.into(), client: Client::Account(name.clone()) }
     }

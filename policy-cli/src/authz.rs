@@ -20,7 +20,7 @@ use policy_core::{
 };
 use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
 use policy_engine::CompiledWorkload;
-use policy_engine::standing::Standing;
+use policy_engine::enforcement::Enforcement;
 use policy_engine::view::{PolicyView, protocol_name};
 use select::WorkloadTarget;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ pub(crate) fn report(
 
 /// State of the sidecar of each workload in a cluster. Empty for manifests, which are read before
 /// injection.
-fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
+fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Enforcement> {
     let objects = inventory.cluster.iter().flat_map(|_| &inventory.compiled.objects);
     let standing = |object: &Arc<Object>| {
         let ObjectMeta { key, .. } = &object.meta;
@@ -82,7 +82,7 @@ fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
             return None;
         };
         let (namespace, name) = (key.namespace.clone(), key.name.clone());
-        Some((WorkloadKey { namespace, kind, name }, Standing::of(object)))
+        Some((WorkloadKey { namespace, kind, name }, Enforcement::of(object)))
     };
     objects.filter_map(standing).collect()
 }

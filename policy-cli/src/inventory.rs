@@ -12,7 +12,7 @@ use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::config::Namespaces;
 use policy_engine::source::Diagnostic;
 use policy_engine::source::SourceError;
-use policy_engine::source::directory::{Place, load};
+use policy_engine::source::directory::{DeclaredAt, load};
 use policy_engine::{Compiled, compile_objects};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub(crate) struct Inventory {
     /// The objects as the API server returns them; empty for a directory.
     pub(crate) values: BTreeMap<ObjectKey, Value>,
     /// Locations of objects in files; empty for a cluster.
-    pub(crate) locations: BTreeMap<ObjectKey, Place>,
+    pub(crate) locations: BTreeMap<ObjectKey, DeclaredAt>,
     /// The cluster, unless it is a directory.
     pub(crate) cluster: Option<Cluster>,
 }
@@ -94,7 +94,7 @@ impl Inventory {
             permissions: ListPermissions::default(),
             diagnostics: loaded.diagnostics,
             values: BTreeMap::new(),
-            locations: loaded.places,
+            locations: loaded.locations,
             cluster: None,
         })
     }

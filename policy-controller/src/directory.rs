@@ -2,7 +2,7 @@
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use policy_engine::config::Limits;
-use policy_engine::source::directory::{Scan, Store, look, scan};
+use policy_engine::source::directory::{Scan, Store, apply_scan, scan};
 use policy_engine::source::{Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Source for DirectorySource {
         let mut store = Store::default();
         let scan = self.steady(None).await?;
         let mut seen = scan.fingerprint();
-        let (mut batch, diagnostics) = look(&self.path, &mut store, scan);
+        let (mut batch, diagnostics) = apply_scan(&self.path, &mut store, scan);
         self.diagnostics.send_replace(diagnostics.into());
         batch.changes.push(Change::Synced);
         if sink.send(batch).await.is_err() {
@@ -101,11 +101,11 @@ impl Source for DirectorySource {
                 Ok(scan) if scan.fingerprint() == seen => continue,
                 Ok(scan) => {
                     seen = scan.fingerprint();
-                    look(&self.path, &mut store, scan)
+                    apply_scan(&self.path, &mut store, scan)
                 }
                 Err(error) => {
                     seen = 0;
-                    store.lose_sight(&error.to_string())
+                    store.withdraw_grants(&error.to_string())
                 }
             };
             self.diagnostics.send_if_modified(|current| {

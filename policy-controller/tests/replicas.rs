@@ -64,7 +64,7 @@ impl Member {
                 keep: Duration::from_secs(1),
                 ..CountingConfig::new(name)
             },
-            controller.demand.take().unwrap(),
+            controller.desired.take().unwrap(),
             server.applied(),
             receiver,
             None,

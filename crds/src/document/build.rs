@@ -1,7 +1,7 @@
 //! Builds values and their places from the events of the YAML library.
 
 use super::definition::{Document, MAX_DEPTH, MAX_VALUES, SyntaxError, failed};
-use super::locate::{Place, Spans};
+use super::locate::{CompactSpan, Spans};
 use super::location::Location;
 use super::scalar;
 use crate::reader::quote;
@@ -18,7 +18,7 @@ const MAX_KEY: usize = 1024;
 /// Bytes of text that count as much as a value where they are copied.
 const BYTES_PER_VALUE: usize = 64;
 
-/// What a document counts for beside its values.
+/// Cost of a document beside its values.
 const DOCUMENT_VALUES: usize = 10;
 
 pub(super) fn documents(text: &str) -> Vec<Document> {
@@ -57,29 +57,29 @@ struct Reader<'t> {
 
 /// A value, its places, and how many values it holds.
 #[derive(Clone)]
-struct Built {
+struct SpannedValue {
     value: Value,
     spans: Spans,
     count: usize,
 }
 
-/// What can be referred to by an alias.
-type Anchors = HashMap<usize, Rc<Built>>;
+/// The values that aliases can refer to.
+type Anchors = HashMap<usize, Rc<SpannedValue>>;
 
 /// A collection that is still being read.
-enum Open {
-    List { place: Place, anchor: usize, items: Vec<Built> },
-    Map { place: Place, anchor: usize, map: Mapping },
+enum OpenCollection {
+    List { place: CompactSpan, anchor: usize, items: Vec<SpannedValue> },
+    Map { place: CompactSpan, anchor: usize, map: Mapping },
 }
 
 #[derive(Default)]
 struct Mapping {
     value: Map<String, Value>,
-    spans: HashMap<Box<str>, (Place, Spans)>,
+    spans: HashMap<Box<str>, (CompactSpan, Spans)>,
     /// A key that waits for its value.
-    key: Option<(String, Place)>,
-    /// What `<<` brings in; keys of the mapping itself count more.
-    merged: Vec<Built>,
+    key: Option<(String, CompactSpan)>,
+    /// Mappings merged by `<<`; keys of the mapping itself take precedence.
+    merged: Vec<SpannedValue>,
     count: usize,
 }
 
@@ -103,7 +103,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Whether the text holds more than will be read.
+    /// True if the text has more values than will be read.
     fn is_exhausted(&self) -> bool {
         self.values > MAX_VALUES
     }
@@ -113,10 +113,10 @@ impl<'t> Reader<'t> {
         self.parser.proceed_next_document().is_ok()
     }
 
-    fn content(&mut self) -> Result<Built, SyntaxError> {
+    fn content(&mut self) -> Result<SpannedValue, SyntaxError> {
         let mut anchors = Anchors::new();
-        let mut open: Vec<Open> = Vec::new();
-        let mut root = Built { value: Value::Null, spans: Spans::default(), count: 0 };
+        let mut open: Vec<OpenCollection> = Vec::new();
+        let mut root = SpannedValue { value: Value::Null, spans: Spans::default(), count: 0 };
         while let Some(next) = self.parser.next() {
             let (event, span) = next.map_err(|error| self.scan_error(&error))?;
             let place = self.place(&span);
@@ -125,22 +125,22 @@ impl<'t> Reader<'t> {
                     self.charge(1, place)?;
                     let value = scalar_value(&text, style, tag.as_deref(), place)?;
                     let spans = Spans::scalar(place);
-                    Some((anchor, Built { value, spans, count: weight(&text) }, place))
+                    Some((anchor, SpannedValue { value, spans, count: weight(&text) }, place))
                 }
                 Event::Alias(id) => {
                     let loops = || error_at(place, "an alias inside the value it refers to");
                     let built = anchors.get(&id).ok_or_else(loops)?.clone();
                     self.charge(built.count, place)?;
-                    Some((0, Built::clone(&built), place))
+                    Some((0, SpannedValue::clone(&built), place))
                 }
                 Event::SequenceStart(_, anchor, _) => {
                     self.charge(1, place)?;
-                    open.push(Open::List { place, anchor, items: Vec::new() });
+                    open.push(OpenCollection::List { place, anchor, items: Vec::new() });
                     None
                 }
                 Event::MappingStart(_, anchor, _) => {
                     self.charge(1, place)?;
-                    open.push(Open::Map { place, anchor, map: Mapping::default() });
+                    open.push(OpenCollection::Map { place, anchor, map: Mapping::default() });
                     None
                 }
                 Event::SequenceEnd | Event::MappingEnd => {
@@ -177,7 +177,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Counts values against the limit of the whole text.
-    fn charge(&mut self, count: usize, place: Place) -> Result<(), SyntaxError> {
+    fn charge(&mut self, count: usize, place: CompactSpan) -> Result<(), SyntaxError> {
         self.values = self.values.saturating_add(count);
         if self.values > MAX_VALUES {
             return Err(error_at(place, &format!("more than {MAX_VALUES} values")));
@@ -185,11 +185,11 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn place(&self, span: &Span) -> Place {
+    fn place(&self, span: &Span) -> CompactSpan {
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let byte = |n: Option<usize>| narrow(n.unwrap_or_default().saturating_add(self.mark));
         let start = byte(span.start.byte_offset());
-        Place {
+        CompactSpan {
             line: narrow(span.start.line()),
             column: narrow(span.start.col()).saturating_add(1),
             start,
@@ -207,16 +207,16 @@ impl<'t> Reader<'t> {
     }
 }
 
-impl Open {
+impl OpenCollection {
     /// The finished collection with its anchor.
-    fn close(self, end: Place) -> (usize, Built) {
-        let whole = |place: Place| Place { end: end.end, ..place };
+    fn close(self, end: CompactSpan) -> (usize, SpannedValue) {
+        let whole = |place: CompactSpan| CompactSpan { end: end.end, ..place };
         match self {
             Self::List { place, anchor, items } => {
                 let count = items.iter().map(|b| b.count).fold(1, usize::saturating_add);
                 let (values, spans) = items.into_iter().map(|b| (b.value, b.spans)).unzip();
                 let spans = Spans::list(whole(place), spans);
-                (anchor, Built { value: Value::Array(values), spans, count })
+                (anchor, SpannedValue { value: Value::Array(values), spans, count })
             }
             Self::Map { place, anchor, mut map } => {
                 for merged in std::mem::take(&mut map.merged) {
@@ -224,13 +224,13 @@ impl Open {
                 }
                 let spans = Spans::map(whole(place), map.spans);
                 let count = map.count.saturating_add(1);
-                (anchor, Built { value: Value::Object(map.value), spans, count })
+                (anchor, SpannedValue { value: Value::Object(map.value), spans, count })
             }
         }
     }
 
     /// Adds a finished value.
-    fn add(&mut self, built: Built, place: Place) -> Result<(), SyntaxError> {
+    fn add(&mut self, built: SpannedValue, place: CompactSpan) -> Result<(), SyntaxError> {
         match self {
             Self::List { items, .. } => {
                 items.push(built);
@@ -243,7 +243,7 @@ impl Open {
 
 impl Mapping {
     /// Takes a key, or the value of the key before.
-    fn add(&mut self, built: Built, place: Place) -> Result<(), SyntaxError> {
+    fn add(&mut self, built: SpannedValue, place: CompactSpan) -> Result<(), SyntaxError> {
         let Some((key, key_place)) = self.key.take() else {
             self.key = Some((key_text(built.value, place)?, place));
             return Ok(());
@@ -259,13 +259,13 @@ impl Mapping {
         Ok(())
     }
 
-    fn take_merged(&mut self, built: Built, place: Place) -> Result<(), SyntaxError> {
+    fn take_merged(&mut self, built: SpannedValue, place: CompactSpan) -> Result<(), SyntaxError> {
         match &built.value {
             Value::Object(_) => self.merged.push(built),
             Value::Array(items) if items.iter().all(Value::is_object) => {
                 let Value::Array(values) = built.value else { return Ok(()) };
                 for (value, spans) in values.into_iter().zip(built.spans.items()) {
-                    self.merged.push(Built { value, spans: spans.clone(), count: 0 });
+                    self.merged.push(SpannedValue { value, spans: spans.clone(), count: 0 });
                 }
             }
             Value::Null
@@ -279,8 +279,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Adds what is not there yet.
-    fn merge(&mut self, merged: Built) {
+    /// Adds the keys that are not there yet.
+    fn merge(&mut self, merged: SpannedValue) {
         let Value::Object(values) = merged.value else { return };
         for (key, place, spans) in merged.spans.entries() {
             if !self.value.contains_key(key) {
@@ -294,7 +294,7 @@ impl Mapping {
     }
 }
 
-/// What a copy of a text counts for: long texts must not be multiplied by short aliases.
+/// Cost of a copy of a text: long texts must not be multiplied by short aliases.
 fn weight(text: &str) -> usize {
     (text.len() / BYTES_PER_VALUE).saturating_add(1)
 }
@@ -303,7 +303,7 @@ fn weight(text: &str) -> usize {
 const MERGE: &str = "<<";
 
 /// A key as JSON writes it.
-fn key_text(value: Value, place: Place) -> Result<String, SyntaxError> {
+fn key_text(value: Value, place: CompactSpan) -> Result<String, SyntaxError> {
     match value {
         Value::String(text) => Ok(text),
         Value::Bool(value) => Ok(value.to_string()),
@@ -319,7 +319,7 @@ fn scalar_value(
     text: &str,
     style: ScalarStyle,
     tag: Option<&Tag>,
-    place: Place,
+    place: CompactSpan,
 ) -> Result<Value, SyntaxError> {
     let quoted = style != ScalarStyle::Plain;
     let Some(tag) = tag else {
@@ -335,7 +335,7 @@ fn scalar_value(
     value.ok_or_else(|| error_at(place, &format!("{} cannot be read as its tag says", quote(text))))
 }
 
-fn error_at(place: Place, message: &str) -> SyntaxError {
-    let point = Place { end: place.start, ..place };
+fn error_at(place: CompactSpan, message: &str) -> SyntaxError {
+    let point = CompactSpan { end: place.start, ..place };
     SyntaxError { location: point.location(), message: message.to_owned() }
 }

@@ -4,7 +4,8 @@ use super::locate::Spans;
 use super::location::Location;
 use serde_json::Value;
 
-/// Values in one text, aliases counted as often as they are used and by the length of their texts.
+/// The most values in one text. Aliases count as often as they are used, and by the length of their
+/// texts.
 pub const MAX_VALUES: usize = 1_000_000;
 
 /// Collections inside collections.
@@ -15,24 +16,24 @@ pub const MAX_DEPTH: usize = 100;
 pub struct Document {
     /// Its value; `null` for a document without content.
     pub value: Result<Value, SyntaxError>,
-    /// Where the document begins.
+    /// The location at which the document begins.
     pub location: Location,
     pub(super) spans: Spans,
 }
 
-/// Why a document cannot be read.
+/// Error of a document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {}, column {}: {message}", .location.line, .location.column)]
 pub struct SyntaxError {
-    /// Where.
+    /// The location of the error.
     pub location: Location,
-    /// What is wrong. Lower case, no full stop.
+    /// The message. Lower case, no full stop.
     pub message: String,
 }
 
 impl Document {
-    /// Where `field` is, a path such as `spec.rules[0].path`; if there is no such field, where its
-    /// nearest existing parent is. `None` if the document could not be read.
+    /// The location of `field`, a path such as `spec.rules[0].path`; if there is no such field,
+    /// that of its nearest existing parent. `None` if the document could not be read.
     pub fn locate(&self, field: &str) -> Option<Location> {
         self.value.as_ref().ok()?;
         Some(self.spans.locate(field))

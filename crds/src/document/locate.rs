@@ -1,4 +1,4 @@
-//! Where each value of a document is.
+//! The location of each value of a document.
 
 use super::location::Location;
 use crate::field::{Step, steps};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// A place in the text, compact: there is one per value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CompactSpan {
     pub(super) line: u32,
     pub(super) column: u32,
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-impl Place {
+impl CompactSpan {
     pub(super) fn location(self) -> Location {
         let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
         Location {
@@ -25,43 +25,46 @@ impl Place {
     }
 }
 
-/// The places of a value and of what it contains. Shared, so that an alias costs nothing.
+/// The places of a value and of the values in it. Shared, so that an alias costs nothing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spans(Arc<Node>);
+pub(super) struct Spans(Arc<SpanNode>);
 
 #[derive(Debug, Default)]
-struct Node {
-    place: Place,
-    inside: Inside,
+struct SpanNode {
+    place: CompactSpan,
+    inside: SpanChildren,
 }
 
 #[derive(Debug, Default)]
-enum Inside {
+enum SpanChildren {
     #[default]
     Nothing,
     /// Key, its place, and the value's.
-    Map(HashMap<Box<str>, (Place, Spans)>),
+    Map(HashMap<Box<str>, (CompactSpan, Spans)>),
     List(Vec<Spans>),
 }
 
 impl Spans {
-    pub(super) fn scalar(place: Place) -> Self {
-        Self(Arc::new(Node { place, inside: Inside::Nothing }))
+    pub(super) fn scalar(place: CompactSpan) -> Self {
+        Self(Arc::new(SpanNode { place, inside: SpanChildren::Nothing }))
     }
 
-    pub(super) fn list(place: Place, items: Vec<Spans>) -> Self {
-        Self(Arc::new(Node { place, inside: Inside::List(items) }))
+    pub(super) fn list(place: CompactSpan, items: Vec<Spans>) -> Self {
+        Self(Arc::new(SpanNode { place, inside: SpanChildren::List(items) }))
     }
 
-    pub(super) fn map(place: Place, entries: HashMap<Box<str>, (Place, Spans)>) -> Self {
-        Self(Arc::new(Node { place, inside: Inside::Map(entries) }))
+    pub(super) fn map(
+        place: CompactSpan,
+        entries: HashMap<Box<str>, (CompactSpan, Spans)>,
+    ) -> Self {
+        Self(Arc::new(SpanNode { place, inside: SpanChildren::Map(entries) }))
     }
 
     /// Keys of a mapping with their places, for merging.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, Place, &Spans)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, CompactSpan, &Spans)> {
         let entries = match &self.0.inside {
-            Inside::Map(entries) => Some(entries),
-            Inside::Nothing | Inside::List(_) => None,
+            SpanChildren::Map(entries) => Some(entries),
+            SpanChildren::Nothing | SpanChildren::List(_) => None,
         };
         entries.into_iter().flatten().map(|(key, (place, spans))| (&**key, *place, spans))
     }
@@ -69,8 +72,8 @@ impl Spans {
     /// The elements of a list.
     pub(super) fn items(&self) -> &[Spans] {
         match &self.0.inside {
-            Inside::List(items) => items,
-            Inside::Nothing | Inside::Map(_) => &[],
+            SpanChildren::List(items) => items,
+            SpanChildren::Nothing | SpanChildren::Map(_) => &[],
         }
     }
 
@@ -80,36 +83,40 @@ impl Spans {
         let (mut at, mut place) = (self, self.first());
         for step in steps(field) {
             match (&at.0.inside, step) {
-                (Inside::Map(entries), Step::Key(key)) => {
+                (SpanChildren::Map(entries), Step::Key(key)) => {
                     let Some((key_place, next)) = entries.get(key.as_str()) else { break };
                     at = next;
                     place = match next.0.inside {
-                        Inside::Nothing if next.0.place.end > next.0.place.start => next.0.place,
-                        Inside::Nothing | Inside::Map(_) | Inside::List(_) => *key_place,
+                        SpanChildren::Nothing if next.0.place.end > next.0.place.start => {
+                            next.0.place
+                        }
+                        SpanChildren::Nothing | SpanChildren::Map(_) | SpanChildren::List(_) => {
+                            *key_place
+                        }
                     };
                 }
-                (Inside::List(items), Step::Index(index)) => {
+                (SpanChildren::List(items), Step::Index(index)) => {
                     let Some(next) = items.get(index) else { break };
                     at = next;
                     place = match next.0.inside {
-                        Inside::Nothing => next.0.place,
-                        Inside::Map(_) | Inside::List(_) => next.first(),
+                        SpanChildren::Nothing => next.0.place,
+                        SpanChildren::Map(_) | SpanChildren::List(_) => next.first(),
                     };
                 }
-                (Inside::Nothing | Inside::Map(_) | Inside::List(_), _) => break,
+                (SpanChildren::Nothing | SpanChildren::Map(_) | SpanChildren::List(_), _) => break,
             }
         }
         place.location()
     }
 
     /// The whole place of the value.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> CompactSpan {
         self.0.place
     }
 
     /// The place where the value begins, as a point.
-    fn first(&self) -> Place {
-        Place { end: self.0.place.start, ..self.0.place }
+    fn first(&self) -> CompactSpan {
+        CompactSpan { end: self.0.place.start, ..self.0.place }
     }
 }
 

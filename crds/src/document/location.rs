@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Where something is in a text.
+/// A location in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// Line, from 1.

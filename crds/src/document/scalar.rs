@@ -1,4 +1,4 @@
-//! What a plain scalar means: YAML 1.1 as `kubectl` reads it.
+//! Values of plain scalars: YAML 1.1 as `kubectl` reads it.
 
 use serde_json::{Number, Value};
 

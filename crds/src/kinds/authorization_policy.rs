@@ -4,14 +4,14 @@ use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object};
 use crate::parse::input::{Draft, Input};
 use crate::parse::target::{Reference, Target};
-use crate::reader::{Known, Node, quote};
+use crate::reader::{AllowedFields, JsonNode, quote};
 use crate::render::definition::{Definition, Version};
 use crate::render::profile::Profile;
 use crate::render::schema::{any_namespace, list, local_reference, object, reference};
 use crate::resource::{
     AuthorizationPolicy, IdentityRequirement, NetworkRequirement, PolicyTarget, Resource,
 };
-use crate::spec::{Field, Named, NamedClient, NamedObject};
+use crate::spec::{ClientReference, Field, ObjectReference, ReferenceTarget};
 use policy_core::NetworkSymbol;
 
 const TARGETS: &[Target] = &[
@@ -30,7 +30,8 @@ const AUTHENTICATIONS: &[Target] = &[
 ];
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
-    let Some(spec) = input.spec(Known::Only(&["targetRef", "requiredAuthenticationRefs"])) else {
+    let Some(spec) = input.spec(AllowedFields::Only(&["targetRef", "requiredAuthenticationRefs"]))
+    else {
         return (None, Claims::AuthorizationPolicy { target: None });
     };
     let target =
@@ -50,10 +51,10 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     Claims::AuthorizationPolicy { target: Some(policy.target.clone()) }
 }
 
-/// Its target, valid or not, and the authentications that it asks for.
-pub(super) fn named(object: &Object) -> Vec<Named> {
+/// Its target, valid or not, and the authentications that it requires.
+pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let key = &object.meta.key;
-    let one = |field, key| Named { field, what: NamedObject::One(key) };
+    let one = |field, key| ObjectReference { field, what: ReferenceTarget::One(key) };
     let mut named = Vec::new();
     let target = match &object.body {
         Body::Valid(Resource::AuthorizationPolicy(policy)) => {
@@ -92,11 +93,11 @@ pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
     vec![FieldError::new("spec.requiredAuthenticationRefs", message)]
 }
 
-pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+pub(super) fn clients(resource: &Resource) -> Vec<ClientReference> {
     let Resource::AuthorizationPolicy(policy) = resource else { return Vec::new() };
     match &policy.identity {
         Some(IdentityRequirement::ServiceAccount(name)) => {
-            vec![NamedClient::account("spec.requiredAuthenticationRefs", name)]
+            vec![ClientReference::account("spec.requiredAuthenticationRefs", name)]
         }
         Some(IdentityRequirement::MeshTls(_)) | None => Vec::new(),
     }
@@ -109,7 +110,7 @@ pub(super) fn idle(resource: &Resource, namespace: &str) -> Option<FieldError> {
             "spec.targetRef",
             format!(
                 "grants nothing: no Server of namespace `{namespace}` owns a port of any \
-                 workload, and default policies are no concern of it"
+                 workload, and it does not apply to default policies"
             ),
         ),
         PolicyTarget::Server(name) => FieldError::new(
@@ -126,7 +127,7 @@ pub(super) fn idle(resource: &Resource, namespace: &str) -> Option<FieldError> {
     })
 }
 
-fn target(node: &Node<'_>, own_namespace: &str) -> Option<PolicyTarget> {
+fn target(node: &JsonNode<'_>, own_namespace: &str) -> Option<PolicyTarget> {
     let reference = Reference::read(node, &["group", "kind", "name"], TARGETS)?;
     let name = reference.name();
     match reference.target {
@@ -153,8 +154,8 @@ fn own(reference: &Reference<'_>, name: &str, own_namespace: &str) -> Option<Pol
 
 type Required = (Option<IdentityRequirement>, Option<NetworkRequirement>);
 
-/// All must hold; at most one of each half. An empty list asks for nothing.
-fn authentications(node: &Node<'_>) -> Option<Required> {
+/// Reads the list: all must hold, at most one of each half. An empty list requires nothing.
+fn authentications(node: &JsonNode<'_>) -> Option<Required> {
     let (mut identity, mut network): Required = (None, None);
     node.clean(|node| {
         for item in node.list()? {
@@ -174,7 +175,7 @@ const IDENTITIES: &str = "at most one MeshTLSAuthentication or ServiceAccount is
 const NETWORKS: &str = "at most one NetworkAuthentication or NetworkSet is allowed, list several \
                         networks in one NetworkAuthentication";
 
-fn keep_one<T>(slot: &mut Option<T>, new: T, item: &Node<'_>, message: &str) {
+fn keep_one<T>(slot: &mut Option<T>, new: T, item: &JsonNode<'_>, message: &str) {
     if slot.is_some() {
         item.error(message);
     } else {
@@ -187,7 +188,7 @@ enum Half {
     Network(NetworkRequirement),
 }
 
-fn authentication(node: &Node<'_>) -> Option<Half> {
+fn authentication(node: &JsonNode<'_>) -> Option<Half> {
     let names = &["group", "kind", "name", "namespace"];
     let reference = Reference::read(node, names, AUTHENTICATIONS)?;
     match reference.target {
@@ -222,12 +223,15 @@ pub(super) fn definition(_: Profile) -> Definition {
         &["kind", "name"],
     );
     let spec = object(
-        "Who may reach a target.",
+        "Clients that may access a target.",
         &[
             ("targetRef", local_reference("A Server, a route, or the namespace itself.")),
             (
                 "requiredAuthenticationRefs",
-                list("What clients must prove, all of it; empty: nothing.", authentication),
+                list(
+                    "Requirements on clients, all of which must hold; empty: none.",
+                    authentication,
+                ),
             ),
         ],
         &["targetRef", "requiredAuthenticationRefs"],

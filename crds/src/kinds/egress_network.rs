@@ -3,7 +3,7 @@
 use crate::kind::Kind;
 use crate::parse::input::Input;
 use crate::parse::network::networks;
-use crate::reader::Known;
+use crate::reader::AllowedFields;
 use crate::render::conditions::conditions_status;
 use crate::render::definition::{Definition, Status, Version};
 use crate::render::profile::Profile;
@@ -11,7 +11,7 @@ use crate::render::schema::{self, object, one_of};
 use crate::resource::Resource;
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(Known::Only(&["trafficPolicy", "networks"]))?;
+    let spec = input.spec(AllowedFields::Only(&["trafficPolicy", "networks"]))?;
     let policy =
         spec.require("trafficPolicy").and_then(|node| node.choice(&[("Allow", ()), ("Deny", ())]));
     if let Some(node) = spec.get("networks")
@@ -24,7 +24,7 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
 }
 
 pub(super) fn definition(_: Profile) -> Definition {
-    let policy = "Whether traffic that no route names may leave.";
+    let policy = "Policy of traffic that no route names.";
     let spec = object(
         "Networks outside the cluster.",
         &[

@@ -3,7 +3,7 @@
 mod definition;
 
 use crate::parse::input::Input;
-use crate::reader::{Fields, Known, Node, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::resource::{ExternalWorkload, Resource};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,9 +18,9 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
         "v1alpha1" => (&["meshTls", "ports", "workloadIPs"], "meshTls", 1),
         _ => (&["meshTLS", "ports", "workloadIPs"], "meshTLS", 2),
     };
-    let spec = input.spec(Known::Only(names))?;
+    let spec = input.spec(AllowedFields::Only(names))?;
     let identity = spec.require(mesh_tls).and_then(|node| {
-        let fields = node.fields(Known::Only(&["identity", "serverName"]))?;
+        let fields = node.fields(AllowedFields::Only(&["identity", "serverName"]))?;
         let text = |name: &str| fields.require(name).and_then(|n| n.text_up_to(253)).map(shared);
         let (identity, server_name) = (text("identity"), text("serverName"));
         Some((identity?, server_name?))
@@ -60,8 +60,8 @@ fn ports(spec: &Fields<'_>) -> Option<Ports> {
     Some((named, all))
 }
 
-fn port(node: &Node<'_>) -> Option<(Option<Arc<str>>, NonZeroU16)> {
-    let fields = node.fields(Known::Only(&["name", "port", "protocol"]))?;
+fn port(node: &JsonNode<'_>) -> Option<(Option<Arc<str>>, NonZeroU16)> {
+    let fields = node.fields(AllowedFields::Only(&["name", "port", "protocol"]))?;
     let number = fields.require("port").and_then(|n| n.integer(1, 65535));
     let name = match fields.get("name") {
         Some(node) => Some(shared(node.text()?)).filter(|name| !name.is_empty()),
@@ -75,8 +75,8 @@ fn port(node: &Node<'_>) -> Option<(Option<Arc<str>>, NonZeroU16)> {
     tcp.then_some((name, number))
 }
 
-fn address(node: &Node<'_>) -> Option<IpAddr> {
-    let node = node.fields(Known::Only(&["ip"]))?.require("ip")?;
+fn address(node: &JsonNode<'_>) -> Option<IpAddr> {
+    let node = node.fields(AllowedFields::Only(&["ip"]))?.require("ip")?;
     let text = node.text()?;
     let address = text.parse().ok();
     if address.is_none() {

@@ -5,15 +5,15 @@ use crate::parse::identity::identity;
 use crate::parse::input::Input;
 use crate::parse::name::is_dns_label;
 use crate::parse::target::{Reference, Target};
-use crate::reader::{Known, Node, quote};
+use crate::reader::{AllowedFields, JsonNode, quote};
 use crate::render::definition::{Definition, Version};
 use crate::render::profile::Profile;
 use crate::render::schema::{any_namespace, exactly_one, list_of, object, reference, text};
 use crate::resource::{IdentityRef, MeshTlsAuthentication, Resource};
-use crate::spec::NamedClient;
+use crate::spec::ClientReference;
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(Known::Only(&["identities", "identityRefs"]))?;
+    let spec = input.spec(AllowedFields::Only(&["identities", "identityRefs"]))?;
     let (identities, refs) = match (spec.get("identities"), spec.get("identityRefs")) {
         (Some(node), None) => (list(&node, identity)?, Vec::new()),
         (None, Some(node)) => (Vec::new(), list(&node, identity_ref)?),
@@ -25,7 +25,7 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
     Some(Resource::MeshTlsAuthentication(MeshTlsAuthentication { identities, identity_refs: refs }))
 }
 
-fn list<T>(node: &Node<'_>, read: impl Fn(&Node<'_>) -> Option<T>) -> Option<Vec<T>> {
+fn list<T>(node: &JsonNode<'_>, read: impl Fn(&JsonNode<'_>) -> Option<T>) -> Option<Vec<T>> {
     let list = node.list()?;
     if list.is_empty() {
         node.error("an empty list grants nobody, name at least one client");
@@ -35,7 +35,7 @@ fn list<T>(node: &Node<'_>, read: impl Fn(&Node<'_>) -> Option<T>) -> Option<Vec
     read.into_iter().collect()
 }
 
-fn identity_ref(node: &Node<'_>) -> Option<IdentityRef> {
+fn identity_ref(node: &JsonNode<'_>) -> Option<IdentityRef> {
     let allowed = &[Target::Kind(Kind::ServiceAccount), Target::Kind(Kind::Namespace)];
     let reference = Reference::read(node, &["group", "kind", "name", "namespace"], allowed)?;
     if reference.target == Target::Kind(Kind::ServiceAccount) {
@@ -52,16 +52,16 @@ fn identity_ref(node: &Node<'_>) -> Option<IdentityRef> {
     Some(IdentityRef::Namespace(name))
 }
 
-pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+pub(super) fn clients(resource: &Resource) -> Vec<ClientReference> {
     let Resource::MeshTlsAuthentication(authentication) = resource else { return Vec::new() };
     let MeshTlsAuthentication { identities, identity_refs } = authentication;
     let accounts = identity_refs.iter().enumerate().filter_map(|(i, reference)| match reference {
         IdentityRef::ServiceAccount(name) => {
-            Some(NamedClient::account(format!("spec.identityRefs[{i}].name"), name))
+            Some(ClientReference::account(format!("spec.identityRefs[{i}].name"), name))
         }
         IdentityRef::Namespace(_) => None,
     });
-    NamedClient::identities("spec.identities", identities).chain(accounts).collect()
+    ClientReference::identities("spec.identities", identities).chain(accounts).collect()
 }
 
 pub(super) fn definition(_: Profile) -> Definition {

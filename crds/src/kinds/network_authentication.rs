@@ -3,14 +3,14 @@
 use crate::kind::Kind;
 use crate::parse::input::Input;
 use crate::parse::network::networks;
-use crate::reader::Known;
+use crate::reader::AllowedFields;
 use crate::render::definition::{Definition, Version};
 use crate::render::profile::Profile;
 use crate::render::schema::{self, object};
 use crate::resource::{NetworkAuthentication, Resource};
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(Known::Only(&["networks"]))?;
+    let spec = input.spec(AllowedFields::Only(&["networks"]))?;
     let node = spec.require("networks")?;
     let networks = networks(&node)?;
     if networks.is_empty() {

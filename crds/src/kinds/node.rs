@@ -1,12 +1,13 @@
 //! Node: its addresses and the first address of each pod network.
 
 use crate::parse::input::Input;
-use crate::reader::{Fields, Known};
+use crate::reader::{AllowedFields, Fields};
 use crate::resource::{Node, Resource};
 use std::net::IpAddr;
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let section = |name: &str| input.root.get(name).and_then(|node| node.fields(Known::Any));
+    let section =
+        |name: &str| input.root.get(name).and_then(|node| node.fields(AllowedFields::Any));
     let addresses = section("status").map(|status| addresses(&status)).unwrap_or_default();
     let pod_gateways = section("spec").map(|spec| gateways(&spec)).unwrap_or_default();
     Some(Resource::Node(Node { addresses, pod_gateways }))
@@ -17,7 +18,7 @@ fn addresses(status: &Fields<'_>) -> Vec<IpAddr> {
     let list = status.get("addresses").and_then(|node| node.list()).unwrap_or_default();
     let mut addresses: Vec<IpAddr> = Vec::new();
     for node in list {
-        let Some(fields) = node.fields(Known::Any) else { continue };
+        let Some(fields) = node.fields(AllowedFields::Any) else { continue };
         let Some(text) = fields.get("address").and_then(|node| node.text()) else { continue };
         match text.parse() {
             Ok(address) if !addresses.contains(&address) => addresses.push(address),

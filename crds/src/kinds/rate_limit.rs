@@ -6,16 +6,17 @@ use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Object};
 use crate::parse::input::{Draft, Input};
 use crate::parse::target::{Reference, Target};
-use crate::reader::{Fields, Known, Node};
+use crate::reader::{AllowedFields, Fields, JsonNode};
 use crate::resource::{NamespacedName, RateLimitOverride, RateLimitPolicy, Resource};
-use crate::spec::{Field, Named, NamedClient, NamedObject};
+use crate::spec::{ClientReference, Field, ObjectReference, ReferenceTarget};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 pub(super) use definition::definition;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
-    let Some(spec) = input.spec(Known::Only(&["targetRef", "total", "identity", "overrides"]))
+    let Some(spec) =
+        input.spec(AllowedFields::Only(&["targetRef", "total", "identity", "overrides"]))
     else {
         return (None, Claims::RateLimit { server: None });
     };
@@ -31,11 +32,11 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     Claims::RateLimit { server: Some(limit.server.clone()) }
 }
 
-/// The Server that is limited. An invalid limit names none: it is no limit of any Server.
-pub(super) fn named(object: &Object) -> Vec<Named> {
+/// The limited Server. An invalid limit names none, because it limits no Server.
+pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let Body::Valid(Resource::RateLimit(limit)) = &object.body else { return Vec::new() };
     let server = object.meta.key.beside(Kind::Server, &limit.server);
-    vec![Named { field: Field::Target, what: NamedObject::One(server) }]
+    vec![ObjectReference { field: Field::Target, what: ReferenceTarget::One(server) }]
 }
 
 pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
@@ -49,11 +50,11 @@ pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
     )]
 }
 
-pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+pub(super) fn clients(resource: &Resource) -> Vec<ClientReference> {
     let Resource::RateLimit(limit) = resource else { return Vec::new() };
     let overrides = limit.overrides.iter().enumerate().flat_map(|(i, one)| {
         one.clients.iter().enumerate().map(move |(j, name)| {
-            NamedClient::account(format!("spec.overrides[{i}].clientRefs[{j}].name"), name)
+            ClientReference::account(format!("spec.overrides[{i}].clientRefs[{j}].name"), name)
         })
     });
     overrides.collect()
@@ -68,7 +69,7 @@ pub(super) fn idle(resource: &Resource, namespace: &str) -> Option<FieldError> {
     Some(FieldError::new("spec.targetRef.name", message))
 }
 
-fn server(node: &Node<'_>) -> Option<Arc<str>> {
+fn server(node: &JsonNode<'_>) -> Option<Arc<str>> {
     let allowed = &[Target::Kind(Kind::Server)];
     Reference::read(node, &["group", "kind", "name"], allowed)?.name()
 }
@@ -76,7 +77,7 @@ fn server(node: &Node<'_>) -> Option<Arc<str>> {
 fn limits(spec: &Fields<'_>, server: Option<Arc<str>>) -> Option<Resource> {
     let single = |name: &str| match spec.get(name) {
         Some(node) => {
-            let fields = node.fields(Known::Only(&["requestsPerSecond"]))?;
+            let fields = node.fields(AllowedFields::Only(&["requestsPerSecond"]))?;
             rate(&fields).map(|(rate, node)| Some((rate, node)))
         }
         None => Some(None),
@@ -105,7 +106,7 @@ fn limits(spec: &Fields<'_>, server: Option<Arc<str>>) -> Option<Resource> {
     }))
 }
 
-type Rate<'a> = (NonZeroU32, Node<'a>);
+type Rate<'a> = (NonZeroU32, JsonNode<'a>);
 
 fn rate<'a>(fields: &Fields<'a>) -> Option<Rate<'a>> {
     let node = fields.require("requestsPerSecond")?;
@@ -113,21 +114,21 @@ fn rate<'a>(fields: &Fields<'a>) -> Option<Rate<'a>> {
     Some((NonZeroU32::new(number)?, node))
 }
 
-fn one_override<'a>(node: &Node<'a>) -> Option<(RateLimitOverride, Rate<'a>)> {
-    let fields = node.fields(Known::Only(&["requestsPerSecond", "clientRefs"]))?;
+fn one_override<'a>(node: &JsonNode<'a>) -> Option<(RateLimitOverride, Rate<'a>)> {
+    let fields = node.fields(AllowedFields::Only(&["requestsPerSecond", "clientRefs"]))?;
     let rate = rate(&fields);
     let clients = fields.require("clientRefs").and_then(|node| client_refs(&node));
     let rate = rate?;
     Some((RateLimitOverride { requests_per_second: rate.0, clients: clients? }, rate))
 }
 
-fn client_refs(node: &Node<'_>) -> Option<Vec<NamespacedName>> {
+fn client_refs(node: &JsonNode<'_>) -> Option<Vec<NamespacedName>> {
     let list = node.list()?;
     if list.is_empty() {
         node.error("an empty list names nobody, name at least one client");
         return None;
     }
-    let client = |node: &Node<'_>| {
+    let client = |node: &JsonNode<'_>| {
         let names = &["group", "kind", "name", "namespace"];
         Reference::read(node, names, &[Target::Kind(Kind::ServiceAccount)])?.namespaced()
     };

@@ -3,12 +3,12 @@
 
 use crate::parse::input::Input;
 use crate::parse::name::is_dns_label;
-use crate::reader::{Fields, Known, Node, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::resource::{GrantFrom, GrantTo, ReferenceGrant, Resource};
 use std::sync::Arc;
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(Known::Only(&["from", "to"]))?;
+    let spec = input.spec(AllowedFields::Only(&["from", "to"]))?;
     let from = entries(&spec, "from", from);
     let to = entries(&spec, "to", to);
     Some(Resource::ReferenceGrant(ReferenceGrant { from: from?, to: to? }))
@@ -17,7 +17,7 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
 fn entries<T>(
     spec: &Fields<'_>,
     name: &str,
-    read: impl Fn(&Node<'_>) -> Option<T>,
+    read: impl Fn(&JsonNode<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let node = spec.require(name)?;
     let list = node.list_up_to(16)?;
@@ -37,8 +37,8 @@ fn type_of(fields: &Fields<'_>) -> Option<(Arc<str>, Arc<str>)> {
     Some((shared(group?), shared(kind?)))
 }
 
-fn from(node: &Node<'_>) -> Option<GrantFrom> {
-    let fields = node.fields(Known::Only(&["group", "kind", "namespace"]))?;
+fn from(node: &JsonNode<'_>) -> Option<GrantFrom> {
+    let fields = node.fields(AllowedFields::Only(&["group", "kind", "namespace"]))?;
     let kind = type_of(&fields);
     let namespace = fields.require("namespace").and_then(|node| {
         let text = node.text_up_to(63)?;
@@ -53,8 +53,8 @@ fn from(node: &Node<'_>) -> Option<GrantFrom> {
     Some(GrantFrom { group, kind, namespace: namespace? })
 }
 
-fn to(node: &Node<'_>) -> Option<GrantTo> {
-    let fields = node.fields(Known::Only(&["group", "kind", "name"]))?;
+fn to(node: &JsonNode<'_>) -> Option<GrantTo> {
+    let fields = node.fields(AllowedFields::Only(&["group", "kind", "name"]))?;
     let (group, kind) = type_of(&fields)?;
     // Absent stands for every object of the kind; an empty name must not.
     let name = match fields.get("name") {

@@ -1,7 +1,7 @@
 //! HTTPRoute of both groups and GRPCRoute (controller-semantics 1.7, 1.10, 2.6, 4).
 //!
-//! The Gateway API grows: fields that it may gain are ignored, but never inside a match or a filter,
-//! where ignoring one would match or permit more than its author wrote.
+//! The Gateway API may gain fields. Unknown fields are ignored, but never inside a match or a
+//! filter, where ignoring one would match or permit more than its author wrote.
 
 mod annotation;
 mod definition;
@@ -18,9 +18,9 @@ use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectKey};
 use crate::parse::duration;
 use crate::parse::input::{Draft, Input};
-use crate::reader::{Fields, Known, Node, quote};
+use crate::reader::{AllowedFields, Fields, JsonNode, quote};
 use crate::resource::{ParentRef, Resource, RouteResource, RouteRule};
-use crate::spec::{Field, Named, NamedObject};
+use crate::spec::{Field, ObjectReference, ReferenceTarget};
 use dialect::Dialect;
 use policy_core::{HostPattern, PathPattern, RequestMatch};
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
 }
 
 /// The Servers among its parents, valid or not.
-pub(super) fn named(object: &Object) -> Vec<Named> {
+pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let (parents, unread) = match &object.body {
         Body::Valid(Resource::Route(route)) => (&route.parents[..], false),
         Body::Invalid(Invalid { claims: Claims::Route { parents, unread }, .. }) => {
@@ -63,9 +63,9 @@ pub(super) fn named(object: &Object) -> Vec<Named> {
     };
     let namespace = &object.meta.key.namespace;
     let servers = parents.iter().filter_map(|parent| ObjectKey::server_of(parent, namespace));
-    let any = unread.then(|| NamedObject::AnyOf(Kind::Server, namespace.clone()));
-    let named = servers.map(NamedObject::One).chain(any);
-    named.map(|what| Named { field: Field::Parent, what }).collect()
+    let any = unread.then(|| ReferenceTarget::AnyOf(Kind::Server, namespace.clone()));
+    let named = servers.map(ReferenceTarget::One).chain(any);
+    named.map(|what| ObjectReference { field: Field::Parent, what }).collect()
 }
 
 pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {
@@ -97,13 +97,15 @@ fn rules(spec: &Fields<'_>, dialect: Dialect) -> Option<Vec<RouteRule>> {
     rules.into_iter().collect()
 }
 
-fn rule(node: &Node<'_>, dialect: Dialect) -> Option<RouteRule> {
+fn rule(node: &JsonNode<'_>, dialect: Dialect) -> Option<RouteRule> {
     let known = match dialect {
         Dialect::Policy { timeouts: true } => {
-            Known::Only(&["matches", "filters", "backendRefs", "timeouts"])
+            AllowedFields::Only(&["matches", "filters", "backendRefs", "timeouts"])
         }
-        Dialect::Policy { timeouts: false } => Known::Only(&["matches", "filters", "backendRefs"]),
-        Dialect::Gateway | Dialect::Grpc => Known::Any,
+        Dialect::Policy { timeouts: false } => {
+            AllowedFields::Only(&["matches", "filters", "backendRefs"])
+        }
+        Dialect::Gateway | Dialect::Grpc => AllowedFields::Any,
     };
     let fields = node.fields(known)?;
     let matches = matches(&fields, dialect);

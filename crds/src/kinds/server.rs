@@ -5,7 +5,7 @@ mod definition;
 use crate::object::{Claims, FieldError};
 use crate::parse::input::{Draft, Input};
 use crate::parse::label::selector;
-use crate::reader::{Fields, Known, Node, one_of, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
 use crate::resource::{PortRef, ProxyProtocol, Resource, Server, WorkloadSelector};
 use crate::selector::LabelSelector;
 use policy_core::DefaultPolicy;
@@ -23,8 +23,8 @@ const PROTOCOLS: &[(&str, ProxyProtocol)] = &[
 ];
 
 /// The fields each version has.
-fn known(version: &str) -> Known {
-    Known::Only(match version {
+fn known(version: &str) -> AllowedFields {
+    AllowedFields::Only(match version {
         "v1alpha1" | "v1beta1" => &["podSelector", "port", "proxyProtocol"],
         "v1beta2" => &["podSelector", "externalWorkloadSelector", "port", "proxyProtocol"],
         _ => &["podSelector", "externalWorkloadSelector", "port", "proxyProtocol", "accessPolicy"],
@@ -54,7 +54,7 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     (server, claims)
 }
 
-/// Whatever could not be read of a Server, it may own.
+/// The claims of a Server. It may own everything that could not be read.
 pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     let Some(Resource::Server(server)) = resource else {
         return Claims::Server { workloads: None, port: None };
@@ -118,10 +118,10 @@ fn workloads(spec: &Fields<'_>, version: &str) -> Option<WorkloadSelector> {
     }
 }
 
-fn pods(node: &Node<'_>, version: &str) -> Option<WorkloadSelector> {
+fn pods(node: &JsonNode<'_>, version: &str) -> Option<WorkloadSelector> {
     let pods = selector(node)?;
     if version == "v1alpha1" {
-        let fields = node.fields(Known::Any)?;
+        let fields = node.fields(AllowedFields::Any)?;
         let (labels, expressions) = (fields.get("matchLabels"), fields.get("matchExpressions"));
         if labels.is_some() == expressions.is_some() {
             node.error(
@@ -134,7 +134,7 @@ fn pods(node: &Node<'_>, version: &str) -> Option<WorkloadSelector> {
 }
 
 /// A number, or a name; a numeric text is a name.
-fn port(node: &Node<'_>) -> Option<PortRef> {
+fn port(node: &JsonNode<'_>) -> Option<PortRef> {
     let value = node.value();
     let name = value.as_str().filter(|name| !name.is_empty());
     let number = value.as_u64().and_then(|n| u16::try_from(n).ok()).and_then(NonZeroU16::new);

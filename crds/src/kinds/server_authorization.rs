@@ -10,23 +10,23 @@ use crate::parse::label::selector;
 use crate::parse::name::object_name;
 use crate::parse::network::networks;
 use crate::parse::target::namespaced;
-use crate::reader::{Fields, Known, Node};
+use crate::reader::{AllowedFields, Fields, JsonNode};
 use crate::resource::{
     ClientRequirement, NamespacedName, Resource, ServerAuthorization, ServerRef,
 };
-use crate::spec::{Field, Named, NamedClient, NamedObject};
+use crate::spec::{ClientReference, Field, ObjectReference, ReferenceTarget};
 use policy_core::NetworkMatch;
 
 pub(super) use definition::definition;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
-    let Some(spec) = input.spec(Known::Only(&["server", "client"])) else {
+    let Some(spec) = input.spec(AllowedFields::Only(&["server", "client"])) else {
         return (None, Claims::ServerAuthorization { server: None });
     };
     let server = spec.require("server").and_then(|node| server(&node));
-    let client = spec
-        .require("client")
-        .and_then(|node| node.fields(Known::Only(&["networks", "unauthenticated", "meshTLS"])));
+    let client = spec.require("client").and_then(|node| {
+        node.fields(AllowedFields::Only(&["networks", "unauthenticated", "meshTLS"]))
+    });
     let client = client.and_then(|fields| {
         let networks = client_networks(&fields);
         Some((networks?, requirement(&fields)?))
@@ -46,7 +46,7 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
 }
 
 /// The Servers that it is for, valid or not.
-pub(super) fn named(object: &Object) -> Vec<Named> {
+pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let servers = match &object.body {
         Body::Valid(Resource::ServerAuthorization(authorization)) => Some(&authorization.server),
         Body::Invalid(Invalid { claims: Claims::ServerAuthorization { server }, .. }) => {
@@ -56,10 +56,10 @@ pub(super) fn named(object: &Object) -> Vec<Named> {
     };
     let key = &object.meta.key;
     let what = servers.map(|servers| match servers {
-        ServerRef::Name(name) => NamedObject::One(key.beside(Kind::Server, name)),
-        ServerRef::Labels(_) => NamedObject::AnyOf(Kind::Server, key.namespace.clone()),
+        ServerRef::Name(name) => ReferenceTarget::One(key.beside(Kind::Server, name)),
+        ServerRef::Labels(_) => ReferenceTarget::AnyOf(Kind::Server, key.namespace.clone()),
     });
-    what.map(|what| Named { field: Field::Server, what }).into_iter().collect()
+    what.map(|what| ObjectReference { field: Field::Server, what }).into_iter().collect()
 }
 
 pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
@@ -72,16 +72,18 @@ pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
     vec![FieldError::new("spec.client.networks", message)]
 }
 
-pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+pub(super) fn clients(resource: &Resource) -> Vec<ClientReference> {
     let Resource::ServerAuthorization(authorization) = resource else { return Vec::new() };
     let ClientRequirement::Identities { identities, service_accounts } = &authorization.client
     else {
         return Vec::new();
     };
     let accounts = service_accounts.iter().enumerate().map(|(i, name)| {
-        NamedClient::account(format!("spec.client.meshTLS.serviceAccounts[{i}].name"), name)
+        ClientReference::account(format!("spec.client.meshTLS.serviceAccounts[{i}].name"), name)
     });
-    NamedClient::identities("spec.client.meshTLS.identities", identities).chain(accounts).collect()
+    ClientReference::identities("spec.client.meshTLS.identities", identities)
+        .chain(accounts)
+        .collect()
 }
 
 pub(super) fn idle(_: &Resource, _: &str) -> Option<FieldError> {
@@ -89,8 +91,8 @@ pub(super) fn idle(_: &Resource, _: &str) -> Option<FieldError> {
     Some(FieldError::new("spec.server", message))
 }
 
-fn server(node: &Node<'_>) -> Option<ServerRef> {
-    let fields = node.fields(Known::Only(&["name", "selector"]))?;
+fn server(node: &JsonNode<'_>) -> Option<ServerRef> {
+    let fields = node.fields(AllowedFields::Only(&["name", "selector"]))?;
     match (fields.get("name"), fields.get("selector")) {
         (Some(name), None) => object_name(&name).map(ServerRef::Name),
         (None, Some(node)) => selector(&node).map(ServerRef::Labels),
@@ -128,14 +130,15 @@ fn requirement(fields: &Fields<'_>) -> Option<ClientRequirement> {
     }
 }
 
-fn mesh_tls(node: &Node<'_>) -> Option<ClientRequirement> {
-    const NAMES: Known = Known::Only(&["unauthenticatedTLS", "identities", "serviceAccounts"]);
+fn mesh_tls(node: &JsonNode<'_>) -> Option<ClientRequirement> {
+    const NAMES: AllowedFields =
+        AllowedFields::Only(&["unauthenticatedTLS", "identities", "serviceAccounts"]);
     let fields = node.fields(NAMES)?;
     let any_tls = match fields.get("unauthenticatedTLS") {
         Some(node) => node.boolean()?,
         None => false,
     };
-    let listed: Vec<Node<'_>> =
+    let listed: Vec<JsonNode<'_>> =
         ["identities", "serviceAccounts"].into_iter().filter_map(|name| fields.get(name)).collect();
     if any_tls {
         for node in &listed {
@@ -164,8 +167,8 @@ fn mesh_tls(node: &Node<'_>) -> Option<ClientRequirement> {
     })
 }
 
-/// A list that names who is granted something: empty is a mistake.
-fn some<'a>(node: &Node<'a>) -> Option<Vec<Node<'a>>> {
+/// A list of clients, which must not be empty.
+fn some<'a>(node: &JsonNode<'a>) -> Option<Vec<JsonNode<'a>>> {
     let list = node.list()?;
     if list.is_empty() {
         node.error("an empty list grants nobody, name somebody or remove the field");
@@ -174,6 +177,6 @@ fn some<'a>(node: &Node<'a>) -> Option<Vec<Node<'a>>> {
     Some(list)
 }
 
-fn service_account(node: &Node<'_>) -> Option<NamespacedName> {
-    namespaced(&node.fields(Known::Only(&["name", "namespace"]))?)
+fn service_account(node: &JsonNode<'_>) -> Option<NamespacedName> {
+    namespaced(&node.fields(AllowedFields::Only(&["name", "namespace"]))?)
 }

@@ -6,22 +6,23 @@ use crate::parse::input::Input;
 use crate::parse::metadata::texts;
 use crate::parse::probe;
 use crate::ports::PortSet;
-use crate::reader::{Fields, Known, Node, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, shared};
 use crate::resource::{ContainerPort, Pod, Resource, WorkloadResource};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Pods that one workload may stand for: far above what one machine can hold, far below what would
-/// exhaust it.
+/// The most pods of one workload: far above the capacity of one machine, far below what would
+/// exhaust its memory.
 const MAX_REPLICAS: i64 = 10_000;
 
 /// A Pod.
 pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(Known::Any)?;
+    let spec = input.spec(AllowedFields::Any)?;
     let mut pod = pod(&spec)?;
-    if let Some(status) = input.root.get("status").and_then(|node| node.fields(Known::Any)) {
+    if let Some(status) = input.root.get("status").and_then(|node| node.fields(AllowedFields::Any))
+    {
         pod.addresses = addresses(&status, "podIPs", "podIP");
         pod.host_addresses = addresses(&status, "hostIPs", "hostIP");
         let phase = status.get("phase");
@@ -30,19 +31,19 @@ pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
     Some(Resource::Pod(pod))
 }
 
-/// Whether its deletion has been asked for; it goes on until its grace period is over.
+/// True if the pod has a deletion timestamp; it runs on until its grace period is over.
 fn is_ending(input: &Input<'_>) -> bool {
-    let metadata = input.root.get("metadata").and_then(|node| node.fields(Known::Any));
+    let metadata = input.root.get("metadata").and_then(|node| node.fields(AllowedFields::Any));
     metadata.is_some_and(|fields| fields.get("deletionTimestamp").is_some())
 }
 
 /// A kind that makes pods.
 pub(super) fn read_template(input: &Input<'_>) -> Option<Resource> {
     let kind = input.meta.key.kind;
-    let mut spec = input.spec(Known::Any)?;
+    let mut spec = input.spec(AllowedFields::Any)?;
     if kind == Kind::CronJob {
-        let job = spec.require("jobTemplate")?.fields(Known::Any)?;
-        spec = job.require("spec")?.fields(Known::Any)?;
+        let job = spec.require("jobTemplate")?.fields(AllowedFields::Any)?;
+        spec = job.require("spec")?.fields(AllowedFields::Any)?;
     }
     let scaled = [Kind::Deployment, Kind::StatefulSet, Kind::ReplicaSet].contains(&kind);
     let replicas = if scaled {
@@ -52,11 +53,11 @@ pub(super) fn read_template(input: &Input<'_>) -> Option<Resource> {
     } else {
         Some(1)
     };
-    let template = spec.require("template")?.fields(Known::Any)?;
-    let metadata = template.get("metadata").and_then(|node| node.fields(Known::Any));
+    let template = spec.require("template")?.fields(AllowedFields::Any)?;
+    let metadata = template.get("metadata").and_then(|node| node.fields(AllowedFields::Any));
     let part = |name: &str| texts(metadata.as_ref().and_then(|fields| fields.get(name)));
     let (labels, annotations) = (part("labels"), part("annotations"));
-    let pod = pod(&template.require("spec")?.fields(Known::Any)?);
+    let pod = pod(&template.require("spec")?.fields(AllowedFields::Any)?);
     Some(Resource::Workload(WorkloadResource {
         replicas: replicas?,
         labels,
@@ -104,15 +105,15 @@ fn pod(spec: &Fields<'_>) -> Option<Pod> {
     Some(pod)
 }
 
-/// The ports that the init container leaves out of redirection, by the arguments that it was started
-/// with: the API server lets nobody change them.
+/// The ports that the init container leaves out of redirection, by the arguments that it was
+/// started with, which are immutable in the API server.
 fn skipped(spec: &Fields<'_>) -> PortSet {
     let list = spec.get("initContainers").and_then(|node| node.list()).unwrap_or_default();
-    let mut containers = list.iter().filter_map(|node| node.fields(Known::Any));
+    let mut containers = list.iter().filter_map(|node| node.fields(AllowedFields::Any));
     let init = containers
         .find(|fields| fields.get("name").is_some_and(|name| name.text() == Some(INIT_CONTAINER)));
     let arguments = init.and_then(|fields| fields.get("args")?.list()).unwrap_or_default();
-    let mut texts = arguments.iter().filter_map(Node::text);
+    let mut texts = arguments.iter().filter_map(JsonNode::text);
     let ports = texts.find_map(|text| text.strip_prefix(SKIP_ARGUMENT));
     ports.map(numbered_ports).unwrap_or_default()
 }
@@ -121,7 +122,7 @@ fn containers<'a>(spec: &Fields<'a>) -> Option<Vec<Fields<'a>>> {
     let mut containers = Vec::new();
     let main = spec.require("containers")?;
     for node in [Some(main), spec.get("initContainers")].into_iter().flatten() {
-        containers.extend(node.list()?.iter().filter_map(|node| node.fields(Known::Any)));
+        containers.extend(node.list()?.iter().filter_map(|node| node.fields(AllowedFields::Any)));
     }
     Some(containers)
 }
@@ -132,8 +133,8 @@ fn ports(container: &Fields<'_>) -> Vec<ContainerPort> {
     list.iter().filter_map(port).collect()
 }
 
-fn port(node: &Node<'_>) -> Option<ContainerPort> {
-    let fields = node.fields(Known::Any)?;
+fn port(node: &JsonNode<'_>) -> Option<ContainerPort> {
+    let fields = node.fields(AllowedFields::Any)?;
     let number = fields.require("containerPort")?.integer(1, 65535)?;
     let number = NonZeroU16::new(u16::try_from(number).ok()?)?;
     let name: Option<Arc<str>> =
@@ -147,11 +148,11 @@ fn port(node: &Node<'_>) -> Option<ContainerPort> {
 
 /// The list of `{ip}`, or the single address where there is no list.
 fn addresses(status: &Fields<'_>, list: &str, single: &str) -> Vec<IpAddr> {
-    let parse = |node: Node<'_>| node.text().and_then(|text| text.parse().ok());
+    let parse = |node: JsonNode<'_>| node.text().and_then(|text| text.parse().ok());
     match status.get(list).and_then(|node| node.list()) {
         Some(nodes) => nodes
             .iter()
-            .filter_map(|node| node.fields(Known::Any)?.get("ip").and_then(parse))
+            .filter_map(|node| node.fields(AllowedFields::Any)?.get("ip").and_then(parse))
             .collect(),
         None => status.get(single).and_then(parse).into_iter().collect(),
     }

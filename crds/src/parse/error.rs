@@ -1,30 +1,30 @@
-//! Why a value is no object.
+//! Errors of values that are no object.
 
 use crate::reader::quote;
 
-/// Why a value is not an object of a kind that is read.
+/// Error of a value that is not an object of a kind that is read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnObject {
     /// Not a mapping at all.
     #[error("expected an object with `apiVersion`, `kind` and `metadata`")]
     NotAMapping,
-    /// A field without which it cannot be told what this is.
+    /// A field is missing or invalid that identifies the object.
     #[error("{field}: {message}")]
     Field {
         /// Path of the field.
         field: String,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
-    /// A kind that does not exist in a group that is read, or that was probably meant to be one.
+    /// A kind that does not exist in a supported group, or that looks like a misspelling.
     #[error("{field}: {message}")]
     Mistaken {
         /// `kind` or `apiVersion`.
         field: String,
-        /// What is wrong and what was probably meant.
+        /// The error, and a suggestion.
         message: String,
     },
-    /// A kind of somebody else, to be ignored.
+    /// A kind of another project, to be ignored.
     #[error("kind: {api_version} {kind} is not read")]
     Foreign {
         /// `apiVersion`.
@@ -44,7 +44,7 @@ impl NotAnObject {
         }
     }
 
-    /// What is wrong, without the field.
+    /// The message, without the field.
     pub fn message(&self) -> String {
         match self {
             Self::NotAMapping => self.to_string(),
@@ -55,7 +55,7 @@ impl NotAnObject {
         }
     }
 
-    /// Whether the value is an object of a kind that is no concern of ours, not a mistake.
+    /// True if the value is an object of another project's kind, not a mistake.
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::Foreign { .. })
     }

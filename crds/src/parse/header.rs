@@ -1,6 +1,6 @@
 //! Header names and values in configuration.
 
-use crate::reader::{Node, quote};
+use crate::reader::{JsonNode, quote};
 use http::{HeaderName, HeaderValue};
 
 /// Longest header name (Gateway API HTTPHeaderName).
@@ -9,7 +9,7 @@ const MAX_NAME: usize = 256;
 pub(crate) const MAX_VALUE: usize = 4096;
 
 /// A header name, in lower case.
-pub(crate) fn header_name(node: &Node<'_>) -> Option<HeaderName> {
+pub(crate) fn header_name(node: &JsonNode<'_>) -> Option<HeaderName> {
     let text = node.text_up_to(MAX_NAME)?;
     let name = HeaderName::from_bytes(text.as_bytes()).ok();
     if name.is_none() {
@@ -19,7 +19,7 @@ pub(crate) fn header_name(node: &Node<'_>) -> Option<HeaderName> {
 }
 
 /// A header value: visible ASCII and inner spaces.
-pub(crate) fn header_value(node: &Node<'_>) -> Option<HeaderValue> {
+pub(crate) fn header_value(node: &JsonNode<'_>) -> Option<HeaderValue> {
     let text = node.text_up_to(MAX_VALUE)?;
     if text.trim() != text {
         node.error(format!("{} begins or ends with a space, which requests lose", quote(text)));

@@ -1,10 +1,10 @@
 //! Client identities: DNS-like names, suffixes, and SPIFFE ids (controller-semantics 4).
 
-use crate::reader::{Node, quote, shared};
+use crate::reader::{JsonNode, quote, shared};
 use policy_core::IdentityMatch;
 
 /// An identity as a MeshTLSAuthentication may list it.
-pub(crate) fn identity(node: &Node<'_>) -> Option<IdentityMatch> {
+pub(crate) fn identity(node: &JsonNode<'_>) -> Option<IdentityMatch> {
     let text = node.text_up_to(MAX_IDENTITY)?;
     if let Some(rest) = text.strip_prefix("spiffe://") {
         if let Err(reason) = spiffe(rest) {
@@ -17,7 +17,7 @@ pub(crate) fn identity(node: &Node<'_>) -> Option<IdentityMatch> {
 }
 
 /// An identity as a ServerAuthorization may list it: no SPIFFE ids.
-pub(crate) fn dns_identity(node: &Node<'_>) -> Option<IdentityMatch> {
+pub(crate) fn dns_identity(node: &JsonNode<'_>) -> Option<IdentityMatch> {
     let text = node.text_up_to(MAX_IDENTITY)?;
     if text.starts_with("spiffe://") {
         node.error(format!(
@@ -32,7 +32,7 @@ pub(crate) fn dns_identity(node: &Node<'_>) -> Option<IdentityMatch> {
 /// Longest SPIFFE id (SPIFFE ID specification 2.3).
 const MAX_IDENTITY: usize = 2048;
 
-fn dns(node: &Node<'_>, text: &str) -> Option<IdentityMatch> {
+fn dns(node: &JsonNode<'_>, text: &str) -> Option<IdentityMatch> {
     let label = |label: &str| {
         let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
         let bytes = label.as_bytes();

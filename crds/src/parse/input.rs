@@ -1,10 +1,10 @@
-//! What the reader of a kind takes and gives.
+//! The input and the output of the readers of kinds.
 
 use crate::object::{Claims, ObjectMeta};
-use crate::reader::{Fields, Known};
+use crate::reader::{AllowedFields, Fields};
 use crate::resource::Resource;
 
-/// What a kind's reader is given.
+/// The input of a kind's reader.
 pub(crate) struct Input<'a> {
     /// The object itself.
     pub(crate) root: Fields<'a>,
@@ -16,10 +16,10 @@ pub(crate) struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// `spec`, whose absence is an error.
-    pub(crate) fn spec(&self, known: Known) -> Option<Fields<'a>> {
+    pub(crate) fn spec(&self, known: AllowedFields) -> Option<Fields<'a>> {
         self.root.require("spec")?.fields(known)
     }
 }
 
-/// What a kind's reader gives: the resource if all of it could be read, and what it claims if not.
+/// The output of a kind's reader: the resource if all of it could be read, and its claims if not.
 pub(crate) type Draft = (Option<Resource>, Claims);

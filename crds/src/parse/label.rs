@@ -1,18 +1,18 @@
 //! Label selectors.
 
 use super::name::{is_label_key, is_label_value};
-use crate::reader::{Fields, Known, Node, one_of, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
 use crate::selector::{Expression, LabelSelector, Operator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A label selector; empty selects everything. `None` if any part of it is unreadable.
 ///
-/// Labels that no object can have are refused: a selector that selects nothing by mistake would
-/// leave what it should protect unprotected.
-pub(crate) fn selector(node: &Node<'_>) -> Option<LabelSelector> {
+/// Labels that no object can have are errors: a selector that selects nothing by mistake would
+/// leave workloads unprotected.
+pub(crate) fn selector(node: &JsonNode<'_>) -> Option<LabelSelector> {
     node.clean(|node| {
-        let fields = node.fields(Known::Only(&["matchLabels", "matchExpressions"]))?;
+        let fields = node.fields(AllowedFields::Only(&["matchLabels", "matchExpressions"]))?;
         let match_labels = fields.get("matchLabels").map_or_else(BTreeMap::new, |n| labels(&n));
         let match_expressions = match fields.get("matchExpressions") {
             Some(node) => node.list()?.iter().filter_map(expression).collect(),
@@ -22,9 +22,9 @@ pub(crate) fn selector(node: &Node<'_>) -> Option<LabelSelector> {
     })
 }
 
-fn labels(node: &Node<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
-    let Some(fields) = node.fields(Known::Any) else { return BTreeMap::new() };
-    let pair = |(key, node): (&str, Node<'_>)| {
+fn labels(node: &JsonNode<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
+    let Some(fields) = node.fields(AllowedFields::Any) else { return BTreeMap::new() };
+    let pair = |(key, node): (&str, JsonNode<'_>)| {
         let value = node.text()?;
         if !is_label_key(key) {
             node.error(format!("{} cannot be the name of a label", quote(key)));
@@ -35,22 +35,22 @@ fn labels(node: &Node<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
     fields.entries().filter_map(pair).collect()
 }
 
-fn check_value(node: &Node<'_>, value: &str) {
+fn check_value(node: &JsonNode<'_>, value: &str) {
     if !is_label_value(value) {
         node.error(format!("{} cannot be the value of a label", quote(value)));
     }
 }
 
 #[derive(Clone, Copy)]
-enum Named {
+enum OperatorName {
     In,
     NotIn,
     Exists,
     DoesNotExist,
 }
 
-fn expression(node: &Node<'_>) -> Option<Expression> {
-    let fields = node.fields(Known::Only(&["key", "operator", "values"]))?;
+fn expression(node: &JsonNode<'_>) -> Option<Expression> {
+    let fields = node.fields(AllowedFields::Only(&["key", "operator", "values"]))?;
     let key = fields.require("key").and_then(|node| {
         let key = node.text()?;
         if !is_label_key(key) {
@@ -60,25 +60,25 @@ fn expression(node: &Node<'_>) -> Option<Expression> {
     });
     let named = fields.require("operator").and_then(|node| {
         node.choice(&[
-            ("In", Named::In),
-            ("NotIn", Named::NotIn),
-            ("Exists", Named::Exists),
-            ("DoesNotExist", Named::DoesNotExist),
+            ("In", OperatorName::In),
+            ("NotIn", OperatorName::NotIn),
+            ("Exists", OperatorName::Exists),
+            ("DoesNotExist", OperatorName::DoesNotExist),
         ])
     });
     let values = values(&fields);
     let operator = match named? {
-        Named::In => Operator::In(some_values(&fields, values?)?),
-        Named::NotIn => Operator::NotIn(some_values(&fields, values?)?),
-        Named::Exists => no_values(&fields, &values?, Operator::Exists)?,
-        Named::DoesNotExist => no_values(&fields, &values?, Operator::DoesNotExist)?,
+        OperatorName::In => Operator::In(some_values(&fields, values?)?),
+        OperatorName::NotIn => Operator::NotIn(some_values(&fields, values?)?),
+        OperatorName::Exists => no_values(&fields, &values?, Operator::Exists)?,
+        OperatorName::DoesNotExist => no_values(&fields, &values?, Operator::DoesNotExist)?,
     };
     Some(Expression { key: key?, operator })
 }
 
 fn values(fields: &Fields<'_>) -> Option<Vec<Arc<str>>> {
     let Some(node) = fields.get("values") else { return Some(Vec::new()) };
-    let value = |node: Node<'_>| {
+    let value = |node: JsonNode<'_>| {
         let value = node.text()?;
         check_value(&node, value);
         Some(shared(value))

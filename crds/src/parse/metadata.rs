@@ -1,5 +1,5 @@
-//! What a value says it is, by `apiVersion` and `kind`, and its `metadata`: lenient, only what policy
-//! depends on is typed.
+//! The kind of a value, by `apiVersion` and `kind`, and its `metadata`: lenient, only the parts
+//! that policy depends on are typed.
 
 use super::error::NotAnObject;
 use super::name::{is_dns_label, is_dns_name};
@@ -7,13 +7,13 @@ use super::part::MAX_LIST_DEPTH;
 use super::target::SET_GROUP;
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};
-use crate::reader::{Fields, Known, Node, describe, one_of, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, describe, one_of, quote, shared};
 use policy_core::near::nearest;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where `kubectl` puts an object that names no namespace.
+/// The namespace of objects that name none, as for `kubectl`.
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// The kind and version that a value says it is.
@@ -32,7 +32,7 @@ pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnO
     };
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
     if (api_version, kind) == ("v1", "List") {
-        // One that can be read has been taken apart before.
+        // A readable list has been split into its items before.
         return Err(NotAnObject::Field {
             field: "items".to_owned(),
             message: format!(
@@ -47,7 +47,7 @@ pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnO
     exact.map(|kind| (kind, version)).ok_or_else(|| unknown_kind(api_version, group, kind))
 }
 
-/// Whether a group has no kinds but those that are read.
+/// True if all kinds of a group are read.
 fn is_our_group(group: &str) -> bool {
     let defined = |kind: &Kind| kind.spec().is_defined_here() && kind.group() == group;
     group == SET_GROUP || Kind::ALL.iter().any(defined)
@@ -56,7 +56,7 @@ fn is_our_group(group: &str) -> bool {
 fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
     let mistaken =
         |field: &str, message: String| NotAnObject::Mistaken { field: field.to_owned(), message };
-    // The right kind in a wrong group: core and `apps` kinds are too common a name for a guess.
+    // The right kind in a wrong group. Not for core and `apps` kinds, whose names are too common.
     let elsewhere: Vec<Kind> = Kind::ALL
         .into_iter()
         .filter(|k| k.as_str().eq_ignore_ascii_case(kind) && k.group().contains('.'))
@@ -94,22 +94,23 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
     mistaken("kind", message)
 }
 
-/// Whether a group is a slip of one of those that are read.
+/// True if a group looks like a misspelling of one of those that are read.
 fn near_group(group: &str) -> bool {
     let known = Kind::ALL.map(Kind::group);
     let dotted: Vec<&str> = known.into_iter().filter(|group| group.contains('.')).collect();
     nearest(group, &dotted).is_some()
 }
 
-/// Reads the metadata. Without a name there is no object; all else that is wrong is an error of
-/// the object.
+/// Reads the metadata. Without a name there is no object; all other errors are errors of the
+/// object.
 pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObject> {
     let metadata = root.get("metadata").ok_or_else(|| fail("metadata", "is required"))?;
     if !metadata.value().is_object() {
         return Err(fail("metadata", "expected a mapping"));
     }
-    let fields =
-        metadata.fields(Known::Any).ok_or_else(|| fail("metadata", "expected a mapping"))?;
+    let fields = metadata
+        .fields(AllowedFields::Any)
+        .ok_or_else(|| fail("metadata", "expected a mapping"))?;
     let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields)? };
     Ok(ObjectMeta {
         key,
@@ -168,10 +169,13 @@ fn namespace(fields: &Fields<'_>, kind: Kind) -> Result<Arc<str>, NotAnObject> {
     Ok(shared(text))
 }
 
-/// A mapping of text to text (labels, annotations). What is not text is an error, the rest is kept.
-pub(crate) fn texts(node: Option<Node<'_>>) -> BTreeMap<Arc<str>, Arc<str>> {
-    let Some(fields) = node.and_then(|n| n.fields(Known::Any)) else { return BTreeMap::new() };
-    let text = |(key, node): (&str, Node<'_>)| Some((shared(key), shared(node.text()?)));
+/// A mapping of text to text (labels, annotations). Values that are not text are errors, the others
+/// are kept.
+pub(crate) fn texts(node: Option<JsonNode<'_>>) -> BTreeMap<Arc<str>, Arc<str>> {
+    let Some(fields) = node.and_then(|n| n.fields(AllowedFields::Any)) else {
+        return BTreeMap::new();
+    };
+    let text = |(key, node): (&str, JsonNode<'_>)| Some((shared(key), shared(node.text()?)));
     fields.entries().filter_map(text).collect()
 }
 

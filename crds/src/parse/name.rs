@@ -1,6 +1,6 @@
 //! Names of objects, labels and ports, as Kubernetes spells them.
 
-use crate::reader::{Node, quote, shared};
+use crate::reader::{JsonNode, quote, shared};
 use std::sync::Arc;
 
 /// Longest name of an object.
@@ -8,7 +8,7 @@ const MAX_NAME: usize = 253;
 /// Longest label of DNS, namespace or label value.
 const MAX_LABEL: usize = 63;
 
-/// Whether `text` is a DNS label: lower-case letters, digits and inner `-`, up to 63.
+/// True if `text` is a DNS label: lower-case letters, digits and inner `-`, up to 63.
 pub fn is_dns_label(text: &str) -> bool {
     let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let bytes = text.as_bytes();
@@ -18,13 +18,13 @@ pub fn is_dns_label(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
-/// Whether `text` is a sequence of DNS labels with dots, up to 253.
+/// True if `text` is a sequence of DNS labels with dots, up to 253.
 pub fn is_dns_name(text: &str) -> bool {
     text.len() <= MAX_NAME && text.split('.').all(is_dns_label)
 }
 
 /// A name of an object: lower-case letters, digits, `-` and `.`.
-pub(crate) fn object_name(node: &Node<'_>) -> Option<Arc<str>> {
+pub(crate) fn object_name(node: &JsonNode<'_>) -> Option<Arc<str>> {
     let text = node.text_up_to(MAX_NAME)?;
     if !is_dns_name(text) {
         node.error(format!(
@@ -37,7 +37,7 @@ pub(crate) fn object_name(node: &Node<'_>) -> Option<Arc<str>> {
 }
 
 /// A namespace; blank is the same as absent (the namespace of the object that refers).
-pub(crate) fn namespace(node: &Node<'_>) -> Option<Option<Arc<str>>> {
+pub(crate) fn namespace(node: &JsonNode<'_>) -> Option<Option<Arc<str>>> {
     let text = node.text()?;
     if text.is_empty() {
         return Some(None);
@@ -52,12 +52,12 @@ pub(crate) fn namespace(node: &Node<'_>) -> Option<Option<Arc<str>>> {
     Some(Some(shared(text)))
 }
 
-/// Whether `text` is a label value: up to 63 letters, digits, `-`, `_` and `.`, or empty.
+/// True if `text` is a label value: up to 63 letters, digits, `-`, `_` and `.`, or empty.
 pub(crate) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_qualified(text)
 }
 
-/// Whether `text` is a label key: `[prefix/]name`.
+/// True if `text` is a label key: `[prefix/]name`.
 pub(crate) fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_dns_name(prefix) && is_qualified(name),

@@ -1,19 +1,19 @@
 //! Networks: blocks of addresses with exceptions.
 
-use crate::reader::{Known, Node, quote};
+use crate::reader::{AllowedFields, JsonNode, quote};
 use ipnet::IpNet;
 use policy_core::{NetworkMatch, NetworkTerm};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A list of `{cidr, except}`.
-pub(crate) fn networks(node: &Node<'_>) -> Option<Vec<NetworkMatch>> {
+pub(crate) fn networks(node: &JsonNode<'_>) -> Option<Vec<NetworkMatch>> {
     node.clean(|node| node.list()?.iter().map(network).collect())
 }
 
-fn network(node: &Node<'_>) -> Option<NetworkMatch> {
-    let fields = node.fields(Known::Only(&["cidr", "except"]))?;
+fn network(node: &JsonNode<'_>) -> Option<NetworkMatch> {
+    let fields = node.fields(AllowedFields::Only(&["cidr", "except"]))?;
     let block = fields.require("cidr").and_then(|node| Some((cidr(&node)?, node)));
-    let except: Vec<(IpNet, Node<'_>)> = match fields.get("except") {
+    let except: Vec<(IpNet, JsonNode<'_>)> = match fields.get("except") {
         Some(node) => {
             node.list()?.into_iter().filter_map(|node| Some((cidr(&node)?, node))).collect()
         }
@@ -31,7 +31,7 @@ fn network(node: &Node<'_>) -> Option<NetworkMatch> {
     Some(NetworkMatch { term: NetworkTerm::Net(net), except })
 }
 
-fn check_exception(net: IpNet, exception: IpNet, node: &Node<'_>) {
+fn check_exception(net: IpNet, exception: IpNet, node: &JsonNode<'_>) {
     if exception.contains(&net) {
         node.error(format!("the exception `{exception}` negates `{net}` completely"));
     } else if !net.contains(&exception) {
@@ -40,7 +40,7 @@ fn check_exception(net: IpNet, exception: IpNet, node: &Node<'_>) {
 }
 
 /// A block, or an address that stands for itself.
-pub(crate) fn cidr(node: &Node<'_>) -> Option<IpNet> {
+pub(crate) fn cidr(node: &JsonNode<'_>) -> Option<IpNet> {
     let text = node.text()?;
     match block(text) {
         Ok(net) => Some(net),
@@ -103,7 +103,8 @@ fn prefix_length(text: &str, longest: u8) -> Result<u8, String> {
     }
 }
 
-/// Clients at `::ffff:a.b.c.d` are seen as `a.b.c.d`, so that such a block would match nobody.
+/// Rejects IPv4-mapped blocks. Clients at `::ffff:a.b.c.d` appear as `a.b.c.d`, so that such a
+/// block would match no client.
 fn refuse_mapped(net: ipnet::Ipv6Net) -> Result<(), String> {
     let Some(v4) = net.addr().to_ipv4_mapped() else { return Ok(()) };
     let length = net.prefix_len().saturating_sub(96);

@@ -6,16 +6,16 @@ use super::metadata::{self, kind_of};
 use super::part::parts;
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Invalid, Object, ObjectMeta};
-use crate::reader::{Errors, Known, Node, one_of, quote};
+use crate::reader::{AllowedFields, Errors, JsonNode, one_of, quote};
 use serde_json::Value;
 
 /// Parses one object. A kind that is read but breaks a rule is an [`Object`] whose body is
 /// [`Body::Invalid`]; an object without namespace is in `default`, as for `kubectl`.
 pub fn parse(value: &Value) -> Result<Object, NotAnObject> {
     let errors = Errors::default();
-    let root = Node::new(value, "", &errors);
+    let root = JsonNode::new(value, "", &errors);
     let Value::Object(_) = value else { return Err(NotAnObject::NotAMapping) };
-    let fields = root.fields(Known::Any).ok_or(NotAnObject::NotAMapping)?;
+    let fields = root.fields(AllowedFields::Any).ok_or(NotAnObject::NotAMapping)?;
     let (kind, version) = kind_of(&fields)?;
     let meta = metadata::read(&fields, kind)?;
     if !kind.versions().contains(&version) {
@@ -52,7 +52,8 @@ fn finish(meta: ObjectMeta, (resource, claims): Draft, errors: Errors) -> Object
         Some(resource) if errors.is_empty() => Body::Valid(resource),
         Some(_) | None => {
             if errors.is_empty() {
-                // A reader that gives up must say why; should one forget, the object is still invalid.
+                // A reader that returns `None` must report an error; should one not, the object is
+                // still invalid.
                 errors.push(FieldError { field: "spec".into(), message: "cannot be read".into() });
             }
             Body::Invalid(Invalid { errors, claims })

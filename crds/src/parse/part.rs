@@ -54,8 +54,8 @@ fn collect<'a>(part: Part<'a>, depth: usize, found: &mut Vec<Part<'a>>) {
     }
 }
 
-/// Whether a value is a list, and for `<Kind>List` the `apiVersion` and kind of items that do not
-/// say their own.
+/// The item type of a list; `None` if the value is no list. For `<Kind>List` it is the `apiVersion`
+/// and kind of items that do not state their own.
 fn list_of(value: &Value) -> Option<Option<(String, String)>> {
     let kind = value.get("kind")?.as_str()?;
     let version = value.get("apiVersion")?.as_str()?;

@@ -1,14 +1,14 @@
-//! Paths in configuration. A path that no canonical request could ever have is refused rather than
-//! repaired: repairing would hide from the author what is matched.
+//! Paths in configuration. A path that no canonical request can have is rejected instead of
+//! repaired, because a repaired path would match something else than its author wrote.
 
-use crate::reader::{Node, quote};
+use crate::reader::{JsonNode, quote};
 
 /// Longest path (Gateway API HTTPPathMatch).
 const MAX_PATH: usize = 1024;
 
-/// A path as the canonical form of requests writes it: begins with `/`, percent-encoding only where
-/// it is needed, hex digits in upper case.
-pub(crate) fn path(node: &Node<'_>) -> Option<String> {
+/// A path in the canonical form of requests: begins with `/`, percent-encoding only where needed,
+/// hex digits in upper case.
+pub(crate) fn path(node: &JsonNode<'_>) -> Option<String> {
     let text = node.text()?;
     match canonical(text) {
         Ok(path) => Some(path),
@@ -69,7 +69,7 @@ fn characters(text: &str) -> Result<String, String> {
     Ok(path)
 }
 
-/// Whether an encoded octet can be part of a canonical path.
+/// Checks that an encoded octet can be part of a canonical path.
 fn encoded(octet: u8) -> Result<(), String> {
     let c = char::from(octet);
     match octet {

@@ -1,7 +1,7 @@
-//! What the kubelet asks of a container: probes of all three kinds and lifecycle hooks.
+//! Requests of the kubelet to a container: probes of all three kinds and lifecycle hooks.
 
 use super::path;
-use crate::reader::{Fields, Known, Node, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, shared};
 use crate::resource::{ContainerPort, Probe, ProbeAction};
 use serde_json::Value;
 use std::fmt::Write;
@@ -12,31 +12,31 @@ use std::num::NonZeroU16;
 pub(crate) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Probe> {
     let mut handlers: Vec<Fields<'_>> = ["livenessProbe", "readinessProbe", "startupProbe"]
         .into_iter()
-        .filter_map(|name| container.get(name)?.fields(Known::Any))
+        .filter_map(|name| container.get(name)?.fields(AllowedFields::Any))
         .collect();
-    if let Some(lifecycle) = container.get("lifecycle").and_then(|n| n.fields(Known::Any)) {
+    if let Some(lifecycle) = container.get("lifecycle").and_then(|n| n.fields(AllowedFields::Any)) {
         let hooks = ["postStart", "preStop"];
-        handlers.extend(hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(Known::Any)));
+        handlers
+            .extend(hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(AllowedFields::Any)));
     }
     let probes = handlers.iter().filter_map(|handler| probe(handler, ports));
     probes.flat_map(|probe| [rewritten(&probe), Some(probe)]).flatten().collect()
 }
 
-/// The tcpSocket probe that the injector made this one of: it is the application's port that is
-/// declared.
+/// The tcpSocket probe that the injector rewrote into this one: the application's port is declared.
 fn rewritten(probe: &Probe) -> Option<Probe> {
     let ProbeAction::HttpGet { path, tls: false } = &probe.action else { return None };
     let port = path.strip_prefix(TCP_PATH).filter(|_| probe.port.get() == ADMIN_PORT)?;
     Some(Probe { port: port.parse().ok()?, action: ProbeAction::TcpSocket })
 }
 
-/// Where the proxy's admin port connects to the application for the kubelet.
+/// Path at which the proxy's admin port connects to the application for the kubelet.
 const TCP_PATH: &str = "/probe/tcp/";
 /// The proxy's admin port.
 const ADMIN_PORT: u16 = 4191;
 
 fn probe(handler: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
-    let part = |name: &str| handler.get(name)?.fields(Known::Any);
+    let part = |name: &str| handler.get(name)?.fields(AllowedFields::Any);
     if let Some(http) = part("httpGet") {
         return http_get(&http, ports);
     }
@@ -54,20 +54,20 @@ fn http_get(http: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
     }
     let port = resolve(&http.get("port")?, ports)?;
     let text = http.get("path").and_then(|node| node.text()).unwrap_or("/");
-    let path = path::canonical(&as_kubelet_asks(text)).ok()?;
+    let path = path::canonical(&kubelet_path(text)).ok()?;
     let scheme = http.get("scheme").and_then(|node| node.text()).unwrap_or("HTTP");
     let tls = scheme.eq_ignore_ascii_case("https");
     Some(Probe { port, action: ProbeAction::HttpGet { path: shared(&path), tls } })
 }
 
-/// Whether the kubelet asks the pod itself.
+/// True if the kubelet sends the request to the pod itself.
 fn is_for_the_pod(handler: &Fields<'_>) -> bool {
     handler.get("host").and_then(|node| node.text()).is_none_or(str::is_empty)
 }
 
-/// A number, or a name of the same container's ports (without case); a text that is no name may
-/// still be a number.
-fn resolve(node: &Node<'_>, ports: &[ContainerPort]) -> Option<NonZeroU16> {
+/// Resolves a port number, or a name among the same container's ports (without case); a text that
+/// is no name may still be a number.
+fn resolve(node: &JsonNode<'_>, ports: &[ContainerPort]) -> Option<NonZeroU16> {
     let Value::String(name) = node.value() else { return number(node.integer(1, 65535)?) };
     let named = ports
         .iter()
@@ -80,27 +80,31 @@ fn number(number: i64) -> Option<NonZeroU16> {
     NonZeroU16::new(u16::try_from(number).ok()?)
 }
 
-/// The path of the request that the kubelet makes of `path`: without query and fragment, with a
-/// slash in front, and with percent-encoding where it is needed and only there.
-fn as_kubelet_asks(path: &str) -> String {
+/// The path of the kubelet's request for `path`: without query and fragment, with a leading slash,
+/// and with percent-encoding only where needed.
+fn kubelet_path(path: &str) -> String {
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    let mut asked = String::from(if path.starts_with('/') { "" } else { "/" });
+    let mut encoded_path = String::from(if path.starts_with('/') { "" } else { "/" });
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
         match byte {
-            b'%' => encoded(rest.clone(), &mut rest, &mut asked),
+            b'%' => encoded(rest.clone(), &mut rest, &mut encoded_path),
             b' ' | b'"' | b'<' | b'>' | b'`' | b'\\' | b'^' | b'{' | b'|' | b'}' | 0x7F.. => {
-                percent(byte, &mut asked);
+                percent(byte, &mut encoded_path);
             }
-            _ => asked.push(char::from(byte)),
+            _ => encoded_path.push(char::from(byte)),
         }
     }
-    asked
+    encoded_path
 }
 
 /// Two hex digits: decoded if the character needs no encoding. Writes `%` alone if they are not
 /// there, which makes the path unusable.
-fn encoded(mut ahead: std::str::Bytes<'_>, rest: &mut std::str::Bytes<'_>, asked: &mut String) {
+fn encoded(
+    mut ahead: std::str::Bytes<'_>,
+    rest: &mut std::str::Bytes<'_>,
+    encoded_path: &mut String,
+) {
     let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
     let octet = digit(ahead.next())
         .zip(digit(ahead.next()))
@@ -110,16 +114,16 @@ fn encoded(mut ahead: std::str::Bytes<'_>, rest: &mut std::str::Bytes<'_>, asked
             rest.nth(1);
             let plain = octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~');
             if plain {
-                asked.push(char::from(octet));
+                encoded_path.push(char::from(octet));
             } else {
-                percent(octet, asked);
+                percent(octet, encoded_path);
             }
         }
-        None => asked.push('%'),
+        None => encoded_path.push('%'),
     }
 }
 
-fn percent(byte: u8, asked: &mut String) {
+fn percent(byte: u8, encoded_path: &mut String) {
     // Writing to a String cannot fail.
-    let _ = write!(asked, "%{byte:02X}");
+    let _ = write!(encoded_path, "%{byte:02X}");
 }

@@ -2,7 +2,7 @@
 
 use super::name::{namespace, object_name};
 use crate::kind::Kind;
-use crate::reader::{Fields, Known, Node, one_of, quote};
+use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote};
 use crate::resource::NamespacedName;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(crate) const SET_GROUP: &str = "portcullis.dev";
 /// The kind of the network sets that are built in.
 pub(crate) const SET_KIND: &str = "NetworkSet";
 
-/// What a reference names.
+/// The kind of object that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An object of a kind that is read.
@@ -22,7 +22,7 @@ pub(crate) enum Target {
 
 /// A reference: its target and the mapping it was read from.
 pub(crate) struct Reference<'a> {
-    /// What kind it names.
+    /// The kind that it names.
     pub(crate) target: Target,
     /// The mapping.
     pub(crate) fields: Fields<'a>,
@@ -31,11 +31,11 @@ pub(crate) struct Reference<'a> {
 impl<'a> Reference<'a> {
     /// Reads `{group, kind, …}`; a kind that is not one of `allowed` is an error.
     pub(crate) fn read(
-        node: &Node<'a>,
+        node: &JsonNode<'a>,
         names: &'static [&'static str],
         allowed: &[Target],
     ) -> Option<Self> {
-        let fields = node.fields(Known::Only(names))?;
+        let fields = node.fields(AllowedFields::Only(names))?;
         let group = match fields.get("group") {
             Some(node) => node.text()?,
             None => "",
@@ -99,7 +99,12 @@ impl Target {
     }
 }
 
-fn refuse(fields: &Fields<'_>, kind: &Node<'_>, (group, text): (&str, &str), allowed: &[Target]) {
+fn refuse(
+    fields: &Fields<'_>,
+    kind: &JsonNode<'_>,
+    (group, text): (&str, &str),
+    allowed: &[Target],
+) {
     // The right kind with a missing or mistaken group is the commonest slip of all.
     let same = allowed.iter().find(|t| t.kind().eq_ignore_ascii_case(text));
     if let Some(target) = same {

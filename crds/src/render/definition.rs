@@ -7,7 +7,7 @@ use super::yaml;
 use crate::kind::Kind;
 use serde_json::{Value, json};
 
-/// A kind as the API server is told of it.
+/// A CustomResourceDefinition.
 pub(crate) struct Definition {
     pub(crate) kind: Kind,
     pub(crate) short_names: &'static [&'static str],
@@ -27,7 +27,7 @@ pub(crate) struct Version {
     pub(crate) status: Status,
 }
 
-/// Whether a version has a status.
+/// The status of a version.
 pub(crate) enum Status {
     /// In both profiles.
     Always(Value),
@@ -133,8 +133,9 @@ impl Version {
         manifest
     }
 
-    /// Ours say what became of an object, as far as one line can: a route has a status for each of
-    /// its parents, of which the first that is not as it should be gives the reason.
+    /// The printer columns of a version. Ours show the status of an object as far as one line can:
+    /// a route has a status for each of its parents, and the first condition that is not `True`
+    /// gives the reason.
     fn columns_of(&self, definition: &Definition, profile: Profile) -> Vec<Column> {
         let mut columns = self.columns.to_vec();
         let spec = definition.kind.spec();
@@ -143,7 +144,7 @@ impl Version {
         }
         let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
         let age = age.map_or(AGE, |index| columns.remove(index));
-        if spec.is_told_as_a_whole() {
+        if spec.has_object_conditions() {
             columns.push(ACCEPTED);
             // An ExternalWorkload is itself one of the workloads that are counted.
             columns.extend(spec.contributes.then_some(PROGRAMMED));
@@ -163,7 +164,7 @@ const ACCEPTED: Column =
     ("Accepted", "string", ".status.conditions[?(@.type==\"Accepted\")].status");
 const PROGRAMMED: Column =
     ("Programmed", "string", ".status.conditions[?(@.type==\"Programmed\")].status");
-/// Why the first condition that is not `True` is not; empty where all is well.
+/// The reason of the first condition that is not `True`; empty if there is none.
 const REASON: Column = ("Reason", "string", ".status.conditions[?(@.status!=\"True\")].reason");
 const PARENTS_REASON: Column =
     ("Reason", "string", ".status.parents[*].conditions[?(@.status!=\"True\")].reason");

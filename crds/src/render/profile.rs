@@ -1,6 +1,6 @@
 //! For whom CRDs are rendered.
 
-/// Which schemas are rendered.
+/// A set of schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Every kind reports its conditions in `status`.

@@ -118,10 +118,7 @@ pub(crate) fn selector(about: &str) -> Value {
         "A condition on one label.",
         &[
             ("key", text("The label's name.")),
-            (
-                "operator",
-                one_of("What is asked of it.", &["In", "NotIn", "Exists", "DoesNotExist"]),
-            ),
+            ("operator", one_of("Operator.", &["In", "NotIn", "Exists", "DoesNotExist"])),
             ("values", list("For `In` and `NotIn`.", json!({"type": "string"}))),
         ],
         &["key", "operator"],
@@ -138,7 +135,7 @@ pub(crate) fn selector(about: &str) -> Value {
 /// A list of networks with exceptions.
 pub(crate) fn networks(about: &str) -> Value {
     let cidr = "A network such as `10.0.0.0/8`, or an address.";
-    let except = list("Networks inside it that do not count.", json!({"type": "string"}));
+    let except = list("Networks inside it that are excluded.", json!({"type": "string"}));
     let network = object("A network.", &[("cidr", text(cidr)), ("except", except)], &["cidr"]);
     list(about, network)
 }

@@ -1,7 +1,9 @@
-//! What is an object, and which.
+//! Recognition of objects and their kinds.
 
 use crate::support::{errors, value};
-use policy_crds::spec::{Admission, Conditions, GrantRule, Named, NamedObject, Watched};
+use policy_crds::spec::{
+    Admission, Conditions, GrantRule, ObjectReference, ReferenceTarget, Watched,
+};
 use policy_crds::{
     Body, Field, Invalid, Kind, NotAnObject, Object, ObjectKey, document, parse, parse_all, parts,
 };
@@ -215,10 +217,10 @@ fn what_an_object_names_is_in_a_field_of_its_kind() {
     let mut fields = BTreeSet::new();
     for document in document::read(include_str!("good.yaml")) {
         let object = parse(&document.value.unwrap()).unwrap();
-        for Named { field, what } in object.named() {
+        for ObjectReference { field, what } in object.references() {
             let to = match what {
-                NamedObject::One(key) => key.kind,
-                NamedObject::AnyOf(kind, _) => kind,
+                ReferenceTarget::One(key) => key.kind,
+                ReferenceTarget::AnyOf(kind, _) => kind,
             };
             assert!(object.meta.key.kind.reference(field, to).is_some(), "{object:?}");
             fields.insert(field);
@@ -239,11 +241,12 @@ fn an_object_claims_the_same_valid_and_withdrawn() {
         let (spec, meta) = (key.kind.spec(), object.meta.clone());
         let invalid = Invalid { errors: Vec::new(), claims: spec.claims(Some(resource)) };
         let withdrawn = Object { meta, body: Body::Invalid(invalid) };
-        let claimed = |named: &Named| {
+        let claimed = |named: &ObjectReference| {
             named.field != Field::Authentication && key.kind != Kind::HttpLocalRateLimitPolicy
         };
-        let expected: Vec<Named> = object.named().into_iter().filter(claimed).collect();
-        assert_eq!(withdrawn.named(), expected, "{key}");
+        let expected: Vec<ObjectReference> =
+            object.references().into_iter().filter(claimed).collect();
+        assert_eq!(withdrawn.references(), expected, "{key}");
         assert_eq!(
             std::mem::discriminant(&spec.claims(Some(resource))),
             std::mem::discriminant(&spec.claims(None)),

@@ -1,4 +1,4 @@
-//! What an author sees of a whole manifest that is wrong in many ways.
+//! The messages about a manifest that is wrong in many ways.
 
 use policy_crds::{Body, document, parse, parts};
 use std::fmt::Write;

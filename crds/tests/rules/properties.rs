@@ -1,4 +1,4 @@
-//! Whatever the input: no panic, and whoever breaks a rule is told which.
+//! Properties of any input: no panic, and every broken rule is reported.
 
 use policy_crds::{Body, document, parse, parse_all, pods_of};
 use proptest::prelude::*;
@@ -101,7 +101,7 @@ fn at<'v>(mut value: &'v mut Value, place: &[String]) -> &'v mut Value {
     value
 }
 
-/// What is done to one place of a manifest.
+/// A mutation of one place of a manifest.
 #[derive(Clone, Debug)]
 enum Damage {
     Replace(Value),

@@ -1,4 +1,4 @@
-//! What is legal but may surprise.
+//! Remarks on manifests that are legal but may surprise.
 
 use crate::support::{object, value};
 use policy_crds::{document, parse};

@@ -192,7 +192,7 @@ fn every_rule_of_a_filter_is_checked() {
         (POLICY, "{type: RequestRedirect, requestRedirect: {hostname: '*.a'}}", at("requestRedirect.hostname: `*.a` has a wildcard, a redirect needs one host")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath}}}", at("requestRedirect.path.replaceFullPath: is required")),
         (POLICY, "{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: a}}}", at("requestRedirect.path.replaceFullPath: `a` must begin with `/`")),
-        (POLICY, "{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /a, replacePrefixMatch: /b}}}", at("requestRedirect.path.replacePrefixMatch: must be absent where `replaceFullPath` is asked for")),
+        (POLICY, "{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /a, replacePrefixMatch: /b}}}", at("requestRedirect.path.replacePrefixMatch: must be absent beside `replaceFullPath`")),
     ];
     for (api, filter, expected) in &table {
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();

@@ -34,7 +34,7 @@ fn schemas(profile: Profile) -> BTreeMap<(String, String), Value> {
     schemas
 }
 
-/// What of a value the schema does not admit, as `path: why`.
+/// The violations of a schema by a value, as `path: reason`.
 fn violations(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     let has_type = match schema["type"].as_str() {
         Some("object") => value.is_object(),

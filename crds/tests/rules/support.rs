@@ -1,4 +1,4 @@
-//! What the tables share.
+//! Helpers that the tables share.
 
 use policy_crds::{Body, Claims, Object, Resource, document, parse};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use crate::cluster::QuerySource;
 use crate::cluster::permissions::ListFailure;
 use crate::cluster::settings::Settings;
-use policy_engine::standing::Standing;
+use policy_engine::enforcement::Enforcement;
 use serde::Serialize;
 use std::num::NonZeroU16;
 
@@ -63,13 +63,13 @@ pub(crate) enum Sidecar {
     NotRunning,
 }
 
-impl From<Standing> for Sidecar {
-    fn from(standing: Standing) -> Self {
+impl From<Enforcement> for Sidecar {
+    fn from(standing: Enforcement) -> Self {
         match standing {
-            Standing::Sidecar => Self::Here,
-            Standing::Compatible => Self::Compatible,
-            Standing::Bare => Self::Missing,
-            Standing::Idle => Self::NotRunning,
+            Enforcement::Sidecar => Self::Here,
+            Enforcement::Compatible => Self::Compatible,
+            Enforcement::Bare => Self::Missing,
+            Enforcement::Idle => Self::NotRunning,
         }
     }
 }

@@ -4,14 +4,14 @@ use super::finding::Finding;
 use policy_crds::ObjectKey;
 use policy_crds::document::{self, Document, Location};
 use policy_engine::source::Diagnostic;
-use policy_engine::source::directory::Place;
+use policy_engine::source::directory::DeclaredAt;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Locations of objects in files. Files are read when first needed.
 pub(super) struct Locations {
-    places: BTreeMap<ObjectKey, Place>,
+    places: BTreeMap<ObjectKey, DeclaredAt>,
     files: BTreeMap<Arc<str>, ManifestFile>,
     values: BTreeMap<ObjectKey, Value>,
 }
@@ -27,7 +27,7 @@ pub(super) struct ManifestFile {
 impl Locations {
     /// Creates the table of locations. Objects in `values` come from a cluster and have none.
     pub(super) fn new(
-        places: BTreeMap<ObjectKey, Place>,
+        places: BTreeMap<ObjectKey, DeclaredAt>,
         values: BTreeMap<ObjectKey, Value>,
     ) -> Self {
         Self { places, files: BTreeMap::new(), values }

@@ -2,7 +2,7 @@
 
 use super::Scope;
 use super::permissions::{ListPermissions, resource};
-use policy_crds::spec::{GrantRule, Named, NamedObject};
+use policy_crds::spec::{GrantRule, ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Kind, Object, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -84,10 +84,10 @@ type Reference = (Kind, Option<Arc<str>>);
 fn references(object: &Object) -> Vec<Reference> {
     let own = &object.meta.key;
     let mut all = Vec::new();
-    for Named { field, what } in object.named() {
+    for ObjectReference { field, what } in object.references() {
         let (kind, namespace) = match what {
-            NamedObject::One(key) => (key.kind, key.namespace),
-            NamedObject::AnyOf(kind, namespace) => (kind, namespace),
+            ReferenceTarget::One(key) => (key.kind, key.namespace),
+            ReferenceTarget::AnyOf(kind, namespace) => (kind, namespace),
         };
         if !kind.is_namespaced() {
             continue;

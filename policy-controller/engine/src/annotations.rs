@@ -5,8 +5,8 @@ use policy_crds::resource::{ContainerPort, Pod};
 use policy_crds::{Body, FieldError, Kind, Object, ObjectMeta, Resource};
 use std::num::NonZeroU16;
 
-/// What is wrong with the annotations of a valid object. They never make it invalid: each says what
-/// holds until it is corrected.
+/// Errors in the annotations of a valid object. They never make it invalid: each error says what
+/// holds until the annotation is corrected.
 pub fn annotation_errors(object: &Object) -> Vec<FieldError> {
     let ObjectMeta { key, annotations, .. } = &object.meta;
     match &object.body {

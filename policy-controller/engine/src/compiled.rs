@@ -4,8 +4,8 @@ use crate::config::ControllerConfig;
 use crate::engine::Engine;
 use crate::findings::Finding;
 use crate::publish::WorkloadState;
-use crate::question::condition::ConditionTable;
-use crate::question::workload::{Content, Resolved};
+use crate::query::condition::ConditionTable;
+use crate::query::workload::{ResolvedWorkload, ShapeContent};
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
 use parking_lot::Mutex;
 use policy_core::{ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy};
@@ -17,28 +17,28 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a set of objects means.
+/// The policies, conditions and diagnostics compiled from a set of objects.
 pub struct Compiled {
     /// Every workload.
     pub workloads: BTreeMap<WorkloadKey, CompiledWorkload>,
-    /// What every object is told about itself.
+    /// Conditions of every object.
     pub conditions: ConditionTable,
-    /// What was found wrong while reading; empty where objects were given.
+    /// Diagnostics of reading the manifests; empty if objects were passed in.
     pub diagnostics: Vec<Diagnostic>,
     /// The objects, as indexed.
     pub objects: Vec<Arc<Object>>,
     engine: Mutex<Engine>,
 }
 
-/// What holds for one workload.
+/// The compiled policies of one workload.
 #[derive(Clone, Debug)]
 pub struct CompiledWorkload {
     /// Facts, declared ports, identity.
     pub state: Arc<WorkloadState>,
-    /// Policies of its declared ports, and what holds for others unless annotations name them.
+    /// Policies of its declared ports, and the policy of all others that no annotation names.
     pub policy: WorkloadPolicy,
-    /// Ports that nothing but annotations names, in order, each range with its policy; empty where
-    /// undeclared ports are refused.
+    /// Ports that only annotations name, in order, each range with its policy; empty if undeclared
+    /// ports are denied.
     pub annotated: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)>,
 }
 
@@ -51,7 +51,7 @@ impl Compiled {
         Some(engine.policy(&shape, port).0)
     }
 
-    /// Everything that the objects lack, in their order.
+    /// Findings about all objects, in their order.
     pub fn findings(&self) -> Vec<Finding> {
         let mut engine = self.engine.lock();
         let mut finder = engine.finder();
@@ -64,9 +64,9 @@ impl Compiled {
         findings
     }
 
-    /// Applies an object as an event does, and answers again whatever was found out from what it
-    /// changes; how many answers came out different. What was compiled before stays as it is here:
-    /// this is for measuring what an event costs.
+    /// Applies an object as an event does, executes the dirty queries, and returns the number of
+    /// changed workloads and policies. The other fields keep their values: this is for measuring
+    /// the cost of an event.
     #[cfg(any(test, feature = "testing"))]
     pub fn update(&self, object: Object) -> usize {
         let changes = vec![Change::Apply(Arc::new(object))];
@@ -89,7 +89,7 @@ impl fmt::Debug for Compiled {
 /// Compiles the manifests below `path`.
 ///
 /// # Errors
-/// If the directory itself cannot be read. Whatever is wrong with a file is a diagnostic.
+/// If the directory itself cannot be read. Errors of a file are diagnostics.
 pub fn compile_directory(path: &Path, config: &ControllerConfig) -> Result<Compiled, SourceError> {
     let loaded = directory::load(path, config.limits)?;
     let mut compiled = compile(loaded.objects, config);
@@ -97,7 +97,7 @@ pub fn compile_directory(path: &Path, config: &ControllerConfig) -> Result<Compi
     Ok(compiled)
 }
 
-/// Compiles objects. Deployments and their like stand for their pods.
+/// Compiles objects. A Deployment or another workload kind stands for its pods.
 pub fn compile_objects(objects: Vec<Object>, config: &ControllerConfig) -> Compiled {
     let expanded = objects.into_iter().flat_map(|object| {
         let pods = pods_of(&object);
@@ -130,7 +130,7 @@ fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
     }
 }
 
-fn workload_policy(engine: &mut Engine, resolved: &Resolved) -> WorkloadPolicy {
+fn workload_policy(engine: &mut Engine, resolved: &ResolvedWorkload) -> WorkloadPolicy {
     let declared = resolved.state.declared.iter();
     let ports = declared.map(|port| (*port, engine.policy(&resolved.shape, *port).0)).collect();
     let undeclared = match (resolved.state.undeclared, unnamed(resolved)) {
@@ -145,14 +145,14 @@ fn workload_policy(engine: &mut Engine, resolved: &Resolved) -> WorkloadPolicy {
 /// The policies of ports that nothing but annotations names.
 fn annotated(
     engine: &mut Engine,
-    resolved: &Resolved,
+    resolved: &ResolvedWorkload,
 ) -> Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> {
     let mut found: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> = Vec::new();
     if resolved.state.undeclared == UndeclaredPorts::Deny {
         return found;
     }
-    // Between two neighbouring edges, all ports are named by the same annotations, or declared.
-    let Content { opaque, require_identity, .. } = &**resolved.shape;
+    // Between two neighbouring boundaries, all ports have the same annotations, or are declared.
+    let ShapeContent { opaque, require_identity, .. } = &**resolved.shape;
     let mut edges: BTreeSet<u32> = BTreeSet::new();
     let declared = resolved.state.declared.iter().map(|port| (port.get(), port.get()));
     for (first, last) in opaque.ranges().chain(require_identity.ranges()).chain(declared) {
@@ -173,7 +173,7 @@ fn annotated(
 }
 
 /// A port that nothing names, not even an annotation.
-fn unnamed(resolved: &Resolved) -> Option<NonZeroU16> {
+fn unnamed(resolved: &ResolvedWorkload) -> Option<NonZeroU16> {
     (1..=u16::MAX).filter_map(NonZeroU16::new).find(|port| {
         !resolved.state.declared.contains(port)
             && !resolved.shape.opaque.contains(*port)

@@ -1,4 +1,4 @@
-//! What the controller is told, as understood: checked once, then never again.
+//! Configuration of the controller, validated once.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts};
@@ -14,44 +14,44 @@ use std::time::Duration;
 pub struct ControllerConfig {
     /// Default policy of the cluster, below those of namespaces and pods.
     pub default_policy: DefaultPolicy,
-    /// What `Cluster` stands for.
+    /// Networks that the symbol `Cluster` stands for.
     pub cluster_networks: Vec<IpNet>,
-    /// Where probes may come from. Empty: probes are not exempt.
+    /// Source networks of kubelet probes. Empty: probes are not exempt.
     pub probe_networks: Vec<NetworkMatch>,
     /// Namespace of the control plane; part of every mesh identity.
     pub control_plane_namespace: Arc<str>,
     /// Trust domain; ends every mesh identity.
     pub identity_domain: Arc<str>,
-    /// Whether the first address of each pod network of a node counts as the node's.
+    /// Handling of the first address of each pod network of a node.
     pub pod_gateways: PodGateways,
-    /// How much the kubelet may do without an authorization.
+    /// Requests of the kubelet that need no authorization.
     pub kubelet_exemption: KubeletExemption,
     /// On which ports probes are exempt.
     pub probe_routes: ProbeRoutes,
-    /// Whether every port grants to loopback addresses, as Linkerd's proxies do.
+    /// True if every port grants access to loopback addresses, as Linkerd's proxies do.
     pub localhost_authorization: bool,
-    /// Whether authentications of another namespace need a ReferenceGrant.
+    /// Requirement of a ReferenceGrant for authentications of another namespace.
     pub reference_grants: ReferenceGrants,
     /// Namespaces whose authentications need no ReferenceGrant.
     pub shared_namespaces: BTreeSet<Arc<str>>,
-    /// What holds for ports that nothing declares, where no annotation says otherwise.
+    /// Policy of ports that nothing declares, unless an annotation says otherwise.
     pub undeclared_ports: UndeclaredPorts,
     /// Ports of the proxy itself (its admin port), declared on every workload, as is the one that
     /// the annotation `config.linkerd.io/admin-port` states. Where no Server owns one, any mesh
     /// identity and the node are admitted there. Empty: workloads have no proxy of their
     /// own, and the annotation means nothing.
     pub proxy_ports: BTreeSet<NonZeroU16>,
-    /// Who may read the proxies' metrics, where no Server owns the port.
+    /// Clients that may read the proxies' metrics, where no Server owns the port.
     pub metrics: MetricsReaders,
-    /// How long a port of unknown protocol waits for the first bytes.
+    /// Time that a port of unknown protocol waits for the first bytes.
     pub detect_timeout: Duration,
-    /// What it means that there is no Namespace of a name.
+    /// Meaning of a missing Namespace object.
     pub namespaces: Namespaces,
     /// Bounds on what others can make the controller hold.
     pub limits: Limits,
 }
 
-/// What it means that there is no Namespace of a name although objects are in it.
+/// Meaning of a missing Namespace object although the namespace has objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Namespaces {
     /// It says nothing. Manifests need not have Namespaces.
@@ -62,12 +62,12 @@ pub enum Namespaces {
     Required,
 }
 
-/// Who may read the proxies' metrics. Both empty: nobody.
+/// Clients that may read the proxies' metrics. If both lists are empty, no client may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsReaders {
     /// Mesh identities, from wherever they come.
     pub identities: Vec<IdentityMatch>,
-    /// Networks, whoever asks from there.
+    /// Client networks, with or without an identity.
     pub networks: Vec<NetworkMatch>,
 }
 
@@ -81,21 +81,22 @@ impl Default for MetricsReaders {
     }
 }
 
-/// Whether the first address of each pod network of a node (`podCIDRs`) counts as the node's.
+/// Handling of the first address of each pod network (`podCIDRs`) of a node: whether it counts as
+/// an address of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodGateways {
-    /// Where it is a default gateway of the pod: there the node has it. The sidecar finds out; clients
-    /// of Linkerd's API, which cannot, are not told of it.
+    /// It counts if it is a default gateway of the pod, because then the node has it. The sidecar
+    /// checks this; clients of Linkerd's API cannot, and do not receive the address.
     #[default]
     ByRoute,
     /// Yes: from this address of a bridge the node reaches its pods (kubenet, flannel, k3s).
     OfNode,
-    /// No: another allocator gives addresses out, and the first may be any pod's (Calico, Cilium with
-    /// pools of the cluster, addresses of a cloud's network).
+    /// It does not count: another allocator assigns addresses, and the first may belong to any pod
+    /// (Calico, Cilium with pools of the cluster, addresses of a cloud's network).
     OfPods,
 }
 
-/// How much the kubelet may do without an authorization.
+/// Requests of the kubelet that need no authorization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KubeletExemption {
     /// The probes and hooks that the pod declares.
@@ -115,7 +116,7 @@ pub enum ProbeRoutes {
     Unrouted,
 }
 
-/// What a reference to an authentication of another namespace needs.
+/// Requirement of a reference to an authentication of another namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReferenceGrants {
     /// A ReferenceGrant.
@@ -188,9 +189,9 @@ pub enum ConfigError {
     /// Not a DNS label or name.
     #[error("{setting}: `{value}` is not a lower-case DNS name")]
     NotAName {
-        /// Which setting.
+        /// Name of the setting.
         setting: &'static str,
-        /// What it was.
+        /// Its value.
         value: Arc<str>,
     },
     /// An exception outside the block that it is an exception to.
@@ -229,25 +230,25 @@ impl ControllerConfig {
         format!("{name}.{}", self.namespace_suffix(namespace)).into()
     }
 
-    /// The same, if it can be an identity: names of ServiceAccounts may be longer than a label of the
-    /// DNS, and all of it longer than a name.
+    /// The same, if it can be an identity: the name of a ServiceAccount may be longer than a DNS
+    /// label, and the whole longer than a DNS name.
     pub fn certifiable_identity(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
         Some(self.service_account_identity(namespace, name))
             .filter(|identity| is_dns_name(identity))
     }
 
-    /// What the identities of all ServiceAccounts of a namespace end in, without the leading dot.
+    /// The suffix of the identities of all ServiceAccounts of a namespace, without the leading dot.
     pub fn namespace_suffix(&self, namespace: &str) -> Arc<str> {
         format!("{namespace}.serviceaccount.identity.{}", self.identity_suffix()).into()
     }
 
-    /// What every mesh identity of a ServiceAccount ends in, after `identity` and a dot.
+    /// The suffix of every mesh identity of a ServiceAccount, after `identity` and a dot.
     pub fn identity_suffix(&self) -> String {
         format!("{}.{}", self.control_plane_namespace, self.identity_domain)
     }
 
-    /// The name and the namespace of the ServiceAccount whose mesh identity this is; absent: it is none
-    /// of this mesh.
+    /// The name and the namespace of the ServiceAccount with this mesh identity; `None` if the
+    /// identity does not belong to this mesh.
     pub fn service_account_of<'i>(&self, identity: &'i str) -> Option<(&'i str, &'i str)> {
         let rest = identity.strip_suffix(&self.identity_suffix())?;
         rest.strip_suffix(".serviceaccount.identity.")?.rsplit_once('.')

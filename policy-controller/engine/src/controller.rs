@@ -1,11 +1,11 @@
 //! The task that owns the index: applies batches, answers lookups, publishes what changed.
 
 use crate::config::ControllerConfig;
-use crate::desired::Demand;
+use crate::desired::DesiredTracker;
 use crate::engine::{Engine, version_key};
-use crate::handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies, ReviewHandle};
+use crate::handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 use crate::index_metrics::{Effort, IndexMetrics};
-use crate::publish::Seen;
+use crate::publish::SourceProgress;
 use crate::request::{Request, Requests};
 use crate::source::{Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use crate::subscriptions::Subscriptions;
@@ -18,7 +18,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How often channels without listeners are forgotten.
+/// Interval at which channels without receivers are dropped.
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// A running controller, without its gRPC server. Dropping it ends it.
@@ -26,29 +26,29 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub struct Controller {
     /// The policies.
     pub policies: Policies,
-    /// What every object is told about itself.
+    /// Conditions of every object.
     pub conditions: ConditionsHandle,
-    /// What objects would be told.
+    /// Reviews of objects that are about to be applied or deleted.
     pub review: ReviewHandle,
     /// The objects.
     pub objects: ObjectsHandle,
-    /// What the source has found wrong, each time it looked.
+    /// Errors in the source's manifests, updated with each scan.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
-    /// How the source's watches are doing.
+    /// Health of the source's watches.
     pub health: watch::Receiver<Arc<Health>>,
-    /// How much there is in the index, and what changes cost.
+    /// Size of the index and cost of changes.
     pub metrics: IndexMetrics,
-    /// What ought to be in force where; for the one who counts.
-    pub demand: Option<DemandHandle>,
+    /// Changes of the desired policies, for the one task that counts where they are in force.
+    pub desired: Option<DesiredHandle>,
     shutdown: CancellationToken,
     source: Option<JoinHandle<Result<(), SourceError>>>,
 }
 
 impl Controller {
-    /// Waits until the source ends, which it does by itself only if it cannot work.
+    /// Waits until the source ends. It ends by itself only if it cannot work.
     ///
     /// # Errors
-    /// Why the source cannot work.
+    /// The reason why the source cannot work.
     pub async fn source_ended(&mut self) -> Result<(), SourceError> {
         match self.source.as_mut() {
             Some(task) => {
@@ -78,18 +78,18 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let (requests, queue) = Requests::channel();
     let (sink, batches) = mpsc::channel(64);
     let (synced, synced_receiver) = watch::channel(false);
-    let (seen, seen_receiver) = watch::channel(Arc::new(Seen::default()));
+    let (seen, seen_receiver) = watch::channel(Arc::new(SourceProgress::default()));
     let (changed, changed_receiver) = watch::channel(0);
     let diagnostics = source.diagnostics();
     let health = source.health();
     let epoch = source.epoch();
     let refresh = Arc::new(Notify::new());
     let config = Arc::new(config);
-    let (demand, demanded) = Demand::new();
+    let (desired, desired_changed) = DesiredTracker::new();
     let metrics = IndexMetrics::default();
-    let owner = Owner {
+    let task = IndexTask {
         metrics: metrics.clone(),
-        demand,
+        desired,
         subscriptions: Subscriptions::new(epoch.clone(), &config),
         engine: Engine::new(config),
         synced,
@@ -99,7 +99,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         lists: 0,
         passed: BTreeMap::new(),
     };
-    tokio::spawn(owner.run(batches, queue, shutdown.clone()));
+    tokio::spawn(task.run(batches, queue, shutdown.clone()));
     let context = SourceContext { sink, refresh: refresh.clone(), shutdown: shutdown.clone() };
     let source = tokio::spawn(source.run(context));
     Controller {
@@ -110,27 +110,28 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         diagnostics,
         health,
         metrics,
-        demand: Some(DemandHandle::new(requests, demanded)),
+        desired: Some(DesiredHandle::new(requests, desired_changed)),
         shutdown,
         source: Some(source),
     }
 }
 
-struct Owner {
+struct IndexTask {
     engine: Engine,
     metrics: IndexMetrics,
-    demand: Demand,
+    desired: DesiredTracker,
     subscriptions: Subscriptions,
     synced: watch::Sender<bool>,
-    seen: watch::Sender<Arc<Seen>>,
+    seen: watch::Sender<Arc<SourceProgress>>,
     changed: watch::Sender<u64>,
     epoch: Arc<str>,
     lists: u64,
-    /// What all watches of a kind have passed, where that is not what the newest one has seen.
+    /// The version that all watches of a kind have passed, where it differs from the newest
+    /// version.
     passed: BTreeMap<Kind, u64>,
 }
 
-impl Owner {
+impl IndexTask {
     async fn run(
         mut self,
         mut batches: mpsc::Receiver<Batch>,
@@ -148,7 +149,7 @@ impl Owner {
                 Some(request) = requests.recv() => self.answer(request),
                 _ = sweep.tick() => {
                     let roots = self.subscriptions.sweep();
-                    self.engine.retain(roots.into_iter().chain(self.demand.roots()));
+                    self.engine.retain(roots.into_iter().chain(self.desired.roots()));
                 }
             }
         }
@@ -165,7 +166,7 @@ impl Owner {
         }
         self.subscriptions.publish(&mut self.engine, &changes);
         self.measured(batch, before, (began, resolved));
-        self.demand.note(&changes);
+        self.desired.note(&changes);
         if changes.conditions {
             self.changed.send_modify(|count| *count = count.saturating_add(1));
         }
@@ -176,7 +177,7 @@ impl Owner {
         let seen =
             Kind::ALL.into_iter().filter_map(|kind| Some((version_key(kind), passed(kind)?)));
         let revision = Revision { epoch: self.epoch.clone(), content: 0, versions: seen.collect() };
-        self.seen.send_replace(Arc::new(Seen { revision, lists: self.lists }));
+        self.seen.send_replace(Arc::new(SourceProgress { revision, lists: self.lists }));
         self.synced.send_if_modified(|synced| {
             let became = self.engine.is_synced() && !*synced;
             *synced |= became;
@@ -186,7 +187,7 @@ impl Owner {
         tracing::debug!(changes = batch.changes.len(), answers, answered, "applied a batch");
     }
 
-    /// Takes note of what a batch cost that was resolved and has just been published.
+    /// Records the cost of a batch that has been resolved and published.
     fn measured(&self, batch: &Batch, before: Effort, (began, resolved): (Instant, Instant)) {
         let resolving = resolved.duration_since(began);
         self.metrics.applied(batch.changes.len(), resolving, resolved.elapsed());
@@ -201,7 +202,7 @@ impl Owner {
     }
 
     fn answer(&mut self, request: Request) {
-        // Sending fails where the caller has gone, which is no concern of ours.
+        // Sending fails if the caller has gone; that is not an error.
         match request {
             Request::Workload(key, reply) => {
                 _ = reply.send(self.subscriptions.workload(&mut self.engine, &key));
@@ -211,11 +212,11 @@ impl Owner {
             }
             Request::Workloads(reply) => _ = reply.send(self.engine.workloads()),
             Request::Conditions(reply) => _ = reply.send(self.engine.conditions().clone()),
-            Request::Stated(reply) => _ = reply.send(self.engine.stated()),
+            Request::DesiredConditions(reply) => _ = reply.send(self.engine.desired_conditions()),
             Request::Objects(kinds, reply) => _ = reply.send(self.engine.objects(&kinds)),
             Request::Snapshot(reply) => _ = reply.send(self.engine.snapshot()),
-            Request::News(reply) => _ = reply.send(self.demand.news(&mut self.engine)),
-            Request::NoNews => self.demand.stop(),
+            Request::DesiredDelta(reply) => _ = reply.send(self.desired.delta(&mut self.engine)),
+            Request::StopDesired => self.desired.stop(),
         }
     }
 }

@@ -1,39 +1,40 @@
-//! What ought to be in force on which workload, kept by the task that owns the index and told bit by
-//! bit.
+//! The policies that ought to be in force on each workload. The task that owns the index tracks
+//! them and reports changes incrementally.
 //!
-//! Nothing is kept until somebody asks. From then on what a batch touched is noted, and found out
-//! when it is asked for: once per shape and port, however many workloads share them.
+//! Nothing is tracked until the first request. From then on the changes of each batch mark shapes,
+//! ports and objects dirty; the next request recomputes them, once per shape and port, however many
+//! workloads share them.
 
-mod census;
+mod reach_index;
 
+use crate::enforcement::Enforcement;
 use crate::engine::{Changes, Engine};
-use crate::incremental::Query;
+use crate::incremental::QueryKey;
 use crate::incremental::content_hash;
 use crate::publish::WorkloadState;
-use crate::question::policy::PolicyOf;
-use crate::question::workload::{Shape, WorkloadOf, object_key, workload_key};
+use crate::query::policy::PolicyOf;
+use crate::query::workload::{WorkloadOf, WorkloadShape, object_key, workload_key};
 use crate::reach::Reach;
-use crate::standing::Standing;
-use census::Census;
 use hashbrown::HashMap;
 use policy_core::{ObjectRef, ServerPolicy, WorkloadKey};
 use policy_crds::{Kind, ObjectKey};
+use reach_index::ReachIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 
-/// What ought to be in force on a port.
+/// The policy that ought to be in force on a port.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredPolicy {
     /// Hash of the policy.
     pub content: u64,
     /// The objects it is made from.
     pub objects: Arc<[ObjectRef]>,
 }
 
-/// Which version of an object is meant.
+/// A version of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// The uid, if the source states one.
@@ -43,78 +44,79 @@ pub struct Version {
 }
 
 /// Numbers a shape; numbers are not used twice.
-pub type ShapeNumber = u64;
+pub type ShapeId = u64;
 
 /// The ports that workloads of a shape declare.
-pub type WantedPorts = BTreeMap<NonZeroU16, Arc<Wanted>>;
+pub type DesiredPorts = BTreeMap<NonZeroU16, Arc<DesiredPolicy>>;
 
-/// What changed since it was last asked for; at first, everything.
+/// Changes since the last request; the first time, everything.
 #[derive(Debug)]
-pub struct News {
-    /// When the first of the changes was published.
+pub struct DesiredDelta {
+    /// Time at which the first of the changes was published.
     pub since: Instant,
     /// Shapes that are new or changed, before the workloads that have them.
-    pub shapes: Vec<(ShapeNumber, WantedPorts)>,
+    pub shapes: Vec<(ShapeId, DesiredPorts)>,
     /// Workloads that are expected to answer, each with its shape; nothing: not any more.
-    pub workloads: Vec<(WorkloadKey, Option<ShapeNumber>)>,
+    pub workloads: Vec<(WorkloadKey, Option<ShapeId>)>,
     /// Objects that can contribute to a policy, each as it is; nothing: it is gone.
     pub objects: Vec<(ObjectKey, Option<Version>)>,
-    /// Which other workloads objects are about, where that may have changed.
+    /// The new reach of objects for which it may have changed.
     pub reaches: Vec<(ObjectKey, Arc<Reach>)>,
 }
 
-/// What the owning task keeps.
+/// The state that the owning task keeps.
 #[derive(Debug)]
-pub(crate) struct Demand {
+pub(crate) struct DesiredTracker {
     changed: watch::Sender<u64>,
-    active: Option<Active>,
+    active: Option<Tracking>,
 }
 
-/// What is followed, and what of it has not been told.
+/// The tracked workloads and shapes, and the changes not yet reported.
 #[derive(Debug, Default)]
-struct Active {
+struct Tracking {
     since: Option<Instant>,
     dirty_workloads: BTreeSet<WorkloadKey>,
     dirty_policies: BTreeSet<PolicyOf>,
     dirty_objects: BTreeSet<ObjectKey>,
-    workloads: BTreeMap<WorkloadKey, Placed>,
-    shapes: HashMap<Arc<Shape>, Held>,
-    next: ShapeNumber,
-    census: Census,
-    /// Namespaces with a Server: of others, only workloads with a sidecar concern anybody.
-    policed: BTreeSet<Arc<str>>,
+    workloads: BTreeMap<WorkloadKey, TrackedWorkload>,
+    shapes: HashMap<Arc<WorkloadShape>, ShapeEntry>,
+    next: ShapeId,
+    reach: ReachIndex,
+    /// Namespaces with a Server. In other namespaces only workloads with a sidecar are tracked.
+    with_server: BTreeSet<Arc<str>>,
 }
 
 /// A workload that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Placed {
-    shape: Arc<Shape>,
-    standing: Standing,
+struct TrackedWorkload {
+    shape: Arc<WorkloadShape>,
+    enforcement: Enforcement,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    number: ShapeNumber,
+struct ShapeEntry {
+    number: ShapeId,
     workloads: usize,
-    ports: BTreeMap<NonZeroU16, (Arc<ServerPolicy>, Arc<Wanted>)>,
+    ports: BTreeMap<NonZeroU16, (Arc<ServerPolicy>, Arc<DesiredPolicy>)>,
 }
 
-impl Demand {
-    /// Nobody asks yet. The counter moves when there is something to tell.
+impl DesiredTracker {
+    /// Creates a tracker that tracks nothing yet. The counter is incremented when there are changes
+    /// to report.
     pub(crate) fn new() -> (Self, watch::Receiver<u64>) {
         let (changed, receiver) = watch::channel(0);
         (Self { changed, active: None }, receiver)
     }
 
-    /// What changed since this was last asked; nothing while objects have not been listed.
-    pub(crate) fn news(&mut self, engine: &mut Engine) -> Option<News> {
+    /// Changes since the last request; `None` before all objects have been listed.
+    pub(crate) fn delta(&mut self, engine: &mut Engine) -> Option<DesiredDelta> {
         if !engine.is_synced() {
             return None;
         }
-        Some(self.active.get_or_insert_with(|| Active::everything(engine)).news(engine))
+        Some(self.active.get_or_insert_with(|| Tracking::everything(engine)).delta(engine))
     }
 
-    /// Forgets everything: nobody asks any more.
+    /// Drops all tracked state.
     pub(crate) fn stop(&mut self) {
         self.active = None;
     }
@@ -128,22 +130,22 @@ impl Demand {
         }
     }
 
-    /// What is to be kept because it is asked about here.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = Query> {
+    /// The queries that the tracked state depends on.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = QueryKey> {
         self.active.iter().flat_map(|active| {
             let workloads = active.workloads.keys().cloned();
-            let policies = active.shapes.iter().flat_map(|(shape, held)| {
+            let policies = active.shapes.iter().flat_map(|(shape, entry)| {
                 let of = |port: &NonZeroU16| PolicyOf { shape: shape.clone(), port: *port };
-                held.ports.keys().map(of).map(Query::PolicyOf)
+                entry.ports.keys().map(of).map(QueryKey::PolicyOf)
             });
-            let workloads = workloads.map(|key| Query::WorkloadOf(WorkloadOf(key)));
-            workloads.chain(policies).chain(active.census.roots())
+            let workloads = workloads.map(|key| QueryKey::WorkloadOf(WorkloadOf(key)));
+            workloads.chain(policies).chain(active.reach.roots())
         })
     }
 }
 
-impl Active {
-    /// Follows everything there is, of which nothing has been told yet.
+impl Tracking {
+    /// Tracks everything that exists; all of it is unreported.
     fn everything(engine: &Engine) -> Self {
         Self {
             dirty_workloads: engine.workloads().into_iter().collect(),
@@ -152,7 +154,7 @@ impl Active {
         }
     }
 
-    /// Notes what a batch changed; true if there is something to tell.
+    /// Marks what a batch changed as dirty; true if there are changes to report.
     fn note(&mut self, changes: &Changes) -> bool {
         let contributing = |key: &&ObjectKey| contributes(&key.kind);
         self.dirty_objects.extend(changes.objects.iter().filter(contributing).cloned());
@@ -161,9 +163,9 @@ impl Active {
         let policies =
             changes.policies.iter().filter(|of| self.shapes.contains_key(&of.shape)).cloned();
         self.dirty_policies.extend(policies);
-        changes.hosts.iter().for_each(|key| self.census.moved(key));
-        for shape in &changes.owners {
-            self.census.reclaimed(shape);
+        changes.effective_servers.iter().for_each(|key| self.reach.object_changed(key));
+        for shape in &changes.port_owners {
+            self.reach.owners_changed(shape);
         }
         let dirty = self.is_dirty();
         if dirty {
@@ -176,35 +178,35 @@ impl Active {
         !(self.dirty_workloads.is_empty()
             && self.dirty_policies.is_empty()
             && self.dirty_objects.is_empty()
-            && !self.census.is_dirty())
+            && !self.reach.is_dirty())
     }
 
-    /// What changed since this was last asked.
-    fn news(&mut self, engine: &mut Engine) -> News {
+    /// Changes since the last request.
+    fn delta(&mut self, engine: &mut Engine) -> DesiredDelta {
         let since = self.since.take().unwrap_or_else(Instant::now);
-        self.police(engine);
+        self.track_servers(engine);
         let mut changed = BTreeMap::new();
         let mut workloads = Vec::new();
         for key in std::mem::take(&mut self.dirty_workloads) {
-            if let Some(shape) = self.place(engine, &key, &mut changed) {
+            if let Some(shape) = self.track(engine, &key, &mut changed) {
                 workloads.push((key, shape));
             }
         }
         // One policy is often that of many shapes and ports.
-        let mut known = HashMap::new();
+        let mut cache = HashMap::new();
         let mut shapes = BTreeMap::new();
         for (shape, state) in changed {
-            shapes.extend(self.follow(engine, &shape, &state.declared, &mut known));
+            shapes.extend(self.follow(engine, &shape, &state.declared, &mut cache));
         }
         for of in std::mem::take(&mut self.dirty_policies) {
-            let Some(held) = self.shapes.get_mut(&of.shape) else { continue };
-            if held.ports.contains_key(&of.port) && held.learn(engine, &of, &mut known) {
-                shapes.insert(held.number, held.wanted());
+            let Some(entry) = self.shapes.get_mut(&of.shape) else { continue };
+            if entry.ports.contains_key(&of.port) && entry.refresh(engine, &of, &mut cache) {
+                shapes.insert(entry.number, entry.desired());
             }
         }
         let objects = std::mem::take(&mut self.dirty_objects);
-        objects.iter().for_each(|key| self.census.moved(key));
-        let reaches = self.census.settle(engine);
+        objects.iter().for_each(|key| self.reach.object_changed(key));
+        let reaches = self.reach.update(engine);
         let objects = objects.into_iter().map(|key| {
             let meta = engine.object(&key).map(|object| &object.meta);
             let version =
@@ -212,18 +214,18 @@ impl Active {
             (key, version)
         });
         let objects = objects.collect();
-        News { since, shapes: shapes.into_iter().collect(), workloads, objects, reaches }
+        DesiredDelta { since, shapes: shapes.into_iter().collect(), workloads, objects, reaches }
     }
 
-    /// Takes note of namespaces that have a Server, or none, since this was last asked.
-    fn police(&mut self, engine: &Engine) {
+    /// Updates the set of namespaces that have a Server.
+    fn track_servers(&mut self, engine: &Engine) {
         let servers = self.dirty_objects.iter().filter(|key| key.kind == Kind::Server);
         let namespaces: BTreeSet<Arc<str>> = servers.map(|key| key.namespace.clone()).collect();
         for namespace in namespaces {
             let has = engine.index().list(Kind::Server, &namespace).next().is_some();
             let changed = match has {
-                true => self.policed.insert(namespace.clone()),
-                false => self.policed.remove(&namespace),
+                true => self.with_server.insert(namespace.clone()),
+                false => self.with_server.remove(&namespace),
             };
             for kind in [Kind::Pod, Kind::ExternalWorkload].into_iter().filter(|_| changed) {
                 let inside = engine.index().list(kind, &namespace);
@@ -233,45 +235,47 @@ impl Active {
         }
     }
 
-    /// How a workload stands and which shape it has, if it concerns anybody; with what it declares.
-    fn placed(
+    /// The shape and enforcement of a workload, and its declared ports; `None` if it is not
+    /// tracked.
+    fn tracked(
         &self,
         engine: &mut Engine,
         key: &WorkloadKey,
-    ) -> Option<(Placed, Arc<WorkloadState>)> {
-        let standing = Standing::of(engine.object(&object_key(key))?);
-        if standing != Standing::Sidecar && !self.policed.contains(&key.namespace) {
+    ) -> Option<(TrackedWorkload, Arc<WorkloadState>)> {
+        let enforcement = Enforcement::of(engine.object(&object_key(key))?);
+        if enforcement != Enforcement::Sidecar && !self.with_server.contains(&key.namespace) {
             return None;
         }
         let resolved = engine.workload(key)?;
         let shape = resolved.shape.clone();
-        Some((Placed { shape, standing: resolved.standing }, resolved.state.clone()))
+        Some((TrackedWorkload { shape, enforcement: resolved.enforcement }, resolved.state.clone()))
     }
 
-    /// Finds out which shape a workload has that is expected to answer. `None`: the same as before.
-    /// What is `changed` is what may declare other ports.
-    fn place(
+    /// Updates the shape of a workload that is expected to acknowledge. `None` if it has not
+    /// changed. Adds shapes to `changed` that may declare other ports.
+    fn track(
         &mut self,
         engine: &mut Engine,
         key: &WorkloadKey,
-        changed: &mut BTreeMap<Arc<Shape>, Arc<WorkloadState>>,
-    ) -> Option<Option<ShapeNumber>> {
-        let (now, state) = self.placed(engine, key).unzip();
+        changed: &mut BTreeMap<Arc<WorkloadShape>, Arc<WorkloadState>>,
+    ) -> Option<Option<ShapeId>> {
+        let (now, state) = self.tracked(engine, key).unzip();
         let before = self.workloads.get(key).cloned();
         if before != now {
-            if let Some(Placed { shape, standing }) = &before {
-                self.census.leave(shape, *standing);
+            if let Some(TrackedWorkload { shape, enforcement }) = &before {
+                self.reach.remove(shape, *enforcement);
             }
-            if let Some(Placed { shape, standing }) = &now {
-                self.census.enter(shape, *standing);
+            if let Some(TrackedWorkload { shape, enforcement }) = &now {
+                self.reach.add(shape, *enforcement);
             }
             match now.clone() {
                 Some(now) => self.workloads.insert(key.clone(), now),
                 None => self.workloads.remove(key),
             };
         }
-        let answering =
-            |placed: Placed| (placed.standing == Standing::Sidecar).then_some(placed.shape);
+        let answering = |tracked: TrackedWorkload| {
+            (tracked.enforcement == Enforcement::Sidecar).then_some(tracked.shape)
+        };
         let (before, now) = (before.and_then(answering), now.and_then(answering));
         // What workloads declare follows from their shape.
         changed.extend(now.clone().zip(state));
@@ -279,70 +283,70 @@ impl Active {
             return None;
         }
         if let Some(before) = before
-            && let Some(held) = self.shapes.get_mut(&before)
+            && let Some(entry) = self.shapes.get_mut(&before)
         {
-            held.workloads = held.workloads.saturating_sub(1);
-            if held.workloads == 0 {
+            entry.workloads = entry.workloads.saturating_sub(1);
+            if entry.workloads == 0 {
                 self.shapes.remove(&before);
             }
         }
         let Some(shape) = now else { return Some(None) };
-        let held = self.shapes.entry(shape).or_insert_with(|| {
+        let entry = self.shapes.entry(shape).or_insert_with(|| {
             self.next = self.next.wrapping_add(1);
-            Held { number: self.next, ..Held::default() }
+            ShapeEntry { number: self.next, ..ShapeEntry::default() }
         });
-        held.workloads = held.workloads.saturating_add(1);
-        Some(Some(held.number))
+        entry.workloads = entry.workloads.saturating_add(1);
+        Some(Some(entry.number))
     }
 
-    /// Finds out which ports workloads of a shape declare, and what ought to be in force there, if
-    /// that is news.
+    /// Updates the declared ports of a shape and their desired policies; `None` if nothing has
+    /// changed.
     fn follow(
         &mut self,
         engine: &mut Engine,
-        shape: &Arc<Shape>,
+        shape: &Arc<WorkloadShape>,
         declared: &BTreeSet<NonZeroU16>,
-        known: &mut Known,
-    ) -> Option<(ShapeNumber, WantedPorts)> {
-        let held = self.shapes.get_mut(shape)?;
-        let before = held.ports.len();
+        cache: &mut PolicyCache,
+    ) -> Option<(ShapeId, DesiredPorts)> {
+        let entry = self.shapes.get_mut(shape)?;
+        let before = entry.ports.len();
         // What is not redirected reaches no sidecar, whatever that has in force.
         let counts = |port: &NonZeroU16| !shape.skipped.contains(*port);
-        held.ports.retain(|port, _| declared.contains(port));
-        let mut news = held.ports.len() != before || before == 0;
+        entry.ports.retain(|port, _| declared.contains(port));
+        let mut news = entry.ports.len() != before || before == 0;
         for port in declared.iter().filter(|port| counts(port)) {
-            news |= held.learn(engine, &PolicyOf { shape: shape.clone(), port: *port }, known);
+            news |= entry.refresh(engine, &PolicyOf { shape: shape.clone(), port: *port }, cache);
         }
-        news.then(|| (held.number, held.wanted()))
+        news.then(|| (entry.number, entry.desired()))
     }
 }
 
-/// What is known of policies by their addresses, while they are held.
-type Known = HashMap<usize, (Arc<ServerPolicy>, Arc<Wanted>)>;
+/// Hashes of policies by their address, while they are held.
+type PolicyCache = HashMap<usize, (Arc<ServerPolicy>, Arc<DesiredPolicy>)>;
 
-impl Held {
-    /// Finds out what ought to be in force on a port; true if that is news.
-    fn learn(&mut self, engine: &mut Engine, of: &PolicyOf, known: &mut Known) -> bool {
+impl ShapeEntry {
+    /// Updates the desired policy of a port; true if it has changed.
+    fn refresh(&mut self, engine: &mut Engine, of: &PolicyOf, cache: &mut PolicyCache) -> bool {
         let (policy, _) = engine.policy(&of.shape, of.port);
         if self.ports.get(&of.port).is_some_and(|(before, _)| Arc::ptr_eq(before, &policy)) {
             return false;
         }
         let at = Arc::as_ptr(&policy).addr();
-        let (_, wanted) = known.entry(at).or_insert_with(|| {
+        let (_, desired) = cache.entry(at).or_insert_with(|| {
             let objects = policy.objects().into_iter().collect();
             let content = content_hash(&policy);
-            (policy.clone(), Arc::new(Wanted { content, objects }))
+            (policy.clone(), Arc::new(DesiredPolicy { content, objects }))
         });
-        self.ports.insert(of.port, (policy, wanted.clone()));
+        self.ports.insert(of.port, (policy, desired.clone()));
         true
     }
 
-    fn wanted(&self) -> WantedPorts {
-        self.ports.iter().map(|(port, (_, wanted))| (*port, wanted.clone())).collect()
+    fn desired(&self) -> DesiredPorts {
+        self.ports.iter().map(|(port, (_, desired))| (*port, desired.clone())).collect()
     }
 }
 
-/// Whether policies name objects of a kind among those that they are made from.
+/// True if policies list objects of this kind among those that they are made from.
 fn contributes(kind: &Kind) -> bool {
     kind.spec().contributes
 }

@@ -1,19 +1,19 @@
-//! The index and everything that was found out from it, without tasks or clocks.
+//! The index and its memoized queries, without tasks or clocks.
 
 use crate::config::ControllerConfig;
+use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
-use crate::incremental::{Memo, Query};
+use crate::incremental::{Memo, QueryKey};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
-use crate::question::condition::{ConditionTable, Conditions};
-use crate::question::host::{Hosted, Hosts};
-use crate::question::owner::{Owners, PortsOwned};
-use crate::question::policy::PolicyOf;
-use crate::question::workload::{self, Resolved, Shape, WorkloadOf};
+use crate::query::condition::{ConditionTable, Conditions};
+use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
+use crate::query::policy::PolicyOf;
+use crate::query::port_ownership::{PortOwners, PortOwnersOf};
+use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
 use crate::review::Snapshot;
 use crate::source::Batch;
-use crate::stated::{Stated, StatedTable};
 use policy_core::{ServerPolicy, WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeMap;
@@ -28,21 +28,21 @@ pub(crate) struct Engine {
     conditions: ConditionTable,
 }
 
-/// What a batch changed.
+/// Changes caused by a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Workloads that were asked for and may have come out different.
+    /// Queried workloads that may have changed.
     pub(crate) workloads: Vec<WorkloadKey>,
-    /// Policies that were asked for and may have come out different.
+    /// Queried policies that may have changed.
     pub(crate) policies: Vec<PolicyOf>,
-    /// Whether some condition did, or an object that has any.
+    /// True if a condition has changed, or an object that has conditions.
     pub(crate) conditions: bool,
     /// Every object that is not as it was.
     pub(crate) objects: Vec<ObjectKey>,
-    /// Objects that were asked for and may take effect through other Servers.
-    pub(crate) hosts: Vec<ObjectKey>,
+    /// Queried objects that may take effect through other Servers.
+    pub(crate) effective_servers: Vec<ObjectKey>,
     /// Shapes whose ports may be owned or claimed by other Servers.
-    pub(crate) owners: Vec<Arc<Shape>>,
+    pub(crate) port_owners: Vec<Arc<WorkloadShape>>,
 }
 
 impl Engine {
@@ -56,48 +56,50 @@ impl Engine {
         }
     }
 
-    /// Applies a batch and finds out what it means.
+    /// Applies a batch and executes the dirty queries.
     pub(crate) fn apply(&mut self, batch: &Batch) -> Changes {
         let touched = self.index.apply(batch);
         let mut changes = Changes::default();
         for query in self.memo.update(&touched, &self.index, &self.config) {
             match query {
-                Query::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
-                Query::PolicyOf(policy) => changes.policies.push(policy),
-                Query::Conditions(Conditions(key)) => {
-                    changes.conditions |= self.state(&key);
+                QueryKey::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
+                QueryKey::PolicyOf(policy) => changes.policies.push(policy),
+                QueryKey::Conditions(Conditions(key)) => {
+                    changes.conditions |= self.update_conditions(&key);
                 }
-                Query::Hosts(Hosts(key)) => changes.hosts.push(key),
-                Query::PortsOwned(PortsOwned(shape)) => changes.owners.push(shape),
-                Query::Members(_)
-                | Query::NamespaceDefaults(_)
-                | Query::ServersOf(_)
-                | Query::SelectorKeys(_)
-                | Query::PolicyGrant(_)
-                | Query::ServerAuthorizationGrant(_)
-                | Query::ServerGrants(_)
-                | Query::RouteGrants(_)
-                | Query::CompiledRoute(_)
-                | Query::Attached(_)
-                | Query::Differing(_)
-                | Query::RateLimitOf(_)
-                | Query::ServerPieces(_)
-                | Query::Displaced(_) => {}
+                QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
+                    changes.effective_servers.push(key)
+                }
+                QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
+                QueryKey::MembersOf(_)
+                | QueryKey::NamespaceDefaults(_)
+                | QueryKey::ServersOf(_)
+                | QueryKey::SelectorKeys(_)
+                | QueryKey::PolicyGrant(_)
+                | QueryKey::ServerAuthorizationGrant(_)
+                | QueryKey::ServerGrants(_)
+                | QueryKey::RouteGrants(_)
+                | QueryKey::CompiledRoute(_)
+                | QueryKey::AttachedRoutesOf(_)
+                | QueryKey::PrecedenceDifferencesOf(_)
+                | QueryKey::RateLimitOf(_)
+                | QueryKey::ServerBaseOf(_)
+                | QueryKey::DisplacedServersOf(_) => {}
             }
         }
-        for topic in &touched {
-            let crate::index::Topic::Object(key) = topic else { continue };
+        for input in &touched {
+            let crate::index::Input::Object(key) = input else { continue };
             changes.objects.push(key.clone());
             match key.kind.spec().conditions {
                 policy_crds::spec::Conditions::None => {}
                 policy_crds::spec::Conditions::OfAnnotations => {
-                    changes.conditions |= self.state_annotations(key);
+                    changes.conditions |= self.update_annotation_conditions(key);
                 }
                 policy_crds::spec::Conditions::Always => {
-                    // Its generation may have moved although its conditions have not.
+                    // Its generation may have changed although its conditions have not.
                     changes.conditions = true;
                     if !self.conditions.contains_key(key) || self.index.object(key).is_none() {
-                        self.state(key);
+                        self.update_conditions(key);
                     }
                 }
             }
@@ -106,18 +108,18 @@ impl Engine {
     }
 
     /// Brings the conditions of one object up to date; true if they differ.
-    fn state(&mut self, key: &ObjectKey) -> bool {
+    fn update_conditions(&mut self, key: &ObjectKey) -> bool {
         if self.index.object(key).is_none() {
             return self.conditions.remove(key).is_some();
         }
-        let question = Conditions(key.clone());
-        let (conditions, _) = self.memo.ask(&question, &self.index, &self.config);
+        let query = Conditions(key.clone());
+        let (conditions, _) = self.memo.query(&query, &self.index, &self.config);
         self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
     }
 
-    /// Brings the conditions of a Pod or Namespace up to date, which has any only if its annotations
-    /// are wrong; true if they differ. They follow from the object alone and are not remembered.
-    fn state_annotations(&mut self, key: &ObjectKey) -> bool {
+    /// Updates the conditions of a Pod or Namespace, which has some only if its annotations are
+    /// wrong; true if they changed. They depend on the object alone and are not memoized.
+    fn update_annotation_conditions(&mut self, key: &ObjectKey) -> bool {
         let wrong = self.index.object(key).and_then(|object| condition::annotations(object));
         match wrong {
             Some(wrong) => {
@@ -129,34 +131,34 @@ impl Engine {
         }
     }
 
-    /// Whether every kind has been listed completely.
+    /// True if every kind has been listed completely.
     pub(crate) fn is_synced(&self) -> bool {
         self.index.is_synced()
     }
 
-    /// A copy, to be asked what a change would mean; none before every kind has been listed.
+    /// A snapshot in which changes can be tried; `None` before every kind has been listed.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         self.is_synced().then(|| Snapshot::new(self.index.clone(), self.config.clone()))
     }
 
-    /// A finder of what objects lack, which looks through all workloads.
+    /// A finder that examines all workloads.
     pub(crate) fn finder(&mut self) -> Finder<'_> {
         Finder::new(&self.index, &mut self.memo, &self.config, usize::MAX)
     }
 
-    /// The same, which looks through so many workloads at most.
+    /// A finder that examines at most `examined` workloads.
     pub(crate) fn finder_within(&mut self, examined: usize) -> Finder<'_> {
         Finder::new(&self.index, &mut self.memo, &self.config, examined)
     }
 
-    /// Which Servers own and claim the ports of a shape.
-    pub(crate) fn owners(&mut self, shape: &Arc<Shape>) -> Arc<Owners> {
-        self.memo.ask(&PortsOwned(shape.clone()), &self.index, &self.config).0
+    /// The Servers that own and claim the ports of a shape.
+    pub(crate) fn owners(&mut self, shape: &Arc<WorkloadShape>) -> Arc<PortOwners> {
+        self.memo.query(&PortOwnersOf(shape.clone()), &self.index, &self.config).0
     }
 
     /// The Servers through which an object takes effect.
-    pub(crate) fn hosts(&mut self, key: &ObjectKey) -> Arc<Hosted> {
-        self.memo.ask(&Hosts(key.clone()), &self.index, &self.config).0
+    pub(crate) fn effective_servers(&mut self, key: &ObjectKey) -> Arc<EffectiveServers> {
+        self.memo.query(&EffectiveServersOf(key.clone()), &self.index, &self.config).0
     }
 
     /// Conditions of every object.
@@ -165,14 +167,18 @@ impl Engine {
     }
 
     /// The same, with the version of each object that they are about.
-    pub(crate) fn stated(&self) -> StatedTable {
-        let stated = self.conditions.iter().filter_map(|(key, conditions)| {
+    pub(crate) fn desired_conditions(&self) -> DesiredConditionTable {
+        let desired = self.conditions.iter().filter_map(|(key, conditions)| {
             let meta = &self.index.object(key)?.meta;
             let conditions = conditions.clone();
-            let stated = Stated { conditions, generation: meta.generation, uid: meta.uid.clone() };
-            Some((key.clone(), stated))
+            let desired = DesiredConditions {
+                conditions,
+                generation: meta.generation,
+                uid: meta.uid.clone(),
+            };
+            Some((key.clone(), desired))
         });
-        stated.collect()
+        desired.collect()
     }
 
     /// The names of all objects of these kinds.
@@ -202,31 +208,32 @@ impl Engine {
     }
 
     /// A workload, if it exists.
-    pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<Resolved>> {
+    pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<ResolvedWorkload>> {
         Some(self.workload_and_kinds(key)?.0)
     }
 
-    /// A workload, if it exists, and the kinds it was made from. Of one that does not nothing is
-    /// remembered: callers can name as many as they like.
+    /// A workload, if it exists, and the kinds it was made from. Nothing is memoized for one that
+    /// does not exist, because callers can name any number of them.
     pub(crate) fn workload_and_kinds(
         &mut self,
         key: &WorkloadKey,
-    ) -> Option<(Arc<Resolved>, KindSet)> {
+    ) -> Option<(Arc<ResolvedWorkload>, KindSet)> {
         let object = self.index.object(&workload::object_key(key))?;
-        // By the object's own texts, so that those of whoever asked first are not kept beside them.
+        // The key is made of the object's own strings, so that the caller's are not kept beside
+        // them.
         let key = workload::workload_key(&object.meta.key)?;
-        let (resolved, kinds) = self.memo.ask(&WorkloadOf(key), &self.index, &self.config);
+        let (resolved, kinds) = self.memo.query(&WorkloadOf(key), &self.index, &self.config);
         Some((resolved?, kinds))
     }
 
     /// The policy of a port, and the kinds it was made from.
     pub(crate) fn policy(
         &mut self,
-        shape: &Arc<Shape>,
+        shape: &Arc<WorkloadShape>,
         port: NonZeroU16,
     ) -> (Arc<ServerPolicy>, KindSet) {
-        let question = PolicyOf { shape: shape.clone(), port };
-        self.memo.ask(&question, &self.index, &self.config)
+        let query = PolicyOf { shape: shape.clone(), port };
+        self.memo.query(&query, &self.index, &self.config)
     }
 
     /// The version of the last event of a kind.
@@ -234,9 +241,9 @@ impl Engine {
         self.index.version(kind)
     }
 
-    /// What a policy made from these kinds reflects: of each, and of the workload's own, the version
-    /// of the last event that changed anything. Which of these events concerned the policy is not
-    /// asked: one that did not may come to do so by a later one of another kind.
+    /// The versions that a policy made from these kinds reflects: for each kind, and for the
+    /// workload's own, the version of the last event that changed anything. Events that did not
+    /// concern the policy count too, because a later event of another kind can make them relevant.
     pub(crate) fn versions(&self, kinds: KindSet, kind: WorkloadKind) -> BTreeMap<Arc<str>, u64> {
         let mut kinds = kinds;
         kinds.insert(match kind {
@@ -247,20 +254,20 @@ impl Engine {
         versioned.map(|(kind, version)| (version_key(kind), version)).collect()
     }
 
-    /// Forgets the policy of a port that nobody watches.
-    pub(crate) fn forget_policy(&mut self, question: PolicyOf) {
-        self.memo.forget(&Query::PolicyOf(question));
+    /// Drops the policy of a port that is not watched.
+    pub(crate) fn forget_policy(&mut self, query: PolicyOf) {
+        self.memo.forget(&QueryKey::PolicyOf(query));
     }
 
     /// Forgets what neither these workloads and policies nor a condition depends on.
-    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
+    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = QueryKey>) {
         let conditions =
-            self.conditions.keys().map(|key| Query::Conditions(Conditions(key.clone())));
-        let roots: Vec<Query> = roots.into_iter().chain(conditions).collect();
+            self.conditions.keys().map(|key| QueryKey::Conditions(Conditions(key.clone())));
+        let roots: Vec<QueryKey> = roots.into_iter().chain(conditions).collect();
         self.memo.retain(roots);
     }
 
-    /// How many answers are kept, and how many times a question was answered anew.
+    /// Number of memoized answers, and number of query executions so far.
     pub(crate) fn effort(&self) -> (usize, u64) {
         (self.memo.len(), self.memo.answered())
     }
@@ -272,10 +279,10 @@ impl Engine {
         Effort { answers: self.memo.len(), resolved, compiled }
     }
 
-    /// How many nodes, shapes and policies are kept.
+    /// Number of nodes, shapes and policies.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> [usize; 3] {
-        self.memo.kept()
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        self.memo.sizes()
     }
 
     /// The objects.
@@ -284,7 +291,7 @@ impl Engine {
     }
 }
 
-/// How revisions name a kind: `group/kind`.
+/// The name of a kind in revisions: `group/kind`.
 pub(crate) fn version_key(kind: Kind) -> Arc<str> {
     // Every revision names them; there is one text of each.
     static NAMES: LazyLock<BTreeMap<Kind, Arc<str>>> = LazyLock::new(|| {
@@ -301,7 +308,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn pods_and_namespaces_are_told_of_annotations_that_cannot_be_read() {
+    fn pods_and_namespaces_have_conditions_about_annotations_that_cannot_be_read() {
         let annotated = |kind: &str, value: &str| {
             testing::object(&format!(
                 "{{apiVersion: v1, kind: {kind}, metadata: {{name: one, annotations: \
@@ -315,13 +322,17 @@ mod tests {
                 let changes = vec![Change::Apply(annotated(kind, value))];
                 let changes =
                     engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
-                let told: Vec<_> = engine.conditions().values().flat_map(|c| c.to_vec()).collect();
-                (changes.conditions, told)
+                let conditions: Vec<_> =
+                    engine.conditions().values().flat_map(|c| c.to_vec()).collect();
+                (changes.conditions, conditions)
             };
             assert_eq!(apply("deny"), (false, vec![]), "{kind}");
-            let (changed, told) = apply("denny");
-            assert!(changed && told.len() == 1 && !told[0].status, "{kind}: {told:?}");
-            assert!(told[0].message.contains("denny"), "{kind}: {told:?}");
+            let (changed, conditions) = apply("denny");
+            assert!(
+                changed && conditions.len() == 1 && !conditions[0].status,
+                "{kind}: {conditions:?}"
+            );
+            assert!(conditions[0].message.contains("denny"), "{kind}: {conditions:?}");
             assert_eq!(apply("deny"), (true, vec![]), "{kind}");
         }
     }

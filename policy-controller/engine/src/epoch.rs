@@ -1,8 +1,8 @@
-//! Names of epochs: the uid of the Lease, and how many times the numbering of resource versions began
-//! anew since the Lease was created.
+//! Names of epochs: the uid of the Lease, and the number of times that resource versions were
+//! renumbered since the Lease was created.
 //!
-//! Clients treat a name as opaque. Replicas ask one question of two of them: whether both belong to
-//! one Lease.
+//! Clients treat a name as opaque. Replicas compare two of them only for whether both belong to one
+//! Lease.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! The lacks of a set of objects: references to nothing, Servers that select nothing or are displaced,
-//! matches that are never reached, clients that do not exist, identities of other meshes, authentications
-//! without a user, Servers on which nothing is granted, and the only route of one.
+//! Findings about objects: references to nothing, Servers that select nothing or are displaced,
+//! matches that are never reached, clients that do not exist, identities of other meshes, unused
+//! authentications, Servers on which nothing is granted, and the only route of one.
 //!
-//! Admission asks this of an object before it is stored, the command line of all objects that it
-//! reads. What breaks a rule of its kind is no finding: the parser says so.
+//! Admission computes them for an object before it is stored, the command line for all objects that
+//! it reads. Broken rules of a kind are no findings: the parser reports them.
 
 mod clients;
 mod conditions;

@@ -1,12 +1,12 @@
 //! Handles on the task that owns the index, for the rest of the controller.
 
-use crate::desired::News;
+use crate::desired::DesiredDelta;
+use crate::desired_conditions::DesiredConditionTable;
 use crate::latest::Latest;
-use crate::publish::{LookupError, PortPolicy, PublishedWorkload, Seen};
-use crate::question::condition::ConditionTable;
+use crate::publish::{LookupError, PortPolicy, PublishedWorkload, SourceProgress};
+use crate::query::condition::ConditionTable;
 use crate::request::{Request, Requests};
 use crate::review::Snapshot;
-use crate::stated::StatedTable;
 use policy_core::WorkloadKey;
 use policy_crds::{FieldError, Kind, Object};
 use std::num::NonZeroU16;
@@ -14,28 +14,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 
-/// How long a review may take, with the wait for its turn. API servers wait five seconds, and then
-/// refuse what is sound.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit of a review, including the wait for its turn. API servers wait five seconds, and then
+/// reject valid objects.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Reviews at once: each keeps a thread busy and may copy parts of the index.
-pub(crate) const AT_ONCE: usize = 4;
+pub(crate) const MAX_CONCURRENT_REVIEWS: usize = 4;
 
 /// A cheap handle on all policies: all that `serve` is given.
 #[derive(Clone, Debug)]
 pub struct Policies {
     requests: Requests,
     synced: watch::Receiver<bool>,
-    seen: watch::Receiver<Arc<Seen>>,
+    seen: watch::Receiver<Arc<SourceProgress>>,
     refresh: Arc<Notify>,
 }
 
 impl Policies {
-    /// A handle on whoever answers these requests and tells so how far it is.
+    /// Creates a handle on the task that answers these requests and publishes its progress.
     pub fn new(
         requests: Requests,
         synced: watch::Receiver<bool>,
-        seen: watch::Receiver<Arc<Seen>>,
+        seen: watch::Receiver<Arc<SourceProgress>>,
         refresh: Arc<Notify>,
     ) -> Self {
         Self { requests, synced, seen, refresh }
@@ -50,7 +50,7 @@ impl Policies {
         &self,
         key: &WorkloadKey,
     ) -> Result<Latest<Arc<PublishedWorkload>>, LookupError> {
-        let answer = self.requests.ask(|reply| Request::Workload(key.clone(), reply)).await;
+        let answer = self.requests.call(|reply| Request::Workload(key.clone(), reply)).await;
         answer.ok_or(LookupError::Stopped)?
     }
 
@@ -64,7 +64,7 @@ impl Policies {
         key: &WorkloadKey,
         port: NonZeroU16,
     ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
-        let answer = self.requests.ask(|reply| Request::Port(key.clone(), port, reply)).await;
+        let answer = self.requests.call(|reply| Request::Port(key.clone(), port, reply)).await;
         answer.ok_or(LookupError::Stopped)?
     }
 
@@ -76,28 +76,27 @@ impl Policies {
         if !*self.synced.borrow() {
             return Err(LookupError::NotSynced);
         }
-        self.requests.ask(Request::Workloads).await.ok_or(LookupError::Stopped)
+        self.requests.call(Request::Workloads).await.ok_or(LookupError::Stopped)
     }
 
-    /// Whether every kind has been listed completely once, which is when the controller is ready.
+    /// True once every kind has been listed completely, which makes the controller ready.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.synced.clone()
     }
 
-    /// How far the source has been read: updated with every batch, after what the batch changed was
-    /// published.
-    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
+    /// Progress of the source: updated with every batch, after its changes were published.
+    pub fn seen(&self) -> watch::Receiver<Arc<SourceProgress>> {
         self.seen.clone()
     }
 
-    /// Asks the source to list everything again, because somebody has in force what it has not
-    /// shown yet. [`Policies::seen`] tells when it has.
+    /// Requests that the source list everything again, because a client has a version in force that
+    /// the source has not delivered yet. [`Policies::seen`] changes when it has.
     pub fn refresh(&self) {
         self.refresh.notify_one();
     }
 }
 
-/// Objects as they are, on demand: for parts of the controller that look after objects themselves.
+/// Reads of objects, for parts of the controller that manage objects themselves.
 #[derive(Clone, Debug)]
 pub struct ObjectsHandle {
     requests: Requests,
@@ -111,7 +110,7 @@ impl ObjectsHandle {
     /// Every object of these kinds at the time of the call; none before all have been listed, or if
     /// the controller has ended.
     pub async fn all(&self, kinds: &[Kind]) -> Option<Vec<Arc<Object>>> {
-        self.requests.ask(|reply| Request::Objects(kinds.into(), reply)).await?
+        self.requests.call(|reply| Request::Objects(kinds.into(), reply)).await?
     }
 }
 
@@ -129,12 +128,12 @@ impl ConditionsHandle {
 
     /// The conditions of every object at the time of the call; none if the controller has ended.
     pub async fn table(&self) -> Option<ConditionTable> {
-        self.requests.ask(Request::Conditions).await
+        self.requests.call(Request::Conditions).await
     }
 
     /// The same, with the version of each object that its conditions are about.
-    pub async fn stated(&self) -> Option<StatedTable> {
-        self.requests.ask(Request::Stated).await
+    pub async fn desired(&self) -> Option<DesiredConditionTable> {
+        self.requests.call(Request::DesiredConditions).await
     }
 
     /// A counter that moves whenever some condition does, or the version of an object that has any.
@@ -143,38 +142,38 @@ impl ConditionsHandle {
     }
 }
 
-/// Asks bit by bit what ought to be in force. There is one at a time that asks.
+/// Requests the changes of the desired policies. Only one task may do so at a time.
 #[derive(Debug)]
-pub struct DemandHandle {
+pub struct DesiredHandle {
     requests: Requests,
     changed: watch::Receiver<u64>,
 }
 
-impl DemandHandle {
+impl DesiredHandle {
     pub(crate) fn new(requests: Requests, changed: watch::Receiver<u64>) -> Self {
         Self { requests, changed }
     }
 
-    /// What changed since the last call; nothing while objects have not been listed, or if the
+    /// Changes since the last call; `None` before all objects have been listed, or if the
     /// controller has ended.
-    pub async fn news(&mut self) -> Option<News> {
+    pub async fn delta(&mut self) -> Option<DesiredDelta> {
         self.changed.mark_unchanged();
-        self.requests.ask(Request::News).await?
+        self.requests.call(Request::DesiredDelta).await?
     }
 
-    /// Waits until there may be news; false: the controller has ended.
+    /// Waits until there may be changes; false if the controller has ended.
     pub async fn changed(&mut self) -> bool {
         self.changed.changed().await.is_ok()
     }
 
-    /// Lets everything be forgotten. The next news begin anew.
+    /// Stops tracking. The next delta contains everything again.
     pub async fn stop(&self) {
-        // Where the controller has ended there is nothing to forget.
-        _ = self.requests.send(Request::NoNews).await;
+        // If the controller has ended there is nothing to stop.
+        _ = self.requests.send(Request::StopDesired).await;
     }
 }
 
-/// Asks what objects would be told.
+/// Reviews objects as if they were applied or deleted.
 #[derive(Clone, Debug)]
 pub struct ReviewHandle {
     requests: Requests,
@@ -183,31 +182,33 @@ pub struct ReviewHandle {
 
 impl ReviewHandle {
     pub(crate) fn new(requests: Requests) -> Self {
-        Self { requests, room: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { requests, room: Arc::new(Semaphore::new(MAX_CONCURRENT_REVIEWS)) }
     }
 
-    /// What is legal in `object` but surely not meant, as things are now. `None` where it cannot be
-    /// told: objects have not been listed completely yet, or the index is too busy to be asked.
+    /// Warnings about `object`: what is legal but surely not meant, given the current objects.
+    /// `None` if this is unknown: objects have not been listed completely yet, or the index is too
+    /// busy.
     pub async fn review(&self, object: Object) -> Option<Vec<FieldError>> {
-        let asked = self.asked(|snapshot| snapshot.review(object));
-        tokio::time::timeout(PATIENCE, asked).await.ok()?
+        let run_review = self.run_review(|snapshot| snapshot.review(object));
+        tokio::time::timeout(REVIEW_TIMEOUT, run_review).await.ok()?
     }
 
-    /// What holds once `object` is deleted and surely surprises. `None` as for [`Self::review`].
+    /// Warnings about deleting `object`. `None` as for [`Self::review`].
     pub async fn review_deletion(&self, object: Object) -> Option<Vec<FieldError>> {
-        let asked = self.asked(|snapshot| snapshot.review_deletion(object));
-        tokio::time::timeout(PATIENCE, asked).await.ok()?
+        let run_review = self.run_review(|snapshot| snapshot.review_deletion(object));
+        tokio::time::timeout(REVIEW_TIMEOUT, run_review).await.ok()?
     }
 
-    async fn asked(
+    async fn run_review(
         &self,
         of: impl FnOnce(Snapshot) -> Vec<FieldError> + Send + 'static,
     ) -> Option<Vec<FieldError>> {
         let turn = self.room.clone().acquire_owned().await.ok()?;
-        let snapshot = self.requests.ask(Request::Snapshot).await??;
-        // A fresh look at a large namespace takes milliseconds, for which nobody else should wait.
+        let snapshot = self.requests.call(Request::Snapshot).await??;
+        // A fresh evaluation of a large namespace takes milliseconds, which must not delay other
+        // requests.
         let review = move || {
-            // Held until it has ended, whether or not somebody still waits for it.
+            // Held until the review has ended, even if the caller has gone.
             let _turn = turn;
             of(snapshot)
         };

@@ -1,11 +1,11 @@
-//! Policies kept up to date through a history of changes, without tasks: what property tests and
-//! simulations compare with a fresh start.
+//! Policies kept up to date through a history of changes, without tasks. Property tests and
+//! simulations compare them with a fresh start.
 
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
 use crate::latest::Latest;
 use crate::publish::{PortPolicy, PublishedWorkload, WorkloadState};
-use crate::question::condition::ConditionTable;
+use crate::query::condition::ConditionTable;
 use crate::source::{Batch, Change};
 use crate::subscriptions::Subscriptions;
 use policy_core::{ServerPolicy, WorkloadKey};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// An index and its subscribers. Whatever was asked for once is followed from then on.
+/// An index and its subscribers. Whatever was queried once is followed from then on.
 pub struct History {
     engine: Engine,
     subscriptions: Subscriptions,
@@ -56,7 +56,7 @@ impl History {
         self.subscriptions.publish(&mut self.engine, &changes);
     }
 
-    /// Forgets what nobody follows.
+    /// Drops answers without subscribers.
     pub fn sweep(&mut self) {
         let roots = self.subscriptions.sweep();
         self.engine.retain(roots);
@@ -67,7 +67,8 @@ impl History {
         self.engine.conditions()
     }
 
-    /// A workload as its channel says; none if the channel is closed or there is no workload.
+    /// The state of a workload in its channel; `None` if the channel is closed or there is no
+    /// workload.
     pub fn followed_state(&mut self, key: &WorkloadKey) -> Option<Arc<WorkloadState>> {
         if let Some(receiver) = self.states.get(key)
             && !receiver.is_closed()
@@ -103,7 +104,7 @@ impl History {
         Some(policy)
     }
 
-    /// How many answers are kept, and how many times a question was answered anew.
+    /// Number of memoized answers, and number of query executions so far.
     pub fn effort(&self) -> (usize, u64) {
         self.engine.effort()
     }
@@ -116,8 +117,8 @@ mod tests {
     use crate::testing;
     use policy_crds::Kind;
 
-    /// Pods, and Servers that ask about labels of which every pod has a value of its own: each pod
-    /// is a shape that nobody had before.
+    /// Pods, and Servers that select by labels of which every pod has a value of its own, so that
+    /// each pod has a new shape.
     fn edits(round: usize) -> Vec<Result<Object, ObjectKey>> {
         let namespace = format!("n{}", round % 3);
         let pod = format!(
@@ -126,11 +127,11 @@ mod tests {
               spec: {{containers: [{{name: c, ports: [{{containerPort: 80}}]}}]}}}}",
             round % 50
         );
-        let asked = if round.is_multiple_of(7) { "app: web" } else { "version: none" };
+        let selector = if round.is_multiple_of(7) { "app: web" } else { "version: none" };
         let server = format!(
             "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
               metadata: {{name: s{}, namespace: {namespace}}}, \
-              spec: {{podSelector: {{matchLabels: {{{asked}}}}}, port: 80}}}}",
+              spec: {{podSelector: {{matchLabels: {{{selector}}}}}, port: 80}}}}",
             round % 4
         );
         let policy = testing::policy_on_server(&namespace, &format!("a{round}"), "s0");
@@ -166,7 +167,7 @@ mod tests {
             if round.is_multiple_of(10) {
                 history.sweep();
                 let most = &mut most[usize::from(round >= 750)];
-                for (most, kept) in most.iter_mut().zip(history.engine.kept()) {
+                for (most, kept) in most.iter_mut().zip(history.engine.sizes()) {
                     *most = (*most).max(kept);
                 }
             }
@@ -179,7 +180,7 @@ mod tests {
         history.states.clear();
         history.ports.clear();
         history.sweep();
-        assert_eq!((history.engine.kept(), history.effort().0), ([0; 3], 0));
+        assert_eq!((history.engine.sizes(), history.effort().0), ([0; 3], 0));
         assert!(history.conditions().is_empty());
     }
 }

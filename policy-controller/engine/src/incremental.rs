@@ -1,8 +1,9 @@
-//! Answers that are kept with what they were made from, and made again when that changes.
+//! Incremental computation: answers are memoized with their reads, and recomputed when these
+//! change.
 
 mod graph;
 mod interned;
 pub(crate) mod memo;
 
 pub(crate) use interned::content_hash;
-pub(crate) use memo::{Context, Memo, Query, Question, question};
+pub(crate) use memo::{Context, Memo, Query, QueryKey, query};

@@ -1,8 +1,8 @@
-//! What there is: objects by kind and namespace, and who names whom.
+//! The index: objects by kind and namespace, and the references between them.
 
 mod definition;
+mod input;
 mod table;
-mod topic;
 
 pub(crate) use definition::{Index, Touched};
-pub(crate) use topic::{Edge, KindSet, Topic, authorized_servers, parents};
+pub(crate) use input::{Edge, Input, KindSet, authorized_servers, parents};

@@ -1,4 +1,4 @@
-//! What is told of the index: how many objects there are, and what changes cost.
+//! Metrics of the index: number of objects, and cost of changes.
 
 use crate::index::Index;
 use crate::metric_names as names;
@@ -29,32 +29,32 @@ const BY_NAMESPACE: [Metric; 8] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Namespace {
+struct NamespaceLabels {
     namespace: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfKind {
+struct KindLabels {
     kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfStage {
+struct StageLabels {
     stage: &'static str,
 }
 
-/// How many objects there are, by kind and namespace.
-type Counted = BTreeMap<Kind, BTreeMap<Arc<str>, usize>>;
+/// Number of objects by kind and namespace.
+type ObjectCounts = BTreeMap<Kind, BTreeMap<Arc<str>, usize>>;
 
 /// Handles on the metrics of the index; clones share them.
 #[derive(Clone, Debug)]
 pub struct IndexMetrics {
-    by_namespace: [Family<Namespace, Gauge>; BY_NAMESPACE.len()],
-    objects: Family<OfKind, Gauge>,
-    counted: Arc<Mutex<Counted>>,
+    by_namespace: [Family<NamespaceLabels, Gauge>; BY_NAMESPACE.len()],
+    objects: Family<KindLabels, Gauge>,
+    counted: Arc<Mutex<ObjectCounts>>,
     changes: Histogram,
-    seconds: Family<OfStage, Histogram, fn() -> Histogram>,
-    answered: Family<OfStage, Counter>,
+    seconds: Family<StageLabels, Histogram, fn() -> Histogram>,
+    answered: Family<StageLabels, Counter>,
     answers: Gauge,
     waiting: Gauge,
     batches_waiting: Gauge,
@@ -77,12 +77,12 @@ impl Default for IndexMetrics {
     }
 }
 
-/// What the engine has done by now.
+/// The work of the engine so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effort {
     /// Answers that are kept.
     pub(crate) answers: usize,
-    /// Questions answered anew while resolving.
+    /// Query executions while resolving.
     pub(crate) resolved: u64,
     /// The same while compiling.
     pub(crate) compiled: u64,
@@ -110,28 +110,28 @@ impl IndexMetrics {
         registry.register(name, help, self.batches_waiting.clone());
     }
 
-    /// Takes note of a batch: how many changes, and what each stage took.
+    /// Records a batch: the number of changes, and the duration of each stage.
     pub(crate) fn applied(&self, changes: usize, resolve: Duration, publish: Duration) {
         self.changes.observe(f64::from(u32::try_from(changes).unwrap_or(u32::MAX)));
         for (stage, time) in [("resolve", resolve), ("publish", publish)] {
-            self.seconds.get_or_create(&OfStage { stage }).observe(time.as_secs_f64());
+            self.seconds.get_or_create(&StageLabels { stage }).observe(time.as_secs_f64());
         }
     }
 
-    /// Takes note of what waits.
+    /// Records the lengths of the queues.
     pub(crate) fn waiting(&self, batches: usize, lookups: usize) {
         set(&self.batches_waiting, batches);
         set(&self.waiting, lookups);
     }
 
-    /// Takes note of what was found out.
+    /// Records the query executions of a batch.
     pub(crate) fn effort(&self, before: Effort, after: Effort) {
         let stages = [
             ("resolve", before.resolved, after.resolved),
             ("compile", before.compiled, after.compiled),
         ];
         for (stage, before, after) in stages {
-            let answered = self.answered.get_or_create(&OfStage { stage });
+            let answered = self.answered.get_or_create(&StageLabels { stage });
             answered.inc_by(after.saturating_sub(before));
         }
         set(&self.answers, after.answers);
@@ -149,7 +149,7 @@ impl IndexMetrics {
             } else {
                 of_kind.insert(namespace.clone(), number);
             }
-            let gauge = self.objects.get_or_create(&OfKind { kind: kind.as_str() });
+            let gauge = self.objects.get_or_create(&KindLabels { kind: kind.as_str() });
             gauge.inc_by(signed(number).saturating_sub(signed(before)));
         }
         for (kind, namespace) in touched {
@@ -160,7 +160,7 @@ impl IndexMetrics {
                     Kind::ALL.iter().filter(|kind| kind.spec().linkerd_metric == Some(name));
                 let numbers = kinds.filter_map(|kind| counted.get(kind)?.get(namespace));
                 let number = numbers.fold(0_usize, |sum, number| sum.saturating_add(*number));
-                let label = Namespace { namespace: namespace.to_string() };
+                let label = NamespaceLabels { namespace: namespace.to_string() };
                 if number == 0 {
                     family.remove(&label);
                 } else {

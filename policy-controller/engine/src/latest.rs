@@ -1,6 +1,6 @@
-//! A channel that holds the newest value and nothing else, as `tokio::sync::watch` does in four times
-//! the room: of every pod there is one for itself and one for each port that is watched, mostly with
-//! one receiver.
+//! A watch channel that holds the newest value only. `tokio::sync::watch` takes four times the
+//! memory, and there is one channel for every pod and one for every watched port, mostly with one
+//! receiver.
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -28,14 +28,14 @@ struct State<T> {
     version: u32,
     closed: bool,
     receivers: u32,
-    /// How many receivers there ever were.
+    /// Number of receivers ever created.
     numbers: u32,
-    /// Who waits, by receivers' numbers.
+    /// Wakers of waiting receivers, by the receiver's number.
     waiting: SmallVec<[(u32, Waker); 1]>,
 }
 
 impl<T> State<T> {
-    /// Notes who waits on behalf of a receiver: the last that asked.
+    /// Registers the waker of a receiver, replacing an earlier one.
     fn wait(&mut self, number: u32, cx: &Context<'_>) {
         match self.waiting.iter_mut().find(|(waiting, _)| *waiting == number) {
             Some((_, waker)) => waker.clone_from(cx.waker()),
@@ -65,8 +65,8 @@ impl<T: Clone> Sender<T> {
         self.0.lock().value.clone()
     }
 
-    /// Lets `change` see the value; receivers are told if it says that it has changed it. It must not
-    /// use the channel.
+    /// Lets `change` modify the value; wakes the receivers if it returns true. It must not use the
+    /// channel.
     pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) {
         let mut state = self.0.lock();
         if !change(&mut state.value) {
@@ -93,12 +93,12 @@ impl<T: Clone> Sender<T> {
         Latest { state: self.0.clone(), seen, number }
     }
 
-    /// Whether anybody would be told.
+    /// True if there are receivers.
     pub fn has_receivers(&self) -> bool {
         self.0.lock().receivers > 0
     }
 
-    /// How many would be told.
+    /// Number of receivers.
     #[cfg(any(test, feature = "testing"))]
     pub fn receivers(&self) -> usize {
         usize::try_from(self.0.lock().receivers).unwrap_or(usize::MAX)
@@ -115,7 +115,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// The newest value of what is followed, and when it changes.
+/// Receives the newest value and notifications of changes.
 #[derive(Debug)]
 pub struct Latest<T> {
     state: Arc<Mutex<State<T>>>,
@@ -139,24 +139,24 @@ impl<T: Clone> Latest<T> {
 }
 
 impl<T> Latest<T> {
-    /// Whether there is a value that was not seen.
+    /// True if there is a value that was not seen.
     #[cfg(any(test, feature = "testing"))]
     pub fn has_changed(&self) -> bool {
         self.state.lock().version != self.seen
     }
 
-    /// Whether what was followed is gone, so that there is never another value.
+    /// True if the sender is gone, so that there is never another value.
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// Waits until there is a value that was not seen, which counts as seen then. False: there is
-    /// none and never will be.
+    /// Waits until there is a value that was not seen, and marks it as seen. False if the channel
+    /// is closed.
     pub async fn changed(&mut self) -> bool {
         poll_fn(|cx| self.poll_changed(cx)).await
     }
 
-    /// The same for one who waits for much at once. Who asked last for a receiver is woken.
+    /// The same as a poll function. The last waker registered for a receiver is woken.
     pub fn poll_changed(&mut self, cx: &Context<'_>) -> Poll<bool> {
         let mut state = self.state.lock();
         if state.version != self.seen {

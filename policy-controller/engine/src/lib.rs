@@ -1,21 +1,21 @@
-//! From policy resources to one policy per workload port, kept up to date.
+//! Compiles policy resources into one policy per workload port, and keeps it up to date.
 //!
 //! ```text
-//! source ──Batch──▶ index ◀──reads── answers ──what came out different──▶ publish
-//! a directory       tables per       pure functions of a key, remembered  one watch
-//! or a cluster      kind and         with what each read: `compile` makes  channel per
-//!                   namespace        policies and asks `resolve`           subscription
+//! source ──Batch──▶ index ◀──reads── queries ──changed answers──▶ publish
+//! a directory       tables per       pure functions of a key,     one watch
+//! or a cluster      kind and         memoized with their reads:   channel per
+//!                   namespace        `resolve` and `compile`      subscription
 //! ```
 //!
-//! One task (see [`start`]) owns the index. A batch of changes is one transaction: it names the
-//! topics it touched, and answers that read one of them are dirty. These are computed again, and
-//! whoever read an answer only if it came out different. What is left at the end of the chain is
-//! published to the subscribers concerned, once.
+//! One task (see [`start`]) owns the index. A batch of changes is one transaction: it returns the
+//! inputs it touched, and the queries that read one of them are dirty. These are executed again, and
+//! their readers only if an answer has changed. Answers at the end of the chain are published to the
+//! subscribers concerned, once.
 //!
-//! **Invariants.** Resources stop at `compile`: what is published names no Kubernetes type. An
-//! invalid object grants nothing and keeps what it claims. A policy depends on the objects and the
-//! configuration alone, never on the order of events. Pods of one shape share one policy. Nothing here
-//! speaks to a network.
+//! **Invariants.** Resources stop at `compile`: published values name no Kubernetes type. An invalid
+//! object grants nothing and keeps its claims. A policy depends on the objects and the configuration
+//! alone, never on the order of events. Pods of one shape share one policy. This crate has no network
+//! I/O.
 
 mod annotations;
 mod compile;
@@ -23,6 +23,8 @@ mod compiled;
 pub mod config;
 pub mod controller;
 pub mod desired;
+pub mod desired_conditions;
+pub mod enforcement;
 mod engine;
 pub mod epoch;
 pub mod findings;
@@ -37,15 +39,13 @@ pub mod latest;
 pub mod metric_names;
 pub mod programmed;
 pub mod publish;
-mod question;
+mod query;
 pub mod reach;
 pub mod report;
 pub mod request;
 mod resolve;
 pub mod review;
 pub mod source;
-pub mod standing;
-pub mod stated;
 mod subscriptions;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -56,10 +56,10 @@ pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{Controller, start};
-pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies, ReviewHandle};
+pub use handles::{ConditionsHandle, DesiredHandle, ObjectsHandle, Policies, ReviewHandle};
 #[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
 pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
-pub use question::condition as conditions;
+pub use query::condition as conditions;

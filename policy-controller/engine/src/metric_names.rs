@@ -1,4 +1,4 @@
-//! The metrics of the index. Names that Linkerd's policy controller has too are spelled as there.
+//! The metrics of the index. Those that Linkerd's policy controller has too keep its names.
 
 policy_core::metrics! {
     INDEX_MESH_TLS_AUTHENTICATION = "inbound_index_meshtls_authentication_index_size", "namespace",
@@ -17,15 +17,15 @@ policy_core::metrics! {
     INDEX_HTTP_ROUTE = "inbound_index_http_route_index_size", "namespace",
         "HTTPRoutes of both groups in the index, by namespace";
     INDEX_OBJECTS = "policy_index_objects", "kind", "Objects in the index, by kind";
-    INDEX_BATCH_CHANGES = "policy_index_batch_changes", "", "Changes that were applied as one";
+    INDEX_BATCH_CHANGES = "policy_index_batch_changes", "", "Changes per batch, which is applied as one transaction";
     INDEX_SECONDS = "policy_index_seconds", "stage",
         "Time that a batch of changes takes: resolve (index, resolve and compile) and publish";
     INDEX_ANSWERED = "policy_index_answered", "stage",
-        "Questions answered anew, by stage: resolve or compile";
+        "Query executions, by stage: resolve or compile";
     INDEX_ANSWERS = "policy_index_answers", "",
-        "Answers that are kept, with what they were made from";
+        "Memoized answers of queries";
     INDEX_LOOKUPS_WAITING = "policy_index_lookups_waiting", "",
-        "Requests to the index that wait: lookups, reviews, what status is made from";
+        "Requests queued for the index: lookups, reviews, reads for the status";
     INDEX_BATCHES_WAITING = "policy_index_batches_waiting", "",
-        "Batches of changes that wait for the index";
+        "Batches of changes queued for the index";
 }

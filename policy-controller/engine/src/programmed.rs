@@ -1,6 +1,6 @@
 //! On how many of the proxies that depend on an object it is in force.
 
-use crate::question::condition::{ConditionKind, ObjectCondition, Reason};
+use crate::query::condition::{ConditionKind, ObjectCondition, Reason};
 use crate::reach::{NO_TARGET, Reach, Skipping};
 use crate::unsent::Unsent;
 use policy_crds::{Kind, ObjectKey};
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// How far an object's current revision is in force.
+/// The extent to which an object's current revision is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Programmed {
-    /// Every replica has told its count.
+    /// Counts of all replicas.
     Counted {
         /// Proxies that decide by it.
         in_force: u64,
@@ -19,67 +19,67 @@ pub enum Programmed {
         concerned: u64,
         /// Those among `concerned` whose proxy refused it.
         refused: u64,
-        /// Which workloads it is about besides.
+        /// The other workloads that it applies to.
         reach: Arc<Reach>,
     },
-    /// It cannot be told.
+    /// The extent is unknown.
     Unknown {
-        /// Why, in one word for programs, for example `ReplicaUnreachable`.
+        /// The reason, in one word for programs, for example `ReplicaUnreachable`.
         reason: Arc<str>,
-        /// Why, for people; names what did not answer.
+        /// The message for people; names the replicas that did not answer.
         message: Arc<str>,
     },
 }
 
-/// How far one version of an object is in force. Where the object has moved on, it says nothing of
-/// the new version.
+/// The extent to which one version of an object is in force. It says nothing of later versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgrammedAt {
     /// The uid of the object, if its source states one.
     pub uid: Option<Arc<str>>,
     /// Its generation, if its source states one.
     pub generation: Option<i64>,
-    /// How far.
+    /// The extent.
     pub programmed: Programmed,
-    /// What clients are not sent of it because they could not enforce it.
+    /// The parts that are not sent to clients because these could not enforce them.
     pub unsent: Unsent,
 }
 
-/// By object, with the version that each is about. Of an object that is not in it nothing is known.
-pub type VersionedTable = BTreeMap<ObjectKey, ProgrammedAt>;
+/// Extents by object, with the version that each is about. An object that is not in it is unknown.
+pub type ProgrammedTable = BTreeMap<ObjectKey, ProgrammedAt>;
 
-/// The reason of what is in force nowhere because nothing that it is about has a sidecar.
+/// The reason of an object whose workloads have no sidecar.
 const NO_SIDECAR: &str = "NoSidecar";
-/// The reason of what only proxies enforce that do not say what they have in force.
+/// The reason of an object that only proxies enforce which do not acknowledge policies.
 pub const COMPATIBLE_PROXIES: &str = "CompatibleProxies";
-/// The reason of what is about ports alone that its workloads take out of redirection.
+/// The reason of an object whose ports are all skipped by redirection.
 const PORTS_SKIPPED: &str = "PortsSkipped";
-/// The reason of what nothing runs of that it is about.
+/// The reason of an object none of whose workloads runs.
 const NOT_RUNNING: &str = "NotRunning";
-/// The reason of what is not accepted, and has no effect.
+/// The reason of an object that is not accepted, and has no effect.
 const NOT_ACCEPTED: &str = "NotAccepted";
 /// The reason of what grants nothing, because it refers to what cannot be used.
 const NOT_RESOLVED: &str = "NotResolved";
-/// The reason of what is part of no policy although its Servers own ports.
+/// The reason of an object that is part of no policy although its Servers own ports.
 const NOT_USED: &str = "NotUsed";
 
-/// The reasons of what may have been in force before its workloads changed, whether they are changed
-/// for good or about to begin anew.
+/// The reasons of objects that may have been in force before their workloads changed, permanently
+/// or until they start again.
 pub const NOWHERE: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
-/// Those of what stopped matching, if it was in force before. What its workloads only do not run of
-/// still matches them.
+/// The reasons of objects that no longer match, if they were in force before. An object whose
+/// workloads do not run still matches them.
 pub const LOST: [&str; 4] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_USED];
 
 impl Programmed {
-    /// In force on `in_force` of the `concerned`, refused by some of them; nothing is known of other
-    /// workloads.
+    /// In force on `in_force` of the `concerned`, refused by `refused` of them; other workloads are
+    /// unknown.
     pub fn counted(in_force: u64, concerned: u64, refused: u64) -> Self {
         Self::Counted { in_force, concerned, refused, reach: Arc::default() }
     }
 
-    /// The same of an object with these conditions. What no parent or target accepts says so where
-    /// nothing else says why it is in force nowhere. A grant that is withheld says so once it is
-    /// withheld everywhere: proxies know it only as a grant that they have not.
+    /// The extent for an object with these conditions. An object that no parent or target accepts
+    /// gets the reason `NotAccepted` if nothing else explains why it is in force nowhere. A
+    /// withheld grant gets its reason once it is withheld everywhere, because proxies know it only
+    /// as a missing grant.
     #[must_use]
     pub fn of(&self, conditions: &[ObjectCondition]) -> Self {
         let Self::Counted { in_force, concerned, reach, .. } = self else { return self.clone() };
@@ -109,7 +109,7 @@ impl Programmed {
         }
     }
 
-    /// Why, for programs.
+    /// The reason of the condition.
     pub fn reason(&self) -> Arc<str> {
         match self {
             Self::Counted { concerned: 0, reach, .. } => nowhere(reach).into(),
@@ -123,14 +123,14 @@ impl Programmed {
     }
 }
 
-/// Whether conditions are about an object that does nothing but grant. Others deny where they cannot
+/// True if the conditions are about an object that only grants. Other kinds deny where they cannot
 /// take effect, and that is in force.
 fn only_grants(conditions: &[ObjectCondition]) -> bool {
     let kind = conditions.first().map(|condition| condition.object.kind);
     matches!(kind, Some(Kind::AuthorizationPolicy | Kind::ServerAuthorization))
 }
 
-/// Why an object has no effect that no parent or target accepts.
+/// The reason why an object has no effect if no parent or target accepts it.
 fn not_accepted(conditions: &[ObjectCondition]) -> Option<Reach> {
     let mut accepted = conditions.iter().filter(|c| c.kind == ConditionKind::Accepted);
     let refused = accepted.clone().next().filter(|_| accepted.all(|accepted| !accepted.status))?;
@@ -141,7 +141,8 @@ fn not_accepted(conditions: &[ObjectCondition]) -> Option<Reach> {
     Some(Reach::nowhere(NOT_ACCEPTED, message))
 }
 
-/// Why a policy grants nothing that refers to what cannot be used. What is used with a warning is.
+/// The reason why a policy grants nothing if a reference cannot be used. A reference that is used
+/// with a warning does not count.
 fn not_resolved(conditions: &[ObjectCondition]) -> Option<Reach> {
     let unusable = |c: &&ObjectCondition| {
         c.kind == ConditionKind::ResolvedRefs && !c.status && c.reason != Reason::RefWarned
@@ -150,7 +151,7 @@ fn not_resolved(conditions: &[ObjectCondition]) -> Option<Reach> {
     Some(Reach::nowhere(NOT_RESOLVED, format!("it grants nothing: {}", unusable.message)))
 }
 
-/// Why an object is in force on no sidecar.
+/// The reason why an object is in force on no sidecar.
 fn nowhere(reach: &Reach) -> &'static str {
     let Reach { gap, compatible, bare, idle, skipping, elsewhere: _ } = reach;
     match gap {
@@ -175,7 +176,7 @@ impl fmt::Display for Programmed {
                         first.push_str(&format!(", refused by {refused}"));
                     }
                 }
-                parts.extend(remarks(reach, *concerned > 0));
+                parts.extend(reach_remarks(reach, *concerned > 0));
                 f.write_str(&parts.join("; "))
             }
             Self::Unknown { message, .. } => f.write_str(message),
@@ -183,43 +184,43 @@ impl fmt::Display for Programmed {
     }
 }
 
-/// What is to be said beside the count. What does not run is told where nothing does.
-fn remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
+/// Remarks beside the count. Workloads that do not run are mentioned only if none runs.
+fn reach_remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
     let Reach { gap, compatible, bare, idle, skipping, elsewhere } = reach;
     if let Some(gap) = gap {
         return vec![gap.message.to_string()];
     }
-    let mut told = Vec::new();
+    let mut remarks = Vec::new();
     if *compatible > 0 {
         let (has, does) = if *compatible == 1 { ("has", "does") } else { ("have", "do") };
-        told.push(format!(
-            "{} {has} a proxy of Linkerd's API and {does} not say what is in force there",
+        remarks.push(format!(
+            "{} {has} a proxy of Linkerd's API and {does} not report what is in force there",
             number(*compatible, "workload")
         ));
     }
     if *bare > 0 {
         let has = if *bare == 1 { "has" } else { "have" };
         let pods = number(*bare, "pod");
-        told.push(format!("{pods} {has} no sidecar, and nothing of it holds there"));
+        remarks.push(format!("{pods} {has} no sidecar, so it is not enforced there"));
     }
     if let Some(Skipping { workloads, ports }) = skipping {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
         let takes = if *workloads == 1 { "takes" } else { "take" };
-        told.push(format!(
-            "{} {takes} port {} out of redirection (skip-inbound-ports), and nothing of it holds \
+        remarks.push(format!(
+            "{} {takes} port {} out of redirection (skip-inbound-ports), so it is not enforced \
              there",
             number(*workloads, "pod"),
             ports.join(", ")
         ));
     }
-    told.extend(elsewhere.iter().map(ToString::to_string));
-    if told.is_empty() && !somewhere {
-        told.push(match idle {
-            0 => "it is part of the policy of no pod".to_owned(),
+    remarks.extend(elsewhere.iter().map(ToString::to_string));
+    if remarks.is_empty() && !somewhere {
+        remarks.push(match idle {
+            0 => "no pod's policy uses it".to_owned(),
             idle => format!("{} selected, none of which runs", number(*idle, "pod")),
         });
     }
-    told
+    remarks
 }
 
 /// `1 pod`, `2 pods`.

@@ -1,4 +1,5 @@
-//! What `serve` sees: workloads, their facts, and one policy per port. No Kubernetes type appears here.
+//! The values that `serve` receives: workloads, their facts, and one policy per port. No Kubernetes
+//! type appears here.
 
 use crate::epoch;
 use policy_core::{Facts, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey};
@@ -8,16 +9,16 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What is known of a workload apart from the policies of its ports.
+/// The state of a workload apart from the policies of its ports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadState {
-    /// Which workload.
+    /// The workload.
     pub key: WorkloadKey,
-    /// What its policies' network symbols stand for.
+    /// Values of the network symbols in its policies.
     pub facts: Arc<Facts>,
     /// Ports that a container port, a probe, a hook, the proxy or a Server names.
     pub declared: BTreeSet<NonZeroU16>,
-    /// What holds for all other ports.
+    /// Policy of all other ports.
     pub undeclared: UndeclaredPorts,
     /// Its ServiceAccount, in its own namespace; empty for an ExternalWorkload.
     pub service_account: Arc<str>,
@@ -31,8 +32,8 @@ pub struct WorkloadState {
 pub struct PublishedWorkload {
     /// The workload.
     pub state: Arc<WorkloadState>,
-    /// What it reflects; `content` is 0. Workloads that were published of one state of the world share
-    /// it.
+    /// The revision that it reflects; `content` is 0. Workloads published at the same revision
+    /// share it.
     pub revision: Arc<Revision>,
 }
 
@@ -49,35 +50,35 @@ impl Deref for PublishedWorkload {
 pub struct PortPolicy {
     /// The policy. Equal policies are one allocation, whichever workload they are for.
     pub policy: Arc<ServerPolicy>,
-    /// What it reflects.
+    /// The revision that it reflects.
     pub revision: Revision,
-    /// When it was published, from which the time until it is in force is counted.
+    /// Time of publication, from which the time until it is in force is counted.
     pub published: Instant,
 }
 
-/// How far the source has been read. It answers whether this replica lags behind what a client has
-/// in force already.
+/// The progress of the source. It shows whether this replica lags behind what a client has in
+/// force.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct SourceProgress {
     /// Epoch, and per kind the version of the newest event read; `content` is 0.
     pub revision: Revision,
-    /// How many times every kind has been listed completely since the start, one list after the
-    /// other. A list begun after a client connected shows everything that the client can have seen:
-    /// the second to end after that moment is one for certain.
+    /// Number of times that every kind has been listed completely since the start, one list after
+    /// the other. A list begun after a client connected contains everything that the client can
+    /// have seen: the second to end after that moment is certainly one.
     pub lists: u64,
 }
 
-impl Seen {
-    /// True if this replica may not have seen what a client has in force. Epochs of one Lease that
-    /// differ in their counter cannot be compared: the storage was restored between them, and either
-    /// side may be the one that has not noticed. Other epochs are accepted.
+impl SourceProgress {
+    /// True if this replica may not have seen a version that a client has in force. Epochs of one
+    /// Lease with different counters cannot be compared: the storage was restored between them, and
+    /// either side may not have noticed yet. Other epochs are accepted.
     pub fn is_behind(&self, applied: &Revision) -> bool {
         epoch::of_one_lease(&self.revision.epoch, &applied.epoch)
             && !self.revision.has_caught_up_with(applied)
     }
 }
 
-/// Why there is no channel for a workload or port. Each may be worth asking again.
+/// Error of a lookup. Each may be worth a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// No such workload.

@@ -1,16 +1,16 @@
-//! Which workloads an object is about besides those whose sidecar says what it has in force, and why it
-//! is in force nowhere, where that is so whatever runs.
+//! The workloads that an object applies to besides those whose sidecar acknowledges it, and the
+//! reason why it is in force nowhere, if that holds whatever runs.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// What is known of the workloads that an object is about.
+/// The workloads that an object applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Why it is in force nowhere, whatever runs.
+    /// The reason why it is in force nowhere, whatever runs.
     pub gap: Option<Gap>,
-    /// Workloads that run with a proxy that does not say what it has in force.
+    /// Workloads that run with a proxy that does not acknowledge policies.
     pub compatible: u64,
     /// Workloads that run without a sidecar.
     pub bare: u64,
@@ -18,11 +18,11 @@ pub struct Reach {
     pub idle: u64,
     /// Workloads with a sidecar that some of its ports do not reach.
     pub skipping: Option<Skipping>,
-    /// Who owns the rest of what a Server selects, in words.
+    /// The owners of the other ports that a Server selects, in words.
     pub elsewhere: Option<Arc<str>>,
 }
 
-/// Why an object is in force nowhere, whatever runs.
+/// The reason why an object is in force nowhere, whatever runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// For programs.
@@ -34,9 +34,9 @@ pub struct Gap {
 /// Ports that workloads take out of redirection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipping {
-    /// How many workloads do.
+    /// Number of such workloads.
     pub workloads: u64,
-    /// Which of the ports that the object is about.
+    /// The skipped ports among those that the object applies to.
     pub ports: BTreeSet<NonZeroU16>,
 }
 
@@ -44,7 +44,8 @@ pub struct Skipping {
 pub const NO_TARGET: &str = "NoTarget";
 /// The reason of an authentication that no policy names.
 pub const NOT_REFERENCED: &str = "NotReferenced";
-/// The reason of a Server all of whose ports others own, and of what takes effect through it alone.
+/// The reason of a Server whose ports are all owned by others, and of objects that take effect
+/// through it alone.
 pub const CONFLICTED: &str = "Conflicted";
 
 impl Reach {

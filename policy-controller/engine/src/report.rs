@@ -1,5 +1,5 @@
-//! What is told about objects, in plain terms: what viewers are shown, and how far objects are in
-//! force. No Kubernetes type appears here.
+//! Reports about objects, in plain types: their conditions, and how far they are in force. No
+//! Kubernetes type appears here.
 
 use futures_util::future::BoxFuture;
 use policy_core::ObjectRef;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// How far an object's current effect is in force.
+/// The extent to which an object's current version is in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Proxies that have it in force.
@@ -18,16 +18,16 @@ pub struct Count {
     pub refused: u64,
 }
 
-/// How far every object is in force.
+/// The extent to which every object is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tally {
     /// By object; one that is not named contributes to nothing.
     Counted(BTreeMap<ObjectRef, Count>),
     /// It cannot be said.
     Unknown {
-        /// Why, in one word for programs.
+        /// The reason, in one word for programs.
         reason: Arc<str>,
-        /// Why, for people; names who did not answer.
+        /// The message for people; names the replicas that did not answer.
         message: Arc<str>,
     },
 }
@@ -39,42 +39,43 @@ impl Tally {
     }
 }
 
-/// An object, and what it is told about itself.
+/// An object with its conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectReport {
-    /// Which.
+    /// The object.
     pub object: ObjectRef,
     /// The generation that this is about, if it has one.
     pub generation: Option<i64>,
-    /// What it is told.
+    /// Its conditions.
     pub conditions: Vec<ConditionReport>,
-    /// How far it is in force; absent: it cannot be said, or there is nothing to put in force.
+    /// The extent to which it is in force; absent if this is unknown, or if there is nothing to put
+    /// in force.
     pub programmed: Option<ProgrammedReport>,
 }
 
-/// How far an object is in force, and why not everywhere.
+/// The extent to which an object is in force, and the reason why not everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgrammedReport {
     /// The proxies.
     pub count: Count,
     /// `True`, `False` or `Unknown`, as in the condition Programmed.
     pub status: &'static str,
-    /// Why, for programs.
+    /// The reason, for programs.
     pub reason: Arc<str>,
-    /// Why, for people.
+    /// The message, for people.
     pub message: Arc<str>,
 }
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionReport {
-    /// What is stated.
+    /// Type of the condition.
     pub kind: &'static str,
-    /// Whether it is so.
+    /// Status of the condition.
     pub status: bool,
-    /// Why, for programs.
+    /// Reason, for programs.
     pub reason: &'static str,
-    /// Why, for people.
+    /// Message, for people.
     pub message: Arc<str>,
     /// The parent or target that it is about; absent: the object as a whole.
     pub parent: Option<ObjectRef>,
@@ -82,18 +83,18 @@ pub struct ConditionReport {
     pub section: Option<Arc<str>>,
 }
 
-/// Every object there is to tell of.
+/// Reports about all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overview {
     /// The objects, in order.
     pub objects: Vec<ObjectReport>,
-    /// What the replica that tells is short of, in words; empty if nothing.
+    /// The parts that this replica could not read, in words; empty if none.
     pub missing: Vec<String>,
 }
 
 /// Tells of objects.
 pub trait Overviews: fmt::Debug + Send + Sync + 'static {
-    /// The objects of `namespace`, or of all namespaces where it is empty; nothing if the controller
+    /// The objects of `namespace`, or of all namespaces where it is empty; `None` if the controller
     /// has ended.
     fn overview<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Option<Overview>>;
 }

@@ -1,26 +1,25 @@
-//! The questions to the task that owns the index.
+//! Requests to the task that owns the index.
 //!
-//! All of them wait in one queue and are answered in the order in which they came, so that none is
-//! put off for as long as others keep coming. Batches of changes have a queue of their own, because
-//! they go first: an answer reflects every change that had arrived before it, and a source that falls
-//! behind is held back by its own queue instead of by those who ask.
+//! All of them wait in one queue and are answered in order, so that none starves. Batches of
+//! changes have a queue of their own with priority: a response reflects every change that had
+//! arrived before the request, and a source that falls behind gets backpressure from its own queue.
 
-use crate::desired::News;
+use crate::desired::DesiredDelta;
+use crate::desired_conditions::DesiredConditionTable;
 use crate::latest::Latest;
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
-use crate::question::condition::ConditionTable;
+use crate::query::condition::ConditionTable;
 use crate::review::Snapshot;
-use crate::stated::StatedTable;
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// The most questions that may wait.
-const ROOM: usize = 1024;
+/// Capacity of the request queue.
+const QUEUE_CAPACITY: usize = 1024;
 
-/// A question to the task that owns the index, with the place of its answer.
+/// A request to the task that owns the index, with its response channel.
 pub enum Request {
     /// Watch a workload.
     Workload(WorkloadKey, Reply<PublishedWorkload>),
@@ -31,15 +30,15 @@ pub enum Request {
     /// The conditions of every object.
     Conditions(oneshot::Sender<ConditionTable>),
     /// The same, with the version of each object that its conditions are about.
-    Stated(oneshot::Sender<StatedTable>),
+    DesiredConditions(oneshot::Sender<DesiredConditionTable>),
     /// Every object of these kinds; nothing before all have been listed.
     Objects(Arc<[Kind]>, oneshot::Sender<Option<Vec<Arc<Object>>>>),
     /// A copy of the index; nothing before all has been listed.
     Snapshot(oneshot::Sender<Option<Snapshot>>),
     /// The changes of what ought to be in force; nothing before all has been listed.
-    News(oneshot::Sender<Option<News>>),
-    /// The end of these questions: nobody asks for news any more.
-    NoNews,
+    DesiredDelta(oneshot::Sender<Option<DesiredDelta>>),
+    /// Stop tracking desired policies.
+    StopDesired,
 }
 
 /// The place of the answer to a lookup.
@@ -52,12 +51,12 @@ pub struct Requests(mpsc::Sender<Request>);
 impl Requests {
     /// A queue, and its receiving side.
     pub fn channel() -> (Self, mpsc::Receiver<Request>) {
-        let (sender, receiver) = mpsc::channel(ROOM);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         (Self(sender), receiver)
     }
 
-    /// The answer to a question; none if nobody answers any more.
-    pub(crate) async fn ask<T>(
+    /// The response to a request; `None` if the task has ended.
+    pub(crate) async fn call<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
     ) -> Option<T> {
@@ -66,7 +65,7 @@ impl Requests {
         answer.await.ok()
     }
 
-    /// Says something that has no answer; none if nobody listens any more.
+    /// Sends a request without a response; `None` if the task has ended.
     pub(crate) async fn send(&self, request: Request) -> Option<()> {
         self.0.send(request).await.ok()
     }

@@ -1,18 +1,19 @@
-//! What the objects mean together: pure functions of a key, remembered with what they read.
+//! Resolves what the objects mean together: pure functions of a key, memoized with their reads.
 //!
-//! Each question is a type of its own, declared in `question`, with the order of answering: which Server
-//! owns each port of a workload shape ([`owner`]), the members of an authentication and who a policy
-//! grants to ([`grant`]), which routes a Server has ([`route`]),
-//! where Linkerd would order them otherwise ([`precedence`]), its rate limit ([`rate_limit`]), what is particular to a workload ([`workload`]), what each
-//! object is told about itself ([`condition`]), and the Servers through which it takes effect ([`host`]). A reference into another namespace is followed by
-//! [`follow`] and nothing else.
+//! Each query is a type of its own, declared in `query`. [`port_ownership`] finds the Server that
+//! owns each port of a workload shape, [`grant`] the members of an authentication and the clients a
+//! policy grants to, [`route`] the routes of a Server, [`precedence`] the rules that Linkerd would
+//! order differently, [`rate_limit`] the rate limit of a Server, [`workload`] the shape and the facts
+//! of a workload, [`condition`] the conditions of each object, and [`effective_servers`] the Servers
+//! through which an object takes effect. [`reference`] alone follows references into other
+//! namespaces.
 
 pub(crate) mod condition;
-pub(crate) mod follow;
+pub(crate) mod effective_servers;
 pub(crate) mod grant;
-pub(crate) mod host;
-pub(crate) mod owner;
+pub(crate) mod port_ownership;
 pub(crate) mod precedence;
 pub(crate) mod rate_limit;
+pub(crate) mod reference;
 pub(crate) mod route;
 pub(crate) mod workload;

@@ -1,11 +1,11 @@
-//! What an object would be told, were it applied: asked of a copy of the index, away from the task
-//! that owns it.
+//! Reviews of objects as if they were applied, on a copy of the index, outside of the task that
+//! owns it.
 
 use crate::config::ControllerConfig;
 use crate::findings::{Finder, Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::Index;
-use crate::question::workload::EXAMINED;
+use crate::query::workload::MAX_EXAMINED;
 use crate::source::{Batch, Change};
 use policy_crds::{FieldError, Object};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// An object that does not exist yet is younger than every other.
 const YOUNGEST: i64 = i64::MAX;
 
-/// A copy of the index, to be asked what a change would mean.
+/// A copy of the index in which changes can be tried.
 pub struct Snapshot {
     index: Index,
     config: Arc<ControllerConfig>,
@@ -21,12 +21,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The index must have been listed completely: what is missing from it is missing.
+    /// Creates a snapshot. The index must have been listed completely, because an object that is
+    /// not in it counts as missing.
     pub(crate) fn new(index: Index, config: Arc<ControllerConfig>) -> Self {
         Self { index, config, memo: Memo::default() }
     }
 
-    /// Finds what the object would lack, were it applied: each with the field it is about.
+    /// Computes the warnings about an object as if it were applied, each with its field.
     pub(crate) fn review(mut self, mut object: Object) -> Vec<FieldError> {
         let exists = self.index.object(&object.meta.key).is_some();
         if object.meta.created.is_none() && !exists {
@@ -35,17 +36,17 @@ impl Snapshot {
         let object = Arc::new(object);
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
-        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
+        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, MAX_EXAMINED);
         let relevant = |finding: &Finding| match finding.kind {
             // Beside which proxies a policy is for is not known here, and the status says it.
             FindingKind::PrecedenceDiffers => false,
-            // Whoever applies an object may not look into every namespace.
+            // The user may not be allowed to read that namespace.
             FindingKind::ForeignClientMissing => false,
             // Its policy may come after it.
             FindingKind::Unused | FindingKind::UnusedOffered => false,
             // The policies of a new Server may come after it.
             FindingKind::GrantsNobody { .. } => exists,
-            // It is told to whoever deletes it.
+            // Reported when the route is deleted.
             FindingKind::OnlyRoute => false,
             FindingKind::Dangling(_)
             | FindingKind::Ineffective(_)
@@ -62,13 +63,13 @@ impl Snapshot {
         finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
     }
 
-    /// Finds what holds without the object, and may surprise whoever deletes it.
+    /// Findings that hold without the object, and may surprise the user who deletes it.
     pub(crate) fn review_deletion(mut self, object: Object) -> Vec<FieldError> {
         let object = Arc::new(object);
         // It is stored, whether or not the index has heard of it.
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
-        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
+        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, MAX_EXAMINED);
         finder.only_route(&object).into_iter().map(FieldError::from).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Where objects come from. A source lists what there is, says so, and then tells every change.
+//! Sources of objects. A source lists all objects, sends `Synced`, and then sends every change.
 
 mod definition;
 mod diagnostic;

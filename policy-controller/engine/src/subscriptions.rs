@@ -1,14 +1,14 @@
-//! Who watches what, and what each was last told.
+//! The subscribers of workloads and ports, and the value last published to each.
 
 use crate::config::ControllerConfig;
 use crate::engine::{Changes, Engine};
-use crate::incremental::Query;
+use crate::incremental::QueryKey;
 use crate::incremental::content_hash;
 use crate::index::KindSet;
 use crate::latest::{self, Latest};
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
-use crate::question::policy::PolicyOf;
-use crate::question::workload::{Resolved, Shape, WorkloadOf};
+use crate::query::policy::PolicyOf;
+use crate::query::workload::{ResolvedWorkload, WorkloadOf, WorkloadShape};
 use hashbrown::HashMap;
 use policy_core::{Revision, WorkloadKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,35 +19,35 @@ use std::time::Instant;
 /// Every channel there is.
 pub(crate) struct Subscriptions {
     epoch: Arc<str>,
-    /// True if an epoch has begun since anything was last published.
+    /// True if an epoch has begun since the last publication.
     epoch_began: bool,
     port_cap: usize,
-    workloads: BTreeMap<WorkloadKey, Held>,
+    workloads: BTreeMap<WorkloadKey, WorkloadChannels>,
     watchers: Watchers,
-    /// What the last workload that was published reflects: most reflect the same.
+    /// The revision of the last workload published: most workloads share it.
     label: Arc<Revision>,
 }
 
-type Watchers = HashMap<PolicyOf, Watching>;
+type Watchers = HashMap<PolicyOf, PolicyWatchers>;
 
-/// Who watches a policy.
+/// The watchers of a policy.
 #[derive(Default)]
-struct Watching {
+struct PolicyWatchers {
     keys: BTreeSet<WorkloadKey>,
-    /// What was published last. Whoever is told something after shares it while it says that.
+    /// The value last published. Watchers added later share it while the policy stays the same.
     newest: Weak<PortPolicy>,
 }
 
-impl Watching {
-    /// What whoever watches `question` is to be told now.
+impl PolicyWatchers {
+    /// The value to publish to the watchers of `query`.
     fn published(
         &mut self,
         engine: &mut Engine,
-        question: &PolicyOf,
+        query: &PolicyOf,
         epoch: &Arc<str>,
     ) -> Arc<PortPolicy> {
-        let (policy, kinds) = engine.policy(&question.shape, question.port);
-        let versions = engine.versions(kinds, question.shape.kind);
+        let (policy, kinds) = engine.policy(&query.shape, query.port);
+        let versions = engine.versions(kinds, query.shape.kind);
         let newest = self.newest.upgrade().filter(|p| Arc::ptr_eq(&p.policy, &policy));
         let content = match newest {
             Some(newest)
@@ -65,14 +65,14 @@ impl Watching {
     }
 }
 
-struct Held {
-    shape: Arc<Shape>,
+struct WorkloadChannels {
+    shape: Arc<WorkloadShape>,
     state: latest::Sender<Arc<PublishedWorkload>>,
     ports: BTreeMap<NonZeroU16, latest::Sender<Arc<PortPolicy>>>,
 }
 
-impl Held {
-    /// How many ports there are channels for that the workload does not declare.
+impl WorkloadChannels {
+    /// Number of ports with a channel that the workload does not declare.
     fn undeclared(&self) -> usize {
         let state = self.state.current();
         self.ports.keys().filter(|port| !state.declared.contains(*port)).count()
@@ -98,7 +98,7 @@ impl Subscriptions {
         engine: &mut Engine,
         key: &WorkloadKey,
     ) -> Result<Latest<Arc<PublishedWorkload>>, LookupError> {
-        Ok(self.held(engine, key)?.state.subscribe())
+        Ok(self.channels(engine, key)?.state.subscribe())
     }
 
     /// Follows a port.
@@ -109,35 +109,35 @@ impl Subscriptions {
         port: NonZeroU16,
     ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
         let cap = self.port_cap;
-        let held = self.held(engine, key)?;
-        let state = held.state.current();
+        let channels = self.channels(engine, key)?;
+        let state = channels.state.current();
         let key = &state.key;
-        if let Some(sender) = held.ports.get(&port) {
+        if let Some(sender) = channels.ports.get(&port) {
             return Ok(sender.subscribe());
         }
-        let shape = held.shape.clone();
-        if !held.state.current().declared.contains(&port) && held.undeclared() >= cap {
+        let shape = channels.shape.clone();
+        if !channels.state.current().declared.contains(&port) && channels.undeclared() >= cap {
             self.drop_idle(engine, key);
         }
-        let held = self.held(engine, key)?;
-        if !held.state.current().declared.contains(&port) && held.undeclared() >= cap {
+        let channels = self.channels(engine, key)?;
+        if !channels.state.current().declared.contains(&port) && channels.undeclared() >= cap {
             return Err(LookupError::TooManyPorts);
         }
         let sender = latest::channel(self.watch(engine, key, &PolicyOf { shape, port }));
         let receiver = sender.subscribe();
-        self.held(engine, key)?.ports.insert(port, sender);
+        self.channels(engine, key)?.ports.insert(port, sender);
         Ok(receiver)
     }
 
-    /// Labels by this epoch what is published from now on. The next batch tells every watcher, because
-    /// a client that went on naming the epoch before would be compared by versions that mean nothing
-    /// any more.
+    /// Labels values published from now on with this epoch. The next batch publishes to every
+    /// watcher, because clients that went on naming the epoch before would be compared by versions
+    /// that are no longer valid.
     pub(crate) fn begin_epoch(&mut self, epoch: Arc<str>) {
         self.epoch = epoch;
         self.epoch_began = true;
     }
 
-    /// Tells whoever is concerned what a batch changed.
+    /// Publishes the changes of a batch to the subscribers concerned.
     pub(crate) fn publish(&mut self, engine: &mut Engine, changes: &Changes) {
         let (every, workloads): (Vec<PolicyOf>, Vec<WorkloadKey>) =
             match std::mem::take(&mut self.epoch_began) {
@@ -155,21 +155,21 @@ impl Subscriptions {
                 }
             }
         }
-        for question in changes.policies.iter().chain(&every) {
-            let Some(watching) = self.watchers.get_mut(question) else { continue };
-            let published = watching.published(engine, question, &self.epoch);
-            for key in &watching.keys {
-                tell(&self.workloads, key, question.port, &published);
+        for query in changes.policies.iter().chain(&every) {
+            let Some(policy_watchers) = self.watchers.get_mut(query) else { continue };
+            let published = policy_watchers.published(engine, query, &self.epoch);
+            for key in &policy_watchers.keys {
+                publish_policy(&self.workloads, key, query.port, &published);
             }
         }
     }
 
-    /// Forgets channels that nobody listens to, and says what the others depend on.
-    pub(crate) fn sweep(&mut self) -> Vec<Query> {
-        for (key, held) in &mut self.workloads {
+    /// Drops channels without receivers, and returns the queries that the others depend on.
+    pub(crate) fn sweep(&mut self) -> Vec<QueryKey> {
+        for (key, channels) in &mut self.workloads {
             let watchers = &mut self.watchers;
-            let shape = held.shape.clone();
-            held.ports.retain(|port, sender| {
+            let shape = channels.shape.clone();
+            channels.ports.retain(|port, sender| {
                 let live = sender.has_receivers();
                 if !live {
                     unwatch(watchers, &shape, *port, key);
@@ -177,16 +177,20 @@ impl Subscriptions {
                 live
             });
         }
-        self.workloads.retain(|_, held| !held.ports.is_empty() || held.state.has_receivers());
-        let workloads = self.workloads.keys().map(|key| Query::WorkloadOf(WorkloadOf(key.clone())));
-        workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
+        self.workloads
+            .retain(|_, channels| !channels.ports.is_empty() || channels.state.has_receivers());
+        let workloads =
+            self.workloads.keys().map(|key| QueryKey::WorkloadOf(WorkloadOf(key.clone())));
+        workloads.chain(self.watchers.keys().cloned().map(QueryKey::PolicyOf)).collect()
     }
 
-    /// Forgets the undeclared ports of a workload that nobody listens to, and what was found out for
-    /// them: who asks for one port after the other is held to the same bound as who watches them all.
-    /// What declared ports ought to have may be followed without a channel.
+    /// Drops the undeclared ports of a workload that have no receivers, and their policies, so that
+    /// a client that requests one port after the other is bounded like one that watches them all.
+    /// The desired policies of declared ports may be tracked without a channel.
     fn drop_idle(&mut self, engine: &mut Engine, key: &WorkloadKey) {
-        let Some(Held { shape, state, ports }) = self.workloads.get_mut(key) else { return };
+        let Some(WorkloadChannels { shape, state, ports }) = self.workloads.get_mut(key) else {
+            return;
+        };
         let declared = state.current().declared.clone();
         let idle = |port: &NonZeroU16, sender: &mut latest::Sender<Arc<PortPolicy>>| {
             !sender.has_receivers() && !declared.contains(port)
@@ -194,14 +198,18 @@ impl Subscriptions {
         let idle: Vec<NonZeroU16> = ports.extract_if(.., idle).map(|(port, _)| port).collect();
         for port in idle {
             unwatch(&mut self.watchers, shape, port, key);
-            let question = PolicyOf { shape: shape.clone(), port };
-            if !self.watchers.contains_key(&question) {
-                engine.forget_policy(question);
+            let query = PolicyOf { shape: shape.clone(), port };
+            if !self.watchers.contains_key(&query) {
+                engine.forget_policy(query);
             }
         }
     }
 
-    fn held(&mut self, engine: &mut Engine, key: &WorkloadKey) -> Result<&mut Held, LookupError> {
+    fn channels(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+    ) -> Result<&mut WorkloadChannels, LookupError> {
         if !engine.is_synced() {
             return Err(LookupError::NotSynced);
         }
@@ -210,17 +218,18 @@ impl Subscriptions {
         if !self.workloads.contains_key(&key) {
             let published = self.published(engine, &resolved, kinds);
             let state = latest::channel(published);
-            let held = Held { shape: resolved.shape.clone(), state, ports: BTreeMap::new() };
-            self.workloads.insert(key.clone(), held);
+            let channels =
+                WorkloadChannels { shape: resolved.shape.clone(), state, ports: BTreeMap::new() };
+            self.workloads.insert(key.clone(), channels);
         }
         self.workloads.get_mut(&key).ok_or(LookupError::NotFound)
     }
 
-    /// A workload with what it reflects.
+    /// A workload with its revision.
     fn published(
         &mut self,
         engine: &Engine,
-        resolved: &Resolved,
+        resolved: &ResolvedWorkload,
         kinds: KindSet,
     ) -> Arc<PublishedWorkload> {
         let versions = engine.versions(kinds, resolved.shape.kind);
@@ -236,60 +245,60 @@ impl Subscriptions {
         &mut self,
         engine: &mut Engine,
         key: &WorkloadKey,
-        (resolved, kinds): (&Resolved, KindSet),
+        (resolved, kinds): (&ResolvedWorkload, KindSet),
     ) {
         let epoch = self.epoch.clone();
         let differs =
             |now: &PublishedWorkload| *now.state != *resolved.state || now.revision.epoch != epoch;
-        if self.workloads.get(key).is_some_and(|held| differs(&held.state.current())) {
+        if self.workloads.get(key).is_some_and(|channels| differs(&channels.state.current())) {
             let published = self.published(engine, resolved, kinds);
-            if let Some(held) = self.workloads.get(key) {
-                held.state.send(published);
+            if let Some(channels) = self.workloads.get(key) {
+                channels.state.send(published);
             }
         }
-        let Some(held) = self.workloads.get_mut(key) else { return };
-        if held.shape == resolved.shape {
+        let Some(channels) = self.workloads.get_mut(key) else { return };
+        if channels.shape == resolved.shape {
             return;
         }
-        let before = std::mem::replace(&mut held.shape, resolved.shape.clone());
-        let ports: Vec<NonZeroU16> = held.ports.keys().copied().collect();
+        let before = std::mem::replace(&mut channels.shape, resolved.shape.clone());
+        let ports: Vec<NonZeroU16> = channels.ports.keys().copied().collect();
         for port in ports {
             unwatch(&mut self.watchers, &before, port, key);
-            let question = PolicyOf { shape: resolved.shape.clone(), port };
-            let published = self.watch(engine, key, &question);
-            tell(&self.workloads, key, port, &published);
+            let query = PolicyOf { shape: resolved.shape.clone(), port };
+            let published = self.watch(engine, key, &query);
+            publish_policy(&self.workloads, key, port, &published);
         }
     }
 
-    /// Notes that a workload watches a policy. Returns what it is to be told.
+    /// Adds a workload to the watchers of a policy. Returns the value to publish.
     fn watch(
         &mut self,
         engine: &mut Engine,
         key: &WorkloadKey,
-        question: &PolicyOf,
+        query: &PolicyOf,
     ) -> Arc<PortPolicy> {
-        let watching = self.watchers.entry(question.clone()).or_default();
-        watching.keys.insert(key.clone());
-        watching.published(engine, question, &self.epoch)
+        let policy_watchers = self.watchers.entry(query.clone()).or_default();
+        policy_watchers.keys.insert(key.clone());
+        policy_watchers.published(engine, query, &self.epoch)
     }
 
     fn close(&mut self, key: &WorkloadKey) {
-        if let Some(held) = self.workloads.remove(key) {
-            for port in held.ports.keys() {
-                unwatch(&mut self.watchers, &held.shape, *port, key);
+        if let Some(channels) = self.workloads.remove(key) {
+            for port in channels.ports.keys() {
+                unwatch(&mut self.watchers, &channels.shape, *port, key);
             }
         }
     }
 }
 
-/// Publishes a policy if it differs from what was published.
-fn tell(
-    workloads: &BTreeMap<WorkloadKey, Held>,
+/// Publishes a policy if it differs from the last one published.
+fn publish_policy(
+    workloads: &BTreeMap<WorkloadKey, WorkloadChannels>,
     key: &WorkloadKey,
     port: NonZeroU16,
     published: &Arc<PortPolicy>,
 ) {
-    if let Some(sender) = workloads.get(key).and_then(|held| held.ports.get(&port)) {
+    if let Some(sender) = workloads.get(key).and_then(|channels| channels.ports.get(&port)) {
         sender.send_if_modified(|current| {
             let differs = current.policy != published.policy
                 || current.revision.epoch != published.revision.epoch;
@@ -301,12 +310,17 @@ fn tell(
     }
 }
 
-fn unwatch(watchers: &mut Watchers, shape: &Arc<Shape>, port: NonZeroU16, key: &WorkloadKey) {
-    let question = PolicyOf { shape: shape.clone(), port };
-    if let Some(watching) = watchers.get_mut(&question) {
-        watching.keys.remove(key);
-        if watching.keys.is_empty() {
-            watchers.remove(&question);
+fn unwatch(
+    watchers: &mut Watchers,
+    shape: &Arc<WorkloadShape>,
+    port: NonZeroU16,
+    key: &WorkloadKey,
+) {
+    let query = PolicyOf { shape: shape.clone(), port };
+    if let Some(policy_watchers) = watchers.get_mut(&query) {
+        policy_watchers.keys.remove(key);
+        if policy_watchers.keys.is_empty() {
+            watchers.remove(&query);
         }
     }
 }
@@ -335,7 +349,8 @@ mod tests {
         assert_eq!(engine.effort().0, 0);
     }
 
-    /// A revocation that concerned nobody when it came, and does by a later event of another kind.
+    /// A revocation that is irrelevant when it arrives, and becomes relevant by a later event of
+    /// another kind.
     #[test]
     fn a_revision_reflects_every_kind_that_its_policy_is_made_from() {
         let config = ControllerConfig::default();
@@ -360,16 +375,16 @@ mod tests {
         apply(&mut subscriptions, &[testing::server("ns", "b", 81)], 3);
         assert!(!watched.has_changed());
         apply(&mut subscriptions, &[testing::server("ns", "a", 80)], 4);
-        let told = watched.read();
-        assert_eq!(told.policy.authorizations.len(), 1);
+        let published = watched.read();
+        assert_eq!(published.policy.authorizations.len(), 1);
         let lagging = |grants| Revision {
             versions: [(Kind::Pod, 9), (Kind::Server, 9), (Kind::AuthorizationPolicy, grants)]
                 .map(|(kind, version)| (crate::engine::version_key(kind), version))
                 .into(),
-            ..told.revision.clone()
+            ..published.revision.clone()
         };
-        assert!(!lagging(1).has_caught_up_with(&told.revision), "{:?}", told.revision);
-        assert!(lagging(2).has_caught_up_with(&told.revision), "{:?}", told.revision);
+        assert!(!lagging(1).has_caught_up_with(&published.revision), "{:?}", published.revision);
+        assert!(lagging(2).has_caught_up_with(&published.revision), "{:?}", published.revision);
     }
 
     /// A client that went on naming the epoch before would have to wait wherever it reconnects.

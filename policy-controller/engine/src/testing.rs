@@ -43,7 +43,7 @@ pub fn server(namespace: &str, name: &str, port: u16) -> Arc<Object> {
     ))
 }
 
-/// A policy that grants a Server to everybody.
+/// A policy that grants a Server to every client.
 pub fn policy_on_server(namespace: &str, name: &str, server: &str) -> Arc<Object> {
     object(&format!(
         "{{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
@@ -53,14 +53,14 @@ pub fn policy_on_server(namespace: &str, name: &str, server: &str) -> Arc<Object
     ))
 }
 
-/// A source that sends on what it is given.
+/// A source that forwards batches from a channel.
 #[derive(Debug)]
-pub struct Given(
-    /// Where batches come from.
+pub struct ChannelSource(
+    /// The receiver of batches.
     pub mpsc::Receiver<Batch>,
 );
 
-impl Source for Given {
+impl Source for ChannelSource {
     fn epoch(&self) -> Arc<str> {
         "given".into()
     }

@@ -1,23 +1,23 @@
-//! What clients are not sent of an object because they could not enforce it.
+//! Parts of an object that are not sent to clients because these could not enforce them.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 /// Most statements of one kind about one object.
-const MOST: usize = 8;
+const MAX_ENTRIES: usize = 8;
 
-/// What clients that watch a policy now are not sent of one object that asks for it.
+/// Parts of one object that are not sent to the clients that watch a policy made from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Unsent {
-    /// What is denied to such clients in its place, in words.
+    /// Requests denied to such clients instead, in words.
     pub denied: BTreeSet<Arc<str>>,
-    /// What is left out for such clients, in words.
+    /// Parts left out for such clients, in words.
     pub left_out: BTreeSet<Arc<str>>,
 }
 
 impl Unsent {
-    /// Whether all of it is sent.
+    /// True if everything is sent.
     pub fn is_empty(&self) -> bool {
         self.denied.is_empty() && self.left_out.is_empty()
     }
@@ -27,24 +27,24 @@ impl Unsent {
         let Self { denied, left_out } = self;
         for (all, more) in [(denied, &other.denied), (left_out, &other.left_out)] {
             all.extend(more.iter().cloned());
-            while all.len() > MOST {
+            while all.len() > MAX_ENTRIES {
                 all.pop_last();
             }
         }
     }
 
-    /// Whether it says everything that `other` says.
+    /// True if it contains everything that `other` contains.
     pub fn covers(&self, other: &Unsent) -> bool {
         self.denied.is_superset(&other.denied) && self.left_out.is_superset(&other.left_out)
     }
 
-    /// What became of the worst of it, for programs.
+    /// The reason of the condition, by the most severe entry.
     pub fn reason(&self) -> &'static str {
         if self.denied.is_empty() { "LeftOut" } else { "Denied" }
     }
 }
 
-/// What is denied, then what is left out.
+/// The denied parts, then those left out.
 impl fmt::Display for Unsent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, words) in self.denied.iter().chain(&self.left_out).enumerate() {
@@ -81,6 +81,6 @@ mod tests {
         for number in 0..100 {
             all.add(&unsent(&[], &[&format!("{number:03}")]));
         }
-        assert_eq!(all.left_out.len(), MOST);
+        assert_eq!(all.left_out.len(), MAX_ENTRIES);
     }
 }

@@ -1,4 +1,4 @@
-//! A policy in words: what `-o json|yaml` writes, and what people read.
+//! A policy as text fields: the output of `-o json|yaml`, and a form for people.
 
 mod shadow;
 mod text;
@@ -20,24 +20,24 @@ use std::fmt::Write;
 pub struct PolicyView {
     /// The Server that owns the port, or the default policy that holds.
     pub owner: String,
-    /// How connections are read.
+    /// Protocol of its connections.
     pub protocol: String,
     /// The reason for which the whole port is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deny: Option<String>,
     /// `canonical` or `raw`.
     pub paths: String,
-    /// Whether the application is told who its clients are.
+    /// True if requests carry headers that name the client.
     pub informational_headers: bool,
     /// Grants on the port, in the order they are tried.
     pub authorizations: Vec<GrantView>,
-    /// What is let through before routes are looked at.
+    /// Requests and connections permitted before routes are evaluated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exemptions: Vec<ExemptionView>,
     /// Routes in tie-breaking order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteView>,
-    /// What becomes of requests that no route matches.
+    /// Outcome of requests that no route matches.
     pub otherwise: String,
     /// The same for hosts with a rule of their own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -45,7 +45,7 @@ pub struct PolicyView {
     /// Rate limits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rate_limits: Vec<String>,
-    /// What is done to every permitted request.
+    /// Filters on every permitted request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<String>,
     /// Grants that resolved to nothing, and why.
@@ -58,9 +58,9 @@ pub struct PolicyView {
 pub struct GrantView {
     /// The object that grants.
     pub source: String,
-    /// What it asks for; all must hold. Empty: nothing.
+    /// Conditions, all of which must hold. Empty: none.
     pub requires: Vec<String>,
-    /// Whether permits are logged.
+    /// True if permits are logged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub audit: bool,
 }
@@ -68,10 +68,10 @@ pub struct GrantView {
 /// An exemption.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExemptionView {
-    /// Which requests; absent: connections that are not HTTP.
+    /// The exempted requests; absent: connections that are not HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Who.
+    /// The exempted clients.
     pub authorization: GrantView,
 }
 
@@ -79,7 +79,7 @@ pub struct ExemptionView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteView {
-    /// Why it exists.
+    /// The objects it was made from.
     pub origin: String,
     /// Hosts; empty: every host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +88,7 @@ pub struct RouteView {
     pub rules: Vec<RuleView>,
     /// Its own grants.
     pub authorizations: Vec<GrantView>,
-    /// Whether the grants of the port count too.
+    /// True if the grants of the port count too.
     pub inherits_server: bool,
     /// Grants that resolved to nothing, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -100,17 +100,17 @@ pub struct RouteView {
 pub struct RuleView {
     /// Alternatives.
     pub matches: Vec<String>,
-    /// What is done to permitted requests.
+    /// Filters on permitted requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<String>,
 }
 
-/// What becomes of a host's requests that no rule matches.
+/// Outcome of a host's requests that no rule matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostView {
     /// The host.
     pub host: String,
-    /// What becomes of them.
+    /// The outcome.
     pub unmatched: String,
 }
 
@@ -248,13 +248,13 @@ pub fn host(pattern: &HostPattern) -> String {
     }
 }
 
-/// What becomes of requests that no rule matches, in words.
+/// The outcome of requests that no rule matches, in words.
 pub fn unmatched(unmatched: Unmatched) -> String {
     match unmatched {
         Unmatched::DefaultRoute => "decided by the port's grants".to_owned(),
         Unmatched::NotFound => "not found".to_owned(),
         Unmatched::Deny(reason) => format!("denied, {}", reason.as_str()),
-        Unmatched::FallThrough => "the next less specific host is asked".to_owned(),
+        Unmatched::FallThrough => "decided by the next less specific host".to_owned(),
     }
 }
 
@@ -264,15 +264,15 @@ pub fn request(wanted: &RequestMatch) -> String {
     let mut text = format!("{method} {}", path(&wanted.path));
     for HeaderMatch { name, value } in wanted.headers() {
         // Writing to a String cannot fail.
-        let _ = write!(text, " header {name}{}", value_words(value));
+        let _ = write!(text, " header {name}{}", format_value(value));
     }
     for QueryMatch { name, value } in wanted.query() {
-        let _ = write!(text, " query {name}{}", value_words(value));
+        let _ = write!(text, " query {name}{}", format_value(value));
     }
     text
 }
 
-fn value_words(value: &ValueMatch) -> String {
+fn format_value(value: &ValueMatch) -> String {
     match value {
         ValueMatch::Exact(bytes) => format!("={}", String::from_utf8_lossy(bytes)),
         ValueMatch::Regex(pattern) => format!("~{}", pattern.source()),
@@ -321,9 +321,11 @@ fn rate_limits(limit: &RateLimit) -> Vec<String> {
 
 fn effect(effect: &Effect) -> String {
     let what = match &effect.kind {
-        EffectKind::RequestHeaders(change) => format!("request headers {}", change_words(change)),
+        EffectKind::RequestHeaders(change) => {
+            format!("request headers {}", format_header_change(change))
+        }
         EffectKind::ResponseHeaders(change) => {
-            format!("response headers {}", change_words(change))
+            format!("response headers {}", format_header_change(change))
         }
         EffectKind::Redirect(redirect) => format!("redirect with {}", redirect.status),
         EffectKind::Failure(failure) => {
@@ -334,7 +336,7 @@ fn effect(effect: &Effect) -> String {
     format!("{what} ({})", effect.source)
 }
 
-fn change_words(change: &policy_core::effect::HeaderChange) -> String {
+fn format_header_change(change: &policy_core::effect::HeaderChange) -> String {
     let added = change.add.iter().map(|(name, _)| format!("add {name}"));
     let set = change.set.iter().map(|(name, _)| format!("set {name}"));
     let removed = change.remove.iter().map(|name| format!("remove {name}"));

@@ -700,7 +700,7 @@ fn rules(name: &str, matches: &[&str]) -> String {
     )
 }
 
-/// What is said about precedence, by object.
+/// The precedence conditions, by object.
 fn precedence(compiled: &Compiled) -> Vec<(String, String)> {
     let all = compiled.conditions.values().flat_map(|conditions| conditions.iter());
     all.filter(|c| c.kind == ConditionKind::PrecedenceDiffers)

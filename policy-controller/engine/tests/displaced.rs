@@ -1,4 +1,4 @@
-//! The status of Servers that own no port, because others that come first own what they select.
+//! The status of Servers that own no port, because older Servers own the ports of what they select.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -92,7 +92,7 @@ fn servers_that_cannot_meet_read_no_pod() {
     assert!(servers.len() == 80 && accepted(&history, "a1") == ACCEPTED);
 }
 
-/// Events of such a namespace would be slow for everybody.
+/// Events of such a namespace would delay all others.
 #[test]
 fn nothing_is_said_of_more_workloads_than_an_event_can_look_through() {
     let pods: Vec<String> = (0..513).map(|i| pod(&format!("p{i}"), "{app: web}")).collect();

@@ -87,7 +87,7 @@ fn on_route(i: usize) -> String {
     policy(&format!("p{i}"), &format!("group: policy.linkerd.io, kind: HTTPRoute, name: r{i}"), "")
 }
 
-/// Whether its route is there was looked for among all routes of the namespace, by every policy.
+/// Every policy looked up its route among all routes of the namespace.
 #[test]
 fn a_route_concerns_the_policies_that_name_it_however_many_name_others() {
     let (mut small, mut large) = (routes(10), routes(5_000));
@@ -125,7 +125,7 @@ fn routes_of_a_namespace_that_is_not_permitted_cost_the_server_nothing() {
     assert!(answers <= 1, "{answers} answers for a route that nobody here asked for");
     let own = cost(&mut history, objects(&[&route("shop", 7, "/y")]));
     assert!(own < 20, "{own} answers for one of its own routes");
-    // Once they are asked for they count.
+    // Once they have been queried they count.
     let grant = "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\n\
                  metadata: {name: g, namespace: shop}\nspec:\n\
                  \x20 from: [{group: policy.linkerd.io, kind: HTTPRoute, namespace: strange}]\n\

@@ -194,8 +194,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
-    /// Taking away a grant, an authentication or an authorization never admits anybody, and
-    /// neither does making it invalid.
+    /// Removing a grant, an authentication or an authorization never admits a client, and neither
+    /// does making it invalid.
     #[test]
     fn taking_away_never_permits(
         score in prop::collection::vec(0_u8..8, 27),
@@ -240,9 +240,9 @@ proptest! {
         for (key, workload, after) in compared {
             for port in PORTS.map(|p| NonZeroU16::new(p).unwrap()) {
                 let (old, new) = (before.port(key, port).unwrap(), after.port(key, port).unwrap());
-                for question in QUESTIONS {
-                    let permitted = permits(&new, &workload.state.facts, question);
-                    prop_assert!(!permitted || permits(&old, &workload.state.facts, question));
+                for query in QUESTIONS {
+                    let permitted = permits(&new, &workload.state.facts, query);
+                    prop_assert!(!permitted || permits(&old, &workload.state.facts, query));
                 }
             }
         }
@@ -252,8 +252,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// A route whose parents cannot be read never admits anybody on a port of a Server of its
-    /// namespace, and leaves no such port without routes; it concerns no other namespace.
+    /// A route whose parents cannot be read never admits a client on a port of a Server of its
+    /// namespace, and leaves no such port without routes; other namespaces are unaffected.
     #[test]
     fn a_route_whose_parents_cannot_be_read_binds_every_server(
         score in prop::collection::vec(0_u8..8, 27),
@@ -277,9 +277,9 @@ proptest! {
                 if matches!(new.owner, Owner::Server(_)) {
                     prop_assert_ne!(&new.routes.otherwise, &Unmatched::DefaultRoute);
                 }
-                for question in QUESTIONS {
-                    let permitted = permits(&new, &workload.state.facts, question);
-                    prop_assert!(!permitted || permits(&old, &workload.state.facts, question));
+                for query in QUESTIONS {
+                    let permitted = permits(&new, &workload.state.facts, query);
+                    prop_assert!(!permitted || permits(&old, &workload.state.facts, query));
                 }
             }
         }
@@ -297,8 +297,8 @@ const QUESTIONS: [(&str, Option<&str>, &str); 7] = [
     ("172.18.0.2", None, "/ready"),
 ];
 
-fn permits(policy: &ServerPolicy, facts: &Facts, question: (&str, Option<&str>, &str)) -> bool {
-    let (address, name, path) = question;
+fn permits(policy: &ServerPolicy, facts: &Facts, query: (&str, Option<&str>, &str)) -> bool {
+    let (address, name, path) = query;
     let identity = name.map(|name| Identity::Dns(name.into()));
     let tls = identity.as_ref().map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
     let connection = Connection { client: address.parse().unwrap(), tls, facts };

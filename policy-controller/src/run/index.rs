@@ -5,7 +5,7 @@ use policy_engine::IndexMetrics;
 use policy_engine::ReviewHandle;
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{Controller, start};
-use policy_engine::handles::DemandHandle;
+use policy_engine::handles::DesiredHandle;
 use policy_engine::handles::Policies;
 use policy_engine::handles::{ConditionsHandle, ObjectsHandle};
 use policy_engine::source::Diagnostic;
@@ -29,7 +29,7 @@ pub(super) struct Handles {
     pub(super) conditions: ConditionsHandle,
     pub(super) review: ReviewHandle,
     pub(super) objects: ObjectsHandle,
-    pub(super) demand: Option<DemandHandle>,
+    pub(super) demand: Option<DesiredHandle>,
     pub(super) metrics: IndexMetrics,
 }
 
@@ -93,7 +93,7 @@ impl Handles {
             conditions: controller.conditions.clone(),
             review: controller.review.clone(),
             objects: controller.objects.clone(),
-            demand: controller.demand.take(),
+            demand: controller.desired.take(),
             metrics: controller.metrics.clone(),
         }
     }

@@ -8,7 +8,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use link::Link;
 use policy_crds::{Kind, ObjectKey};
-use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+use policy_engine::programmed::{Programmed, ProgrammedAt, ProgrammedTable};
 use policy_engine::unsent::Unsent;
 use policy_kube::rbac;
 use policy_kube::status::{EventRecorder, StatusSettings};
@@ -269,7 +269,7 @@ async fn how_far_an_object_is_in_force_is_told_for_the_version_that_was_counted(
         };
         let (namespace, name) = (ns.into(), "web".into());
         let key = ObjectKey { kind: Kind::Server, namespace, name };
-        replica.programmed.send_replace(Arc::new(VersionedTable::from([(key, at)])));
+        replica.programmed.send_replace(Arc::new(ProgrammedTable::from([(key, at)])));
     };
     tell(1, 1);
     let pending = told(cluster, key, &["Accepted=True Accepted 1", "Programmed=False Pending 1"]);

@@ -70,12 +70,12 @@ fn external_workload(mesh: &str, addresses: u32) -> Value {
 /// Linkerd's conditions do not say which generation they are about, and are one list for all.
 fn workload_status(profile: Profile) -> Value {
     let mut fields = vec![
-        ("type", text("What is stated.")),
-        ("status", one_of("Whether it is so.", &["True", "False", "Unknown"])),
-        ("reason", text("Why, in one word for programs.")),
-        ("message", text("Why, in words for people.")),
+        ("type", text("Type of the condition.")),
+        ("status", one_of("Status of the condition.", &["True", "False", "Unknown"])),
+        ("reason", text("Reason, in one word for programs.")),
+        ("message", text("Message for people.")),
         ("lastProbeTime", time("When it was last looked at.")),
-        ("lastTransitionTime", time("Since when it is so.")),
+        ("lastTransitionTime", time("Time of the last change of the status.")),
     ];
     if profile == Profile::Portcullis {
         let about = "The generation of the workload that this is about.";
@@ -87,5 +87,5 @@ fn workload_status(profile: Profile) -> Value {
         set(&mut conditions, "x-kubernetes-list-type", json!("map"));
         set(&mut conditions, "x-kubernetes-list-map-keys", json!(["type"]));
     }
-    object("What became of this object.", &[("conditions", conditions)], &[])
+    object("Status of this object.", &[("conditions", conditions)], &[])
 }

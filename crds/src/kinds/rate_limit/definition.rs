@@ -49,7 +49,7 @@ fn spec() -> Value {
         &["requestsPerSecond", "clientRefs"],
     );
     object(
-        "How many requests a Server takes.",
+        "Rate limits of a Server.",
         &[
             ("targetRef", local_reference("The Server.")),
             ("total", limit("Of all clients together.")),
@@ -63,7 +63,7 @@ fn spec() -> Value {
 /// Linkerd's conditions do not say which generation they are about.
 fn status(profile: Profile) -> Value {
     let target = object(
-        "What the conditions are about.",
+        "The object that the conditions are about.",
         &[
             ("group", or(text("API group."), json!("policy.linkerd.io"))),
             ("kind", or(text("Kind."), json!("Server"))),
@@ -73,7 +73,7 @@ fn status(profile: Profile) -> Value {
     );
     let conditions = conditions(profile == Profile::Portcullis);
     object(
-        "What became of this object.",
+        "Status of this object.",
         &[("conditions", conditions), ("targetRef", target)],
         &["targetRef"],
     )

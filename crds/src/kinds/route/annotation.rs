@@ -1,5 +1,5 @@
-//! Annotations of routes for outbound traffic: nothing of them is used, they are checked as
-//! admission would.
+//! Annotations of routes for outbound traffic: they are not used, but checked as Linkerd's
+//! admission does.
 
 use crate::annotation::field;
 use crate::parse::duration;

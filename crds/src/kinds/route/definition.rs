@@ -10,7 +10,7 @@ use crate::render::schema::{
 };
 use serde_json::{Value, json};
 
-/// What differs between the versions.
+/// Differences between the versions.
 #[derive(Clone, Copy)]
 struct Features {
     /// Backends have group, kind and weight.
@@ -49,11 +49,11 @@ fn spec(features: Features) -> Value {
     set(&mut host, "minLength", json!(1));
     set(&mut host, "maxLength", json!(253));
     let everything = json!([{"matches": [{"path": {"type": "PathPrefix", "value": "/"}}]}]);
-    let rules = list_of("What is matched, and what is done.", rule(features), None, Some(16));
+    let rules = list_of("Rules with their matches and filters.", rule(features), None, Some(16));
     object(
         "Requests of a Server.",
         &[
-            ("parentRefs", list_of("What the route belongs to.", parent(), None, Some(32))),
+            ("parentRefs", list_of("Parents of the route.", parent(), None, Some(32))),
             ("hostnames", list_of("Hosts; absent: every host.", host, None, Some(16))),
             ("rules", or(rules, everything)),
         ],
@@ -102,7 +102,7 @@ fn rule(features: Features) -> Value {
     let matches = list_of("Alternatives, any of which suffices.", request_match(), None, Some(8));
     let mut fields = vec![
         ("matches", or(matches, everything)),
-        ("filters", list_of("What is done, in order.", filter(false), None, Some(16))),
+        ("filters", list_of("Filters, in order.", filter(false), None, Some(16))),
         ("backendRefs", list_of("Outbound only.", backend(features), None, Some(16))),
     ];
     if features.timeouts {
@@ -130,7 +130,7 @@ fn request_match() -> Value {
     let path = object(
         "The path.",
         &[
-            ("type", or(one_of("How it is compared.", kinds), json!("PathPrefix"))),
+            ("type", or(one_of("Type of the comparison.", kinds), json!("PathPrefix"))),
             ("value", value),
         ],
         &[],
@@ -161,7 +161,7 @@ fn value_match(max: u32) -> Value {
     object(
         "Name and value.",
         &[
-            ("type", or(one_of("How the value is compared.", kinds), json!("Exact"))),
+            ("type", or(one_of("Type of the comparison of the value.", kinds), json!("Exact"))),
             ("name", text_up_to("Name.", 256)),
             ("value", text_up_to("Value.", max)),
         ],
@@ -181,7 +181,7 @@ fn filter(of_backend: bool) -> Value {
         fields
             .push(("responseHeaderModifier", header_change("Changes of the response's headers.")));
     }
-    fields.push(("type", one_of("Which filter it is.", &kinds)));
+    fields.push(("type", one_of("Type of the filter.", &kinds)));
     object("A filter.", &fields, &["type"])
 }
 
@@ -214,9 +214,15 @@ fn redirect() -> Value {
         schema
     };
     let path = object(
-        "How the path changes.",
+        "Change of the path.",
         &[
-            ("type", one_of("What is replaced.", &["ReplaceFullPath", "ReplacePrefixMatch"])),
+            (
+                "type",
+                one_of(
+                    "Part of the path that is replaced.",
+                    &["ReplaceFullPath", "ReplacePrefixMatch"],
+                ),
+            ),
             ("replaceFullPath", limited("Instead of the whole path.")),
             ("replacePrefixMatch", limited("Instead of the prefix that matched.")),
         ],
@@ -225,7 +231,7 @@ fn redirect() -> Value {
     let mut status = or(integer("Status.", "int64", None, None), json!(302));
     set(&mut status, "enum", json!([301, 302]));
     object(
-        "An answer that points elsewhere.",
+        "A redirect response.",
         &[
             ("scheme", one_of("Scheme; absent: as requested.", &["http", "https"])),
             ("hostname", host),
@@ -242,7 +248,7 @@ fn backend(features: Features) -> Value {
         ("name", text_up_to("Name.", 253)),
         ("namespace", namespace()),
         ("port", port("Port.")),
-        ("filters", list_of("What is done.", filter(true), None, Some(16))),
+        ("filters", list_of("Filters.", filter(true), None, Some(16))),
     ];
     if features.backends {
         let weight = integer("Share of the requests.", "int32", Some(0), Some(1_000_000));
@@ -258,15 +264,15 @@ fn status() -> Value {
     set(&mut of_parent, "minItems", json!(1));
     set(&mut of_parent, "maxItems", json!(8));
     let about = object(
-        "What a parent made of the route.",
+        "Status of the route for one parent.",
         &[
             ("parentRef", parent()),
-            ("controllerName", text_up_to("Who says so.", 253)),
+            ("controllerName", text_up_to("Controller that wrote the status.", 253)),
             ("conditions", of_parent),
         ],
         &["parentRef", "controllerName"],
     );
     let mut parents = list("Every parent.", about);
     set(&mut parents, "maxItems", json!(32));
-    object("What became of this object.", &[("parents", parents)], &["parents"])
+    object("Status of this object.", &[("parents", parents)], &["parents"])
 }

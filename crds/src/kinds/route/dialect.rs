@@ -2,9 +2,9 @@
 
 use crate::kind::Kind;
 use crate::parse::input::Input;
-use crate::reader::Known;
+use crate::reader::AllowedFields;
 
-/// Which API a route is written in.
+/// The API that a route is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `policy.linkerd.io` HTTPRoute; whether its version has timeouts.
@@ -28,10 +28,10 @@ impl Dialect {
     }
 
     /// The fields allowed where the Gateway API may gain some.
-    pub(super) fn growing(self, names: &'static [&'static str]) -> Known {
+    pub(super) fn growing(self, names: &'static [&'static str]) -> AllowedFields {
         match self {
-            Self::Policy { .. } => Known::Only(names),
-            Self::Gateway | Self::Grpc => Known::Any,
+            Self::Policy { .. } => AllowedFields::Only(names),
+            Self::Gateway | Self::Grpc => AllowedFields::Any,
         }
     }
 

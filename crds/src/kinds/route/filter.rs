@@ -1,16 +1,16 @@
-//! Filters of a rule. One that cannot be honoured makes the route invalid: a request must never
-//! pass without what its author wanted done to it.
+//! Filters of a rule. An unsupported filter makes the route invalid: a request must never pass
+//! without the filters that its author wrote.
 
 use super::dialect::Dialect;
 use super::host;
 use crate::parse::header::{header_name, header_value};
 use crate::parse::path;
-use crate::reader::{Fields, Known, Node, one_of, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
 use http::{HeaderName, HeaderValue};
 use policy_core::EffectKind;
 use policy_core::effect::{HeaderChange, Redirect, RedirectPath};
 
-/// What a rule does with requests, in order.
+/// The filters of a rule, in order.
 type Filters = Vec<EffectKind>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn filters(rule: &Fields<'_>, dialect: Dialect) -> Option<Filters> {
     })
 }
 
-/// Whether a filter replaces the prefix that matched.
+/// True if a filter replaces the prefix that matched.
 pub(super) fn prefix_replaced(filters: &Filters) -> bool {
     filters.iter().any(|filter| match filter {
         EffectKind::Redirect(redirect) => matches!(redirect.path, Some(RedirectPath::Prefix(_))),
@@ -67,8 +67,8 @@ pub(super) fn prefix_replaced(filters: &Filters) -> bool {
     })
 }
 
-fn filter(node: &Node<'_>, dialect: Dialect) -> Option<EffectKind> {
-    let fields = node.fields(Known::Any)?;
+fn filter(node: &JsonNode<'_>, dialect: Dialect) -> Option<EffectKind> {
+    let fields = node.fields(AllowedFields::Any)?;
     let kind = fields.require("type")?;
     let (name, content, kind) = known_type(&kind, dialect)?;
     for (field, node) in fields.entries() {
@@ -84,7 +84,7 @@ fn filter(node: &Node<'_>, dialect: Dialect) -> Option<EffectKind> {
     }
 }
 
-fn known_type(node: &Node<'_>, dialect: Dialect) -> Option<(&'static str, &'static str, Type)> {
+fn known_type(node: &JsonNode<'_>, dialect: Dialect) -> Option<(&'static str, &'static str, Type)> {
     let text = node.text()?;
     let allowed: Vec<_> =
         TYPES.iter().copied().filter(|(_, _, kind)| types(dialect).contains(kind)).collect();
@@ -99,7 +99,7 @@ fn known_type(node: &Node<'_>, dialect: Dialect) -> Option<(&'static str, &'stat
 }
 
 /// Headers that frame or route the message itself: changing one would make the application read
-/// something else than what was decided.
+/// another message than the one that was authorized.
 const FRAMING: [&str; 9] = [
     "connection",
     "content-length",
@@ -112,9 +112,9 @@ const FRAMING: [&str; 9] = [
     "upgrade",
 ];
 
-fn header_change(node: &Node<'_>) -> Option<HeaderChange> {
+fn header_change(node: &JsonNode<'_>) -> Option<HeaderChange> {
     node.clean(|node| {
-        let fields = node.fields(Known::Only(&["set", "add", "remove"]))?;
+        let fields = node.fields(AllowedFields::Only(&["set", "add", "remove"]))?;
         let (set, add) = (pairs(&fields, "set"), pairs(&fields, "add"));
         let remove = match fields.get("remove") {
             Some(node) => node.list_up_to(16)?.iter().filter_map(changeable).collect(),
@@ -124,7 +124,7 @@ fn header_change(node: &Node<'_>) -> Option<HeaderChange> {
     })
 }
 
-fn changeable(node: &Node<'_>) -> Option<HeaderName> {
+fn changeable(node: &JsonNode<'_>) -> Option<HeaderName> {
     let name = header_name(node)?;
     if FRAMING.contains(&name.as_str()) {
         node.error(format!("`{name}` belongs to the connection and cannot be changed"));
@@ -137,7 +137,7 @@ fn pairs(fields: &Fields<'_>, name: &str) -> Option<Vec<(HeaderName, HeaderValue
     let Some(node) = fields.get(name) else { return Some(Vec::new()) };
     let mut pairs: Vec<(HeaderName, HeaderValue)> = Vec::new();
     for node in node.list_up_to(16)? {
-        let Some(fields) = node.fields(Known::Only(&["name", "value"])) else { continue };
+        let Some(fields) = node.fields(AllowedFields::Only(&["name", "value"])) else { continue };
         let name = fields.require("name").and_then(|node| changeable(&node));
         let value = fields.require("value").and_then(|node| header_value(&node));
         let (Some(name), Some(value)) = (name, value) else { continue };
@@ -149,10 +149,10 @@ fn pairs(fields: &Fields<'_>, name: &str) -> Option<Vec<(HeaderName, HeaderValue
     Some(pairs)
 }
 
-fn redirect(node: &Node<'_>) -> Option<Redirect> {
+fn redirect(node: &JsonNode<'_>) -> Option<Redirect> {
     node.clean(|node| {
         let names = &["scheme", "hostname", "path", "port", "statusCode"];
-        let fields = node.fields(Known::Only(names))?;
+        let fields = node.fields(AllowedFields::Only(names))?;
         let scheme =
             fields.get("scheme").and_then(|n| n.choice(&[("http", "http"), ("https", "https")]));
         let host = fields.get("hostname").and_then(|node| redirect_host(&node));
@@ -175,7 +175,7 @@ fn redirect(node: &Node<'_>) -> Option<Redirect> {
     })
 }
 
-fn status(node: &Node<'_>) -> Option<u16> {
+fn status(node: &JsonNode<'_>) -> Option<u16> {
     match node.value().as_u64() {
         Some(301) => Some(301),
         Some(302) => Some(302),
@@ -186,7 +186,7 @@ fn status(node: &Node<'_>) -> Option<u16> {
     }
 }
 
-fn redirect_host<'a>(node: &Node<'a>) -> Option<&'a str> {
+fn redirect_host<'a>(node: &JsonNode<'a>) -> Option<&'a str> {
     let text = node.text_up_to(253)?;
     let reason = match host::check(text) {
         Ok(()) if !text.starts_with("*.") => return Some(text),
@@ -197,8 +197,9 @@ fn redirect_host<'a>(node: &Node<'a>) -> Option<&'a str> {
     None
 }
 
-fn redirect_path(node: &Node<'_>) -> Option<RedirectPath> {
-    let fields = node.fields(Known::Only(&["type", "replaceFullPath", "replacePrefixMatch"]))?;
+fn redirect_path(node: &JsonNode<'_>) -> Option<RedirectPath> {
+    let fields =
+        node.fields(AllowedFields::Only(&["type", "replaceFullPath", "replacePrefixMatch"]))?;
     const FULL: &str = "replaceFullPath";
     const PREFIX: &str = "replacePrefixMatch";
     let wanted = fields
@@ -206,7 +207,7 @@ fn redirect_path(node: &Node<'_>) -> Option<RedirectPath> {
         .choice(&[("ReplaceFullPath", FULL), ("ReplacePrefixMatch", PREFIX)])?;
     let other = if wanted == FULL { PREFIX } else { FULL };
     if fields.get(other).is_some() {
-        fields.error_at(other, format!("must be absent where `{wanted}` is asked for"));
+        fields.error_at(other, format!("must be absent beside `{wanted}`"));
     }
     let node = fields.require(wanted)?;
     // What replaces a prefix may be empty: the prefix is taken away.

@@ -1,11 +1,11 @@
 //! Matches of a GRPCRoute.
 
 use super::values::headers;
-use crate::reader::{Fields, Known, Node, quote};
+use crate::reader::{AllowedFields, Fields, JsonNode, quote};
 use policy_core::RequestMatch;
 
-pub(super) fn request_match(node: &Node<'_>) -> Option<RequestMatch> {
-    let fields = node.fields(Known::Only(&["method", "headers"]))?;
+pub(super) fn request_match(node: &JsonNode<'_>) -> Option<RequestMatch> {
+    let fields = node.fields(AllowedFields::Only(&["method", "headers"]))?;
     let call = call(&fields);
     let headers = headers(&fields);
     let (service, method) = call?;
@@ -17,7 +17,7 @@ type Call<'a> = (Option<&'a str>, Option<&'a str>);
 /// Service and method; absent means any.
 fn call<'a>(fields: &Fields<'a>) -> Option<Call<'a>> {
     let Some(node) = fields.get("method") else { return Some((None, None)) };
-    let fields = node.fields(Known::Only(&["type", "service", "method"]))?;
+    let fields = node.fields(AllowedFields::Only(&["type", "service", "method"]))?;
     let exact = match fields.get("type") {
         Some(node) => {
             let regex = node.choice(&[("Exact", false), ("RegularExpression", true)])?;

@@ -1,7 +1,7 @@
 //! `hostnames`.
 
 use crate::parse::name::is_dns_name;
-use crate::reader::{Fields, Node, quote};
+use crate::reader::{Fields, JsonNode, quote};
 use policy_core::HostPattern;
 use policy_core::host::canonical_host;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ pub(super) fn hostnames(spec: &Fields<'_>) -> Option<Vec<HostPattern>> {
     hosts.into_iter().collect()
 }
 
-fn hostname(node: &Node<'_>) -> Option<HostPattern> {
+fn hostname(node: &JsonNode<'_>) -> Option<HostPattern> {
     let text = node.text_up_to(253)?;
     match check(text) {
         Ok(()) => Some(HostPattern::parse(text)),

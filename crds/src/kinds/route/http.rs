@@ -2,12 +2,12 @@
 
 use super::values::{headers, pattern, query};
 use crate::parse::path::path;
-use crate::reader::{Fields, Known, Node};
+use crate::reader::{AllowedFields, Fields, JsonNode};
 use http::Method;
 use policy_core::{PathPattern, RequestMatch};
 
-pub(super) fn request_match(node: &Node<'_>) -> Option<RequestMatch> {
-    let fields = node.fields(Known::Only(&["path", "method", "headers", "queryParams"]))?;
+pub(super) fn request_match(node: &JsonNode<'_>) -> Option<RequestMatch> {
+    let fields = node.fields(AllowedFields::Only(&["path", "method", "headers", "queryParams"]))?;
     let path = path_match(&fields);
     let method = method(&fields);
     let headers = headers(&fields);
@@ -24,7 +24,7 @@ enum PathType {
 
 fn path_match(fields: &Fields<'_>) -> Option<PathPattern> {
     let Some(node) = fields.get("path") else { return Some(PathPattern::prefix("/")) };
-    let fields = node.fields(Known::Only(&["type", "value"]))?;
+    let fields = node.fields(AllowedFields::Only(&["type", "value"]))?;
     let kind = match fields.get("type") {
         Some(node) => node.choice(&[
             ("Exact", PathType::Exact),

@@ -3,7 +3,7 @@
 use super::dialect::Dialect;
 use crate::kind::Kind;
 use crate::parse::name::namespace;
-use crate::reader::{Fields, Node, shared};
+use crate::reader::{Fields, JsonNode, shared};
 use crate::resource::ParentRef;
 
 /// The parents that can be read, and whether there is one that cannot.
@@ -18,9 +18,9 @@ pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> (Vec<ParentRef>, b
     (parents, unread)
 }
 
-/// A parent, if at least its name can be read; everything else that is wrong is reported. One whose
-/// group or kind cannot be read, or that names a Server of another group, is taken for a Server.
-fn parent(node: &Node<'_>, dialect: Dialect) -> Option<ParentRef> {
+/// A parent, if at least its name can be read; all other errors are reported. One whose group or
+/// kind cannot be read, or that names a Server of another group, counts as a Server.
+fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let names = &["group", "kind", "name", "namespace", "port", "sectionName"];
     let fields = node.fields(dialect.growing(names))?;
     let text = |name: &str, default: &str| match fields.get(name) {
@@ -39,7 +39,7 @@ fn parent(node: &Node<'_>, dialect: Dialect) -> Option<ParentRef> {
     let mut parent = ParentRef { group, kind, namespace, name, port, section };
     check(&fields, &parent);
     if is_misplaced(&parent) {
-        // The route is invalid for it. It was meant for a Server, which must not stop being bound.
+        // The route is invalid because of it. It was meant for a Server, which must stay bound.
         parent.group = shared(Kind::Server.group());
     }
     Some(parent)
@@ -76,7 +76,7 @@ fn is_egress(parent: &ParentRef) -> bool {
     Kind::find(&parent.group, &parent.kind) == Some(Kind::EgressNetwork)
 }
 
-/// Whether a parent makes the route count for outbound traffic.
+/// True if a parent makes the route count for outbound traffic.
 pub(super) fn is_outbound(parent: &ParentRef) -> bool {
     let core = parent.group.is_empty() || parent.group.eq_ignore_ascii_case("core");
     is_egress(parent) || (core && parent.kind.eq_ignore_ascii_case("Service"))

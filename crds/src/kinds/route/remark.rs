@@ -1,4 +1,4 @@
-//! What a valid route means where that may surprise its author.
+//! Remarks on valid routes whose meaning may surprise their author.
 
 use crate::object::FieldError;
 use crate::resource::Resource;
@@ -37,8 +37,8 @@ pub(crate) fn remarks(resource: &Resource) -> Vec<FieldError> {
     remarks
 }
 
-/// A percent-encoding in a regular expression that no match form of a path has, and what stands in its
-/// place (see [`policy_core::match_form`]).
+/// A percent-encoding in a regular expression that never occurs in the match form of a path, and
+/// its replacement (see [`policy_core::match_form`]).
 fn never_written(path: &PathPattern) -> Option<(&str, String)> {
     let PathPattern::Regex(pattern) = path else { return None };
     let source = pattern.source();
@@ -50,15 +50,15 @@ fn never_written(path: &PathPattern) -> Option<(&str, String)> {
     })
 }
 
-/// A character, written as itself in a regular expression, that no match form of a path has (see
-/// [`policy_core::match_form`]).
+/// A character, written as itself in a regular expression, that never occurs in the match form of a
+/// path (see [`policy_core::match_form`]).
 fn never_plain(path: &PathPattern) -> Option<(&'static str, &'static str)> {
     let PathPattern::Regex(pattern) = path else { return None };
     let source = pattern.source();
     NEVER_PLAIN.into_iter().find(|(written, _)| source.contains(written))
 }
 
-/// Characters that are no syntax as they stand here, and their encoding.
+/// Characters that have no meaning in a regular expression as written here, and their encoding.
 const NEVER_PLAIN: [(&str, &str); 9] = [
     (" ", "%20"),
     ("\"", "%22"),

@@ -1,10 +1,10 @@
 //! Matches of headers and query parameters: `{type, name, value}`.
 
 use crate::parse::header::{header_name, header_value};
-use crate::reader::{Fields, Known, Node, quote, shared};
+use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use policy_core::{HeaderMatch, Pattern, QueryMatch, ValueMatch};
 
-/// `headers`; absent and empty ask for nothing.
+/// `headers`; absent and empty require nothing.
 pub(super) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
     list(
         fields,
@@ -20,7 +20,7 @@ pub(super) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
     )
 }
 
-/// `queryParams`; absent and empty ask for nothing.
+/// `queryParams`; absent and empty require nothing.
 pub(super) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
     list(
         fields,
@@ -46,7 +46,7 @@ fn list<T>(
     node.clean(|node| {
         let mut found: Vec<T> = Vec::new();
         for node in node.list_up_to(16)? {
-            let Some(fields) = node.fields(Known::Only(&["type", "name", "value"])) else {
+            let Some(fields) = node.fields(AllowedFields::Only(&["type", "name", "value"])) else {
                 continue;
             };
             let Some(item) = read(&fields) else { continue };
@@ -62,7 +62,7 @@ fn list<T>(
 
 fn value(
     fields: &Fields<'_>,
-    exact: impl Fn(&Node<'_>) -> Option<ValueMatch>,
+    exact: impl Fn(&JsonNode<'_>) -> Option<ValueMatch>,
 ) -> Option<ValueMatch> {
     let regex = match fields.get("type") {
         Some(node) => node.choice(&[("Exact", false), ("RegularExpression", true)])?,
@@ -73,7 +73,7 @@ fn value(
 }
 
 /// A regular expression over the whole of a text.
-pub(super) fn pattern(node: &Node<'_>) -> Option<Pattern> {
+pub(super) fn pattern(node: &JsonNode<'_>) -> Option<Pattern> {
     let text = node.text()?;
     if text.is_empty() {
         node.error("must not be empty");

@@ -55,7 +55,7 @@ pub(crate) fn definition(_: Profile) -> Definition {
 }
 
 fn pods() -> Value {
-    selector("Which pods of the namespace; empty: all.")
+    selector("Pods of the namespace; empty: all.")
 }
 
 fn port() -> (&'static str, Value) {
@@ -64,26 +64,26 @@ fn port() -> (&'static str, Value) {
 }
 
 fn protocol() -> (&'static str, Value) {
-    let about = "How connections are read: `unknown` (detected), `HTTP/1`, `HTTP/2`, `gRPC`, \
+    let about = "Protocol of the connections: `unknown` (detected), `HTTP/1`, `HTTP/2`, `gRPC`, \
                  `opaque` or `TLS`.";
     ("proxyProtocol", or(text(about), json!("unknown")))
 }
 
 fn access_policy() -> (&'static str, Value) {
-    let about = "Who is admitted whom no authorization names: `all-unauthenticated`, \
+    let about = "Clients admitted without an authorization: `all-unauthenticated`, \
                  `all-authenticated`, `cluster-unauthenticated`, `cluster-authenticated`, `deny` or \
                  `audit`.";
     ("accessPolicy", or(text(about), json!("deny")))
 }
 
-const ABOUT: &str = "A port of workloads, and how it is read.";
+const ABOUT: &str = "A port of workloads, and its protocol.";
 
 fn pods_only(pods: Value) -> Value {
     object(ABOUT, &[("podSelector", pods), port(), protocol()], &["podSelector", "port"])
 }
 
 fn either(more: Vec<(&'static str, Value)>) -> Value {
-    let external = selector("Which ExternalWorkloads of the namespace; empty: all.");
+    let external = selector("ExternalWorkloads of the namespace; empty: all.");
     let mut fields =
         vec![("podSelector", pods()), ("externalWorkloadSelector", external), port(), protocol()];
     fields.extend(more);

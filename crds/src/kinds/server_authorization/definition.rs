@@ -50,7 +50,7 @@ const LINKERDS_SERVER: &[Column] = &[("Server", "string", ".spec.server.name")];
 fn schema() -> Value {
     let server = exactly_one(
         object(
-            "Which Servers of the namespace.",
+            "Servers of the namespace.",
             &[
                 ("name", matching("The one of this name.", LABEL)),
                 ("selector", selector("Those whose labels match.")),
@@ -71,23 +71,26 @@ fn schema() -> Value {
     let mesh = object(
         "Clients on mesh TLS.",
         &[
-            ("unauthenticatedTLS", boolean("Whether clients without an identity count too.")),
+            (
+                "unauthenticatedTLS",
+                boolean("True if clients without an identity are authorized too."),
+            ),
             ("identities", list("Clients by identity.", identity)),
             ("serviceAccounts", list("Clients by ServiceAccount.", account)),
         ],
         &[],
     );
     let client = object(
-        "Who is authorized.",
+        "Authorized clients.",
         &[
-            ("networks", networks("From where; absent or empty: the cluster's networks.")),
-            ("unauthenticated", boolean("Whether clients need prove nothing.")),
+            ("networks", networks("Client networks; absent or empty: the cluster's networks.")),
+            ("unauthenticated", boolean("True if clients need no identity.")),
             ("meshTLS", mesh),
         ],
         &[],
     );
     object(
-        "Who may reach Servers.",
+        "Clients that may access Servers.",
         &[("server", server), ("client", client)],
         &["server", "client"],
     )

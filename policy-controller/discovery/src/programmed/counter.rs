@@ -8,8 +8,8 @@ use crate::replicas::{Connector, Replicas};
 use crate::serve::{Applied, Feed};
 use policy_crds::ObjectKey;
 use policy_engine::desired::Version;
-use policy_engine::handles::DemandHandle;
-use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+use policy_engine::handles::DesiredHandle;
+use policy_engine::programmed::{Programmed, ProgrammedAt, ProgrammedTable};
 use policy_engine::reach::Reach;
 use policy_engine::report::{Count, Tally};
 use policy_server::TlsHandle;
@@ -61,7 +61,7 @@ impl CountingConfig {
 pub struct Counting {
     interest: Arc<watch::Sender<Interest>>,
     tally: watch::Receiver<Arc<Tally>>,
-    table: watch::Receiver<Arc<VersionedTable>>,
+    table: watch::Receiver<Arc<ProgrammedTable>>,
     metrics: ProgrammedMetrics,
 }
 
@@ -116,7 +116,7 @@ impl Counting {
 
     /// The same for every object that can contribute to a policy, with the version of the object
     /// that each count is about.
-    pub fn table(&self) -> watch::Receiver<Arc<VersionedTable>> {
+    pub fn table(&self) -> watch::Receiver<Arc<ProgrammedTable>> {
         self.table.clone()
     }
 
@@ -146,7 +146,7 @@ impl Counting {
 /// `tls`. Needs a tokio runtime.
 pub fn start(
     config: CountingConfig,
-    demand: DemandHandle,
+    demand: DesiredHandle,
     applied: Applied,
     replicas: watch::Receiver<Arc<Replicas>>,
     tls: Option<TlsHandle>,
@@ -177,13 +177,13 @@ fn not_counted() -> Tally {
 
 struct Counter {
     config: CountingConfig,
-    demand: DemandHandle,
+    demand: DesiredHandle,
     applied: Applied,
     replicas: watch::Receiver<Arc<Replicas>>,
     connector: Connector,
     interested: watch::Receiver<Interest>,
     tally: watch::Sender<Arc<Tally>>,
-    table: watch::Sender<Arc<VersionedTable>>,
+    table: watch::Sender<Arc<ProgrammedTable>>,
     metrics: ProgrammedMetrics,
 }
 
@@ -327,7 +327,7 @@ impl Counter {
         self.tell(tally, table);
     }
 
-    fn tell(&self, tally: Tally, table: VersionedTable) {
+    fn tell(&self, tally: Tally, table: ProgrammedTable) {
         fn replace<T: PartialEq>(known: &mut Arc<T>, now: T) -> bool {
             let differs = **known != now;
             if differs {
@@ -379,8 +379,8 @@ impl Books {
     }
 
     /// Takes note of what ought to be in force.
-    async fn want(&mut self, demand: &mut DemandHandle) {
-        let Some(news) = demand.news().await else { return };
+    async fn want(&mut self, demand: &mut DesiredHandle) {
+        let Some(news) = demand.delta().await else { return };
         self.changed |= !self.listed || !news.objects.is_empty();
         self.listed = true;
         self.ledger.want(&news);

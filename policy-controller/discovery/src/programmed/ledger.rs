@@ -12,7 +12,7 @@ use super::timing::Timing;
 use crate::serve::{InForce, PortAt};
 use hashbrown::HashMap;
 use policy_core::{ObjectRef, WorkloadKey};
-use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
+use policy_engine::desired::{DesiredDelta, DesiredPolicy, DesiredPorts, ShapeId};
 use policy_engine::report::Count;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
@@ -25,12 +25,12 @@ pub(crate) type Teller = u64;
 #[derive(Debug)]
 pub(crate) struct Ledger {
     keep: Duration,
-    shapes: HashMap<ShapeNumber, Group>,
-    workloads: HashMap<WorkloadKey, ShapeNumber>,
+    shapes: HashMap<ShapeId, Group>,
+    workloads: HashMap<WorkloadKey, ShapeId>,
     told: HashMap<PortAt, BTreeMap<Teller, Told>>,
     /// What was taken back, in order of time.
     gone: VecDeque<(Instant, PortAt, Teller)>,
-    dirty: BTreeSet<ShapeNumber>,
+    dirty: BTreeSet<ShapeId>,
     totals: BTreeMap<ObjectRef, Count>,
     timing: Timing,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Ledger {
 /// The workloads of one shape.
 #[derive(Debug, Default)]
 struct Group {
-    ports: WantedPorts,
+    ports: DesiredPorts,
     workloads: BTreeSet<WorkloadKey>,
     counts: BTreeMap<ObjectRef, Count>,
 }
@@ -78,7 +78,7 @@ impl Ledger {
     }
 
     /// Takes note of what ought to be in force.
-    pub(crate) fn want(&mut self, news: &News) {
+    pub(crate) fn want(&mut self, news: &DesiredDelta) {
         let mut change = self.timing.change(news.since);
         for (number, ports) in &news.shapes {
             let group = self.shapes.entry(*number).or_default();
@@ -218,7 +218,7 @@ impl Ledger {
         }
     }
 
-    fn standing(&self, key: &WorkloadKey, port: NonZeroU16, wanted: &Wanted) -> Standing {
+    fn standing(&self, key: &WorkloadKey, port: NonZeroU16, wanted: &DesiredPolicy) -> Standing {
         let Some(tellers) = self.told.get(&(key.clone(), port)) else { return Standing::Missing };
         let live = || tellers.values().filter(|told| told.gone.is_none());
         // What was said last of a port that nobody says anything of any more.
@@ -237,8 +237,8 @@ impl Ledger {
 
     fn count(
         &mut self,
-        number: ShapeNumber,
-        (ports, workloads): (WantedPorts, BTreeSet<WorkloadKey>),
+        number: ShapeId,
+        (ports, workloads): (DesiredPorts, BTreeSet<WorkloadKey>),
     ) -> BTreeMap<ObjectRef, Count> {
         let mut alike: BTreeMap<Lacking, u64> = BTreeMap::new();
         let mut everywhere: BTreeMap<NonZeroU16, Option<Instant>> =
@@ -281,12 +281,12 @@ struct Lacking {
 }
 
 impl Group {
-    fn clone_parts(&self) -> (WantedPorts, BTreeSet<WorkloadKey>) {
+    fn clone_parts(&self) -> (DesiredPorts, BTreeSet<WorkloadKey>) {
         (self.ports.clone(), self.workloads.clone())
     }
 }
 
-fn ports_by_object(ports: &WantedPorts) -> BTreeMap<ObjectRef, Vec<NonZeroU16>> {
+fn ports_by_object(ports: &DesiredPorts) -> BTreeMap<ObjectRef, Vec<NonZeroU16>> {
     let mut by_object = BTreeMap::<ObjectRef, Vec<NonZeroU16>>::new();
     for (port, wanted) in ports {
         for object in wanted.objects.iter() {

@@ -4,12 +4,12 @@ use super::counter::Counting;
 use futures_util::future::BoxFuture;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::{ObjectCondition, PROXY_UNSUPPORTED};
+use policy_engine::desired_conditions::DesiredConditions;
 use policy_engine::handles::ConditionsHandle;
 use policy_engine::programmed::{Programmed, ProgrammedAt};
 use policy_engine::report::{
     ConditionReport, Count, ObjectReport, Overview, Overviews, ProgrammedReport, Tally,
 };
-use policy_engine::stated::Stated;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl ClusterOverview {
             Some(counting) => Some(counting.look(PATIENCE).await),
             None => None,
         };
-        let stated = self.conditions.stated().await?;
+        let stated = self.conditions.desired().await?;
         let of = |key: &ObjectKey| {
             let within = if key.kind == Kind::Namespace { &key.name } else { &key.namespace };
             namespace.is_empty() || **within == *namespace
@@ -72,7 +72,7 @@ impl fmt::Debug for ClusterOverview {
     }
 }
 
-fn report(key: &ObjectKey, stated: &Stated, at: Option<&ProgrammedAt>) -> ObjectReport {
+fn report(key: &ObjectKey, stated: &DesiredConditions, at: Option<&ProgrammedAt>) -> ObjectReport {
     // A route of a Gateway is told nothing by us.
     let said = at.filter(|_| !stated.conditions.is_empty());
     let programmed = said.and_then(|at| programmed(&at.programmed.of(&stated.conditions)));

@@ -8,7 +8,7 @@ mod timing;
 use super::ledger::Ledger;
 use crate::serve::{InForce, PortAt};
 use policy_core::{ObjectRef, WorkloadKey};
-use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
+use policy_engine::desired::{DesiredDelta, DesiredPolicy, DesiredPorts, ShapeId};
 use policy_engine::report::Count;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -34,16 +34,16 @@ fn at(name: &str, number: u16) -> PortAt {
 }
 
 /// What ought to be in force on one port.
-fn wanted(content: u64, objects: &[&str]) -> Arc<Wanted> {
-    Arc::new(Wanted { content, objects: objects.iter().map(|name| object(name)).collect() })
+fn wanted(content: u64, objects: &[&str]) -> Arc<DesiredPolicy> {
+    Arc::new(DesiredPolicy { content, objects: objects.iter().map(|name| object(name)).collect() })
 }
 
-fn ports(ports: &[(u16, Arc<Wanted>)]) -> WantedPorts {
+fn ports(ports: &[(u16, Arc<DesiredPolicy>)]) -> DesiredPorts {
     ports.iter().map(|(number, wanted)| (port(*number), wanted.clone())).collect()
 }
 
-fn news(shapes: &[(ShapeNumber, WantedPorts)], pods: &[(&str, Option<ShapeNumber>)]) -> News {
-    News {
+fn news(shapes: &[(ShapeId, DesiredPorts)], pods: &[(&str, Option<ShapeId>)]) -> DesiredDelta {
+    DesiredDelta {
         since: Instant::now(),
         shapes: shapes.to_vec(),
         workloads: pods.iter().map(|(name, shape)| (pod(name), *shape)).collect(),

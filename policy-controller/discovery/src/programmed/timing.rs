@@ -1,7 +1,7 @@
 //! How long it takes until a change is in force at the last workload concerned.
 
 use hashbrown::HashMap;
-use policy_engine::desired::ShapeNumber;
+use policy_engine::desired::ShapeId;
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ type ChangeNumber = u64;
 /// Changes that are not in force everywhere yet.
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
-    awaited: HashMap<(ShapeNumber, NonZeroU16), ChangeNumber>,
+    awaited: HashMap<(ShapeId, NonZeroU16), ChangeNumber>,
     changes: HashMap<ChangeNumber, Change>,
     last: ChangeNumber,
     took: Vec<Duration>,
@@ -44,19 +44,14 @@ impl Timing {
 
     /// What ought to be in force on a port of a shape is, on every workload; the last got it at
     /// `latest`.
-    pub(crate) fn reached(
-        &mut self,
-        shape: ShapeNumber,
-        port: NonZeroU16,
-        latest: Option<Instant>,
-    ) {
+    pub(crate) fn reached(&mut self, shape: ShapeId, port: NonZeroU16, latest: Option<Instant>) {
         if let Some(number) = self.awaited.remove(&(shape, port)) {
             self.one_less(number, latest);
         }
     }
 
     /// There are no workloads of this shape any more.
-    pub(crate) fn forget(&mut self, shape: ShapeNumber) {
+    pub(crate) fn forget(&mut self, shape: ShapeId) {
         let gone: Vec<_> = self.awaited.extract_if(|(of, _), _| *of == shape).collect();
         for (_, number) in gone {
             self.one_less(number, None);
@@ -90,7 +85,7 @@ impl Timing {
 
 impl Noting<'_> {
     /// The change concerns this port of a shape.
-    pub(crate) fn concerns(&mut self, shape: ShapeNumber, port: NonZeroU16) {
+    pub(crate) fn concerns(&mut self, shape: ShapeId, port: NonZeroU16) {
         let before = self.timing.awaited.insert((shape, port), self.number);
         let first = || Change { published: self.published, left: 0, latest: None };
         let change = self.timing.changes.entry(self.number).or_insert_with(first);
@@ -101,7 +96,7 @@ impl Noting<'_> {
     }
 
     /// The port is not declared any more.
-    pub(crate) fn drops(&mut self, shape: ShapeNumber, port: NonZeroU16) {
+    pub(crate) fn drops(&mut self, shape: ShapeId, port: NonZeroU16) {
         if let Some(before) = self.timing.awaited.remove(&(shape, port)) {
             self.timing.one_less(before, None);
         }

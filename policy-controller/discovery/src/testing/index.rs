@@ -10,7 +10,9 @@ use policy_core::{
 };
 use policy_engine::handles::Policies;
 use policy_engine::latest;
-use policy_engine::publish::{LookupError, PortPolicy, PublishedWorkload, Seen, WorkloadState};
+use policy_engine::publish::{
+    LookupError, PortPolicy, PublishedWorkload, SourceProgress, WorkloadState,
+};
 use policy_engine::request::{Request, Requests};
 use policy_proto::compat::EncodeOptions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,7 +121,7 @@ struct Workload {
 pub struct Index {
     workloads: Arc<Mutex<BTreeMap<WorkloadKey, Workload>>>,
     synced: watch::Sender<bool>,
-    seen: watch::Sender<Arc<Seen>>,
+    seen: watch::Sender<Arc<SourceProgress>>,
     refresh: Arc<Notify>,
     before_port: Arc<Mutex<Option<Act>>>,
 }
@@ -130,7 +132,7 @@ impl Index {
     /// An empty index that has been listed, and the handle that `serve` gets.
     pub fn start() -> (Self, Policies) {
         let (requests, mut inbox) = Requests::channel();
-        let seen = Seen { revision: revision(1), lists: 1 };
+        let seen = SourceProgress { revision: revision(1), lists: 1 };
         let index = Self {
             workloads: Arc::default(),
             synced: watch::Sender::new(true),
@@ -178,11 +180,11 @@ impl Index {
             Request::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
             // What `serve` never asks stays without an answer.
             Request::Conditions(_)
-            | Request::Stated(_)
+            | Request::DesiredConditions(_)
             | Request::Objects(..)
             | Request::Snapshot(_)
-            | Request::News(_)
-            | Request::NoNews => {}
+            | Request::DesiredDelta(_)
+            | Request::StopDesired => {}
         }
     }
 
@@ -296,7 +298,7 @@ impl Index {
 
     /// Says how far the source has been read.
     pub fn see(&self, version: u64, lists: u64) {
-        self.seen.send_replace(Arc::new(Seen { revision: revision(version), lists }));
+        self.seen.send_replace(Arc::new(SourceProgress { revision: revision(version), lists }));
     }
 }
 

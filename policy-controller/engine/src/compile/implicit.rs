@@ -1,5 +1,5 @@
-//! What is permitted without an authorization: what the kubelet does (product, *Where compatible and safe
-//! differ*), and connections from the pod itself.
+//! Permissions without an authorization: for the kubelet (product, *Where compatible and safe
+//! differ*), and for connections from the pod itself.
 
 use crate::config::{ControllerConfig, KubeletExemption};
 use crate::incremental::Context;
@@ -88,7 +88,7 @@ fn grant(config: &ControllerConfig, further: Option<Test>) -> Arc<Authorization>
 }
 
 /// Adds the grant to loopback addresses that every port of Linkerd's proxy has, if configured.
-/// What is audited stays last.
+/// Audit grants stay last.
 pub(super) fn with_localhost(
     cx: &Context<'_>,
     mut authorizations: Vec<Arc<Authorization>>,

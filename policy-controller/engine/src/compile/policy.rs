@@ -1,13 +1,13 @@
-//! The policy of one port of one workload shape: as its Server says, whose part is the same for every
-//! port that it owns, or as defaults do where no Server owns it (controller-semantics 2.3).
+//! The policy of one port of one workload shape: that of its Server, which is the same for every
+//! port that the Server owns, or the defaults where no Server owns it (controller-semantics 2.3).
 
 use super::implicit::{exemptions, with_localhost};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
-use crate::incremental::{Context, question};
-use crate::question::grant::ServerGrants;
-use crate::question::owner::PortsOwned;
-use crate::question::policy::{Attached, PolicyOf, RateLimitOf, ServerPieces};
-use crate::question::workload::Shape;
+use crate::incremental::{Context, query};
+use crate::query::grant::ServerGrants;
+use crate::query::policy::{AttachedRoutesOf, PolicyOf, RateLimitOf, ServerBaseOf};
+use crate::query::port_ownership::PortOwnersOf;
+use crate::query::workload::WorkloadShape;
 use crate::resolve::workload;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, Protocol, Requirement,
@@ -18,15 +18,15 @@ use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-question!(PolicyOf, Arc<ServerPolicy>, policy_of);
-question!(ServerPieces, Arc<ServerPolicy>, server_pieces);
+query!(PolicyOf, Arc<ServerPolicy>, policy_of);
+query!(ServerBaseOf, Arc<ServerPolicy>, server_pieces);
 
-fn policy_of(question: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
-    let PolicyOf { shape, port } = question;
-    let owners = cx.ask(&PortsOwned(shape.clone()));
+fn policy_of(query: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
+    let PolicyOf { shape, port } = query;
+    let owners = cx.query(&PortOwnersOf(shape.clone()));
     let policy = match owners.of(*port) {
         Some(server) => {
-            let pieces = cx.ask(&ServerPieces(server.clone()));
+            let pieces = cx.query(&ServerBaseOf(server.clone()));
             owned_port(cx, &pieces, shape, *port)
         }
         None => default_port(cx, shape, *port),
@@ -37,7 +37,7 @@ fn policy_of(question: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
 fn owned_port(
     cx: &Context<'_>,
     pieces: &ServerPolicy,
-    shape: &Shape,
+    shape: &WorkloadShape,
     port: NonZeroU16,
 ) -> ServerPolicy {
     let mut policy = pieces.clone();
@@ -51,7 +51,7 @@ fn owned_port(
     policy
 }
 
-fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> ServerPolicy {
+fn default_port(cx: &mut Context<'_>, shape: &WorkloadShape, port: NonZeroU16) -> ServerPolicy {
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
     let mut compiled = if shape.proxy.contains(&port) {
@@ -81,9 +81,9 @@ fn unowned(config: &ControllerConfig, policy: DefaultPolicy, opaque: bool) -> Se
     compiled
 }
 
-/// The policy of the proxy's own port, whatever the default of the workload: those may read metrics who
-/// are named for it, by default any mesh identity and the node (product, *Admin port*). A Server that
-/// owns the port replaces it.
+/// The policy of the proxy's own port, whatever the default of the workload: only configured
+/// readers may read metrics, by default any mesh identity and the node (product, *Admin port*). A
+/// Server that owns the port replaces it.
 fn proxy_port(config: &ControllerConfig) -> ServerPolicy {
     let mut compiled = unowned(config, DefaultPolicy::AllAuthenticated, false);
     let MetricsReaders { identities, networks } = &config.metrics;
@@ -104,7 +104,7 @@ fn admin<const N: usize>(tests: [Test; N]) -> Arc<Authorization> {
     Arc::new(Authorization { source: source.clone(), requirement, audit: false })
 }
 
-/// What a policy becomes where clients must have an identity.
+/// The stricter form of a default policy on a port whose clients must have an identity.
 fn authenticated(policy: DefaultPolicy) -> DefaultPolicy {
     match policy {
         DefaultPolicy::AllUnauthenticated | DefaultPolicy::AllAuthenticated => {
@@ -118,11 +118,11 @@ fn authenticated(policy: DefaultPolicy) -> DefaultPolicy {
     }
 }
 
-fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
-    let object = cx.object(&question.0).map(|object| (&object.meta, &object.body));
+fn server_pieces(query: &ServerBaseOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
+    let object = cx.object(&query.0).map(|object| (&object.meta, &object.body));
     Arc::new(match object {
         Some((meta, Body::Valid(Resource::Server(server)))) => valid_server(cx, meta, server),
-        Some((_, Body::Valid(_) | Body::Invalid(_))) | None => invalid_server(cx, &question.0),
+        Some((_, Body::Valid(_) | Body::Invalid(_))) | None => invalid_server(cx, &query.0),
     })
 }
 
@@ -155,13 +155,13 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     policy.paths = annotation::path_normalization(&meta.annotations).value;
     policy.informational_headers = annotation::informational_headers(&meta.annotations).value;
 
-    let grants = cx.ask(&ServerGrants(key.clone()));
+    let grants = cx.query(&ServerGrants(key.clone()));
     let mut authorizations = grants.authorizations.clone();
     authorizations.extend_from_slice(&server.access_policy.authorizations());
     policy.authorizations = with_localhost(cx, authorizations).into();
     policy.withheld = grants.withheld.clone();
 
-    let attached = cx.ask(&Attached(key.clone()));
+    let attached = cx.query(&AttachedRoutesOf(key.clone()));
     if attached.bound {
         policy.routes.otherwise = Unmatched::NotFound;
         policy.routes.routes = attached.routes.clone();
@@ -171,7 +171,7 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
         }
     }
     if protocol.is_http()
-        && let Some((_, limit)) = cx.ask(&RateLimitOf(key.clone()))
+        && let Some((_, limit)) = cx.query(&RateLimitOf(key.clone()))
     {
         policy.rate_limit = Some((*limit).clone());
     }

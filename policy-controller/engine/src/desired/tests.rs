@@ -1,4 +1,4 @@
-//! What ought to be in force follows the objects and the marked workloads.
+//! Tests that the desired policies follow the objects and the tracked workloads.
 
 use super::*;
 use crate::config::ControllerConfig;
@@ -17,10 +17,10 @@ fn port(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).unwrap()
 }
 
-/// An index and what is followed of it.
+/// An index with its tracked policies.
 struct Stage {
     engine: Engine,
-    active: Active,
+    active: Tracking,
 }
 
 impl Stage {
@@ -30,18 +30,18 @@ impl Stage {
         let changes = objects.map(|object| Change::Apply(Arc::new(object)));
         let changes = changes.chain([Change::Synced]).collect();
         engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
-        let active = Active::everything(&engine);
+        let active = Tracking::everything(&engine);
         Self { engine, active }
     }
 
-    fn apply(&mut self, change: Change) -> News {
+    fn apply(&mut self, change: Change) -> DesiredDelta {
         let batch = Batch { changes: vec![change], versions: BTreeMap::new(), ..Batch::default() };
         let changes = self.engine.apply(&batch);
         self.active.note(&changes);
-        self.active.news(&mut self.engine)
+        self.active.delta(&mut self.engine)
     }
 
-    fn apply_text(&mut self, text: &str) -> News {
+    fn apply_text(&mut self, text: &str) -> DesiredDelta {
         self.apply(Change::Apply(testing::object(text)))
     }
 }
@@ -70,9 +70,10 @@ fn server(app: &str, protocol: &str) -> String {
 }
 
 /// The objects of each port of a shape.
-fn told(ports: &WantedPorts) -> Vec<(u16, Vec<String>)> {
-    let names = |wanted: &Wanted| wanted.objects.iter().map(|o| o.name().to_string()).collect();
-    ports.iter().map(|(port, wanted)| (port.get(), names(wanted))).collect()
+fn told(ports: &DesiredPorts) -> Vec<(u16, Vec<String>)> {
+    let names =
+        |desired: &DesiredPolicy| desired.objects.iter().map(|o| o.name().to_string()).collect();
+    ports.iter().map(|(port, desired)| (port.get(), names(desired))).collect()
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_port_that_is_not_redirected_counts_for_nothing() {
     for (list, expected) in [("70-90", vec![]), ("81", vec![(80, vec!["web".to_owned()])])] {
         let mut stage =
             Stage::new(&format!("---\n{}---\n{}", server("web", "HTTP/1"), skips(list)));
-        let news = stage.active.news(&mut stage.engine);
+        let news = stage.active.delta(&mut stage.engine);
         let ports: Vec<_> = news.shapes.iter().map(|(_, ports)| told(ports)).collect();
         assert_eq!(ports, [expected], "{list}");
     }
@@ -117,7 +118,7 @@ fn running_pods_that_carry_the_mark_are_expected_to_answer_and_no_others() {
         server("web", "HTTP/1"),
     ];
     let mut stage = Stage::new(&manifests.join("---\n"));
-    let news = stage.active.news(&mut stage.engine);
+    let news = stage.active.delta(&mut stage.engine);
     let names: Vec<_> =
         news.workloads.iter().map(|(key, shape)| (key.to_string(), *shape)).collect();
     let web = news.workloads[0].1;
@@ -146,7 +147,7 @@ fn running_pods_that_carry_the_mark_are_expected_to_answer_and_no_others() {
 fn what_changes_is_told_and_nothing_else() {
     let manifests = [running("web", "web"), running("api", "api"), server("web", "HTTP/1")];
     let mut stage = Stage::new(&manifests.join("---\n"));
-    let first = stage.active.news(&mut stage.engine);
+    let first = stage.active.delta(&mut stage.engine);
     let number = |name: &str| first.workloads.iter().find(|(key, _)| *key == pod(name)).unwrap().1;
     let (web, api) = (number("web").unwrap(), number("api").unwrap());
 
@@ -182,7 +183,7 @@ fn a_change_among_many_pods_costs_what_it_concerns() {
     let servers = (0..50).map(|n| server(&format!("app-{n}"), "HTTP/1"));
     let manifests: Vec<String> = pods.chain(servers).collect();
     let mut stage = Stage::new(&manifests.join("---\n"));
-    let first = stage.active.news(&mut stage.engine);
+    let first = stage.active.delta(&mut stage.engine);
     assert_eq!((first.workloads.len(), first.shapes.len()), (1000, 50));
     let (_, before) = stage.engine.effort();
     let news = stage.apply_text(&server("app-7", "gRPC"));
@@ -197,32 +198,32 @@ fn equal_policies_are_told_as_one() {
         (0..20).map(|n| running(&format!("web-{n}"), &format!("app-{n}"))).collect();
     // Two Servers tell the shapes apart; the rest has the same default policy.
     let mut stage = Stage::new(&(pods.join("---\n") + "---\n" + &server("app-0", "HTTP/1")));
-    let news = stage.active.news(&mut stage.engine);
+    let news = stage.active.delta(&mut stage.engine);
     let mut defaults = news.shapes.iter().filter_map(|(_, ports)| {
-        let wanted = ports.get(&port(80))?;
-        wanted.objects.is_empty().then_some(wanted)
+        let desired = ports.get(&port(80))?;
+        desired.objects.is_empty().then_some(desired)
     });
     let first = defaults.next().unwrap();
-    assert!(defaults.all(|wanted| Arc::ptr_eq(wanted, first)));
+    assert!(defaults.all(|desired| Arc::ptr_eq(desired, first)));
 }
 
 #[test]
 fn nothing_is_kept_once_nobody_asks() {
-    let (mut demand, _changed) = Demand::new();
+    let (mut desired, _changed) = DesiredTracker::new();
     let mut stage = Stage::new(&(running("web", "web") + "---\n" + &server("web", "HTTP/1")));
-    assert_eq!(demand.news(&mut stage.engine).unwrap().workloads.len(), 1);
-    stage.engine.retain(demand.roots());
+    assert_eq!(desired.delta(&mut stage.engine).unwrap().workloads.len(), 1);
+    stage.engine.retain(desired.roots());
     let kept = stage.engine.effort().0;
-    demand.stop();
-    assert_eq!(demand.roots().count(), 0);
-    stage.engine.retain(demand.roots());
+    desired.stop();
+    assert_eq!(desired.roots().count(), 0);
+    stage.engine.retain(desired.roots());
     assert!(stage.engine.effort().0 < kept);
 }
 
 #[test]
 fn what_ought_to_be_in_force_is_followed_whoever_asks_for_ports_meanwhile() {
     let mut stage = Stage::new(&(running("web", "web") + "---\n" + &server("web", "HTTP/1")));
-    let first = stage.active.news(&mut stage.engine);
+    let first = stage.active.delta(&mut stage.engine);
     let mut subscriptions = Subscriptions::new("e".into(), &ControllerConfig::default());
     // The declared port is watched and let go, and then one other port after the other.
     for number in [80].into_iter().chain(1000..2000) {
@@ -230,7 +231,7 @@ fn what_ought_to_be_in_force_is_followed_whoever_asks_for_ports_meanwhile() {
         drop(port.unwrap());
     }
     let news = stage.apply_text(&server("web", "gRPC"));
-    let numbers = |news: &News| news.shapes.iter().map(|(n, _)| *n).collect::<Vec<_>>();
+    let numbers = |news: &DesiredDelta| news.shapes.iter().map(|(n, _)| *n).collect::<Vec<_>>();
     assert_eq!(numbers(&news), numbers(&first));
     assert_ne!(news.shapes[0].1, first.shapes[0].1);
 }

@@ -23,14 +23,14 @@ impl Finder<'_> {
                 true => FindingKind::ClientMissing,
                 false => FindingKind::ForeignClientMissing,
             };
-            let message = format!("{account} does not exist{}", self.near_account(&account));
+            let message = format!("{account} does not exist{}", self.suggest_account(&account));
             Some(Finding { other: Some(account), ..finding(key, kind, &field, message) })
         });
         missing.collect()
     }
 
     /// The ServiceAccount that was probably meant.
-    fn near_account(&self, account: &ObjectKey) -> String {
+    fn suggest_account(&self, account: &ObjectKey) -> String {
         let inside = self.index.list(Kind::ServiceAccount, &account.namespace);
         let names: Vec<&str> =
             inside.take(self.examined).map(|object| &*object.meta.key.name).collect();

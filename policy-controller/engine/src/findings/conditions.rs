@@ -2,13 +2,13 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use policy_crds::{Field, Kind, ObjectKey};
 
 impl Finder<'_> {
     /// The findings that the conditions of an object are.
     pub(super) fn conditions(&mut self, key: &ObjectKey) -> Vec<Finding> {
-        let conditions = self.ask(&Conditions(key.clone()));
+        let conditions = self.query(&Conditions(key.clone()));
         let mut findings: Vec<Finding> = Vec::new();
         for condition in conditions.iter() {
             let Some(kind) = kind(condition) else { continue };
@@ -22,8 +22,8 @@ impl Finder<'_> {
     }
 }
 
-/// The kind of finding that a condition is, if it is one. Rules that are broken, annotations and
-/// displaced Servers are found where they are.
+/// The kind of finding for a condition, if it is one. Broken rules, annotations and displaced
+/// Servers have findings of their own.
 fn kind(condition: &ObjectCondition) -> Option<FindingKind> {
     match (condition.kind, condition.reason) {
         (_, Reason::Invalid | Reason::Conflicted) | (ConditionKind::AnnotationsValid, _) => None,

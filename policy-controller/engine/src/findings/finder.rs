@@ -2,17 +2,17 @@
 
 use super::finding::{Finding, FindingKind};
 use crate::config::ControllerConfig;
-use crate::incremental::{Memo, Question};
+use crate::incremental::{Memo, Query};
 use crate::index::Index;
 use policy_crds::{Body, Object, ObjectKey, Resource};
 
-/// Finds what objects lack. The index must have been listed completely: what is missing from it is
-/// missing.
+/// Computes the findings about objects. The index must have been listed completely, because an
+/// object that is not in it counts as missing.
 pub(crate) struct Finder<'a> {
     pub(super) index: &'a Index,
     memo: &'a mut Memo,
     pub(super) config: &'a ControllerConfig,
-    /// The most workloads that are looked through for one Server.
+    /// The most workloads that are examined for one Server.
     pub(super) examined: usize,
 }
 
@@ -27,8 +27,8 @@ impl<'a> Finder<'a> {
         Self { index, memo, config, examined }
     }
 
-    /// Everything that an object of the index lacks. An object that breaks a rule lacks more than can
-    /// be said.
+    /// Findings about an object of the index. None for an object that breaks a rule, because more
+    /// would be wrong than can be said.
     pub(crate) fn of(&mut self, object: &Object) -> Vec<Finding> {
         let Body::Valid(resource) = &object.body else { return Vec::new() };
         let key = &object.meta.key;
@@ -43,9 +43,9 @@ impl<'a> Finder<'a> {
         findings
     }
 
-    /// The answer to a question about the index.
-    pub(super) fn ask<Q: Question>(&mut self, question: &Q) -> Q::Answer {
-        self.memo.ask(question, self.index, self.config).0
+    /// The answer to a query.
+    pub(super) fn query<Q: Query>(&mut self, query: &Q) -> Q::Output {
+        self.memo.query(query, self.index, self.config).0
     }
 }
 

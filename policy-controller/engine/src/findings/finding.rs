@@ -1,9 +1,9 @@
-//! One thing that an object lacks.
+//! One finding about an object.
 
-use crate::question::condition::ConditionKind;
+use crate::query::condition::ConditionKind;
 use policy_crds::{FieldError, ObjectKey};
 
-/// One thing that an object lacks. It is legal, but surely not meant.
+/// One finding about an object: it is legal, but surely not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The object.
@@ -12,7 +12,7 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The field that it is about.
     pub field: String,
-    /// The fault, for people.
+    /// The message.
     pub message: String,
     /// The object that is missing or meant, where the kind of the finding has one.
     pub other: Option<ObjectKey>,
@@ -21,9 +21,9 @@ pub struct Finding {
 /// The kinds of findings, which readers may weigh or leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingKind {
-    /// A reference leads to nothing, or to nothing that may be used; this condition says so.
+    /// A reference names no object, or one that may not be used, according to this condition.
     Dangling(ConditionKind),
-    /// The object takes no effect, or not all of its effect; this condition says so.
+    /// The object takes no effect, or only a part, according to this condition.
     Ineffective(ConditionKind),
     /// The object takes effect, with a remark of its condition.
     Remark,
@@ -37,8 +37,8 @@ pub enum FindingKind {
     PortNumber,
     /// Nothing is granted on a Server or on a route of it.
     GrantsNobody {
-        /// Whether its access policy is stated: where nobody writes the default for its author, that
-        /// is meant.
+        /// True if its access policy is stated. If the API server did not write the default, the
+        /// author means it.
         stated: bool,
     },
     /// Other Servers own the port of every workload that a Server selects.
@@ -47,13 +47,13 @@ pub enum FindingKind {
     DisplacedInPart,
     /// A match is never reached, because an earlier one takes all of its requests.
     NeverReached,
-    /// A route is the only one of a Server that grants something itself, which would then hold for every
-    /// request.
+    /// A route is the only one of a Server that has grants of its own, which would apply to every
+    /// request without the route.
     OnlyRoute,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,
-    /// A ServiceAccount of another namespace does not exist, which is not told to whoever may not look
-    /// there.
+    /// A ServiceAccount of another namespace does not exist. Not reported to users who may not read
+    /// that namespace.
     ForeignClientMissing,
     /// An identity ends in no trust domain of this mesh.
     ForeignIdentity,

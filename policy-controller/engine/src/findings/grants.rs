@@ -4,8 +4,8 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::parents;
-use crate::question::grant::ServerGrants;
-use crate::question::policy::Attached;
+use crate::query::grant::ServerGrants;
+use crate::query::policy::AttachedRoutesOf;
 use crate::source::{Batch, Change};
 use policy_core::{DefaultPolicy, Route};
 use policy_crds::resource::Server;
@@ -13,20 +13,20 @@ use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 
 impl Finder<'_> {
-    /// A Server that refuses everybody, although it says nothing of the kind. A grant that came to
-    /// nothing is told at the object that was to give it.
+    /// The finding about a Server that denies every client, although it does not say `deny`. A
+    /// grant that was withheld is reported at its own object.
     pub(super) fn grants_nobody(&mut self, key: &ObjectKey, server: &Server) -> Option<Finding> {
         if server.access_policy != DefaultPolicy::Deny {
             return None;
         }
-        let own = self.ask(&ServerGrants(key.clone()));
-        let attached = self.ask(&Attached(key.clone()));
+        let own = self.query(&ServerGrants(key.clone()));
+        let attached = self.query(&AttachedRoutesOf(key.clone()));
         let granted =
             |route: &Route| !route.authorizations.is_empty() || !route.withheld.is_empty();
         let some = !own.authorizations.is_empty()
             || !own.withheld.is_empty()
             || attached.routes.iter().any(|route| granted(route));
-        // Routes that are all invalid are told by a remark.
+        // A remark reports routes that are all invalid.
         if some || (attached.bound && attached.routes.is_empty()) {
             return None;
         }
@@ -36,8 +36,8 @@ impl Finder<'_> {
         Some(finding(key, kind, "spec.accessPolicy", message.to_owned()))
     }
 
-    /// The Servers that are decided as a whole without this route, and grant something themselves: what
-    /// the route does not match is refused now and would be permitted then.
+    /// Findings about Servers of which this is the only route, and that have grants of their own:
+    /// requests that the route does not match are denied now and would be permitted without it.
     pub(crate) fn only_route(&mut self, route: &Object) -> Vec<Finding> {
         let key = &route.meta.key;
         let servers: BTreeSet<ObjectKey> = parents(route)
@@ -46,7 +46,7 @@ impl Finder<'_> {
             .collect();
         let mut findings = Vec::new();
         for server in servers {
-            let attached = self.ask(&Attached(server.clone()));
+            let attached = self.query(&AttachedRoutesOf(server.clone()));
             // Of two that are accepted one is left.
             if !attached.bound || attached.routes.len() > 1 || !self.grants(&server) {
                 continue;
@@ -54,7 +54,8 @@ impl Finder<'_> {
             let mut without = self.index.clone();
             let changes = vec![Change::Delete(key.clone())];
             without.apply(&Batch { changes, ..Batch::default() });
-            let (after, _) = Memo::default().ask(&Attached(server.clone()), &without, self.config);
+            let (after, _) =
+                Memo::default().query(&AttachedRoutesOf(server.clone()), &without, self.config);
             if after.bound {
                 continue;
             }
@@ -68,11 +69,11 @@ impl Finder<'_> {
         findings
     }
 
-    /// Whether something is granted on a Server itself.
+    /// True if something is granted on the Server itself.
     fn grants(&mut self, server: &ObjectKey) -> bool {
         let Some(object) = self.index.object(server) else { return false };
         let Body::Valid(Resource::Server(own)) = &object.body else { return false };
         own.access_policy != DefaultPolicy::Deny
-            || !self.ask(&ServerGrants(server.clone())).authorizations.is_empty()
+            || !self.query(&ServerGrants(server.clone())).authorizations.is_empty()
     }
 }

@@ -7,8 +7,8 @@ use policy_core::IdentityMatch;
 use policy_crds::resource::ClientRequirement;
 use policy_crds::{ObjectKey, Resource};
 
-/// What stands before the namespace of the control plane in an identity of a ServiceAccount.
-const MARK: &str = "serviceaccount.identity.";
+/// The part before the control plane's namespace in an identity of a ServiceAccount.
+const ACCOUNT_INFIX: &str = "serviceaccount.identity.";
 
 impl Finder<'_> {
     /// The identities of an object that end in no trust domain of this mesh.
@@ -23,11 +23,11 @@ impl Finder<'_> {
     }
 }
 
-/// What is to be said of an identity that this mesh does not give.
+/// The message about an identity that this mesh does not issue.
 fn foreign(identity: &IdentityMatch, config: &ControllerConfig) -> Option<String> {
     let (text, star) = match identity {
         IdentityMatch::Any => return None,
-        // The trust domains of SPIFFE are those of whoever issues such identities.
+        // The trust domains of SPIFFE belong to the issuer of such identities.
         IdentityMatch::Exact(text) if text.starts_with("spiffe://") => return None,
         IdentityMatch::Exact(text) => (&**text, ""),
         IdentityMatch::Suffix(text) => (&**text, "*."),
@@ -42,7 +42,7 @@ fn foreign(identity: &IdentityMatch, config: &ControllerConfig) -> Option<String
         text.strip_suffix(end).is_some_and(|head| head.is_empty() || head.ends_with('.'))
     };
     // A suffix may be shorter than what all identities end in.
-    let wide = !star.is_empty() && ends_in(&format!("{MARK}{mesh}"), text);
+    let wide = !star.is_empty() && ends_in(&format!("{ACCOUNT_INFIX}{mesh}"), text);
     (!wide && !ends_in(text, &config.identity_domain)).then_some(message)
 }
 
@@ -59,11 +59,12 @@ fn listed(resource: &Resource) -> (&'static str, &[IdentityMatch]) {
     }
 }
 
-/// An identity of a ServiceAccount, or the end of some: what names the account, and the end.
+/// Splits an identity of a ServiceAccount, or a suffix of such identities, into the part that names
+/// the account, and the end.
 fn of_an_account(text: &str, is_end: bool) -> Option<(&str, &str)> {
-    let found = text.find(&format!(".{MARK}")).map(|at| at.saturating_add(1));
-    let found = found.or_else(|| text.starts_with(MARK).then_some(0));
-    let end = found.map(|at| at.saturating_add(MARK.len()));
+    let found = text.find(&format!(".{ACCOUNT_INFIX}")).map(|at| at.saturating_add(1));
+    let found = found.or_else(|| text.starts_with(ACCOUNT_INFIX).then_some(0));
+    let end = found.map(|at| at.saturating_add(ACCOUNT_INFIX.len()));
     let short = "identity.";
     let end = end.or_else(|| (is_end && text.starts_with(short)).then_some(short.len()))?;
     text.split_at_checked(end)
@@ -73,8 +74,8 @@ fn of_an_account(text: &str, is_end: bool) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// What is said of an identity in a mesh whose identities end in `portcullis.cluster.local`.
-    fn said(identity: &str) -> Option<String> {
+    /// The message about an identity in a mesh whose identities end in `portcullis.cluster.local`.
+    fn message_about(identity: &str) -> Option<String> {
         let control_plane_namespace = "portcullis".into();
         let config = ControllerConfig { control_plane_namespace, ..ControllerConfig::default() };
         foreign(&IdentityMatch::parse(identity), &config)
@@ -93,7 +94,7 @@ mod tests {
             "vm.machines.cluster.local",
             "spiffe://example.org/vm",
         ] {
-            assert_eq!(said(identity), None, "{identity}");
+            assert_eq!(message_about(identity), None, "{identity}");
         }
     }
 
@@ -110,12 +111,12 @@ mod tests {
             ),
             ("*.identity.linkerd.cluster.local", "*.identity.portcullis.cluster.local"),
         ] {
-            let told = said(identity).unwrap();
-            assert!(told.ends_with(&format!("; is `{meant}` meant?")), "{told}");
+            let message = message_about(identity).unwrap();
+            assert!(message.ends_with(&format!("; is `{meant}` meant?")), "{message}");
         }
         for identity in ["cart.shop.example.org", "*.shop.cluster.locale", "*.xcluster.local"] {
-            let told = said(identity).unwrap();
-            assert!(told.ends_with("end in `.identity.portcullis.cluster.local`"), "{told}");
+            let message = message_about(identity).unwrap();
+            assert!(message.ends_with("end in `.identity.portcullis.cluster.local`"), "{message}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::index::parents;
-use crate::question::policy::Attached;
+use crate::query::policy::AttachedRoutesOf;
 use crate::view::{Shadowed, request, shadowed};
 use policy_core::{ObjectRef, PathHandling, Route};
 use policy_crds::{Object, ObjectKey, annotation};
@@ -27,7 +27,7 @@ impl Finder<'_> {
             let paths = self.index.object(&server).map_or(PathHandling::Canonical, |server| {
                 annotation::path_normalization(&server.meta.annotations).value
             });
-            let attached = self.ask(&Attached(server));
+            let attached = self.query(&AttachedRoutesOf(server));
             if !attached.routes.iter().any(|r| r.origin.object() == Some(&name)) {
                 continue;
             }

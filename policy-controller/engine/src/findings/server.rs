@@ -1,10 +1,10 @@
 //! Servers that would own no port of any workload: they select none, name a port that none has, or
-//! others that come first own what they select.
+//! have older Servers that own the ports of all selected workloads.
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::question::owner::{Outcome, PortsOwned, displaced_words, listed};
-use crate::question::workload::{Shape, WorkloadOf, workload_key};
+use crate::query::port_ownership::{ClaimOutcome, PortOwnersOf, displaced_message, listed};
+use crate::query::workload::{WorkloadOf, WorkloadShape, workload_key};
 use policy_crds::resource::{PortRef, Server, WorkloadSelector};
 use policy_crds::{Kind, LabelSelector, ObjectKey, nearest};
 use std::collections::BTreeSet;
@@ -12,13 +12,13 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// The shapes of the workloads that a Server selects.
-pub(crate) type Shapes = BTreeSet<Arc<Shape>>;
+pub(crate) type Shapes = BTreeSet<Arc<WorkloadShape>>;
 
 /// Ports with their names, where they have one.
 type NamedPorts<'a> = BTreeSet<(Option<&'a str>, NonZeroU16)>;
 
 impl Finder<'_> {
-    /// The first thing that a Server lacks.
+    /// The first finding about a Server.
     pub(super) fn server(&mut self, key: &ObjectKey, server: &Server) -> Option<Finding> {
         let (kind, _, selector) = selection(server);
         let inside = self.index.list(kind, &key.namespace);
@@ -35,23 +35,23 @@ impl Finder<'_> {
         }
         let mut shapes = Shapes::new();
         for workload in selected.iter().filter_map(workload_key) {
-            let resolved = self.ask(&WorkloadOf(workload));
+            let resolved = self.query(&WorkloadOf(workload));
             shapes.extend(resolved.map(|resolved| resolved.shape.clone()));
         }
-        self.lacks_on(key, server, &shapes)
+        self.finding_on(key, server, &shapes)
     }
 
     /// The finding about a Server that selects no workload.
     pub(crate) fn selects_nothing(&self, key: &ObjectKey, server: &Server) -> Finding {
         let (kind, field, selector) = selection(server);
         let (word, namespace) = (word(kind), &key.namespace);
-        let near = self.near_label(kind, key, selector);
+        let near = self.suggest_label(kind, key, selector);
         let message = format!("selects no {word} of namespace `{namespace}`{near}");
         finding(key, FindingKind::SelectsNothing, field, message)
     }
 
-    /// What a Server lacks on the workloads that it selects, which have these shapes.
-    pub(crate) fn lacks_on(
+    /// The finding about a Server on the workloads that it selects, which have these shapes.
+    pub(crate) fn finding_on(
         &mut self,
         key: &ObjectKey,
         server: &Server,
@@ -66,8 +66,8 @@ impl Finder<'_> {
         Some(finding(key, kind, "spec.port", message))
     }
 
-    /// The label that was probably meant, where a selector asks for one that nothing has.
-    fn near_label(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
+    /// A suggestion of a similar label value, if no object has the one that is selected.
+    fn suggest_label(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
         for (label, value) in &selector.match_labels {
             let inside = self.index.list(kind, &key.namespace).take(self.examined);
             let values: BTreeSet<&str> =
@@ -90,17 +90,17 @@ impl Finder<'_> {
         port: &PortRef,
         shapes: &Shapes,
     ) -> Option<(FindingKind, String)> {
-        let mut outcome = Outcome::default();
+        let mut outcome = ClaimOutcome::default();
         for shape in shapes {
-            let owners = self.ask(&PortsOwned(shape.clone()));
+            let owners = self.query(&PortOwnersOf(shape.clone()));
             outcome.add(key, port, (shape, &owners));
         }
         let (kind, effect) = match outcome.is_displaced() {
             true => (FindingKind::Displaced, "takes no effect"),
             false => (FindingKind::DisplacedInPart, "takes no effect on some workloads"),
         };
-        let told = !outcome.owners.is_empty();
-        told.then(|| (kind, displaced_words(effect, &outcome.owners)))
+        let found = !outcome.owners.is_empty();
+        found.then(|| (kind, displaced_message(effect, &outcome.owners)))
     }
 }
 
@@ -118,8 +118,8 @@ fn word(kind: Kind) -> &'static str {
     if kind == Kind::Pod { "pod" } else { "ExternalWorkload" }
 }
 
-/// A name that no workload has, or a number that none declares although all declare some: what
-/// declares nothing may listen on any port.
+/// The finding about a port name that no workload has, or a port number that none declares although
+/// all declare some. A workload that declares nothing may listen on any port.
 fn port_missing(word: &str, port: &PortRef, shapes: &Shapes) -> Option<(FindingKind, String)> {
     let ports = ports(shapes);
     match port {
@@ -131,14 +131,15 @@ fn port_missing(word: &str, port: &PortRef, shapes: &Shapes) -> Option<(FindingK
             let names: Vec<&str> = names.into_iter().collect();
             let near = nearest(name, &names);
             let near = near.map(|near| format!("; is `{near}` meant?")).unwrap_or_default();
-            let have = have(&ports);
+            let have = describe_ports(&ports);
             let message = format!("no selected {word} has a port named `{name}`; {have}{near}");
             Some((FindingKind::PortName, message))
         }
         PortRef::Number(number) => {
             let silent = shapes.iter().any(|shape| shape.declared.is_subset(&shape.proxy));
             let declared = shapes.iter().any(|shape| shape.declared.contains(number));
-            let message = || format!("no selected {word} declares port {number}; {}", have(&ports));
+            let message =
+                || format!("no selected {word} declares port {number}; {}", describe_ports(&ports));
             (!silent && !declared).then(|| (FindingKind::PortNumber, message()))
         }
     }
@@ -160,8 +161,8 @@ fn ports(shapes: &Shapes) -> NamedPorts<'_> {
     ports
 }
 
-/// The ports that there are, in words.
-fn have(ports: &NamedPorts<'_>) -> String {
+/// The declared ports, in words.
+fn describe_ports(ports: &NamedPorts<'_>) -> String {
     let words: Vec<String> = ports
         .iter()
         .map(|(name, number)| match name {

@@ -2,14 +2,14 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use policy_crds::spec::{Named, NamedObject};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Finder<'_> {
-    /// The authentications among all objects that none of them refers to. Whoever applies one alone is
-    /// not told: its policy may well come after it.
+    /// The authentications among all objects that none of them refers to. Not reported while one is
+    /// applied alone, because its policy may follow.
     pub(crate) fn unused(&self, objects: &[Arc<Object>]) -> Vec<Finding> {
         let used: BTreeSet<ObjectKey> = objects.iter().flat_map(|object| used(object)).collect();
         let kinds = [Kind::MeshTlsAuthentication, Kind::NetworkAuthentication];
@@ -27,7 +27,7 @@ impl Finder<'_> {
             .collect()
     }
 
-    /// Whether policies of other namespaces may refer to an object.
+    /// True if policies of other namespaces may refer to an object.
     fn is_offered(&self, key: &ObjectKey) -> bool {
         let mut grants = self.index.list(Kind::ReferenceGrant, &key.namespace);
         self.config.shared_namespaces.contains(&key.namespace)
@@ -42,10 +42,10 @@ impl Finder<'_> {
 
 /// The authentications that an object refers to.
 fn used(object: &Object) -> Vec<ObjectKey> {
-    let named = object.named().into_iter();
-    let keys = named.filter_map(|Named { field, what }| match (field, what) {
-        (Field::Authentication, NamedObject::One(key)) => Some(key),
-        (Field::Authentication, NamedObject::AnyOf(..))
+    let named = object.references().into_iter();
+    let keys = named.filter_map(|ObjectReference { field, what }| match (field, what) {
+        (Field::Authentication, ReferenceTarget::One(key)) => Some(key),
+        (Field::Authentication, ReferenceTarget::AnyOf(..))
         | (Field::Parent | Field::Target | Field::Client | Field::Server, _) => None,
     });
     keys.collect()

@@ -1,13 +1,13 @@
-//! Who read what: questions and topics as the nodes of one graph, each known by a number.
+//! The dependency graph: queries and inputs are nodes, each with a number, and edges are reads.
 
-use crate::index::{KindSet, Topic};
+use crate::index::{Input, KindSet};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hash};
 
-/// Readers of a node that are looked through one by one; more are found by hash.
-const FEW: usize = 16;
+/// The most readers kept in a list, which is searched linearly; more are kept in a hash set.
+const MAX_LISTED_READERS: usize = 16;
 
 /// The number of a node. It stays the same until the node is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,9 +15,9 @@ pub(crate) struct Id(u32);
 
 /// Something that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Name<Q> {
+pub(super) enum NodeKey<Q> {
     /// Of the index.
-    Topic(Topic),
+    Input(Input),
     /// An answer.
     Query(Q),
 }
@@ -25,14 +25,14 @@ pub(super) enum Name<Q> {
 /// A node. There are two for every pod that is watched, so it is kept small.
 #[derive(Debug)]
 struct Node<Q> {
-    name: Name<Q>,
+    key: NodeKey<Q>,
     /// In order, each once.
     reads: Box<[Id]>,
     readers: Readers,
     kinds: KindSet,
 }
 
-/// Nodes by name and by number. A topic is there as long as somebody read it.
+/// Nodes by key and by number. An input has a node as long as it has readers.
 pub(super) struct Graph<Q> {
     nodes: Vec<Option<Node<Q>>>,
     vacant: Vec<Id>,
@@ -55,12 +55,12 @@ impl<Q> Default for Graph<Q> {
 
 impl<Q: Eq + Hash> Graph<Q> {
     /// The number of a node, made if there is none.
-    pub(super) fn id(&mut self, name: Name<Q>) -> Id {
+    pub(super) fn id(&mut self, key: NodeKey<Q>) -> Id {
         let Self { nodes, vacant, ids, hasher, queries } = self;
-        let hash = hasher.hash_one(&name);
-        let named = |id: &Id| node(nodes, *id).is_some_and(|node| node.name == name);
-        let rehash = |id: &Id| node(nodes, *id).map_or(0, |node| hasher.hash_one(&node.name));
-        let entry = match ids.entry(hash, named, rehash) {
+        let hash = hasher.hash_one(&key);
+        let is_key = |id: &Id| node(nodes, *id).is_some_and(|node| node.key == key);
+        let rehash = |id: &Id| node(nodes, *id).map_or(0, |node| hasher.hash_one(&node.key));
+        let entry = match ids.entry(hash, is_key, rehash) {
             Entry::Occupied(entry) => return *entry.get(),
             Entry::Vacant(entry) => entry,
         };
@@ -69,9 +69,9 @@ impl<Q: Eq + Hash> Graph<Q> {
             Id(u32::try_from(nodes.len()).unwrap_or(u32::MAX))
         });
         entry.insert(id);
-        *queries = queries.saturating_add(usize::from(matches!(name, Name::Query(_))));
+        *queries = queries.saturating_add(usize::from(matches!(key, NodeKey::Query(_))));
         let made = Node {
-            name,
+            key,
             reads: Box::default(),
             readers: Readers::default(),
             kinds: KindSet::default(),
@@ -80,7 +80,8 @@ impl<Q: Eq + Hash> Graph<Q> {
             Some(place) => *place = Some(made),
             None => {
                 if nodes.len() == nodes.capacity() {
-                    // By an eighth, for of large clusters half of a doubled table stays empty.
+                    // Grow by 1/8 instead of doubling: on large clusters half of a doubled table
+                    // would stay unused.
                     nodes.reserve_exact((nodes.len() / 8).max(64));
                 }
                 nodes.push(Some(made));
@@ -90,34 +91,34 @@ impl<Q: Eq + Hash> Graph<Q> {
     }
 
     /// The number of a node, if there is one.
-    pub(super) fn find(&self, name: &Name<Q>) -> Option<Id> {
-        let hash = self.hasher.hash_one(name);
-        let named = |id: &Id| node(&self.nodes, *id).is_some_and(|node| node.name == *name);
-        self.ids.find(hash, named).copied()
+    pub(super) fn find(&self, key: &NodeKey<Q>) -> Option<Id> {
+        let hash = self.hasher.hash_one(key);
+        let is_key = |id: &Id| node(&self.nodes, *id).is_some_and(|node| node.key == *key);
+        self.ids.find(hash, is_key).copied()
     }
 
-    /// The question that a node is.
-    pub(super) fn query(&self, id: Id) -> Option<&Q> {
-        match &node(&self.nodes, id)?.name {
-            Name::Query(query) => Some(query),
-            Name::Topic(_) => None,
+    /// The query of a node; `None` for inputs.
+    pub(super) fn key(&self, id: Id) -> Option<&Q> {
+        match &node(&self.nodes, id)?.key {
+            NodeKey::Query(query) => Some(query),
+            NodeKey::Input(_) => None,
         }
     }
 
-    /// Every question.
+    /// All queries.
     pub(super) fn queries(&self) -> impl Iterator<Item = (Id, &Q)> {
-        self.nodes.iter().zip(0..).filter_map(|(node, id)| match &node.as_ref()?.name {
-            Name::Query(query) => Some((Id(id), query)),
-            Name::Topic(_) => None,
+        self.nodes.iter().zip(0..).filter_map(|(node, id)| match &node.as_ref()?.key {
+            NodeKey::Query(query) => Some((Id(id), query)),
+            NodeKey::Input(_) => None,
         })
     }
 
-    /// How many questions there are.
+    /// Number of queries.
     pub(super) fn len(&self) -> usize {
         self.queries
     }
 
-    /// How many nodes there are, topics included.
+    /// Number of nodes, inputs included.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
         self.ids.len()
@@ -128,12 +129,12 @@ impl<Q: Eq + Hash> Graph<Q> {
         node(&self.nodes, id).map(|node| node.kinds).unwrap_or_default()
     }
 
-    /// What an answer read.
+    /// The nodes that an answer read.
     pub(super) fn reads(&self, id: Id) -> &[Id] {
         node(&self.nodes, id).map(|node| &*node.reads).unwrap_or_default()
     }
 
-    /// Who read a node.
+    /// The readers of a node.
     pub(super) fn readers(&self, id: Id) -> impl Iterator<Item = Id> {
         node(&self.nodes, id).into_iter().flat_map(|node| node.readers.iter())
     }
@@ -145,7 +146,8 @@ impl<Q: Eq + Hash> Graph<Q> {
         }
     }
 
-    /// Notes all that an answer read this time; what it no longer reads forgets it.
+    /// Records the complete reads of an answer, and removes it from the readers of nodes that it no
+    /// longer reads.
     pub(super) fn record(&mut self, id: Id, mut reads: Vec<Id>, kinds: KindSet) {
         reads.sort_unstable();
         reads.dedup();
@@ -161,7 +163,7 @@ impl<Q: Eq + Hash> Graph<Q> {
         }
     }
 
-    /// Removes an answer, which nobody may read that stays.
+    /// Removes an answer. No remaining node may read it.
     pub(super) fn remove(&mut self, id: Id) {
         let Some(node) = self.take(id) else { return };
         for read in node.reads {
@@ -173,19 +175,19 @@ impl<Q: Eq + Hash> Graph<Q> {
     fn unread(&mut self, reader: Id, id: Id) {
         let Some(Some(node)) = self.nodes.get_mut(at(id)) else { return };
         node.readers.remove(reader);
-        if matches!(node.name, Name::Topic(_)) && node.readers.is_empty() {
+        if matches!(node.key, NodeKey::Input(_)) && node.readers.is_empty() {
             self.take(id);
         }
     }
 
     fn take(&mut self, id: Id) -> Option<Node<Q>> {
         let node = self.nodes.get_mut(at(id))?.take()?;
-        let hash = self.hasher.hash_one(&node.name);
+        let hash = self.hasher.hash_one(&node.key);
         if let Ok(entry) = self.ids.find_entry(hash, |other| *other == id) {
             entry.remove();
         }
-        let question = usize::from(matches!(node.name, Name::Query(_)));
-        self.queries = self.queries.saturating_sub(question);
+        let query = usize::from(matches!(node.key, NodeKey::Query(_)));
+        self.queries = self.queries.saturating_sub(query);
         self.vacant.push(id);
         Some(node)
     }
@@ -216,7 +218,7 @@ impl Readers {
     fn insert(&mut self, id: Id) {
         match self {
             Self::Few(few) if few.contains(&id) => {}
-            Self::Few(few) if few.len() < FEW => few.push(id),
+            Self::Few(few) if few.len() < MAX_LISTED_READERS => few.push(id),
             Self::Few(few) => {
                 let many = few.iter().copied().chain([id]).collect();
                 *self = Self::Many(Box::new(many));
@@ -257,31 +259,31 @@ mod tests {
     use super::*;
     use policy_crds::Kind;
 
-    fn topic(name: &str) -> Name<&str> {
-        Name::Topic(Topic::List(Kind::Pod, name.into()))
+    fn input(key: &str) -> NodeKey<&str> {
+        NodeKey::Input(Input::List(Kind::Pod, key.into()))
     }
 
-    fn query(name: &str) -> Name<&str> {
-        Name::Query(name)
+    fn query(key: &str) -> NodeKey<&str> {
+        NodeKey::Query(key)
     }
 
     #[test]
     fn a_topic_is_kept_while_somebody_reads_it() {
         let mut graph = Graph::default();
-        let (reader, a, b) = (graph.id(query("q")), graph.id(topic("a")), graph.id(topic("b")));
-        assert_eq!(graph.id(topic("a")), a, "one node for one name");
+        let (reader, a, b) = (graph.id(query("q")), graph.id(input("a")), graph.id(input("b")));
+        assert_eq!(graph.id(input("a")), a, "one node for one name");
         let mut answer = |reads: &[Id]| {
             for read in reads {
                 graph.read(reader, *read);
             }
             graph.record(reader, reads.to_vec(), KindSet::default());
-            (graph.find(&topic("a")), graph.find(&topic("b")))
+            (graph.find(&input("a")), graph.find(&input("b")))
         };
         assert_eq!(answer(&[a, b, a]), (Some(a), Some(b)));
         assert_eq!(answer(&[b]), (None, Some(b)));
         assert_eq!(graph.readers(b).collect::<Vec<_>>(), [reader]);
         graph.remove(reader);
-        assert_eq!((graph.find(&topic("b")), graph.len()), (None, 0));
+        assert_eq!((graph.find(&input("b")), graph.len()), (None, 0));
         assert_eq!(graph.ids.len(), 0);
         assert_eq!(graph.vacant.len(), graph.nodes.len(), "numbers are given again");
     }

@@ -5,7 +5,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-/// Values by content, as long as somebody holds them.
+/// Values by content, as long as they are referenced.
 pub(super) struct Interned<T> {
     by_hash: HashMap<u64, Vec<Weak<T>>>,
 }
@@ -29,13 +29,13 @@ impl<T: Eq + Hash> Interned<T> {
         value
     }
 
-    /// How many there are.
+    /// Number of values.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.by_hash.values().map(Vec::len).sum()
     }
 
-    /// Forgets those that nobody holds.
+    /// Drops values that are no longer referenced.
     pub(super) fn sweep(&mut self) {
         self.by_hash.retain(|_, held| held.iter().any(|weak| weak.strong_count() > 0));
     }

@@ -1,30 +1,30 @@
-//! Answers, what each of them read, and who read them.
+//! Memoized queries: their answers, the reads of each, and the readers of each.
 //!
-//! A question is a pure function of its key, the index and the configuration. Its answer is kept
-//! together with every topic and every other answer it read, including objects it looked for and
-//! did not find. When topics are touched, the questions that read them are answered again, in an
-//! order in which each comes after all it may read; whoever read an answer follows only if the
-//! answer came out different.
+//! A query is a pure function of its key, the index and the configuration. Its answer is memoized
+//! together with every input and every other answer it read, including objects it looked up and did
+//! not find. When inputs are touched, the queries that read them are dirty. They are executed again
+//! in an order in which each comes after all that it may read; their readers become dirty only if
+//! the answer has changed.
 
-use super::graph::{Graph, Id, Name};
+use super::graph::{Graph, Id, NodeKey};
 use super::interned::Interned;
 use crate::config::ControllerConfig;
-use crate::index::{Edge, Index, KindSet, Topic, Touched};
-use crate::question::condition::{Conditions, ObjectCondition};
-use crate::question::grant::{
-    Clients, GrantSet, Granted, Members, PolicyGrant, RouteGrants, ServerAuthorizationGrant,
-    ServerGrants,
+use crate::index::{Edge, Index, Input, KindSet, Touched};
+use crate::query::condition::{Conditions, ObjectCondition};
+use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
+use crate::query::grant::{
+    Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
+    ServerAuthorizationGrant, ServerGrants,
 };
-use crate::question::host::{Hosted, Hosts};
-use crate::question::owner::{
-    Claim, Displaced, DisplacedServers, Owners, PortsOwned, SelectorKeys, ServersOf,
+use crate::query::policy::{
+    AttachedRoutes, AttachedRoutesOf, CompiledRoute, PolicyOf, RateLimitOf, ServerBaseOf,
 };
-use crate::question::policy::{
-    Attached, Attachments, CompiledRoute, PolicyOf, RateLimitOf, ServerPieces,
+use crate::query::port_ownership::{
+    Claim, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf, SelectorKeys, ServersOf,
 };
-use crate::question::precedence::{Differences, Differing};
-use crate::question::workload::{
-    NamespaceDefaults, NamespaceSettings, Resolved, Shape, WorkloadOf,
+use crate::query::precedence::{PrecedenceDifferences, PrecedenceDifferencesOf};
+use crate::query::workload::{
+    NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
 use hashbrown::{HashMap, HashSet};
 use policy_core::{RateLimit, Route, ServerPolicy};
@@ -33,30 +33,30 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A question about the index.
-pub(crate) trait Question: Clone + Eq + Hash {
-    /// What is answered.
-    type Answer: Clone + PartialEq;
+/// A query about the index.
+pub(crate) trait Query: Clone + Eq + Hash {
+    /// The type of the answer.
+    type Output: Clone + PartialEq;
 
-    /// The question among all others.
-    fn query(&self) -> Query;
+    /// The key of this query among all queries.
+    fn key(&self) -> QueryKey;
 
-    /// Where its answers are kept.
-    fn cell(values: &mut Values) -> &mut Cell<Self, Self::Answer>;
+    /// The table of the memoized answers.
+    fn table(tables: &mut MemoTables) -> &mut MemoTable<Self, Self::Output>;
 
     /// Answers it, from nothing but what `cx` gives.
-    fn answer(&self, cx: &mut Context<'_>) -> Self::Answer;
+    fn answer(&self, cx: &mut Context<'_>) -> Self::Output;
 }
 
-/// The answers to questions of one type, each with its place among what was read.
-pub(crate) type Cell<Q, A> = HashMap<Q, (A, Id)>;
+/// The memoized answers of one type of query, each with its node.
+pub(crate) type MemoTable<Q, A> = HashMap<Q, (A, Id)>;
 
-/// Declares the questions, in an order in which each reads only those before it.
-macro_rules! questions {
+/// Declares the queries, in an order in which each reads only those before it.
+macro_rules! queries {
     ($($name:ident => $answer:ty),* $(,)?) => {
-        /// Every question. The order of the variants is the order of answering.
+        /// The key of any query. The order of the variants is the order of execution.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub(crate) enum Query {
+        pub(crate) enum QueryKey {
             $(
                 #[doc = concat!("See [`", stringify!($name), "`].")]
                 $name($name),
@@ -66,92 +66,92 @@ macro_rules! questions {
         /// All answers.
         #[derive(Default)]
         #[allow(non_snake_case, reason = "the fields are named after the questions")]
-        pub(crate) struct Values {
-            $($name: Cell<$name, $answer>,)*
+        pub(crate) struct MemoTables {
+            $($name: MemoTable<$name, $answer>,)*
         }
 
         $(
             impl $name {
-                /// This question among all others.
-                pub(crate) fn as_query(&self) -> Query {
-                    Query::$name(self.clone())
+                /// The key of this query among all queries.
+                pub(crate) fn as_key(&self) -> QueryKey {
+                    QueryKey::$name(self.clone())
                 }
 
-                /// Where its answers are kept.
-                pub(crate) fn values(values: &mut Values) -> &mut Cell<Self, $answer> {
-                    &mut values.$name
+                /// The table of the memoized answers.
+                pub(crate) fn tables(tables: &mut MemoTables) -> &mut MemoTable<Self, $answer> {
+                    &mut tables.$name
                 }
             }
         )*
 
         /// The order of answering, as the order of the variants.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        enum Rank {
+        enum Stratum {
             $($name,)*
         }
 
-        impl Query {
-            fn rank(&self) -> Rank {
+        impl QueryKey {
+            fn stratum(&self) -> Stratum {
                 match self {
-                    $(Self::$name(_) => Rank::$name,)*
+                    $(Self::$name(_) => Stratum::$name,)*
                 }
             }
 
             fn refresh(&self, memo: &mut Memo, index: &Index, config: &ControllerConfig) -> bool {
                 match self {
-                    $(Self::$name(question) => memo.refresh(question, index, config),)*
+                    $(Self::$name(query) => memo.refresh(query, index, config),)*
                 }
             }
 
-            fn forget(&self, values: &mut Values) {
+            fn forget(&self, tables: &mut MemoTables) {
                 match self {
-                    $(Self::$name(question) => drop(values.$name.remove(question)),)*
+                    $(Self::$name(query) => drop(tables.$name.remove(query)),)*
                 }
             }
         }
     };
 }
 
-questions! {
-    Members => Clients,
+queries! {
+    MembersOf => Clients,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
-    PortsOwned => Arc<Owners>,
-    PolicyGrant => Granted,
-    ServerAuthorizationGrant => Granted,
+    PortOwnersOf => Arc<PortOwners>,
+    PolicyGrant => GrantResolution,
+    ServerAuthorizationGrant => GrantResolution,
     ServerGrants => Arc<GrantSet>,
     RouteGrants => Arc<GrantSet>,
     CompiledRoute => Option<Arc<Route>>,
-    Attached => Arc<Attachments>,
-    Differing => Arc<Differences>,
+    AttachedRoutesOf => Arc<AttachedRoutes>,
+    PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
     RateLimitOf => Option<(ObjectKey, Arc<RateLimit>)>,
-    ServerPieces => Arc<ServerPolicy>,
+    ServerBaseOf => Arc<ServerPolicy>,
     PolicyOf => Arc<ServerPolicy>,
-    WorkloadOf => Option<Arc<Resolved>>,
-    Displaced => Arc<DisplacedServers>,
+    WorkloadOf => Option<Arc<ResolvedWorkload>>,
+    DisplacedServersOf => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
-    Hosts => Arc<Hosted>,
+    EffectiveServersOf => Arc<EffectiveServers>,
 }
 
-/// Answers and what they read.
+/// The memoized answers and their dependency graph.
 #[derive(Default)]
 pub(crate) struct Memo {
-    values: Values,
-    graph: Graph<Query>,
+    tables: MemoTables,
+    graph: Graph<QueryKey>,
     policies: Interned<ServerPolicy>,
-    shapes: Interned<Shape>,
+    shapes: Interned<WorkloadShape>,
     answered: u64,
     compiled: u64,
 }
 
-/// What a question may use. All that it reads is written down.
+/// The inputs and answers that a query may read. Every read is recorded.
 pub(crate) struct Context<'a> {
     index: &'a Index,
     /// The configuration, which never changes.
     pub(crate) config: &'a ControllerConfig,
     memo: &'a mut Memo,
-    /// The question that is being answered.
+    /// The node of the query that is being executed.
     id: Id,
     reads: Vec<Id>,
     kinds: KindSet,
@@ -160,7 +160,7 @@ pub(crate) struct Context<'a> {
 impl<'a> Context<'a> {
     /// The object of this name.
     pub(crate) fn object(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
-        self.read(Topic::Object(key.clone()));
+        self.read(Input::Object(key.clone()));
         self.index.object(key)
     }
 
@@ -170,7 +170,7 @@ impl<'a> Context<'a> {
         kind: Kind,
         namespace: &Arc<str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        self.read(Topic::List(kind, namespace.clone()));
+        self.read(Input::List(kind, namespace.clone()));
         let index: &'a Index = self.index;
         let listed: Vec<&'a Arc<Object>> = index.list(kind, namespace).collect();
         listed.into_iter()
@@ -179,13 +179,13 @@ impl<'a> Context<'a> {
     /// The objects on an edge.
     pub(crate) fn edge(&mut self, edge: Edge) -> Vec<&'a ObjectKey> {
         let members = self.index.edge(&edge).collect();
-        self.read(Topic::Edge(edge));
+        self.read(Input::Edge(edge));
         members
     }
 
-    /// The answer to another question.
-    pub(crate) fn ask<Q: Question>(&mut self, question: &Q) -> Q::Answer {
-        let (answer, id) = self.memo.known(question, self.index, self.config);
+    /// The answer to another query.
+    pub(crate) fn query<Q: Query>(&mut self, query: &Q) -> Q::Output {
+        let (answer, id) = self.memo.lookup(query, self.index, self.config);
         self.kinds.extend(self.memo.graph.kinds(id));
         self.note(id);
         answer
@@ -197,17 +197,17 @@ impl<'a> Context<'a> {
     }
 
     /// The one allocation of a shape equal to this.
-    pub(crate) fn intern_shape(&mut self, shape: Shape) -> Arc<Shape> {
+    pub(crate) fn intern_shape(&mut self, shape: WorkloadShape) -> Arc<WorkloadShape> {
         self.memo.shapes.intern(shape)
     }
 
-    fn read(&mut self, topic: Topic) {
-        self.kinds.extend(topic.kinds());
-        let id = self.memo.graph.id(Name::Topic(topic));
+    fn read(&mut self, input: Input) {
+        self.kinds.extend(input.kinds());
+        let id = self.memo.graph.id(NodeKey::Input(input));
         self.note(id);
     }
 
-    /// Notes a read at once, so that nothing that was read can be forgotten meanwhile.
+    /// Records a read at once, so that the node cannot be removed meanwhile.
     fn note(&mut self, id: Id) {
         self.memo.graph.read(self.id, id);
         self.reads.push(id);
@@ -215,71 +215,71 @@ impl<'a> Context<'a> {
 }
 
 impl Memo {
-    /// The answer to a question, and the kinds it was made from.
-    pub(crate) fn ask<Q: Question>(
+    /// The answer to a query, and the kinds it was made from.
+    pub(crate) fn query<Q: Query>(
         &mut self,
-        question: &Q,
+        query: &Q,
         index: &Index,
         config: &ControllerConfig,
-    ) -> (Q::Answer, KindSet) {
-        let (answer, id) = self.known(question, index, config);
+    ) -> (Q::Output, KindSet) {
+        let (answer, id) = self.lookup(query, index, config);
         (answer, self.graph.kinds(id))
     }
 
-    /// The answer to a question, and its place.
-    fn known<Q: Question>(
+    /// The answer to a query, and its node.
+    fn lookup<Q: Query>(
         &mut self,
-        question: &Q,
+        query: &Q,
         index: &Index,
         config: &ControllerConfig,
-    ) -> (Q::Answer, Id) {
-        if let Some(known) = Q::cell(&mut self.values).get(question) {
-            return known.clone();
+    ) -> (Q::Output, Id) {
+        if let Some(memo) = Q::table(&mut self.tables).get(query) {
+            return memo.clone();
         }
-        let (answer, id) = self.compute(question, index, config);
-        Q::cell(&mut self.values).insert(question.clone(), (answer.clone(), id));
+        let (answer, id) = self.compute(query, index, config);
+        Q::table(&mut self.tables).insert(query.clone(), (answer.clone(), id));
         (answer, id)
     }
 
-    /// Answers again whatever read what was touched. Returns the answers that came out different, or
-    /// were made from other kinds.
+    /// Executes the queries again that read a touched input. Returns those whose answers have
+    /// changed, or were made from other kinds.
     pub(crate) fn update(
         &mut self,
         touched: &Touched,
         index: &Index,
         config: &ControllerConfig,
-    ) -> Vec<Query> {
-        let mut dirty: BTreeSet<(Rank, Id)> = BTreeSet::new();
-        for topic in touched {
-            if let Some(id) = self.graph.find(&Name::Topic(topic.clone())) {
-                self.soil(id, &mut dirty);
+    ) -> Vec<QueryKey> {
+        let mut dirty: BTreeSet<(Stratum, Id)> = BTreeSet::new();
+        for input in touched {
+            if let Some(id) = self.graph.find(&NodeKey::Input(input.clone())) {
+                self.mark_dirty(id, &mut dirty);
             }
         }
         let mut changed = Vec::new();
         while let Some((_, id)) = dirty.pop_first() {
-            let Some(query) = self.graph.query(id).cloned() else { continue };
+            let Some(key) = self.graph.key(id).cloned() else { continue };
             let kinds = self.graph.kinds(id);
-            if query.refresh(self, index, config) || self.graph.kinds(id) != kinds {
-                self.soil(id, &mut dirty);
-                changed.push(query);
+            if key.refresh(self, index, config) || self.graph.kinds(id) != kinds {
+                self.mark_dirty(id, &mut dirty);
+                changed.push(key);
             }
         }
         changed
     }
 
-    /// Marks whoever read a node.
-    fn soil(&self, id: Id, dirty: &mut BTreeSet<(Rank, Id)>) {
+    /// Marks the readers of a node dirty.
+    fn mark_dirty(&self, id: Id, dirty: &mut BTreeSet<(Stratum, Id)>) {
         for reader in self.graph.readers(id) {
-            if let Some(query) = self.graph.query(reader) {
-                dirty.insert((query.rank(), reader));
+            if let Some(key) = self.graph.key(reader) {
+                dirty.insert((key.stratum(), reader));
             }
         }
     }
 
     /// Forgets every answer that no root depends on.
-    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
+    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = QueryKey>) {
         let mut open: Vec<Id> =
-            roots.into_iter().filter_map(|query| self.graph.find(&Name::Query(query))).collect();
+            roots.into_iter().filter_map(|key| self.graph.find(&NodeKey::Query(key))).collect();
         let mut live: HashSet<Id> = HashSet::new();
         while let Some(id) = open.pop() {
             if live.insert(id) {
@@ -287,101 +287,96 @@ impl Memo {
             }
         }
         let dead = self.graph.queries().filter(|(id, _)| !live.contains(id));
-        let dead: Vec<(Id, Query)> = dead.map(|(id, query)| (id, query.clone())).collect();
-        for (id, query) in dead {
+        let dead: Vec<(Id, QueryKey)> = dead.map(|(id, key)| (id, key.clone())).collect();
+        for (id, key) in dead {
             self.graph.remove(id);
-            query.forget(&mut self.values);
+            key.forget(&mut self.tables);
         }
         self.policies.sweep();
         self.shapes.sweep();
     }
 
     /// Forgets one answer, if no other was made from it.
-    pub(crate) fn forget(&mut self, query: &Query) {
-        if let Some(id) = self.graph.find(&Name::Query(query.clone()))
+    pub(crate) fn forget(&mut self, key: &QueryKey) {
+        if let Some(id) = self.graph.find(&NodeKey::Query(key.clone()))
             && self.graph.readers(id).next().is_none()
         {
             self.graph.remove(id);
-            query.forget(&mut self.values);
+            key.forget(&mut self.tables);
         }
     }
 
-    /// How many answers are kept.
+    /// Number of memoized answers.
     pub(crate) fn len(&self) -> usize {
         self.graph.len()
     }
 
-    /// How many nodes, shapes and policies are kept.
+    /// Number of nodes, shapes and policies.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> [usize; 3] {
+    pub(crate) fn sizes(&self) -> [usize; 3] {
         [self.graph.nodes(), self.shapes.len(), self.policies.len()]
     }
 
-    /// How many times a question was answered anew.
+    /// Number of query executions so far.
     pub(crate) fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// How many of these were part of compiling.
+    /// Number of those that compiled a policy.
     pub(crate) fn compiled(&self) -> u64 {
         self.compiled
     }
 
-    fn refresh<Q: Question>(
-        &mut self,
-        question: &Q,
-        index: &Index,
-        config: &ControllerConfig,
-    ) -> bool {
-        let (answer, id) = self.compute(question, index, config);
-        let cell = Q::cell(&mut self.values);
-        if cell.get(question).is_some_and(|(before, _)| *before == answer) {
+    fn refresh<Q: Query>(&mut self, query: &Q, index: &Index, config: &ControllerConfig) -> bool {
+        let (answer, id) = self.compute(query, index, config);
+        let table = Q::table(&mut self.tables);
+        if table.get(query).is_some_and(|(before, _)| *before == answer) {
             return false;
         }
-        cell.insert(question.clone(), (answer, id));
+        table.insert(query.clone(), (answer, id));
         true
     }
 
-    fn compute<Q: Question>(
+    fn compute<Q: Query>(
         &mut self,
-        question: &Q,
+        query: &Q,
         index: &Index,
         config: &ControllerConfig,
-    ) -> (Q::Answer, Id) {
-        let query = question.query();
+    ) -> (Q::Output, Id) {
+        let key = query.key();
         self.answered = self.answered.saturating_add(1);
-        let compiling = matches!(query, Query::ServerPieces(_) | Query::PolicyOf(_));
+        let compiling = matches!(key, QueryKey::ServerBaseOf(_) | QueryKey::PolicyOf(_));
         self.compiled = self.compiled.saturating_add(u64::from(compiling));
-        let id = self.graph.id(Name::Query(query));
+        let id = self.graph.id(NodeKey::Query(key));
         let mut cx =
             Context { index, config, memo: self, id, reads: Vec::new(), kinds: KindSet::default() };
-        let answer = question.answer(&mut cx);
+        let answer = query.answer(&mut cx);
         let Context { reads, kinds, .. } = cx;
         self.graph.record(id, reads, kinds);
         (answer, id)
     }
 }
 
-/// Implements [`Question`] by naming the function that answers.
-macro_rules! question {
+/// Implements [`Query`] by naming the function that answers.
+macro_rules! query {
     ($name:ty, $answer:ty, $function:expr) => {
-        impl crate::incremental::memo::Question for $name {
-            type Answer = $answer;
+        impl crate::incremental::memo::Query for $name {
+            type Output = $answer;
 
-            fn query(&self) -> crate::incremental::memo::Query {
-                self.as_query()
+            fn key(&self) -> crate::incremental::memo::QueryKey {
+                self.as_key()
             }
 
-            fn cell(
-                values: &mut crate::incremental::memo::Values,
-            ) -> &mut crate::incremental::memo::Cell<Self, Self::Answer> {
-                Self::values(values)
+            fn table(
+                tables: &mut crate::incremental::memo::MemoTables,
+            ) -> &mut crate::incremental::memo::MemoTable<Self, Self::Output> {
+                Self::tables(tables)
             }
 
-            fn answer(&self, cx: &mut crate::incremental::memo::Context<'_>) -> Self::Answer {
+            fn answer(&self, cx: &mut crate::incremental::memo::Context<'_>) -> Self::Output {
                 $function(self, cx)
             }
         }
     };
 }
-pub(crate) use question;
+pub(crate) use query;

@@ -1,38 +1,38 @@
 //! All objects, as tables and edges, and what each batch of changes touches.
 
-use super::table::{Links, Table};
-use super::topic::{Edge, Topic, edges};
+use super::input::{Edge, Input, edges};
+use super::table::{EdgeTable, Table};
 use crate::source::{Batch, Change};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// All objects. Cloning is a snapshot: it costs one pointer per kind and never changes after.
+/// All objects. A clone is a snapshot: it costs one pointer per kind and never changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     tables: BTreeMap<Kind, Arc<Table>>,
-    edges: Arc<Links>,
-    versions: Arc<BTreeMap<Kind, Read>>,
+    edges: Arc<EdgeTable>,
+    versions: Arc<BTreeMap<Kind, KindVersion>>,
     synced: bool,
 }
 
-/// How far a kind has been read.
+/// The versions of a kind.
 #[derive(Clone, Copy, Debug, Default)]
-struct Read {
+struct KindVersion {
     /// The version of the last event, whether or not it changed anything.
     last: Option<u64>,
     /// The version of the last that changed an object; at first, of the first list.
     changed: Option<u64>,
-    /// Whether objects have changed since a version was stated.
-    unstated: bool,
+    /// True if objects have changed since a version was last stated.
+    unversioned: bool,
 }
 
-/// The topics a batch touched.
-pub(crate) type Touched = BTreeSet<Topic>;
+/// The inputs that a batch touched.
+pub(crate) type Touched = BTreeSet<Input>;
 
 impl Index {
-    /// Applies a batch as one transaction and says what it touched. An object applied as it
-    /// already was touches nothing.
+    /// Applies a batch as one transaction and returns the inputs it touched. An object applied as
+    /// it already was touches nothing.
     pub(crate) fn apply(&mut self, batch: &Batch) -> Touched {
         let mut touched = Touched::new();
         if batch.epoch.is_some() {
@@ -50,7 +50,7 @@ impl Index {
             for (kind, version) in &batch.versions {
                 let read = versions.entry(*kind).or_default();
                 read.last = read.last.max(Some(*version));
-                if std::mem::take(&mut read.unstated) || read.changed.is_none() {
+                if std::mem::take(&mut read.unversioned) || read.changed.is_none() {
                     read.changed = read.last;
                 }
             }
@@ -58,7 +58,7 @@ impl Index {
         touched
     }
 
-    /// Whether every kind has been listed completely.
+    /// True if every kind has been listed completely.
     pub(crate) fn is_synced(&self) -> bool {
         self.synced
     }
@@ -68,8 +68,8 @@ impl Index {
         self.versions.get(&kind)?.last
     }
 
-    /// The version of the last event that changed an object of a kind: whoever has read that far
-    /// has the objects that there are here, or newer ones.
+    /// The version of the last event that changed an object of a kind. A reader that has seen this
+    /// version has the objects of this index, or newer ones.
     pub(crate) fn changed(&self, kind: Kind) -> Option<u64> {
         self.versions.get(&kind)?.changed
     }
@@ -84,7 +84,7 @@ impl Index {
         self.tables.get(&kind).into_iter().flat_map(move |table| table.list(namespace))
     }
 
-    /// How many objects of a kind there are in a namespace.
+    /// Number of objects of a kind in a namespace.
     pub(crate) fn count(&self, kind: Kind, namespace: &str) -> usize {
         self.tables.get(&kind).map_or(0, |table| table.count(namespace))
     }
@@ -108,13 +108,13 @@ impl Index {
         if old.as_ref() == new {
             return;
         }
-        Arc::make_mut(&mut self.versions).entry(key.kind).or_default().unstated = true;
-        touched.insert(Topic::Object(key.clone()));
-        touched.insert(Topic::List(key.kind, key.namespace.clone()));
+        Arc::make_mut(&mut self.versions).entry(key.kind).or_default().unversioned = true;
+        touched.insert(Input::Object(key.clone()));
+        touched.insert(Input::List(key.kind, key.namespace.clone()));
         let before = old.as_deref().map(edges).unwrap_or_default();
         let after = new.map(|object| edges(object)).unwrap_or_default();
         for edge in before.union(&after) {
-            touched.insert(Topic::Edge(edge.clone()));
+            touched.insert(Input::Edge(edge.clone()));
         }
         if before != after {
             self.relink(key, &before, &after);
@@ -222,7 +222,7 @@ mod tests {
         let touched = index.apply(&batch(vec![policy("b")]));
         for name in ["a", "b"] {
             let edge = Edge::Target(testing::key(Kind::Server, "ns", name));
-            assert!(touched.contains(&Topic::Edge(edge.clone())), "{name}");
+            assert!(touched.contains(&Input::Edge(edge.clone())), "{name}");
             assert_eq!(index.edge(&edge).count(), usize::from(name == "b"));
         }
     }

@@ -1,19 +1,19 @@
-//! Where objects and references are kept. Cloning shares the parts, so that a snapshot that is held
-//! costs a copy of the part that changes, and not of everything.
+//! The tables of objects and references. Cloning shares their parts, so that a change while a
+//! snapshot is held copies the changed part only.
 
-use super::topic::Edge;
+use super::input::Edge;
 use policy_crds::{Object, ObjectKey};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-type Named = BTreeMap<Arc<str>, Arc<Object>>;
+type ObjectsByName = BTreeMap<Arc<str>, Arc<Object>>;
 
 /// Objects of one kind by namespace and name. Cloning shares the namespaces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    namespaces: BTreeMap<Arc<str>, Arc<Named>>,
+    namespaces: BTreeMap<Arc<str>, Arc<ObjectsByName>>,
 }
 
 impl Table {
@@ -33,14 +33,14 @@ impl Table {
         self.namespaces.values().flat_map(|named| named.values())
     }
 
-    /// Returns what was there.
+    /// Inserts an object. Returns the one it replaces.
     pub(super) fn insert(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let key = &object.meta.key;
         let named = self.namespaces.entry(key.namespace.clone()).or_default();
         Arc::make_mut(named).insert(key.name.clone(), object)
     }
 
-    /// Returns what was there. A namespace without objects is forgotten.
+    /// Removes an object and returns it. A namespace without objects is dropped.
     pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let named = Arc::make_mut(self.namespaces.get_mut(namespace)?);
         let removed = named.remove(name);
@@ -58,15 +58,15 @@ type Part = BTreeMap<Edge, Arc<BTreeSet<ObjectKey>>>;
 
 /// The objects on every edge. Cloning shares the parts.
 #[derive(Clone, Debug)]
-pub(super) struct Links(Vec<Arc<Part>>);
+pub(super) struct EdgeTable(Vec<Arc<Part>>);
 
-impl Default for Links {
+impl Default for EdgeTable {
     fn default() -> Self {
         Self(vec![Arc::default(); PARTS])
     }
 }
 
-impl Links {
+impl EdgeTable {
     /// The objects on an edge, in order.
     pub(super) fn on(&self, edge: &Edge) -> impl Iterator<Item = &ObjectKey> {
         let members = self.0.get(place(edge)).and_then(|part| part.get(edge));
@@ -92,8 +92,8 @@ impl Links {
         }
     }
 
-    /// How many edges are in parts that `other` does not share, and how many objects are on edges that
-    /// it does not share.
+    /// Number of edges in parts that `other` does not share, and number of objects on edges that it
+    /// does not share.
     #[cfg(test)]
     pub(super) fn apart_from(&self, other: &Self) -> (usize, usize) {
         let parts = self.0.iter().zip(&other.0).filter(|(own, other)| !Arc::ptr_eq(own, other));

@@ -1,25 +1,25 @@
-//! What each object is told about itself, watched by a proxy or not.
+//! The conditions of each object, whether or not a proxy watches it.
 
-use super::follow::{Fault, follow};
+use super::reference::{ReferenceError, resolve_reference};
 use super::route::{Attachment, attachment};
 use crate::annotations::annotation_errors;
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
-use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
-use crate::question::grant::{PolicyGrant, RefFault};
-use crate::question::owner::{Displaced, displaced_words};
-use crate::question::policy::{Attached, RateLimitOf};
-use crate::question::precedence::Differing;
+use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::query::grant::{PolicyGrant, RefFault};
+use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
+use crate::query::port_ownership::{DisplacedServersOf, displaced_message};
+use crate::query::precedence::PrecedenceDifferencesOf;
 use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
-use policy_crds::spec::{Named, NamedObject};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-question!(Conditions, Arc<[ObjectCondition]>, conditions);
+query!(Conditions, Arc<[ObjectCondition]>, conditions);
 
-fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]> {
-    let Some(object) = cx.object(&question.0) else { return Arc::from([]) };
-    let about = About { object: &question.0, parent: None, section: None, port: None };
+fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]> {
+    let Some(object) = cx.object(&query.0) else { return Arc::from([]) };
+    let about = About { object: &query.0, parent: None, section: None, port: None };
     if !parents(object).is_empty() {
         return route_conditions(cx, object).into();
     }
@@ -42,8 +42,8 @@ fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectConditi
     conditions.into()
 }
 
-/// The conditions of a kind of which nothing is to be said but whether its target exists. A route
-/// without a parent has none.
+/// The conditions of a kind that has none but the existence of its target. A route without a parent
+/// has none.
 fn plain_conditions(
     cx: &mut Context<'_>,
     object: &Object,
@@ -53,24 +53,28 @@ fn plain_conditions(
     if kind.is_route() || kind.spec().conditions != policy_crds::spec::Conditions::Always {
         return Vec::new();
     }
-    let target = object.named().into_iter().find(|named| named.field == Field::Target);
-    let Some(Named { what: NamedObject::One(target), .. }) = target else {
+    let target = object.references().into_iter().find(|named| named.field == Field::Target);
+    let Some(ObjectReference { what: ReferenceTarget::One(target), .. }) = target else {
         return vec![about.accepted("")];
     };
     let about = About { parent: Some(target.clone()), ..about };
     vec![targeted(cx, &target, about)]
 }
 
-/// What is wrong with the annotations of an object, if anything is. It takes effect nonetheless.
+/// The condition of unreadable annotations, if there are any. The object takes effect nonetheless.
 pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
     let errors: Vec<String> = annotation_errors(object).iter().map(ToString::to_string).collect();
     let about = About { object: &object.meta.key, parent: None, section: None, port: None };
     (!errors.is_empty()).then(|| {
-        about.state(ConditionKind::AnnotationsValid, Reason::UnsupportedValue, &errors.join("; "))
+        about.condition(
+            ConditionKind::AnnotationsValid,
+            Reason::UnsupportedValue,
+            &errors.join("; "),
+        )
     })
 }
 
-/// What a condition is about.
+/// The subject of a condition.
 #[derive(Clone)]
 struct About<'a> {
     object: &'a ObjectKey,
@@ -80,7 +84,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    fn state(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
+    fn condition(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
         ObjectCondition {
             object: self.object.clone(),
             parent: self.parent.clone(),
@@ -97,15 +101,15 @@ impl About<'_> {
     }
 
     fn accepted(&self, message: &str) -> ObjectCondition {
-        self.state(ConditionKind::Accepted, Reason::Accepted, message)
+        self.condition(ConditionKind::Accepted, Reason::Accepted, message)
     }
 
     fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
-        self.state(ConditionKind::Accepted, reason, message)
+        self.condition(ConditionKind::Accepted, reason, message)
     }
 
     fn differs(&self, message: &str) -> ObjectCondition {
-        self.state(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
+        self.condition(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
     }
 
     fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
@@ -117,26 +121,25 @@ impl About<'_> {
     fn resolved(&self, faults: &[RefFault]) -> ObjectCondition {
         let unusable = faults.iter().find(|fault| fault.reason != Reason::RefWarned);
         let Some(first) = unusable.or_else(|| faults.first()) else {
-            return self.state(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
+            return self.condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
         };
         let messages: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
-        self.state(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
+        self.condition(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
     }
 }
 
 fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
-    let attached = cx.ask(&Attached(about.object.clone()));
-    let displaced = cx.ask(&Displaced(about.object.namespace.clone()));
+    let attached = cx.query(&AttachedRoutesOf(about.object.clone()));
+    let displaced = cx.query(&DisplacedServersOf(about.object.namespace.clone()));
     let mut conditions = vec![if let Some(owners) = displaced.get(about.object) {
-        about.refused(Reason::Conflicted, &displaced_words("takes no effect", owners))
+        about.refused(Reason::Conflicted, &displaced_message("takes no effect", owners))
     } else if attached.bound && attached.routes.is_empty() {
         about.accepted("routes are attached but none of them is valid: its ports are denied")
     } else {
         about.accepted("")
     }];
-    if cx.ask(&Differing(about.object.clone())).cut {
-        let message =
-            "more of its rules may be picked otherwise by Linkerd's proxies than are told";
+    if cx.query(&PrecedenceDifferencesOf(about.object.clone())).cut {
+        let message = "Linkerd's proxies may pick other rules in more cases than are reported";
         conditions.push(about.differs(message));
     }
     conditions
@@ -167,7 +170,7 @@ fn policy_conditions(
             targeted(cx, &route, about)
         }
     };
-    let grant = cx.ask(&PolicyGrant(about.object.clone()));
+    let grant = cx.query(&PolicyGrant(about.object.clone()));
     let resolved = about.resolved(&grant.faults);
     vec![accepted, resolved]
 }
@@ -184,24 +187,27 @@ fn route_named(
 }
 
 fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> ObjectCondition {
-    match follow(cx, about.object, Field::Target, target) {
+    match resolve_reference(cx, about.object, Field::Target, target) {
         Ok(_) => about.accepted(""),
-        Err(fault @ Fault::Invalid) => {
+        Err(fault @ ReferenceError::Invalid) => {
             let message = format!("{target} {} and permits nothing", fault.as_str());
             about.accepted(&message)
         }
-        Err(Fault::Missing) => about.refused(Reason::NoMatchingTarget, &missing(cx, target)),
-        Err(fault @ (Fault::NotPermitted | Fault::Unsupported)) => {
+        Err(ReferenceError::Missing) => {
+            about.refused(Reason::NoMatchingTarget, &missing(cx, target))
+        }
+        Err(fault @ (ReferenceError::NotPermitted | ReferenceError::Unsupported)) => {
             about.refused(Reason::NoMatchingTarget, &format!("{target} {}", fault.as_str()))
         }
     }
 }
 
-/// The message about an object that does not exist. Whoever looks for it by its kind alone may see one
-/// of another group.
+/// The message about an object that does not exist. If a route of the same name exists in another
+/// group, the message mentions it.
 fn missing(cx: &mut Context<'_>, target: &ObjectKey) -> String {
     let ObjectKey { kind, namespace, name } = target;
-    let message = format!("{} {namespace}/{name} {}", kind.in_full(), Fault::Missing.as_str());
+    let message =
+        format!("{} {namespace}/{name} {}", kind.in_full(), ReferenceError::Missing.as_str());
     let mut others = kind.namesakes().filter(|other| other.is_route());
     match others.find(|other| route_named(cx, *other, namespace, name).is_some()) {
         Some(other) => format!("{message}; there is one of {}; is that meant?", other.group()),
@@ -219,9 +225,13 @@ fn server_authorization_condition(
         ServerRef::Name(name) => {
             let key = ObjectKey { kind: Kind::Server, namespace, name: name.clone() };
             let about = About { parent: Some(key.clone()), ..about };
-            match follow(cx, about.object, Field::Server, &key) {
-                Ok(_) | Err(Fault::Invalid) => about.accepted(""),
-                Err(fault @ (Fault::Missing | Fault::NotPermitted | Fault::Unsupported)) => {
+            match resolve_reference(cx, about.object, Field::Server, &key) {
+                Ok(_) | Err(ReferenceError::Invalid) => about.accepted(""),
+                Err(
+                    fault @ (ReferenceError::Missing
+                    | ReferenceError::NotPermitted
+                    | ReferenceError::Unsupported),
+                ) => {
                     let message = format!("{key} {}", fault.as_str());
                     about.refused(Reason::NoMatchingTarget, &message)
                 }
@@ -256,7 +266,7 @@ fn rate_limit_condition(
         let message = format!("{server} carries no requests that could be limited");
         return about.refused(Reason::UnsupportedValue, &message);
     }
-    match cx.ask(&RateLimitOf(server.clone())) {
+    match cx.query(&RateLimitOf(server.clone())) {
         Some((winner, _)) if winner != *about.object => {
             let message = format!("{winner} limits {server} already");
             about.refused(Reason::RateLimitAlreadyExists, &message)
@@ -298,14 +308,14 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
     conditions
 }
 
-/// Which rules of a route are picked otherwise by Linkerd's proxies, or would be.
+/// The condition of the rules of a route that Linkerd's proxies pick differently, or would.
 fn precedence_condition(
     cx: &mut Context<'_>,
     about: &About<'_>,
     server: &ObjectKey,
 ) -> Option<ObjectCondition> {
     let route = about.object.to_ref().to_string();
-    let differences = cx.ask(&Differing(server.clone()));
+    let differences = cx.query(&PrecedenceDifferencesOf(server.clone()));
     let own: Vec<String> = differences
         .found
         .iter()

@@ -1,13 +1,14 @@
-//! Who an authentication names, who a policy grants to, and which grants a Server or a route has (controller-semantics 2.5).
+//! The members of an authentication, the clients of a policy, and the grants on a Server or a route
+//! (controller-semantics 2.5).
 
-use super::follow::{Fault, follow};
+use super::reference::{ReferenceError, resolve_reference};
 use super::workload;
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers};
-use crate::question::condition::Reason;
-use crate::question::grant::{
-    Clients, GrantSet, Granted, Members, PolicyGrant, Rank, RefFault, RouteGrants,
-    ServerAuthorizationGrant, ServerGrants,
+use crate::query::condition::Reason;
+use crate::query::grant::{
+    Clients, CreationOrder, GrantResolution, GrantSet, MembersOf, PolicyGrant, RefFault,
+    RouteGrants, ServerAuthorizationGrant, ServerGrants,
 };
 use policy_core::{
     Authorization, Condition, IdentityMatch, NetworkMatch, Requirement, Source, Test, Withheld,
@@ -19,17 +20,17 @@ use policy_crds::resource::{
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-question!(Members, Clients, members);
-question!(PolicyGrant, Granted, policy_grant);
-question!(ServerAuthorizationGrant, Granted, server_authorization_grant);
-question!(ServerGrants, Arc<GrantSet>, server_grants);
-question!(RouteGrants, Arc<GrantSet>, route_grants);
+query!(MembersOf, Clients, members);
+query!(PolicyGrant, GrantResolution, policy_grant);
+query!(ServerAuthorizationGrant, GrantResolution, server_authorization_grant);
+query!(ServerGrants, Arc<GrantSet>, server_grants);
+query!(RouteGrants, Arc<GrantSet>, route_grants);
 
-fn members(question: &Members, cx: &mut Context<'_>) -> Clients {
-    let Some(object) = cx.object(&question.0) else { return Clients::Nobody };
+fn members(query: &MembersOf, cx: &mut Context<'_>) -> Clients {
+    let Some(object) = cx.object(&query.0) else { return Clients::Nobody };
     match &object.body {
         Body::Valid(Resource::MeshTlsAuthentication(authentication)) => {
-            Clients::Identities(identities(cx, authentication, &question.0.namespace))
+            Clients::Identities(identities(cx, authentication, &query.0.namespace))
         }
         Body::Valid(Resource::NetworkAuthentication(authentication)) => {
             Clients::Networks(authentication.networks.as_slice().into())
@@ -69,8 +70,12 @@ pub(crate) fn service_account_name(
     cx.config.service_account_identity(namespace, &account.name)
 }
 
-fn withheld(key: &ObjectKey, reason: &str) -> Granted {
-    Granted { rank: Rank::unknown(key), outcome: Err(reason.into()), faults: Arc::from([]) }
+fn withheld(key: &ObjectKey, reason: &str) -> GrantResolution {
+    GrantResolution {
+        rank: CreationOrder::unknown(key),
+        outcome: Err(reason.into()),
+        faults: Arc::from([]),
+    }
 }
 
 /// The first rule that an object breaks, in words.
@@ -82,16 +87,16 @@ fn why_invalid(object: &Object) -> String {
     first.map_or_else(|| "it is invalid".to_owned(), |error| format!("it is invalid: {error}"))
 }
 
-fn policy_grant(question: &PolicyGrant, cx: &mut Context<'_>) -> Granted {
-    let Some(object) = cx.object(&question.0) else {
-        return withheld(&question.0, "it does not exist");
+fn policy_grant(query: &PolicyGrant, cx: &mut Context<'_>) -> GrantResolution {
+    let Some(object) = cx.object(&query.0) else {
+        return withheld(&query.0, "it does not exist");
     };
     let Body::Valid(Resource::AuthorizationPolicy(policy)) = &object.body else {
-        return withheld(&question.0, &why_invalid(object));
+        return withheld(&query.0, &why_invalid(object));
     };
     let mut faults = Vec::new();
     let outcome = authorization(cx, object, policy, &mut faults).map(Arc::new);
-    Granted { rank: Rank::of(&object.meta), outcome, faults: faults.into() }
+    GrantResolution { rank: CreationOrder::of(&object.meta), outcome, faults: faults.into() }
 }
 
 fn authorization(
@@ -161,8 +166,8 @@ fn member_condition(
     let from = &object.meta.key;
     let namespace = name.namespace.clone().unwrap_or_else(|| from.namespace.clone());
     let to = ObjectKey { kind, namespace, name: name.name.clone() };
-    match follow(cx, from, Field::Authentication, &to) {
-        Ok(followed) if followed.warned => {
+    match resolve_reference(cx, from, Field::Authentication, &to) {
+        Ok(resolved) if resolved.warned => {
             let message =
                 format!("{to} is used without a ReferenceGrant in namespace `{}`", to.namespace);
             faults.push(RefFault { reason: Reason::RefWarned, message: message.into() });
@@ -174,7 +179,7 @@ fn member_condition(
             return None;
         }
     }
-    let test = match cx.ask(&Members(to.clone())) {
+    let test = match cx.query(&MembersOf(to.clone())) {
         Clients::Identities(identities) => Test::Identity(identities.to_vec()),
         Clients::Networks(networks) => Test::Network(networks.to_vec()),
         Clients::Nobody => {
@@ -187,24 +192,24 @@ fn member_condition(
 }
 
 /// The reason that a condition gives for a reference that is not followed.
-pub(crate) fn reason(fault: Fault) -> Reason {
+pub(crate) fn reason(fault: ReferenceError) -> Reason {
     match fault {
-        Fault::Missing => Reason::RefNotFound,
-        Fault::Invalid => Reason::RefInvalid,
-        Fault::NotPermitted => Reason::RefNotPermitted,
-        Fault::Unsupported => Reason::InvalidKind,
+        ReferenceError::Missing => Reason::RefNotFound,
+        ReferenceError::Invalid => Reason::RefInvalid,
+        ReferenceError::NotPermitted => Reason::RefNotPermitted,
+        ReferenceError::Unsupported => Reason::InvalidKind,
     }
 }
 
 fn server_authorization_grant(
-    question: &ServerAuthorizationGrant,
+    query: &ServerAuthorizationGrant,
     cx: &mut Context<'_>,
-) -> Granted {
-    let Some(object) = cx.object(&question.0) else {
-        return withheld(&question.0, "it does not exist");
+) -> GrantResolution {
+    let Some(object) = cx.object(&query.0) else {
+        return withheld(&query.0, "it does not exist");
     };
     let Body::Valid(Resource::ServerAuthorization(authorization)) = &object.body else {
-        return withheld(&question.0, &why_invalid(object));
+        return withheld(&query.0, &why_invalid(object));
     };
     let source = Source::Object(object.meta.key.to_ref());
     let ServerAuthorization { server: _, networks, client } = authorization;
@@ -214,13 +219,13 @@ fn server_authorization_grant(
     };
     let mut conditions = vec![Condition { source: source.clone(), test: networks }];
     conditions.extend(
-        client_test(cx, client, &question.0.namespace)
+        client_test(cx, client, &query.0.namespace)
             .map(|test| Condition { source: source.clone(), test }),
     );
     let requirement = Requirement::All(conditions.into());
     let authorization = Authorization { source, requirement, audit: false };
-    Granted {
-        rank: Rank::of(&object.meta),
+    GrantResolution {
+        rank: CreationOrder::of(&object.meta),
         outcome: Ok(Arc::new(authorization)),
         faults: Arc::from([]),
     }
@@ -238,31 +243,31 @@ fn client_test(cx: &Context<'_>, client: &ClientRequirement, namespace: &Arc<str
     }
 }
 
-fn server_grants(question: &ServerGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
-    let server = &question.0;
+fn server_grants(query: &ServerGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
+    let server = &query.0;
     let mut specific = named(cx, Edge::Target(server.clone()));
     specific.extend(by_label(cx, server));
     let general = named(cx, Edge::Target(workload::namespace_key(&server.namespace)));
     Arc::new(collect([specific, general]))
 }
 
-fn route_grants(question: &RouteGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
-    let grants = named(cx, Edge::route(&question.0));
+fn route_grants(query: &RouteGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
+    let grants = named(cx, Edge::route(&query.0));
     Arc::new(collect([grants]))
 }
 
-type Grants = Vec<(ObjectKey, Granted)>;
+type Grants = Vec<(ObjectKey, GrantResolution)>;
 
 fn named(cx: &mut Context<'_>, edge: Edge) -> Grants {
     let members = cx.edge(edge);
     members.into_iter().filter_map(|key| grant_of(cx, key)).collect()
 }
 
-fn grant_of(cx: &mut Context<'_>, key: &ObjectKey) -> Option<(ObjectKey, Granted)> {
+fn grant_of(cx: &mut Context<'_>, key: &ObjectKey) -> Option<(ObjectKey, GrantResolution)> {
     let granted = if key.kind == Kind::AuthorizationPolicy {
-        cx.ask(&PolicyGrant(key.clone()))
+        cx.query(&PolicyGrant(key.clone()))
     } else if key.kind == Kind::ServerAuthorization {
-        cx.ask(&ServerAuthorizationGrant(key.clone()))
+        cx.query(&ServerAuthorizationGrant(key.clone()))
     } else {
         return None;
     };

@@ -1,4 +1,4 @@
-//! Where Linkerd's proxies would pick another rule than ours.
+//! Differences between the rules that our proxies and Linkerd's pick.
 //!
 //! Ours follow Gateway API: exact paths before expressions before prefixes, then method, headers,
 //! query parameters. Linkerd's look at the length of what was matched, then at headers, query
@@ -6,9 +6,11 @@
 //! gRPC Servers are ordered alike by both. Paths with parameters are left out: what competes with
 //! them is not sent to Linkerd's proxies at all.
 
-use crate::incremental::{Context, question};
-use crate::question::policy::Attached;
-use crate::question::precedence::{Difference, Differences, Differing, Place};
+use crate::incremental::{Context, query};
+use crate::query::policy::AttachedRoutesOf;
+use crate::query::precedence::{
+    PrecedenceDifference, PrecedenceDifferences, PrecedenceDifferencesOf, RuleRef,
+};
 use policy_core::matching::Segment;
 use policy_core::precedence::Precedence;
 use policy_core::{HostPattern, PathPattern, RequestMatch, Route, ValueMatch};
@@ -18,23 +20,23 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How many pairs of matches of a Server are compared at most.
-const COMPARED: usize = 4096;
+/// The most pairs of matches of a Server that are compared.
+const MAX_COMPARED: usize = 4096;
 
-/// How many differences of a Server are told at most.
-const TOLD: usize = 32;
+/// The most differences of a Server that are reported.
+const MAX_REPORTED: usize = 32;
 
-question!(Differing, Arc<Differences>, differing);
+query!(PrecedenceDifferencesOf, Arc<PrecedenceDifferences>, differing);
 
-fn differing(question: &Differing, cx: &mut Context<'_>) -> Arc<Differences> {
-    let ordered_alike = match cx.object(&question.0).map(|object| &object.body) {
+fn differing(query: &PrecedenceDifferencesOf, cx: &mut Context<'_>) -> Arc<PrecedenceDifferences> {
+    let ordered_alike = match cx.object(&query.0).map(|object| &object.body) {
         Some(Body::Valid(Resource::Server(server))) => server.protocol == ProxyProtocol::Grpc,
         Some(Body::Valid(_) | Body::Invalid(_)) | None => true,
     };
     if ordered_alike {
         return Arc::default();
     }
-    let attached = cx.ask(&Attached(question.0.clone()));
+    let attached = cx.query(&AttachedRoutesOf(query.0.clone()));
     Arc::new(differences(&attached.routes))
 }
 
@@ -49,7 +51,7 @@ struct Entry<'a> {
     wanted: &'a RequestMatch,
 }
 
-fn differences(routes: &[Arc<Route>]) -> Differences {
+fn differences(routes: &[Arc<Route>]) -> PrecedenceDifferences {
     let everything = [RequestMatch::everything()];
     let mut by_path: BTreeMap<String, Vec<Entry<'_>>> = BTreeMap::new();
     let mut expressions: Vec<Entry<'_>> = Vec::new();
@@ -64,9 +66,10 @@ fn differences(routes: &[Arc<Route>]) -> Differences {
             }
         }
     }
-    let mut comparison = Comparison { routes, left: COMPARED, pairs: BTreeSet::new(), all: vec![] };
+    let mut comparison =
+        Comparison { routes, left: MAX_COMPARED, pairs: BTreeSet::new(), all: vec![] };
     let done = comparison.all(&by_path, &expressions);
-    Differences { found: comparison.all, cut: done.is_none() }
+    PrecedenceDifferences { found: comparison.all, cut: done.is_none() }
 }
 
 fn entries<'a>(
@@ -101,7 +104,7 @@ struct Comparison<'a> {
     routes: &'a [Arc<Route>],
     left: usize,
     pairs: BTreeSet<((usize, usize), (usize, usize))>,
-    all: Vec<Difference>,
+    all: Vec<PrecedenceDifference>,
 }
 
 impl Comparison<'_> {
@@ -150,17 +153,17 @@ impl Comparison<'_> {
         if same_rule || !may_meet(a, b) || !self.pairs.insert(pair) {
             return Some(());
         }
-        if self.all.len() >= TOLD {
+        if self.all.len() >= MAX_REPORTED {
             return None;
         }
-        let (ours, linkerds) = (self.place(first)?, self.place(second)?);
-        self.all.push(Difference { ours, linkerds, path: path.into() });
+        let (ours, linkerds) = (self.rule_ref(first)?, self.rule_ref(second)?);
+        self.all.push(PrecedenceDifference { ours, linkerds, path: path.into() });
         Some(())
     }
 
-    fn place(&self, entry: &Entry<'_>) -> Option<Place> {
+    fn rule_ref(&self, entry: &Entry<'_>) -> Option<RuleRef> {
         let name = self.routes.get(entry.route)?.origin.to_string().into();
-        Some(Place { name, rule: entry.rule })
+        Some(RuleRef { name, rule: entry.rule })
     }
 
     fn spend(&mut self) -> Option<()> {
@@ -181,7 +184,8 @@ impl Entry<'_> {
     }
 }
 
-/// Whether one request may be in the tables of both and match both, as far as that is easy to tell.
+/// True if one request may be in the tables of both and match both, as far as that is cheap to
+/// decide.
 fn may_meet(a: &Entry<'_>, b: &Entry<'_>) -> bool {
     let tables = match (a.hosts, b.hosts) {
         ([], []) => true,

@@ -1,27 +1,24 @@
-//! Which rate limit a Server has (controller-semantics 2.9): the oldest valid one.
+//! The rate limit of a Server (controller-semantics 2.9): the oldest valid one.
 
 use super::grant::service_account_name;
-use crate::incremental::{Context, question};
+use crate::incremental::{Context, query};
 use crate::index::Edge;
-use crate::question::grant::Rank;
-use crate::question::policy::RateLimitOf;
+use crate::query::grant::CreationOrder;
+use crate::query::policy::RateLimitOf;
 use policy_core::{LimitOverride, RateLimit, Source};
 use policy_crds::resource::RateLimitPolicy;
 use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-question!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
+query!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
 
-fn rate_limit_of(
-    question: &RateLimitOf,
-    cx: &mut Context<'_>,
-) -> Option<(ObjectKey, Arc<RateLimit>)> {
-    let members = cx.edge(Edge::Target(question.0.clone()));
-    let mut oldest: Option<(Rank, &Object, &RateLimitPolicy)> = None;
+fn rate_limit_of(query: &RateLimitOf, cx: &mut Context<'_>) -> Option<(ObjectKey, Arc<RateLimit>)> {
+    let members = cx.edge(Edge::Target(query.0.clone()));
+    let mut oldest: Option<(CreationOrder, &Object, &RateLimitPolicy)> = None;
     for key in members {
         let Some(object) = cx.object(key) else { continue };
         let Body::Valid(Resource::RateLimit(limit)) = &object.body else { continue };
-        let rank = Rank::of(&object.meta);
+        let rank = CreationOrder::of(&object.meta);
         if oldest.as_ref().is_none_or(|(first, _, _)| rank < *first) {
             oldest = Some((rank, object, limit));
         }

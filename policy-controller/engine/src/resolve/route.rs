@@ -1,17 +1,17 @@
-//! Which routes a Server has (controller-semantics 2.6; product, *Decisions*).
+//! The routes of a Server (controller-semantics 2.6; product, *Decisions*).
 
-use super::follow::{Fault, follow, permitted_namespaces};
-use crate::incremental::{Context, question};
+use super::reference::{ReferenceError, permitted_namespaces, resolve_reference};
+use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
-use crate::question::condition::Reason;
-use crate::question::grant::{Rank, RouteGrants};
-use crate::question::policy::{Attached, Attachments, CompiledRoute};
+use crate::query::condition::Reason;
+use crate::query::grant::{CreationOrder, RouteGrants};
+use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
 use policy_core::{Effect, EffectKind, Origin, Route, RouteKind, Rule, Source};
 use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-/// What became of one parent reference.
+/// The outcome of one parent reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attachment {
     /// It takes effect.
@@ -22,21 +22,22 @@ pub(crate) enum Attachment {
         reason: Reason,
         /// For people.
         message: Arc<str>,
-        /// Whether it binds the Server nonetheless: then what no other route permits is refused.
+        /// True if it binds the Server nonetheless: then requests that no other route permits are
+        /// denied.
         binds: bool,
     },
 }
 
-question!(CompiledRoute, Option<Arc<Route>>, compiled_route);
-question!(Attached, Arc<Attachments>, attached);
+query!(CompiledRoute, Option<Arc<Route>>, compiled_route);
+query!(AttachedRoutesOf, Arc<AttachedRoutes>, attached);
 
-fn compiled_route(question: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Route>> {
-    let object = cx.object(&question.0)?;
+fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Route>> {
+    let object = cx.object(&query.0)?;
     let Body::Valid(Resource::Route(route)) = &object.body else { return None };
-    let grants = cx.ask(&RouteGrants(question.0.clone()));
-    let name = question.0.to_ref();
+    let grants = cx.query(&RouteGrants(query.0.clone()));
+    let name = query.0.to_ref();
     let source = Source::Object(name.clone());
-    let grpc = question.0.kind == Kind::GrpcRoute;
+    let grpc = query.0.kind == Kind::GrpcRoute;
     Some(Arc::new(Route {
         origin: Origin::Objects([name].into()),
         kind: if grpc { RouteKind::Grpc } else { RouteKind::Http },
@@ -59,14 +60,14 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
     }
 }
 
-fn attached(question: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
-    let server = &question.0;
-    let mut accepted: Vec<(bool, Rank, Arc<Route>)> = Vec::new();
+fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {
+    let server = &query.0;
+    let mut accepted: Vec<(bool, CreationOrder, Arc<Route>)> = Vec::new();
     // An invalid route that may have named this Server binds it, as one that names it does.
     let mut bound = !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
     let mut keys = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
     for namespace in permitted_namespaces(cx, server) {
-        // What nobody here asked for is not looked through, however much of it there is.
+        // Routes of namespaces without a grant are not examined, however many there are.
         keys.extend(cx.edge(Edge::Parent(server.clone(), namespace)));
     }
     for key in keys {
@@ -77,16 +78,16 @@ fn attached(question: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
         let outcomes: Vec<Attachment> = own.map(|p| attachment(cx, object, p, server)).collect();
         bound |= outcomes.iter().any(Attachment::binds);
         if outcomes.contains(&Attachment::Accepted)
-            && let Some(route) = cx.ask(&CompiledRoute(key.clone()))
+            && let Some(route) = cx.query(&CompiledRoute(key.clone()))
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;
-            accepted.push((foreign, Rank::of(&object.meta), route));
+            accepted.push((foreign, CreationOrder::of(&object.meta), route));
         }
     }
     accepted.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let routes = accepted.into_iter().map(|(_, _, route)| route).collect();
-    Arc::new(Attachments { bound, routes })
+    Arc::new(AttachedRoutes { bound, routes })
 }
 
 impl Attachment {
@@ -98,7 +99,7 @@ impl Attachment {
     }
 }
 
-/// What becomes of a route's reference to `server`.
+/// The outcome of a route's reference to `server`.
 pub(crate) fn attachment(
     cx: &mut Context<'_>,
     route: &Object,
@@ -111,13 +112,17 @@ pub(crate) fn attachment(
         message: message.into(),
         binds,
     };
-    let object = match follow(cx, key, policy_crds::Field::Parent, server) {
-        Ok(followed) => followed.object,
-        Err(Fault::NotPermitted) => {
-            let message = format!("{server} {}", Fault::NotPermitted.as_str());
+    let object = match resolve_reference(cx, key, policy_crds::Field::Parent, server) {
+        Ok(resolved) => resolved.object,
+        Err(ReferenceError::NotPermitted) => {
+            let message = format!("{server} {}", ReferenceError::NotPermitted.as_str());
             return refused(Reason::RefNotPermitted, message, false);
         }
-        Err(fault @ (Fault::Missing | Fault::Invalid | Fault::Unsupported)) => {
+        Err(
+            fault @ (ReferenceError::Missing
+            | ReferenceError::Invalid
+            | ReferenceError::Unsupported),
+        ) => {
             let message = format!("{server} {}", fault.as_str());
             return refused(Reason::NoMatchingParent, message, true);
         }
@@ -145,7 +150,7 @@ pub(crate) fn attachment(
     }
 }
 
-/// Whether routes of a kind take effect on Servers of a protocol.
+/// True if routes of a kind take effect on Servers of a protocol.
 fn takes(protocol: ProxyProtocol, kind: Kind) -> bool {
     let grpc = kind == Kind::GrpcRoute;
     match protocol {

@@ -1,18 +1,19 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
 //!
-//! What its Namespace says about ports that no Server owns is read live. A Namespace that cannot be read
-//! may have said anything: nobody is admitted by default, undeclared ports are refused, and clients need
-//! an identity, where a workload does not say otherwise itself. So may one that was not read yet, where
-//! every object has one.
+//! Annotations of a Namespace about ports that no Server owns are read live. A Namespace that
+//! cannot be read may have said anything: the default policy is `deny`, undeclared ports are
+//! denied, and clients need an identity, unless the workload's own annotations say otherwise. The
+//! same holds for a Namespace that was not read yet, where every object has one.
 
 use crate::config::{Namespaces, PodGateways};
-use crate::incremental::{Context, question};
+use crate::enforcement::{Enforcement, has_our_sidecar};
+use crate::incremental::{Context, query};
 use crate::publish::WorkloadState;
-use crate::question::owner::{PortsOwned, SelectorKeys};
-use crate::question::workload::{
-    Content, NamespaceDefaults, NamespaceSettings, Ports, Resolved, Shape, WorkloadOf, object_key,
+use crate::query::port_ownership::{PortOwnersOf, SelectorKeys};
+use crate::query::workload::{
+    NamespaceDefaults, NamespaceSettings, Ports, ResolvedWorkload, ShapeContent, WorkloadOf,
+    WorkloadShape, object_key,
 };
-use crate::standing::{Standing, has_our_sidecar};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts, UndeclaredPorts, WorkloadKind};
 use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
@@ -26,17 +27,17 @@ use std::sync::Arc;
 /// A list of all ports.
 const EVERY_PORT: &str = "1-65535";
 
-question!(NamespaceDefaults, NamespaceSettings, settings);
-question!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
+query!(NamespaceDefaults, NamespaceSettings, settings);
+query!(WorkloadOf, Option<Arc<ResolvedWorkload>>, workload_of);
 
-fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>> {
-    let key = &question.0;
+fn workload_of(query: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<ResolvedWorkload>> {
+    let key = &query.0;
     let object = cx.object(&object_key(key))?;
-    let keys = cx.ask(&SelectorKeys(key.namespace.clone()));
-    let inherited = cx.ask(&NamespaceDefaults(key.namespace.clone()));
-    let shape = Shape::new(content(cx, object, &keys, &inherited));
+    let keys = cx.query(&SelectorKeys(key.namespace.clone()));
+    let inherited = cx.query(&NamespaceDefaults(key.namespace.clone()));
+    let shape = WorkloadShape::new(content(cx, object, &keys, &inherited));
     let shape = cx.intern_shape(shape);
-    let owners = cx.ask(&PortsOwned(shape.clone()));
+    let owners = cx.query(&PortOwnersOf(shape.clone()));
     let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
     let undeclared = undeclared(cx, &shape);
     let (service_account, identity) = identity(cx, object);
@@ -48,7 +49,11 @@ fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolv
         service_account,
         identity,
     };
-    Some(Arc::new(Resolved { shape, state: Arc::new(state), standing: Standing::of(object) }))
+    Some(Arc::new(ResolvedWorkload {
+        shape,
+        state: Arc::new(state),
+        enforcement: Enforcement::of(object),
+    }))
 }
 
 /// The key of a Namespace.
@@ -56,8 +61,8 @@ pub(crate) fn namespace_key(namespace: &Arc<str>) -> ObjectKey {
     ObjectKey { kind: Kind::Namespace, namespace: "".into(), name: namespace.clone() }
 }
 
-fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSettings {
-    let Some(object) = cx.object(&namespace_key(&question.0)) else {
+fn settings(query: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSettings {
+    let Some(object) = cx.object(&namespace_key(&query.0)) else {
         return match cx.config.namespaces {
             Namespaces::Optional => NamespaceSettings::default(),
             Namespaces::Required => closed(None),
@@ -76,7 +81,7 @@ fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSett
     }
 }
 
-/// The settings of a Namespace that may have said anything.
+/// The settings of a Namespace that cannot be read.
 fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
     NamespaceSettings {
         default_policy: Some(DefaultPolicy::Deny),
@@ -86,16 +91,16 @@ fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
     }
 }
 
-/// What holds for undeclared ports of a shape: its own annotation over the namespace's over the
+/// The policy of undeclared ports of a shape: its own annotation over the namespace's over the
 /// cluster's.
-pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &Shape) -> UndeclaredPorts {
-    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &WorkloadShape) -> UndeclaredPorts {
+    let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
     shape.undeclared.or(namespace.undeclared).unwrap_or(cx.config.undeclared_ports)
 }
 
 /// The workload's default policy: its own over the namespace's over the cluster's.
-pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &Shape) -> DefaultPolicy {
-    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &WorkloadShape) -> DefaultPolicy {
+    let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
     shape.default_policy.or(namespace.default_policy).unwrap_or(cx.config.default_policy)
 }
 
@@ -104,7 +109,7 @@ fn content(
     object: &Object,
     keys: &BTreeSet<Arc<str>>,
     inherited: &NamespaceSettings,
-) -> Content {
+) -> ShapeContent {
     let (named_ports, ports, probes) = ports(object);
     let annotations = &object.meta.annotations;
     let known = |name: &str| named_ports.get(name).cloned();
@@ -114,7 +119,7 @@ fn content(
     let probed = probes.iter().map(|probe: &Probe| probe.port);
     let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
     let most = cx.config.limits.declared_ports_per_workload.get();
-    Content {
+    ShapeContent {
         kind: kind_of(object),
         namespace: object.meta.key.namespace.clone(),
         labels: object
@@ -156,7 +161,7 @@ const OPAQUE: List = (annotation::OPAQUE_PORTS, annotation::opaque_ports);
 const IDENTITY: List = (annotation::REQUIRE_IDENTITY, annotation::require_identity_ports);
 
 /// The ports of a list: of the workload's own annotation, else of its namespace's, which may name
-/// ports that only other workloads have. `known` gives the numbers of the workload's port names.
+/// ports that only other workloads have. `known` returns the numbers of the workload's port names.
 fn listed(
     (name, read): List,
     own: &Annotations,
@@ -171,8 +176,8 @@ fn listed(
     Ports::from(&read(&shared, &|name| annotation::shared_name(name, known(name))).value)
 }
 
-/// The ports of the proxy itself, where there is one: the usual ones, and the admin port that the
-/// workload states, unless its sidecar is ours, whose port is always the usual one.
+/// The ports of the proxy itself, if there is one: the default ones, and the admin port that the
+/// workload states. Our sidecar always has the default port.
 fn proxy_ports(cx: &Context<'_>, object: &Object) -> impl Iterator<Item = NonZeroU16> {
     let usual = cx.config.proxy_ports.clone();
     let own = annotation::admin_port(&object.meta.annotations).value;

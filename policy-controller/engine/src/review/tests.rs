@@ -1,7 +1,7 @@
-//! What objects are told before they exist, by example.
+//! Reviews of objects before they exist, by example.
 
 use crate::engine::Engine;
-use crate::handles::{AT_ONCE, ReviewHandle};
+use crate::handles::{MAX_CONCURRENT_REVIEWS, ReviewHandle};
 use crate::request::{Request, Requests};
 use crate::source::{Batch, Change};
 use crate::testing;
@@ -249,7 +249,8 @@ async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_do
     let (requests, mut owner) = Requests::channel();
     let handle = ReviewHandle::new(requests);
     let began = std::time::Instant::now();
-    // The owner of the index does not answer: the first few wait for it, the others for them.
+    // The task that owns the index does not answer: the first reviews wait for it, the others for
+    // these.
     let asking = futures_util::future::join_all((0..20).map(|_| handle.review(object())));
     let asked = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -257,7 +258,7 @@ async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_do
     };
     let (told, asked) = tokio::join!(asking, asked);
     assert_eq!(told, vec![None; 20]);
-    assert_eq!(asked.len(), AT_ONCE);
+    assert_eq!(asked.len(), MAX_CONCURRENT_REVIEWS);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     // Their turns are free again.
     let answer = async {

@@ -1,4 +1,4 @@
-//! What a source of objects is, what it sends, and what it is given while it runs.
+//! The trait of sources, the batches they send, and their context.
 
 use super::diagnostic::Diagnostic;
 use super::health::Health;
@@ -11,33 +11,33 @@ use tokio_util::sync::CancellationToken;
 
 /// Supplies objects.
 pub trait Source: Send + 'static {
-    /// Names the numbering of the versions that it begins with: revisions of different epochs are not
-    /// comparable.
+    /// The epoch that it begins with, which names a numbering of resource versions: revisions of
+    /// different epochs are not comparable.
     fn epoch(&self) -> Arc<str>;
 
-    /// What it finds wrong in manifests, each time it looks.
+    /// Errors in manifests, updated with each scan.
     fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>>;
 
-    /// How its watches are doing. A source without watches has none to report.
+    /// Health of its watches; empty for a source without watches.
     fn health(&self) -> watch::Receiver<Arc<Health>>;
 
-    /// Sends batches until the context's `shutdown`. Ending earlier means that nothing changes any
-    /// more.
+    /// Sends batches until the context's `shutdown`. After an earlier end there are no further
+    /// changes.
     ///
     /// # Errors
     /// [`SourceError`] where the source cannot work at all.
     fn run(self, context: SourceContext) -> impl Future<Output = Result<(), SourceError>> + Send;
 }
 
-/// What a running source is given.
+/// The context of a running source.
 #[derive(Clone, Debug)]
 pub struct SourceContext {
-    /// Where batches go.
+    /// The channel for batches.
     pub sink: mpsc::Sender<Batch>,
-    /// Notified when somebody waits for what may have been missed (a client has a newer policy in
-    /// force than this replica has seen): the source then lists every kind again, consistently,
-    /// from a moment after the notice, and ends with [`Change::Synced`]. Notices may be
-    /// gathered.
+    /// Notified when a client waits for changes that may have been missed (it has a newer policy in
+    /// force than this replica has seen). The source then lists every kind again, consistently,
+    /// from a moment after the notice, and ends with [`Change::Synced`]. Several notices may be
+    /// answered by one list.
     pub refresh: Arc<Notify>,
     /// Ends the source.
     pub shutdown: CancellationToken,
@@ -66,31 +66,32 @@ pub enum Change {
 pub struct Batch {
     /// The changes, in order.
     pub changes: Vec<Change>,
-    /// The epoch that begins with this batch; absent: the one before goes on. Nothing that was stated
-    /// of versions before counts any more.
+    /// The epoch that begins with this batch; absent: the previous one continues. Versions stated
+    /// before are no longer valid.
     pub epoch: Option<Arc<str>>,
-    /// Per kind that has news in here, the newest resource version that any of its watches has told,
-    /// deletes and relists included: an event may be older, because another watch of its kind is
-    /// further. Never smaller than in an earlier batch of the same epoch.
+    /// The newest resource version that any watch of a kind has delivered, for each kind with
+    /// changes in this batch, deletes and relists included. An event may be older, because another
+    /// watch of its kind is further ahead. Never smaller than in an earlier batch of the same
+    /// epoch.
     pub versions: BTreeMap<Kind, u64>,
-    /// Of kinds that several watches share, each of a namespace: the resource version up to which
-    /// all of them have seen everything, where it has changed. What is published is labelled by the
-    /// newest version of any of them; whether something has been missed is a question to the oldest.
+    /// The resource version that all watches of a kind have passed, where several watches share the
+    /// kind, one for each namespace, and it has changed. Published values are labelled with the
+    /// newest version of any of these watches; only the oldest shows that nothing was missed.
     pub passed: BTreeMap<Kind, u64>,
 }
 
-/// Why a source cannot work.
+/// Error of a source that cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The directory cannot be read.
     #[error("{path}: {error}")]
     Unreadable {
-        /// Which.
+        /// The path.
         path: String,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// Its task failed: nothing changes any more.
-    #[error("the source failed, what it last said stays in force")]
+    #[error("the source failed; the objects it last sent stay in force")]
     Failed,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, and where.
+//! Diagnostics: errors of manifests and their locations.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use policy_crds::ObjectKey;
@@ -24,17 +24,17 @@ pub struct Diagnostic {
     pub column: Option<usize>,
     /// Path of the field in its object, where one is meant.
     pub field: Option<String>,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What is wrong and what is allowed.
+    /// The error, and the values that are allowed.
     pub message: String,
-    /// The object, where it could be told.
+    /// The object, if it could be identified.
     pub object: Option<ObjectKey>,
     /// The text around it.
     pub excerpt: Option<Excerpt>,
 }
 
-/// How bad something is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// Something does not take effect.

@@ -1,14 +1,15 @@
 //! A directory of manifests, read as it is at one moment: any layout, YAML of several documents and
-//! JSON. Whoever follows a directory keeps a [`Store`] and gives it one [`Scan`] after the other.
+//! JSON. A caller that follows a directory keeps a [`Store`] and applies one [`Scan`] after the
+//! other.
 
-mod kept;
 mod load;
 mod manifest;
 mod scan;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tombstone;
 
-pub use load::{Loaded, load, look};
+pub use load::{DirectoryContents, apply_scan, load};
 pub use scan::{Scan, scan};
-pub use store::{Place, Store};
+pub use store::{DeclaredAt, Store};

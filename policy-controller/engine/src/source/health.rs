@@ -1,4 +1,4 @@
-//! How the watches of a source are doing: which kinds have been listed, which are late.
+//! Health of the watches of a source: kinds that have been listed, and watches that are stale.
 
 use policy_crds::Kind;
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 /// One watch: a kind, in one namespace or in the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchKey {
-    /// What is watched.
+    /// The watched kind.
     pub kind: Kind,
-    /// Where; absent: everywhere.
+    /// The watched namespace; absent: all namespaces.
     pub namespace: Option<Arc<str>>,
 }
 
-/// What a watch is doing.
+/// The state of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchState {
     /// The first list has not ended yet.
@@ -33,15 +33,15 @@ pub enum WatchState {
 /// One watch's report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchHealth {
-    /// What it is doing.
+    /// Its state.
     pub state: WatchState,
-    /// Whether it has ever been listed completely (or found absent).
+    /// True if it has ever been listed completely (or found absent).
     pub listed: bool,
-    /// Whether the controller can do without the kind.
+    /// True if the controller can work without the kind.
     pub optional: bool,
-    /// When the API server last said anything in this watch: a list, an event, a bookmark. An API
-    /// server that is cut off from its storage goes on sending bookmarks for what it has cached, and
-    /// they cannot be told from those of a cluster in which nothing happens.
+    /// Time of the last response of the API server in this watch: a list, an event, a bookmark. An
+    /// API server that is cut off from its storage goes on sending bookmarks for what it has
+    /// cached, and these look the same as those of a cluster in which nothing happens.
     pub heard: Instant,
 }
 
@@ -58,8 +58,8 @@ impl Health {
         self.watches.iter().filter(|(_, health)| !health.listed)
     }
 
-    /// The watches that have been heard of last longer than `bound` before `now`, in order. That a
-    /// kind is absent is heard again each time it is looked for.
+    /// The watches whose last response came more than `bound` before `now`, in order. Each
+    /// discovery that finds a kind absent counts as a response.
     pub fn stale(
         &self,
         now: Instant,
@@ -92,7 +92,7 @@ mod tests {
         let start = Instant::now();
         let key = |kind| WatchKey { kind, namespace: None };
         let watch = |state, listed| WatchHealth { state, listed, optional: false, heard: start };
-        // It was looked for later.
+        // Its last discovery was later.
         let heard = start + Duration::from_secs(1);
         let absent = WatchHealth { heard, ..watch(WatchState::Absent, true) };
         let watches = BTreeMap::from([

@@ -21,7 +21,7 @@ pub struct Shadowed {
 /// matches are decided; `paths` is how it handles paths.
 pub fn shadowed(routes: &[Arc<Route>], paths: PathHandling) -> Vec<Shadowed> {
     let everything = [RequestMatch::everything()];
-    // By host table and what a request must be, in words that say everything about it.
+    // Keyed by host table and the complete text of the match.
     let mut first: HashMap<(Option<&HostPattern>, String), usize> = HashMap::new();
     let mut found = Vec::new();
     for (route, content) in routes.iter().enumerate() {

@@ -31,7 +31,7 @@ impl PolicyView {
             }
             grants(&mut lines, "  ", &route.authorizations, &route.withheld);
             if route.inherits_server && !self.authorizations.is_empty() {
-                lines.push("  allow    whoever the port's grants admit".to_owned());
+                lines.push("  allow    clients that the port's grants admit".to_owned());
             }
         }
         lines

@@ -101,7 +101,7 @@ pub(crate) fn web(compiled: &Compiled, number: u16) -> Arc<ServerPolicy> {
     compiled.port(&WorkloadKey::pod("shop", "web"), port(number)).unwrap()
 }
 
-/// Who asks.
+/// A client.
 #[derive(Clone, Copy)]
 pub(crate) enum Who {
     Plain(&'static str),

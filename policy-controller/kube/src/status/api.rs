@@ -331,7 +331,7 @@ mod tests {
     use crate::status::desired::DesiredStatus;
     use crate::testing::{answer, client, refused};
     use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
-    use policy_engine::stated::Stated;
+    use policy_engine::desired_conditions::DesiredConditions;
     use policy_engine::testing::key;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -364,7 +364,7 @@ mod tests {
             message: "".into(),
         };
         let conditions = Arc::from([condition]);
-        let stated = Stated { conditions, generation: Some(1), uid: Some("u".into()) };
+        let stated = DesiredConditions { conditions, generation: Some(1), uid: Some("u".into()) };
         let desired = DesiredStatus::new(&server, &stated, None);
         let api = StatusApi::new(client, Duration::from_secs(5));
         let target = (&server, "v1beta3");

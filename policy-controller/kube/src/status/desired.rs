@@ -4,8 +4,8 @@
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
 use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
+use policy_engine::desired_conditions::DesiredConditions;
 use policy_engine::programmed::{COMPATIBLE_PROXIES, NOWHERE, Programmed, ProgrammedAt};
-use policy_engine::stated::Stated;
 use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -92,7 +92,11 @@ pub(crate) enum Level {
 impl DesiredStatus {
     /// The desired status from an object's conditions and counts. The conditions of a route are about
     /// its parents, those of others about the object. A count of another version is ignored.
-    pub(crate) fn new(key: &ObjectKey, stated: &Stated, counted: Option<&ProgrammedAt>) -> Self {
+    pub(crate) fn new(
+        key: &ObjectKey,
+        stated: &DesiredConditions,
+        counted: Option<&ProgrammedAt>,
+    ) -> Self {
         let same = |at: &&ProgrammedAt| at.generation == stated.generation && at.uid == stated.uid;
         let counted = counted.filter(same);
         let programmed =
@@ -327,8 +331,12 @@ mod tests {
         }
     }
 
-    fn stated(conditions: Vec<ObjectCondition>) -> Stated {
-        Stated { conditions: conditions.into(), generation: Some(3), uid: Some("u".into()) }
+    fn stated(conditions: Vec<ObjectCondition>) -> DesiredConditions {
+        DesiredConditions {
+            conditions: conditions.into(),
+            generation: Some(3),
+            uid: Some("u".into()),
+        }
     }
 
     fn counted(programmed: Programmed, generation: i64) -> ProgrammedAt {

@@ -9,8 +9,8 @@ use super::merge::{self, Item, stopped_matching::REASON as STOPPED};
 use super::queue::{Queue, backoff};
 use super::settings::{ReportChannel, StatusSettings};
 use policy_crds::{Kind, ObjectKey};
-use policy_engine::programmed::VersionedTable;
-use policy_engine::stated::StatedTable;
+use policy_engine::desired_conditions::DesiredConditionTable;
+use policy_engine::programmed::ProgrammedTable;
 use policy_server::Limiter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -65,8 +65,8 @@ struct LastReported {
 /// The plan of all objects.
 pub(crate) struct Plan {
     settings: Arc<StatusSettings>,
-    stated: StatedTable,
-    counts: Arc<VersionedTable>,
+    stated: DesiredConditionTable,
+    counts: Arc<ProgrammedTable>,
     channels: BTreeMap<Kind, ReportChannel>,
     /// The last reported status of each object.
     reported: BTreeMap<ObjectKey, LastReported>,
@@ -92,7 +92,7 @@ impl Plan {
         let rate = settings.writes_per_second;
         Self {
             settings,
-            stated: StatedTable::new(),
+            stated: DesiredConditionTable::new(),
             counts: Arc::default(),
             channels: BTreeMap::new(),
             reported: BTreeMap::new(),
@@ -115,8 +115,8 @@ impl Plan {
     /// Sets the conditions and counts of all objects.
     pub(crate) fn update(
         &mut self,
-        stated: StatedTable,
-        counts: Arc<VersionedTable>,
+        stated: DesiredConditionTable,
+        counts: Arc<ProgrammedTable>,
         now: Instant,
     ) {
         let before = std::mem::replace(&mut self.stated, stated);

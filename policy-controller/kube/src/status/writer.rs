@@ -15,7 +15,7 @@ use kube::Client;
 use policy_crds::Kind;
 use policy_engine::conditions::PROXY_UNSUPPORTED;
 use policy_engine::handles::ConditionsHandle;
-use policy_engine::programmed::VersionedTable;
+use policy_engine::programmed::ProgrammedTable;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -33,7 +33,7 @@ pub struct StatusInputs {
     /// The conditions of objects.
     pub conditions: ConditionsHandle,
     /// The counts of proxies that have them in force.
-    pub programmed: watch::Receiver<Arc<VersionedTable>>,
+    pub programmed: watch::Receiver<Arc<ProgrammedTable>>,
     /// True once every kind has been listed. Nothing is written before, because objects that are not
     /// listed yet would be reported as missing.
     pub synced: watch::Receiver<bool>,
@@ -144,7 +144,7 @@ impl StatusWriter {
                 }
                 () = sleep_until(debounced) => {
                     debounced = None;
-                    let stated = self.inputs.conditions.stated().await?;
+                    let stated = self.inputs.conditions.desired().await?;
                     let counts = programmed.borrow_and_update().clone();
                     plan.update(stated, counts, Instant::now());
                 }
@@ -367,13 +367,13 @@ mod tests {
     use policy_engine::config::ControllerConfig;
     use policy_engine::controller::start;
     use policy_engine::source::{Batch, Change};
-    use policy_engine::testing::Given;
+    use policy_engine::testing::ChannelSource;
 
     /// A writer that leads, and what it depends on.
     async fn writer() -> (JoinHandle<()>, policy_engine::controller::Controller, watch::Sender<bool>)
     {
         let (batches, queue) = tokio::sync::mpsc::channel(1);
-        let controller = start(ControllerConfig::default(), Given(queue));
+        let controller = start(ControllerConfig::default(), ChannelSource(queue));
         batches.send(Batch { changes: vec![Change::Synced], ..Batch::default() }).await.unwrap();
         let mut synced = controller.policies.synced();
         synced.wait_for(|synced| *synced).await.unwrap();

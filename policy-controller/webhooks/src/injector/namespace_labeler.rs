@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use policy_crds::{Kind, Object};
 use policy_engine::handles::ObjectsHandle;
-use policy_engine::publish::Seen;
+use policy_engine::publish::SourceProgress;
 use policy_kube::lease::Leadership;
 use policy_kube::status::EventRecorder;
 use serde_json::json;
@@ -40,7 +40,7 @@ pub struct NamespaceLabelerInputs {
     /// The objects of the index.
     pub objects: ObjectsHandle,
     /// Notifies of every change of the objects.
-    pub seen: watch::Receiver<Arc<Seen>>,
+    pub seen: watch::Receiver<Arc<SourceProgress>>,
     /// Leadership of this replica.
     pub leadership: Leadership,
     /// Records Events.

@@ -1,6 +1,6 @@
 //! A replica of the controller in this process: source, index, Lease, status writer.
 
-use policy_engine::programmed::VersionedTable;
+use policy_engine::programmed::ProgrammedTable;
 use policy_engine::{Controller, ControllerConfig, start};
 use policy_kube::lease::{LeaderElector, Leadership, LeaseSettings};
 use policy_kube::source::{KubernetesConfig, KubernetesSource, Scope};
@@ -43,7 +43,7 @@ pub(crate) struct Replica {
     /// Metrics of its writes.
     pub(crate) metrics: StatusMetrics,
     /// Counts that it would learn of how far objects are in force.
-    pub(crate) programmed: watch::Sender<Arc<VersionedTable>>,
+    pub(crate) programmed: watch::Sender<Arc<ProgrammedTable>>,
     registry: Registry,
     stop: CancellationToken,
     stop_lease: CancellationToken,

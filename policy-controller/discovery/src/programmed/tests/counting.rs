@@ -5,9 +5,9 @@ use crate::programmed::{Counting, CountingConfig, start};
 use crate::replicas::{Replica, Replicas};
 use crate::serve::{Applied, AppliedPort};
 use crate::testing::{Harness, policy};
-use policy_engine::handles::DemandHandle;
+use policy_engine::handles::DesiredHandle;
 use policy_engine::programmed::Programmed;
-use policy_engine::publish::Seen;
+use policy_engine::publish::SourceProgress;
 use policy_engine::report::Tally;
 use policy_engine::source::{Batch, Change};
 use policy_engine::{Controller, ControllerConfig, testing};
@@ -27,7 +27,7 @@ struct Index {
     batches: mpsc::Sender<Batch>,
     controller: Controller,
     /// Moves with every batch.
-    seen: watch::Receiver<Arc<Seen>>,
+    seen: watch::Receiver<Arc<SourceProgress>>,
 }
 
 const SERVER: &str = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
@@ -44,11 +44,11 @@ fn running(name: &str) -> String {
 }
 
 impl Index {
-    fn start() -> (Self, DemandHandle) {
+    fn start() -> (Self, DesiredHandle) {
         let (batches, queue) = mpsc::channel::<Batch>(4);
         let mut controller =
-            policy_engine::start(ControllerConfig::default(), testing::Given(queue));
-        let demand = controller.demand.take().unwrap();
+            policy_engine::start(ControllerConfig::default(), testing::ChannelSource(queue));
+        let demand = controller.desired.take().unwrap();
         let seen = controller.policies.seen();
         (Self { batches, controller, seen }, demand)
     }
@@ -67,7 +67,7 @@ impl Index {
         policy.current().revision.content
     }
 
-    async fn filled() -> (Self, DemandHandle, u64) {
+    async fn filled() -> (Self, DesiredHandle, u64) {
         let (mut index, demand) = Self::start();
         let content = index.apply(&[&running("a"), &running("b"), SERVER]).await;
         (index, demand, content)
@@ -86,7 +86,7 @@ fn known(addresses: &[SocketAddr]) -> Arc<Replicas> {
 }
 
 fn counting(
-    demand: DemandHandle,
+    demand: DesiredHandle,
     applied: &Applied,
     replicas: watch::Receiver<Arc<Replicas>>,
 ) -> Counting {

@@ -171,8 +171,8 @@ const OBJECTS: [&str; 4] = ["a", "b", "c", "d"];
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    Shape(ShapeNumber, Vec<(u16, u64, Vec<usize>)>),
-    Pod(usize, Option<ShapeNumber>),
+    Shape(ShapeId, Vec<(u16, u64, Vec<usize>)>),
+    Pod(usize, Option<ShapeId>),
     Tell(u64, usize, u16, Option<(u64, bool)>),
     TakeBack(u64),
     Expire,
@@ -196,8 +196,8 @@ fn step() -> impl Strategy<Value = Step> {
 /// The definition, read aloud.
 #[derive(Default)]
 struct Naive {
-    shapes: BTreeMap<ShapeNumber, WantedPorts>,
-    pods: BTreeMap<WorkloadKey, ShapeNumber>,
+    shapes: BTreeMap<ShapeId, DesiredPorts>,
+    pods: BTreeMap<WorkloadKey, ShapeId>,
     told: BTreeMap<(PortAt, u64), (u64, bool)>,
 }
 

@@ -17,7 +17,7 @@ fn two_pods() -> Ledger {
 
 fn change(ledger: &mut Ledger, since: Instant, content: u64) {
     let shapes = [(1, ports(&[(80, wanted(content, &["a"]))]))];
-    ledger.want(&News { since, ..news(&shapes, &[]) });
+    ledger.want(&DesiredDelta { since, ..news(&shapes, &[]) });
     ledger.settle();
 }
 

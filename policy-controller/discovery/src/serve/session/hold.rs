@@ -4,7 +4,7 @@ use crate::serve::core::Core;
 use crate::serve::metrics::OpenGauge;
 use policy_core::Revision;
 use policy_engine::hold;
-use policy_engine::publish::Seen;
+use policy_engine::publish::SourceProgress;
 use policy_server::Peer;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -21,17 +21,17 @@ pub(crate) struct Hold {
 impl Hold {
     /// A wait of a client that has `applied` in force, from what has been seen now. A list has been
     /// asked for.
-    pub(crate) fn new(applied: &Revision, seen: &Seen, gauge: Option<OpenGauge>) -> Self {
+    pub(crate) fn new(applied: &Revision, seen: &SourceProgress, gauge: Option<OpenGauge>) -> Self {
         Self { wait: hold::Hold::new(applied, seen), _gauge: gauge }
     }
 
     /// True once this replica has caught up.
-    pub(crate) fn has_ended(&self, seen: &Seen) -> bool {
+    pub(crate) fn has_ended(&self, seen: &SourceProgress) -> bool {
         self.wait.has_ended(seen)
     }
 
     /// True if one more list is needed; true once for each that ended.
-    pub(crate) fn asks_again(&mut self, seen: &Seen) -> bool {
+    pub(crate) fn asks_again(&mut self, seen: &SourceProgress) -> bool {
         self.wait.asks_again(seen)
     }
 }
@@ -79,7 +79,7 @@ impl Lists {
 
     /// Asks for one, unless none has ended since one was last asked for: the end of that one is the
     /// time to ask again.
-    pub(crate) fn ask(&mut self, core: &Core, seen: &Seen) {
+    pub(crate) fn ask(&mut self, core: &Core, seen: &SourceProgress) {
         if self.asked == Some(seen.lists) {
             return;
         }

@@ -1,8 +1,8 @@
-//! Reads a directory once, and takes in each further look at it.
+//! Reads a directory once, and applies further scans of it.
 
 use super::manifest;
 use super::scan::{Scan, scan};
-use super::store::{Place, Store};
+use super::store::{DeclaredAt, Store};
 use crate::config::Limits;
 use crate::source::definition::{Batch, SourceError};
 use crate::source::diagnostic::Diagnostic;
@@ -11,37 +11,37 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a directory says.
+/// The contents of a directory.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct DirectoryContents {
     /// Objects, workloads as their pods, by kind and name.
     pub objects: Vec<Arc<Object>>,
     /// Everything that is wrong.
     pub diagnostics: Vec<Diagnostic>,
-    /// Where each object was declared.
-    pub places: BTreeMap<ObjectKey, Place>,
+    /// The location at which each object was declared.
+    pub locations: BTreeMap<ObjectKey, DeclaredAt>,
 }
 
 /// Reads a directory, or a single file, once.
 ///
 /// # Errors
-/// If it cannot be read at all. Whatever is wrong with a file is a diagnostic.
-pub fn load(path: &Path, limits: Limits) -> Result<Loaded, SourceError> {
+/// If it cannot be read at all. Errors of a file are diagnostics.
+pub fn load(path: &Path, limits: Limits) -> Result<DirectoryContents, SourceError> {
     let scan = scan(path, limits.file_bytes)?;
     let mut store = Store::default();
-    let diagnostics = look(path, &mut store, scan).1;
+    let diagnostics = apply_scan(path, &mut store, scan).1;
     let objects = store.objects().cloned().collect();
-    Ok(Loaded { objects, diagnostics, places: store.places() })
+    Ok(DirectoryContents { objects, diagnostics, locations: store.locations() })
 }
 
-/// Takes in a look, and says so if there is nothing to see.
-pub fn look(path: &Path, store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) {
+/// Applies a scan, with a warning if it contains no objects.
+pub fn apply_scan(path: &Path, store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) {
     let found = scan.files.len();
     let (batch, mut diagnostics) = store.update(scan);
     if store.objects().next().is_none() && diagnostics.is_empty() {
         let message = match found {
             0 => "no .yaml, .yml or .json file was found here",
-            _ => "no object of a kind that is read was found here",
+            _ => "no object of a supported kind was found here",
         };
         let file: Arc<str> = path.display().to_string().into();
         diagnostics.push(manifest::as_warning(Diagnostic::about_file(&file, message.to_owned())));

@@ -6,29 +6,29 @@ use policy_crds::document::{self, Document, Location};
 use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Part};
 use std::sync::Arc;
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manifest {
     /// Objects, workloads as their pods.
-    pub(super) objects: Vec<Placed>,
-    /// What is wrong.
+    pub(super) objects: Vec<DeclaredObject>,
+    /// Its errors.
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Whether everything in it could be told. If not, what it said before is kept.
+    /// True if everything in it could be read. If not, its earlier objects are kept as tombstones.
     pub(super) complete: bool,
-    /// Workloads whose pods cannot be told any more.
+    /// Workloads whose pods can no longer be read.
     pub(super) unreadable: Vec<ObjectKey>,
 }
 
 /// An object and where it was declared.
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
+pub(super) struct DeclaredObject {
     /// The object.
     pub(super) object: Arc<Object>,
-    /// The object that was written, which is another where it stands for pods.
+    /// The object as written, for example the Deployment of a pod.
     pub(super) declared: ObjectKey,
     /// The file.
     pub(super) file: Arc<str>,
-    /// Where it begins.
+    /// Its location in the file.
     pub(super) location: Location,
 }
 
@@ -63,7 +63,7 @@ impl Reader<'_> {
             }
             Err(error) => {
                 self.manifest.complete = false;
-                self.complain(&error.location, error.message.clone(), None, "");
+                self.report_error(&error.location, error.message.clone(), None, "");
             }
         }
     }
@@ -75,7 +75,7 @@ impl Reader<'_> {
             Err(error) => {
                 self.manifest.complete = false;
                 let location = locate(document, part, error.field());
-                self.complain(&location, error.message(), None, error.field());
+                self.report_error(&location, error.message(), None, error.field());
             }
         }
     }
@@ -88,7 +88,7 @@ impl Reader<'_> {
         };
         for FieldError { field, message } in errors {
             let location = locate(document, part, &field);
-            self.complain(&location, message, Some(&key), &field);
+            self.report_error(&location, message, Some(&key), &field);
         }
         if object.meta.key.name.is_empty() {
             return;
@@ -104,7 +104,7 @@ impl Reader<'_> {
             self.manifest.unreadable.push(declared.clone());
         }
         let objects = if stands_for_pods { policy_crds::pods_of(&object) } else { vec![object] };
-        self.manifest.objects.extend(objects.into_iter().map(|object| Placed {
+        self.manifest.objects.extend(objects.into_iter().map(|object| DeclaredObject {
             object: Arc::new(object),
             declared: declared.clone(),
             file: self.file.clone(),
@@ -112,7 +112,7 @@ impl Reader<'_> {
         }));
     }
 
-    fn complain(
+    fn report_error(
         &mut self,
         location: &Location,
         message: String,
@@ -124,7 +124,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether objects of a kind stand for pods.
+/// True if objects of a kind stand for pods.
 pub(super) fn is_workload(kind: Kind) -> bool {
     const WORKLOADS: [Kind; 6] = [
         Kind::Deployment,

@@ -1,4 +1,4 @@
-//! Which manifest files there are below a directory, and what is in them.
+//! The manifest files below a directory, and their contents.
 
 use crate::source::definition::SourceError;
 use crate::source::diagnostic::Diagnostic;
@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-/// Keys that nobody who writes a file knows: no change can be made to look like none.
+/// Random keys, unknown to authors of files, so that no change can be made to look like none.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A hash of what was read, within this process. Never 0, which is nothing at all.
@@ -19,20 +19,20 @@ pub(super) fn keyed_hash(fill: impl FnOnce(&mut dyn Hasher)) -> u64 {
     hasher.finish().max(1)
 }
 
-/// What is below a directory.
+/// The files below a directory.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Manifest files by path.
-    pub(super) files: BTreeMap<PathBuf, Content>,
-    /// Directories, or what may have been some, that could not be listed: what is in them is unknown,
-    /// not gone.
+    pub(super) files: BTreeMap<PathBuf, FileContent>,
+    /// Paths of directories, or possible directories, that could not be listed: their content is
+    /// unknown, not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
-    /// What was wrong on the way.
+    /// Errors of the scan.
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 impl Scan {
-    /// Equal for two looks that saw the same. Never 0.
+    /// A fingerprint, equal for scans with the same result. Never 0.
     pub fn fingerprint(&self) -> u64 {
         keyed_hash(|mut hasher| {
             self.files.hash(&mut hasher);
@@ -43,27 +43,27 @@ impl Scan {
         })
     }
 
-    /// Whether a file has no content at all.
+    /// True if a file is empty.
     pub fn has_empty_file(&self) -> bool {
         self.files
             .values()
-            .any(|content| matches!(content, Content::Bytes(bytes) if bytes.is_empty()))
+            .any(|content| matches!(content, FileContent::Bytes(bytes) if bytes.is_empty()))
     }
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) enum Content {
+pub(super) enum FileContent {
     /// These bytes.
     Bytes(Vec<u8>),
     /// It cannot be used, for this reason.
     Unusable(String),
 }
 
-/// Names that are never manifests: what `portcullis` itself expects of them lies beside them.
+/// Suffix of files that are never manifests: expectations of `portcullis`, which lie beside them.
 const NOT_MANIFESTS: &str = "expectations.yaml";
 
-/// Reads everything below `root`, which may be a single file. Hidden names are passed over.
+/// Reads everything below `root`, which may be a single file. Hidden files are skipped.
 ///
 /// # Errors
 /// If `root` itself cannot be read.
@@ -102,11 +102,11 @@ impl Scanner {
                 Ok(_) => {}
                 Err(error) if is_manifest(&path) => {
                     let reason = format!("cannot be read: {error}");
-                    self.scan.files.insert(path, Content::Unusable(reason));
+                    self.scan.files.insert(path, FileContent::Unusable(reason));
                 }
                 // It may have been a directory, or a link to one: what was in it is unknown, not gone.
                 Err(error) => {
-                    self.complain(&path, format!("cannot be read: {error}"));
+                    self.report_error(&path, format!("cannot be read: {error}"));
                     self.scan.unlisted.insert(path);
                 }
             }
@@ -117,7 +117,10 @@ impl Scanner {
         let listed = fs::canonicalize(path).and_then(|canonical| Ok((canonical, list(path)?)));
         match listed {
             Ok((canonical, _)) if self.directories.contains(&canonical) => {
-                self.complain(path, "symbolic link leads back to a directory above it".to_owned());
+                self.report_error(
+                    path,
+                    "symbolic link leads back to a directory above it".to_owned(),
+                );
                 self.scan.unlisted.insert(path.to_owned());
             }
             Ok((canonical, entries)) => {
@@ -126,7 +129,7 @@ impl Scanner {
                 self.directories.pop();
             }
             Err(error) => {
-                self.complain(path, format!("directory cannot be listed: {error}"));
+                self.report_error(path, format!("directory cannot be listed: {error}"));
                 self.scan.unlisted.insert(path.to_owned());
             }
         }
@@ -141,7 +144,7 @@ impl Scanner {
         }
     }
 
-    fn complain(&mut self, path: &Path, message: String) {
+    fn report_error(&mut self, path: &Path, message: String) {
         let file: Arc<str> = path.display().to_string().into();
         self.scan.diagnostics.push(Diagnostic::about_file(&file, message));
     }
@@ -166,13 +169,11 @@ fn is_manifest(path: &Path) -> bool {
     ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known)) && !reserved
 }
 
-fn read(path: &Path, limit: u64) -> Content {
+fn read(path: &Path, limit: u64) -> FileContent {
     match read_bounded(path, limit) {
-        Ok(Some(bytes)) => Content::Bytes(bytes),
-        Ok(None) => {
-            Content::Unusable(format!("larger than {limit} bytes, which is as much as is read"))
-        }
-        Err(error) => Content::Unusable(format!("cannot be read: {error}")),
+        Ok(Some(bytes)) => FileContent::Bytes(bytes),
+        Ok(None) => FileContent::Unusable(format!("larger than the limit of {limit} bytes")),
+        Err(error) => FileContent::Unusable(format!("cannot be read: {error}")),
     }
 }
 
@@ -240,9 +241,9 @@ mod tests {
         fs::write(root.path().join("x.yaml"), "0123456789a").unwrap();
         fs::write(root.path().join("y.yaml"), "0123456789").unwrap();
         let scan = scan(root.path(), 10).unwrap();
-        assert!(matches!(&scan.files[&root.path().join("x.yaml")], Content::Unusable(reason)
+        assert!(matches!(&scan.files[&root.path().join("x.yaml")], FileContent::Unusable(reason)
             if reason.contains("10 bytes")));
-        assert!(matches!(&scan.files[&root.path().join("y.yaml")], Content::Bytes(_)));
+        assert!(matches!(&scan.files[&root.path().join("y.yaml")], FileContent::Bytes(_)));
     }
 
     #[test]

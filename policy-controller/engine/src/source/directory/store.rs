@@ -1,8 +1,8 @@
-//! What was read so far, and what each new look changes.
+//! The files read so far, and the changes that each new scan makes.
 
-use super::kept::deprived;
-use super::manifest::{self, Manifest, Placed};
-use super::scan::{Content, Scan, keyed_hash};
+use super::manifest::{self, DeclaredObject, Manifest};
+use super::scan::{FileContent, Scan, keyed_hash};
+use super::tombstone::tombstone;
 use crate::source::definition::{Batch, Change};
 use crate::source::diagnostic::Diagnostic;
 use policy_crds::document::Location;
@@ -12,22 +12,22 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where an object was declared.
+/// The location at which an object was declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The object that was written, which is another where it stands for pods.
+pub struct DeclaredAt {
+    /// The object as written, for example the Deployment of a pod.
     pub declared: ObjectKey,
     /// The file.
     pub file: Arc<str>,
-    /// Where it begins.
+    /// Its location in the file.
     pub location: Location,
 }
 
-/// Files as last read, and objects as last told.
+/// Files as last read, and objects as last published.
 #[derive(Debug, Default)]
 pub struct Store {
     files: BTreeMap<PathBuf, File>,
-    told: BTreeMap<ObjectKey, Arc<Object>>,
+    published: BTreeMap<ObjectKey, Arc<Object>>,
     version: u64,
 }
 
@@ -36,12 +36,12 @@ struct File {
     /// Of the content, so that a file is parsed only when it differs.
     hash: u64,
     manifest: Manifest,
-    /// What it said before, as far as it can no longer be told; without grants.
-    kept: Vec<Placed>,
+    /// Its earlier objects that can no longer be read; without grants.
+    tombstones: Vec<DeclaredObject>,
 }
 
 impl Store {
-    /// Takes in a look at the directory: the changes, and everything that is wrong now.
+    /// Applies a scan of the directory: returns the changes, and all current diagnostics.
     pub(super) fn update(&mut self, scan: Scan) -> (Batch, Vec<Diagnostic>) {
         let Scan { files, unlisted, mut diagnostics } = scan;
         let unknown = |path: &Path| unlisted.iter().any(|directory| path.starts_with(directory));
@@ -49,7 +49,7 @@ impl Store {
         for (path, file) in &mut self.files {
             if !files.contains_key(path) {
                 let reason = "its directory cannot be listed".to_owned();
-                file.replace(&name(path), &Content::Unusable(reason));
+                file.replace(&name(path), &FileContent::Unusable(reason));
             }
         }
         for (path, content) in files {
@@ -57,14 +57,15 @@ impl Store {
         }
         for file in self.files.values() {
             diagnostics.extend(file.manifest.diagnostics.iter().cloned());
-            diagnostics.extend(file.kept_diagnostic());
+            diagnostics.extend(file.tombstone_diagnostic());
         }
         let objects = self.merge(&mut diagnostics);
-        (self.tell(objects), diagnostics)
+        (self.publish(objects), diagnostics)
     }
 
-    /// As if nothing could be read any more: everything keeps its claims and loses its grants.
-    pub fn lose_sight(&mut self, reason: &str) -> (Batch, Vec<Diagnostic>) {
+    /// Replaces all objects by tombstones, as if nothing could be read any more: they keep their
+    /// claims and lose their grants.
+    pub fn withdraw_grants(&mut self, reason: &str) -> (Batch, Vec<Diagnostic>) {
         let unlisted = self.files.keys().cloned().collect();
         let (batch, mut diagnostics) = self.update(Scan { unlisted, ..Scan::default() });
         diagnostics.truncate(100);
@@ -72,64 +73,66 @@ impl Store {
         (batch, diagnostics)
     }
 
-    /// The objects in force, as last told.
+    /// The objects in force, as last published.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
-        self.told.values()
+        self.published.values()
     }
 
-    /// Where each object was declared; of several declarations the first by path.
-    pub(super) fn places(&self) -> BTreeMap<ObjectKey, Place> {
-        let mut places = BTreeMap::new();
-        for placed in self.files.values().flat_map(|file| &file.manifest.objects) {
-            places.entry(placed.object.meta.key.clone()).or_insert_with(|| Place {
-                declared: placed.declared.clone(),
-                file: placed.file.clone(),
-                location: placed.location.clone(),
+    /// The location at which each object was declared; of several declarations the first by path.
+    pub(super) fn locations(&self) -> BTreeMap<ObjectKey, DeclaredAt> {
+        let mut locations = BTreeMap::new();
+        for item in self.files.values().flat_map(|file| &file.manifest.objects) {
+            locations.entry(item.object.meta.key.clone()).or_insert_with(|| DeclaredAt {
+                declared: item.declared.clone(),
+                file: item.file.clone(),
+                location: item.location.clone(),
             });
         }
-        places
+        locations
     }
 
-    /// One object per name: the first by path, and what can be read before what was kept.
+    /// One object per name: the first by path, and readable objects before tombstones.
     fn merge(&self, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<ObjectKey, Arc<Object>> {
-        let mut winners: BTreeMap<&ObjectKey, &Placed> = BTreeMap::new();
-        for placed in self.files.values().flat_map(|file| &file.manifest.objects) {
-            let key = &placed.object.meta.key;
+        let mut winners: BTreeMap<&ObjectKey, &DeclaredObject> = BTreeMap::new();
+        for item in self.files.values().flat_map(|file| &file.manifest.objects) {
+            let key = &item.object.meta.key;
             match winners.get(key) {
-                Some(first) => diagnostics.push(duplicate(first, placed)),
+                Some(first) => diagnostics.push(duplicate(first, item)),
                 None => {
-                    winners.insert(key, placed);
+                    winners.insert(key, item);
                 }
             }
         }
-        // An invalid object whose earlier pods are known stands for these.
+        // The earlier pods of a workload that is now invalid replace it.
         let overridden = self.files.values().flat_map(|file| {
             let unreadable = &file.manifest.unreadable;
-            file.kept.iter().filter(move |kept| unreadable.contains(&kept.declared))
+            file.tombstones
+                .iter()
+                .filter(move |tombstones| unreadable.contains(&tombstones.declared))
         });
-        for placed in overridden {
-            winners.insert(&placed.object.meta.key, placed);
+        for item in overridden {
+            winners.insert(&item.object.meta.key, item);
         }
-        for placed in self.files.values().flat_map(|file| &file.kept) {
-            winners.entry(&placed.object.meta.key).or_insert(placed);
+        for item in self.files.values().flat_map(|file| &file.tombstones) {
+            winners.entry(&item.object.meta.key).or_insert(item);
         }
-        winners.into_iter().map(|(key, placed)| (key.clone(), placed.object.clone())).collect()
+        winners.into_iter().map(|(key, item)| (key.clone(), item.object.clone())).collect()
     }
 
-    fn tell(&mut self, objects: BTreeMap<ObjectKey, Arc<Object>>) -> Batch {
+    fn publish(&mut self, objects: BTreeMap<ObjectKey, Arc<Object>>) -> Batch {
         let mut changes = Vec::new();
         let mut kinds: BTreeSet<Kind> = BTreeSet::new();
-        for key in self.told.keys().filter(|key| !objects.contains_key(*key)) {
+        for key in self.published.keys().filter(|key| !objects.contains_key(*key)) {
             kinds.insert(key.kind);
             changes.push(Change::Delete(key.clone()));
         }
         for (key, object) in &objects {
-            if self.told.get(key) != Some(object) {
+            if self.published.get(key) != Some(object) {
                 kinds.insert(key.kind);
                 changes.push(Change::Apply(object.clone()));
             }
         }
-        self.told = objects;
+        self.published = objects;
         if !changes.is_empty() {
             self.version = self.version.saturating_add(1);
         }
@@ -139,45 +142,45 @@ impl Store {
 }
 
 impl File {
-    fn replace(&mut self, file: &Arc<str>, content: &Content) {
+    fn replace(&mut self, file: &Arc<str>, content: &FileContent) {
         let hash = keyed_hash(|mut hasher| content.hash(&mut hasher));
         if hash == self.hash {
             return;
         }
         self.hash = hash;
         let manifest = match content {
-            Content::Bytes(bytes) => manifest::parse(file, bytes),
-            Content::Unusable(reason) => Manifest {
+            FileContent::Bytes(bytes) => manifest::parse(file, bytes),
+            FileContent::Unusable(reason) => Manifest {
                 diagnostics: vec![Diagnostic::about_file(file, reason.clone())],
                 ..Manifest::default()
             },
         };
         let before = std::mem::replace(&mut self.manifest, manifest);
-        let earlier = before.objects.into_iter().chain(std::mem::take(&mut self.kept));
+        let earlier = before.objects.into_iter().chain(std::mem::take(&mut self.tombstones));
         let now: BTreeSet<&ObjectKey> =
-            self.manifest.objects.iter().map(|placed| &placed.object.meta.key).collect();
-        let mut kept: BTreeMap<ObjectKey, Placed> = BTreeMap::new();
-        for placed in earlier {
-            let key = placed.object.meta.key.clone();
-            let unreadable = self.manifest.unreadable.contains(&placed.declared)
-                && !matches!(placed.object.body, policy_crds::Body::Invalid(_));
+            self.manifest.objects.iter().map(|item| &item.object.meta.key).collect();
+        let mut tombstones: BTreeMap<ObjectKey, DeclaredObject> = BTreeMap::new();
+        for item in earlier {
+            let key = item.object.meta.key.clone();
+            let unreadable = self.manifest.unreadable.contains(&item.declared)
+                && !matches!(item.object.body, policy_crds::Body::Invalid(_));
             if unreadable || (!self.manifest.complete && !now.contains(&key)) {
-                let object = Arc::new(deprived(&placed.object));
-                kept.entry(key).or_insert(Placed { object, ..placed });
+                let object = Arc::new(tombstone(&item.object));
+                tombstones.entry(key).or_insert(DeclaredObject { object, ..item });
             }
         }
-        self.kept = kept.into_values().collect();
+        self.tombstones = tombstones.into_values().collect();
     }
 
-    /// What the file's owner has to know about what is kept, or cannot be.
-    fn kept_diagnostic(&self) -> Option<Diagnostic> {
+    /// The warning about tombstones of the file, or about content that is lost.
+    fn tombstone_diagnostic(&self) -> Option<Diagnostic> {
         let first = self.manifest.diagnostics.first()?;
-        let message = if let Some(placed) = self.kept.first() {
+        let message = if let Some(item) = self.tombstones.first() {
             format!(
                 "{} earlier object(s) of this file, {} among them, keep what they claim and have \
                  lost what they granted",
-                self.kept.len(),
-                placed.object.meta.key
+                self.tombstones.len(),
+                item.object.meta.key
             )
         } else if self.manifest.complete {
             return None;
@@ -190,7 +193,7 @@ impl File {
     }
 }
 
-fn duplicate(first: &Placed, second: &Placed) -> Diagnostic {
+fn duplicate(first: &DeclaredObject, second: &DeclaredObject) -> Diagnostic {
     let key = &second.object.meta.key;
     let message = format!(
         "{key} is declared twice: {}:{} counts, {}:{} does not",

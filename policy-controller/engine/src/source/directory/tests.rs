@@ -24,9 +24,9 @@ impl Fixture {
     }
 
     /// Changes as `+kind name` and `-kind name`, and diagnostics.
-    fn look(&mut self) -> (Vec<String>, Vec<String>) {
+    fn apply_scan(&mut self) -> (Vec<String>, Vec<String>) {
         let scan = scan(self.root.path(), 1_000_000).unwrap();
-        let (batch, diagnostics) = look(self.root.path(), &mut self.store, scan);
+        let (batch, diagnostics) = apply_scan(self.root.path(), &mut self.store, scan);
         let root = format!("{}/", self.root.path().display());
         let diagnostics = diagnostics.iter().map(|d| d.to_string().replace(&root, "")).collect();
         (batch.changes.iter().map(describe).collect(), diagnostics)
@@ -81,18 +81,18 @@ fn files_come_change_move_and_go() {
     let mut fixture = Fixture::new();
     fixture.write("a.yaml", &format!("{SERVER}---{POLICY}"));
     assert_eq!(
-        fixture.look(),
+        fixture.apply_scan(),
         (vec!["+Server shop/web".into(), "+AuthorizationPolicy shop/all".into()], vec![])
     );
-    assert_eq!(fixture.look(), (vec![], vec![]));
+    assert_eq!(fixture.apply_scan(), (vec![], vec![]));
     fixture.write("a.yaml", SERVER);
-    assert_eq!(fixture.look().0, ["-AuthorizationPolicy shop/all"]);
+    assert_eq!(fixture.apply_scan().0, ["-AuthorizationPolicy shop/all"]);
     fs::rename(fixture.root.path().join("a.yaml"), fixture.root.path().join("b.yml")).unwrap();
-    assert_eq!(fixture.look(), (vec![], vec![]));
+    assert_eq!(fixture.apply_scan(), (vec![], vec![]));
     fixture.write("b.yml", &SERVER.replace("8080", "8081"));
-    assert_eq!(fixture.look().0, ["+Server shop/web"]);
+    assert_eq!(fixture.apply_scan().0, ["+Server shop/web"]);
     fixture.remove("b.yml");
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes, ["-Server shop/web"]);
     assert!(diagnostics[0].contains("warning: no .yaml, .yml or .json file"), "{diagnostics:?}");
 }
@@ -107,7 +107,7 @@ fn json_lists_and_workloads_are_read() {
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}]}"#,
     );
     fixture.write("deployment.yaml", DEPLOYMENT);
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes, ["+Pod shop/web-0", "+Pod shop/web-1", "+Namespace shop"]);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
 }
@@ -117,14 +117,14 @@ fn a_file_that_stops_parsing_keeps_claims_and_loses_grants() {
     let mut fixture = Fixture::new();
     let good = format!("{SERVER}---{POLICY}---{DEPLOYMENT}");
     fixture.write("a.yaml", &good);
-    fixture.look();
+    fixture.apply_scan();
     fixture.write("a.yaml", &format!("{good}---\n{{ broken: ["));
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert!(changes.is_empty(), "what can still be read is in force: {changes:?}");
     assert!(diagnostics[0].starts_with("a.yaml:"), "{diagnostics:?}");
 
     fixture.write("a.yaml", "kind: [");
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(
         changes,
         ["!Server shop/web", "!AuthorizationPolicy shop/all", "+Pod shop/web-0", "+Pod shop/web-1"]
@@ -140,9 +140,9 @@ fn a_file_that_stops_parsing_keeps_claims_and_loses_grants() {
     assert_eq!(&*denied.meta.annotations["config.linkerd.io/default-inbound-policy"], "deny");
 
     fixture.write("a.yaml", "kind: [ still");
-    assert_eq!(fixture.look().0, Vec::<String>::new(), "kept through every further mistake");
+    assert_eq!(fixture.apply_scan().0, Vec::<String>::new(), "kept through every further mistake");
     fixture.write("a.yaml", &good);
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes.len(), 4);
     assert!(diagnostics.is_empty());
     assert!(matches!(fixture.body(Kind::Server, "web"), Body::Valid(_)));
@@ -152,10 +152,10 @@ fn a_file_that_stops_parsing_keeps_claims_and_loses_grants() {
 fn an_unreadable_object_in_a_readable_file_keeps_what_it_said() {
     let mut fixture = Fixture::new();
     fixture.write("a.yaml", &format!("{SERVER}---{POLICY}"));
-    fixture.look();
+    fixture.apply_scan();
     fixture
         .write("a.yaml", &format!("{}---{POLICY}", SERVER.replace("kind: Server", "kind: Sever")));
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes, ["!Server shop/web"]);
     assert!(diagnostics[0].contains("kind"), "{diagnostics:?}");
 }
@@ -164,20 +164,20 @@ fn an_unreadable_object_in_a_readable_file_keeps_what_it_said() {
 fn a_workload_that_becomes_invalid_keeps_its_pods_without_grants() {
     let mut fixture = Fixture::new();
     fixture.write("a.yaml", DEPLOYMENT);
-    fixture.look();
+    fixture.apply_scan();
     fixture.write("a.yaml", &DEPLOYMENT.replace("containerPort: 8080", "containerPort: 808080"));
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes, ["+Pod shop/web-0", "+Pod shop/web-1"]);
     assert!(diagnostics[0].contains("containerPort"), "{diagnostics:?}");
     fixture.write("a.yaml", &DEPLOYMENT.replace("replicas: 2", "replicas: 1"));
-    assert_eq!(fixture.look().0, ["-Pod shop/web-1", "+Pod shop/web-0"]);
+    assert_eq!(fixture.apply_scan().0, ["-Pod shop/web-1", "+Pod shop/web-0"]);
 }
 
 #[test]
 fn a_file_that_never_parsed_says_so_loudly() {
     let mut fixture = Fixture::new();
     fixture.write("a.yaml", "kind: [");
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert!(changes.is_empty());
     assert!(diagnostics.iter().any(|d| d.contains("restricts nothing")), "{diagnostics:?}");
 }
@@ -187,7 +187,7 @@ fn invalid_utf8_and_size_are_named() {
     let mut fixture = Fixture::new();
     fs::write(fixture.root.path().join("a.yaml"), b"kind: \xff").unwrap();
     fs::write(fixture.root.path().join("b.yaml"), vec![b'#'; 1_000_001]).unwrap();
-    let (_, diagnostics) = fixture.look();
+    let (_, diagnostics) = fixture.apply_scan();
     assert!(diagnostics.iter().any(|d| d.contains("a.yaml:1:7") && d.contains("UTF-8")));
     assert!(diagnostics.iter().any(|d| d.starts_with("b.yaml: ") && d.contains("1000000 bytes")));
 }
@@ -197,9 +197,9 @@ fn of_two_declarations_the_first_by_path_counts_and_both_are_named() {
     let mut fixture = Fixture::new();
     fixture.write("b.yaml", SERVER);
     fixture.write("c.yaml", &SERVER.replace("8080", "8081"));
-    fixture.look();
+    fixture.apply_scan();
     fixture.write("a.yaml", &format!("\n{}", SERVER.replace("8080", "8082")));
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes, ["+Server shop/web"]);
     assert_eq!(diagnostics.len(), 2);
     assert!(diagnostics[0].contains("a.yaml:3 counts"), "{diagnostics:?}");
@@ -212,7 +212,7 @@ fn of_two_declarations_the_first_by_path_counts_and_both_are_named() {
 fn annotations_that_cannot_be_read_are_placed_in_the_template() {
     let mut fixture = Fixture::new();
     fixture.write("a.yaml", &DEPLOYMENT.replace("audit", "audits"));
-    let (_, diagnostics) = fixture.look();
+    let (_, diagnostics) = fixture.apply_scan();
     assert_eq!(diagnostics.len(), 1);
     assert!(diagnostics[0].contains("a.yaml:9:"), "{diagnostics:?}");
     assert!(diagnostics[0].contains("spec.template.metadata.annotations"), "{diagnostics:?}");
@@ -222,11 +222,11 @@ fn annotations_that_cannot_be_read_are_placed_in_the_template() {
 fn a_directory_out_of_sight_keeps_claims_and_loses_grants() {
     let mut fixture = Fixture::new();
     fixture.write("a.yaml", SERVER);
-    fixture.look();
-    let (batch, diagnostics) = fixture.store.lose_sight("gone");
+    fixture.apply_scan();
+    let (batch, diagnostics) = fixture.store.withdraw_grants("gone");
     assert_eq!(batch.changes.iter().map(describe).collect::<Vec<_>>(), ["!Server shop/web"]);
     assert!(!diagnostics.is_empty());
-    assert_eq!(fixture.look().0, ["+Server shop/web"]);
+    assert_eq!(fixture.apply_scan().0, ["+Server shop/web"]);
 }
 
 #[test]
@@ -237,9 +237,9 @@ fn a_link_to_a_directory_that_leads_nowhere_any_more_keeps_claims() {
     fs::write(elsewhere.path().join("mounted/a.yaml"), format!("{SERVER}---{POLICY}")).unwrap();
     let link = fixture.root.path().join("policies");
     std::os::unix::fs::symlink(elsewhere.path().join("mounted"), link).unwrap();
-    assert_eq!(fixture.look().0, ["+Server shop/web", "+AuthorizationPolicy shop/all"]);
+    assert_eq!(fixture.apply_scan().0, ["+Server shop/web", "+AuthorizationPolicy shop/all"]);
     fs::remove_dir_all(elsewhere.path().join("mounted")).unwrap();
-    let (changes, diagnostics) = fixture.look();
+    let (changes, diagnostics) = fixture.apply_scan();
     assert_eq!(changes, ["!Server shop/web", "!AuthorizationPolicy shop/all"]);
     assert!(diagnostics.iter().any(|d| d.contains("keep what they claim")), "{diagnostics:?}");
 }

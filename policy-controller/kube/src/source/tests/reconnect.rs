@@ -15,7 +15,7 @@ mod model;
 use model::{CHANGING, PERMISSIONS, Replica, Store, WORLDS, settle};
 use policy_core::{Revision, Source};
 use policy_engine::hold::Hold;
-use policy_engine::publish::{PortPolicy, Seen};
+use policy_engine::publish::{PortPolicy, SourceProgress};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -53,13 +53,13 @@ impl Client {
     }
 
     /// Connects to a replica, which decides whether it is held.
-    fn connect(&mut self, number: usize, seen: &Seen) {
+    fn connect(&mut self, number: usize, seen: &SourceProgress) {
         self.replica = number;
         self.hold = seen.is_behind(&self.applied).then(|| Hold::new(&self.applied, seen));
     }
 
     /// Applies the policy of the replica, unless it holds the client.
-    fn take(&mut self, seen: &Seen, policy: &PortPolicy) -> Result<(), TestCaseError> {
+    fn take(&mut self, seen: &SourceProgress, policy: &PortPolicy) -> Result<(), TestCaseError> {
         if self.hold.as_ref().is_some_and(|hold| !hold.has_ended(seen)) {
             return Ok(());
         }

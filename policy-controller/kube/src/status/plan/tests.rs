@@ -3,8 +3,8 @@
 use super::*;
 use crate::status::debounce::{RECOVERY_DELAY, UNKNOWN_DELAY};
 use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
+use policy_engine::desired_conditions::DesiredConditions;
 use policy_engine::programmed::{Programmed, ProgrammedAt};
-use policy_engine::stated::Stated;
 use policy_engine::testing::key;
 use policy_engine::unsent::Unsent;
 use serde_json::json;
@@ -16,7 +16,7 @@ fn server(name: &str) -> ObjectKey {
 }
 
 /// The conditions of a Server: accepted, or not because of `message`.
-fn accepted(object: &ObjectKey, message: &str, generation: i64) -> Stated {
+fn accepted(object: &ObjectKey, message: &str, generation: i64) -> DesiredConditions {
     let condition = ObjectCondition {
         object: object.clone(),
         parent: None,
@@ -27,10 +27,14 @@ fn accepted(object: &ObjectKey, message: &str, generation: i64) -> Stated {
         reason: if message.is_empty() { Reason::Accepted } else { Reason::Invalid },
         message: message.into(),
     };
-    Stated { conditions: Arc::from([condition]), generation: Some(generation), uid: None }
+    DesiredConditions {
+        conditions: Arc::from([condition]),
+        generation: Some(generation),
+        uid: None,
+    }
 }
 
-fn table(entries: &[(&str, &str, i64)]) -> StatedTable {
+fn table(entries: &[(&str, &str, i64)]) -> DesiredConditionTable {
     let entry = |(name, message, generation): &(&str, &str, i64)| {
         (server(name), accepted(&server(name), message, *generation))
     };
@@ -254,7 +258,7 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
         let programmed = Programmed::counted(in_force, 9, 0);
         let at =
             ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
-        let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
+        let counts = Arc::new(ProgrammedTable::from([(server("a"), at)]));
         plan.update(table(&[("a", "", 1)]), counts, now);
     };
     count(&mut plan, 1, now);
@@ -283,7 +287,7 @@ fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
         }
     };
     let at = ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
-    let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
+    let counts = Arc::new(ProgrammedTable::from([(server("a"), at)]));
     plan.update(table(&[("a", "", 1)]), counts, now);
 }
 

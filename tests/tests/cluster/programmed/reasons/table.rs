@@ -10,7 +10,7 @@ pub(super) const RESOLVED: &str = "ResolvedRefs=True ResolvedRefs: ";
 pub(super) const INVALID: &str = "spec.networks[0].cidr: `10.0.0.0/99` has no valid length after `/`, expected 0 \
                        to 32 without leading zeros";
 pub(super) const BARE: &str =
-    "Programmed=False NoSidecar: 1 pod has no sidecar, and nothing of it holds there";
+    "Programmed=False NoSidecar: 1 pod has no sidecar, so it is not enforced there";
 
 /// Objects of the namespace. `STATUS` stands for the status of ordinary pods.
 pub(super) const MANIFESTS: &str = r"
@@ -160,7 +160,7 @@ pub(super) const ROWS: &[Row] = &[
         &[
             ACCEPTED,
             "Programmed=Unknown CompatibleProxies: 1 workload has a proxy of Linkerd's API and does \
-             not say what is in force there",
+             not report what is in force there",
         ],
     ),
     (
@@ -168,8 +168,8 @@ pub(super) const ROWS: &[Row] = &[
         "mixed",
         &[
             ACCEPTED,
-            "Programmed=False Pending: in force on 0 of 1 proxies; 1 pod has no sidecar, and nothing \
-             of it holds there",
+            "Programmed=False Pending: in force on 0 of 1 proxies; 1 pod has no sidecar, so it is \
+             not enforced there",
         ],
     ),
     (
@@ -178,7 +178,7 @@ pub(super) const ROWS: &[Row] = &[
         &[
             ACCEPTED,
             "Programmed=False PortsSkipped: 1 pod takes port 8080 out of redirection \
-             (skip-inbound-ports), and nothing of it holds there",
+             (skip-inbound-ports), so it is not enforced there",
         ],
     ),
     (

@@ -14,7 +14,7 @@ use crate::source::pending_batch::WatchUpdate;
 use crate::source::watch_status::WatchStatus;
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};
-use policy_engine::publish::{PortPolicy, Seen};
+use policy_engine::publish::{PortPolicy, SourceProgress};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Change, Health, Source, SourceContext, SourceError, WatchKey};
 use policy_engine::testing::{self, object};
@@ -269,7 +269,7 @@ impl Replica {
         self.states.send_modify(|state| (state.epoch, state.number) = (epoch, state.number + 1));
     }
 
-    pub(super) fn seen(&self) -> Arc<Seen> {
+    pub(super) fn seen(&self) -> Arc<SourceProgress> {
         self.controller.policies.seen().borrow().clone()
     }
 

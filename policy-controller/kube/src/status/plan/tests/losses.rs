@@ -10,7 +10,7 @@ fn nowhere(plan: &mut Plan, reach: Reach, generation: i64, now: Instant) {
     let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0, reach };
     let (generation, unsent) = (Some(generation), Unsent::default());
     let at = ProgrammedAt { uid: None, generation, programmed, unsent };
-    let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
+    let counts = Arc::new(ProgrammedTable::from([(server("a"), at)]));
     plan.update(table(&[("a", "", generation.unwrap())]), counts, now);
 }
 

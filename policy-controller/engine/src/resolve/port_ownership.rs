@@ -1,26 +1,27 @@
-//! Which Server owns each port of a workload shape (controller-semantics 2.4).
+//! The Server that owns each port of a workload shape (controller-semantics 2.4).
 
-use crate::incremental::{Context, question};
-use crate::question::owner::{
-    Claim, Displaced, DisplacedServers, Outcome, Owners, PortsOwned, SelectorKeys, ServersOf,
+use crate::incremental::{Context, query};
+use crate::query::port_ownership::{
+    Claim, ClaimOutcome, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf,
+    SelectorKeys, ServersOf,
 };
-use crate::question::workload::{EXAMINED, Shape, WorkloadOf, workload_key};
+use crate::query::workload::{MAX_EXAMINED, WorkloadOf, WorkloadShape, workload_key};
 use policy_core::WorkloadKind;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use policy_crds::{Body, Claims, Invalid, Kind, LabelSelector, Object, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The most Servers of a namespace that are compared with each other: each one with all before it.
-const COMPARED: usize = 256;
+/// The most Servers of a namespace that are compared with each other, each with all before it.
+const MAX_COMPARED: usize = 256;
 
-question!(ServersOf, Arc<[Claim]>, servers_of);
-question!(SelectorKeys, Arc<BTreeSet<Arc<str>>>, selector_keys);
-question!(PortsOwned, Arc<Owners>, ports_owned);
-question!(Displaced, Arc<DisplacedServers>, displaced);
+query!(ServersOf, Arc<[Claim]>, servers_of);
+query!(SelectorKeys, Arc<BTreeSet<Arc<str>>>, selector_keys);
+query!(PortOwnersOf, Arc<PortOwners>, ports_owned);
+query!(DisplacedServersOf, Arc<DisplacedServers>, displaced);
 
-fn servers_of(question: &ServersOf, cx: &mut Context<'_>) -> Arc<[Claim]> {
-    let mut claims: Vec<Claim> = cx.list(Kind::Server, &question.0).map(|s| claim(s)).collect();
+fn servers_of(query: &ServersOf, cx: &mut Context<'_>) -> Arc<[Claim]> {
+    let mut claims: Vec<Claim> = cx.list(Kind::Server, &query.0).map(|s| claim(s)).collect();
     claims.sort_by(|a, b| {
         // `None` sorts before `Some`: a Server without a time comes first.
         (a.created, &a.server.name).cmp(&(b.created, &b.server.name))
@@ -41,8 +42,8 @@ fn claim(object: &Object) -> Claim {
     Claim { server: object.meta.key.clone(), created: object.meta.created, workloads, port }
 }
 
-fn selector_keys(question: &SelectorKeys, cx: &mut Context<'_>) -> Arc<BTreeSet<Arc<str>>> {
-    let claims = cx.ask(&ServersOf(question.0.clone()));
+fn selector_keys(query: &SelectorKeys, cx: &mut Context<'_>) -> Arc<BTreeSet<Arc<str>>> {
+    let claims = cx.query(&ServersOf(query.0.clone()));
     let keys = claims.iter().filter_map(|claim| claim.workloads.as_ref()).flat_map(|workloads| {
         let selector = labels(workloads);
         let expressions = selector.match_expressions.iter().map(|e| e.key.clone());
@@ -59,10 +60,10 @@ fn labels(workloads: &WorkloadSelector) -> &LabelSelector {
     }
 }
 
-fn ports_owned(question: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
-    let shape = &question.0;
-    let claims = cx.ask(&ServersOf(shape.namespace.clone()));
-    let mut owners = Owners::default();
+fn ports_owned(query: &PortOwnersOf, cx: &mut Context<'_>) -> Arc<PortOwners> {
+    let shape = &query.0;
+    let claims = cx.query(&ServersOf(shape.namespace.clone()));
+    let mut owners = PortOwners::default();
     for claim in claims.iter().filter(|claim| claim.selects(shape)) {
         owners.claimants.insert(claim.server.clone(), claim.port.clone());
         if owners.rest.is_some() {
@@ -79,21 +80,21 @@ fn ports_owned(question: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
     Arc::new(owners)
 }
 
-/// Looks at workloads only where the Servers alone leave it open whether one displaces another, and
-/// only at so many that an event of one of them stays cheap.
-fn displaced(question: &Displaced, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
-    let claims = cx.ask(&ServersOf(question.0.clone()));
+/// Examines workloads only where the Servers alone do not decide whether one displaces another, and
+/// only so many that an event of one of them stays cheap.
+fn displaced(query: &DisplacedServersOf, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
+    let claims = cx.query(&ServersOf(query.0.clone()));
     let mut found = DisplacedServers::new();
     let contested = contested(&claims);
     if contested.is_empty() {
         return Arc::new(found);
     }
-    let shapes = shapes(cx, &question.0);
+    let shapes = shapes(cx, &query.0);
     for claim in contested {
         let Some(port) = &claim.port else { continue };
-        let mut outcome = Outcome::default();
+        let mut outcome = ClaimOutcome::default();
         for shape in shapes.iter().filter(|shape| claim.selects(shape)) {
-            let owners = cx.ask(&PortsOwned(shape.clone()));
+            let owners = cx.query(&PortOwnersOf(shape.clone()));
             outcome.add(&claim.server, port, (shape, &owners));
         }
         if outcome.is_displaced() {
@@ -105,7 +106,7 @@ fn displaced(question: &Displaced, cx: &mut Context<'_>) -> Arc<DisplacedServers
 
 /// The claims that an earlier one may take everything from.
 fn contested(claims: &[Claim]) -> Vec<&Claim> {
-    if claims.len() > COMPARED {
+    if claims.len() > MAX_COMPARED {
         return Vec::new();
     }
     let earlier = |at: usize| claims.iter().take(at);
@@ -115,21 +116,21 @@ fn contested(claims: &[Claim]) -> Vec<&Claim> {
 }
 
 /// The shapes of a namespace's workloads; none if there are too many workloads.
-fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<Shape>> {
+fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<WorkloadShape>> {
     let pods = cx.list(Kind::Pod, namespace);
     let workloads = pods.chain(cx.list(Kind::ExternalWorkload, namespace));
     let keys = workloads.filter_map(|object| workload_key(&object.meta.key));
-    let keys: Vec<_> = keys.take(EXAMINED.saturating_add(1)).collect();
-    if keys.len() > EXAMINED {
+    let keys: Vec<_> = keys.take(MAX_EXAMINED.saturating_add(1)).collect();
+    if keys.len() > MAX_EXAMINED {
         return BTreeSet::new();
     }
-    let resolved = keys.into_iter().filter_map(|key| cx.ask(&WorkloadOf(key)));
+    let resolved = keys.into_iter().filter_map(|key| cx.query(&WorkloadOf(key)));
     resolved.map(|resolved| resolved.shape.clone()).collect()
 }
 
 impl Claim {
-    /// True if this claim, which comes first, may leave nothing to `later`. Ports of two names are
-    /// taken for two ports, because nearly all are.
+    /// True if this claim, which comes first, may leave nothing to `later`. Two port names count as
+    /// two ports, because nearly all are.
     fn may_displace(&self, later: &Self) -> bool {
         let one_port = match (&self.port, &later.port) {
             (Some(PortRef::Number(one)), Some(PortRef::Number(other))) => one == other,
@@ -148,7 +149,7 @@ impl Claim {
             }
     }
 
-    fn selects(&self, shape: &Shape) -> bool {
+    fn selects(&self, shape: &WorkloadShape) -> bool {
         match (&self.workloads, shape.kind) {
             (None, _) => true,
             (Some(WorkloadSelector::Pods(selector)), WorkloadKind::Pod)
@@ -162,7 +163,7 @@ impl Claim {
     }
 }
 
-/// True if no workload can have the labels that both ask for.
+/// True if the two selectors require different values of a label.
 fn excludes(one: &LabelSelector, other: &LabelSelector) -> bool {
     one.match_labels
         .iter()

@@ -1,7 +1,7 @@
-//! What objects reach: by hand, and after many changes the same as if it had been found out at once.
+//! Examples of reach, and a property: after many changes it is the same as computed from scratch.
 
 use crate::config::ControllerConfig;
-use crate::desired::Demand;
+use crate::desired::DesiredTracker;
 use crate::engine::Engine;
 use crate::programmed::Programmed;
 use crate::reach::Reach;
@@ -13,20 +13,20 @@ use std::sync::Arc;
 
 type Reaches = BTreeMap<ObjectKey, Arc<Reach>>;
 
-/// An index, and what is known of its objects.
+/// An index with the reach of its objects.
 struct Stage {
     engine: Engine,
-    demand: Demand,
+    desired: DesiredTracker,
     known: Reaches,
-    /// How many objects were told of last.
-    told: usize,
+    /// Number of objects reported by the last update.
+    reported: usize,
 }
 
 impl Stage {
     fn new(manifests: &[String]) -> Self {
-        let (demand, _) = Demand::new();
+        let (desired, _) = DesiredTracker::new();
         let engine = Engine::new(Arc::new(ControllerConfig::default()));
-        let mut stage = Self { engine, demand, known: Reaches::new(), told: 0 };
+        let mut stage = Self { engine, desired, known: Reaches::new(), reported: 0 };
         let changes = manifests.iter().flat_map(|text| applied(text)).chain([Change::Synced]);
         stage.apply(changes.collect());
         stage
@@ -35,23 +35,23 @@ impl Stage {
     fn apply(&mut self, changes: Vec<Change>) {
         let batch = Batch { changes, versions: BTreeMap::new(), ..Batch::default() };
         let changes = self.engine.apply(&batch);
-        self.demand.note(&changes);
-        let news = self.demand.news(&mut self.engine).unwrap();
-        self.told = news.reaches.len();
+        self.desired.note(&changes);
+        let news = self.desired.delta(&mut self.engine).unwrap();
+        self.reported = news.reaches.len();
         self.known.extend(news.reaches);
         for (key, version) in news.objects {
             if version.is_none() {
                 self.known.remove(&key);
             }
         }
-        // Whatever is not asked about is forgotten, as it is from time to time.
-        self.engine.retain(self.demand.roots());
+        // Queries without a root are dropped, as happens periodically.
+        self.engine.retain(self.desired.roots());
     }
 
-    /// The same, found out at once.
+    /// The same, computed from scratch.
     fn anew(&mut self) -> Reaches {
-        let (mut demand, _) = Demand::new();
-        demand.news(&mut self.engine).unwrap().reaches.into_iter().collect()
+        let (mut desired, _) = DesiredTracker::new();
+        desired.delta(&mut self.engine).unwrap().reaches.into_iter().collect()
     }
 
     fn of(&self, kind: Kind, name: &str) -> String {
@@ -65,7 +65,7 @@ fn applied(text: &str) -> Vec<Change> {
     objects(text).into_iter().map(|object| Change::Apply(Arc::new(object))).collect()
 }
 
-/// What runs beside a pod.
+/// The proxy that runs beside a pod.
 #[derive(Clone, Copy)]
 enum Runs {
     Sidecar,
@@ -209,7 +209,7 @@ fn what_a_server_lacks_is_told_to_its_guests_when_its_text_alone_changes() {
     assert_eq!(stage.of(Kind::AuthorizationPolicy, "p"), nothing);
     assert_eq!(stage.of(Kind::MeshTlsAuthentication, "clients"), nothing);
 
-    let unknown = "False NotUsed it is part of the policy of no pod";
+    let unknown = "False NotUsed no pod's policy uses it";
     assert_eq!(stage.of(Kind::AuthorizationPolicy, "of-invalid"), unknown);
     stage.apply(applied(&server("invalid", "nothing-like-it", "80")));
     let anew = stage.anew();
@@ -233,8 +233,9 @@ fn workloads_without_a_sidecar_are_counted_for_everything_that_is_about_them() {
         route("route", "web"),
         clients("clients"),
     ]);
-    let bare = "2 pods have no sidecar, and nothing of it holds there";
-    let linkerd = "1 workload has a proxy of Linkerd's API and does not say what is in force there";
+    let bare = "2 pods have no sidecar, so it is not enforced there";
+    let linkerd =
+        "1 workload has a proxy of Linkerd's API and does not report what is in force there";
     for (kind, name) in [
         (Kind::Server, "web"),
         (Kind::AuthorizationPolicy, "web"),
@@ -256,7 +257,7 @@ fn workloads_without_a_sidecar_are_counted_for_everything_that_is_about_them() {
     stage.apply(applied(&pod("a", "web", "http", Runs::Skipping)));
     stage.apply(applied(&pod("b", "web", "http", Runs::Skipping)));
     let skipped = "False PortsSkipped 2 pods take port 80 out of redirection (skip-inbound-ports), \
-                   and nothing of it holds there";
+                   so it is not enforced there";
     assert_eq!(stage.of(Kind::Server, "web"), skipped);
 }
 
@@ -292,7 +293,7 @@ fn a_server_that_others_displace_names_them_and_so_does_what_is_about_it() {
 fn after_any_changes_it_is_as_if_it_had_been_found_out_at_once() {
     let kinds = [Runs::Sidecar, Runs::Skipping, Runs::Linkerd, Runs::Bare, Runs::Nothing];
     let mut stage = Stage::new(&[]);
-    // A fixed sequence that looks like none: every step applies or deletes one of a few objects.
+    // A fixed pseudo-random sequence: every step applies or deletes one of a few objects.
     let mut state = 7_u64;
     let mut next = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -341,18 +342,18 @@ fn an_event_of_a_pod_among_many_is_told_to_the_objects_of_its_server_alone() {
     let (_, before) = stage.engine.effort();
     stage.apply(applied(&pod("app-7-3", "app-7", "http", Runs::Bare)));
     let (_, after) = stage.engine.effort();
-    assert_eq!(stage.told, 2, "the Server and its policy");
+    assert_eq!(stage.reported, 2, "the Server and its policy");
     assert!(after - before < 10, "{} questions were answered anew", after - before);
     let server = &stage.known[&key(Kind::Server, "ns", "s-7")];
     assert_eq!((server.bare, server.gap.as_ref()), (1, None));
-    // Nor is anybody told of a pod that does not run yet beside others that do.
+    // A pod that does not run yet beside others that do is not reported either.
     let next = pod("app-7-next", "app-7", "http", Runs::Sidecar);
     stage.apply(applied(&next.replace("phase: Running", "phase: Pending")));
     let anew = stage.anew();
-    assert_eq!((stage.told, &stage.known), (0, &anew));
+    assert_eq!((stage.reported, &stage.known), (0, &anew));
     stage.apply(applied(&next));
-    assert_eq!(stage.told, 2, "it runs");
-    // What concerns no Server concerns nobody.
+    assert_eq!(stage.reported, 2, "it runs");
+    // A pod that no Server selects changes nothing.
     stage.apply(applied(&pod("other", "other", "http", Runs::Bare)));
-    assert_eq!(stage.told, 0);
+    assert_eq!(stage.reported, 0);
 }

@@ -1,4 +1,4 @@
-//! What decides for a workload, if anything does.
+//! The proxy that enforces policies for a workload, if there is one.
 
 use policy_crds::{Body, Kind, Object, Resource, annotation};
 
@@ -6,14 +6,14 @@ use policy_crds::{Body, Kind, Object, Resource, annotation};
 /// their control plane.
 const LINKERD: &str = "linkerd.io/control-plane-ns";
 
-/// How a workload stands to the policies that are about it.
+/// Enforcement of policies on a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Standing {
-    /// A sidecar of ours runs beside it, connected or not, so that it is expected to say what it has
-    /// in force.
+pub enum Enforcement {
+    /// A sidecar of ours runs beside it, connected or not. It is expected to acknowledge its
+    /// policies.
     Sidecar,
-    /// It runs with a proxy that asks for policies and does not say what it has in force: Linkerd's,
-    /// or one outside the cluster.
+    /// It runs with a proxy that watches policies and does not acknowledge them: Linkerd's, or one
+    /// outside the cluster.
     Compatible,
     /// It runs without a sidecar: nothing of a policy holds there.
     Bare,
@@ -21,8 +21,8 @@ pub enum Standing {
     Idle,
 }
 
-impl Standing {
-    /// How a Pod or an ExternalWorkload stands. One that cannot be read may run.
+impl Enforcement {
+    /// The enforcement of a Pod or an ExternalWorkload. One that cannot be read counts as running.
     pub fn of(object: &Object) -> Self {
         let runs = match &object.body {
             Body::Valid(Resource::Pod(pod)) => pod.running,
@@ -34,8 +34,8 @@ impl Standing {
         }
     }
 
-    /// How it stands when it runs. The proxy of an ExternalWorkload is not seen: it has an identity of
-    /// the mesh, so there is one.
+    /// The enforcement of a workload that runs. The proxy of an ExternalWorkload is not visible,
+    /// but the workload has an identity of the mesh, so there is one.
     pub fn running(object: &Object) -> Self {
         let external = object.meta.key.kind == Kind::ExternalWorkload;
         if has_our_sidecar(object) {

@@ -1,4 +1,5 @@
-//! Who an authentication names, who a policy grants to, and which grants a Server or a route has.
+//! Queries: the members of an authentication, the clients of a policy, and the grants on a Server
+//! or a route.
 
 use super::condition::Reason;
 use policy_core::{Authorization, IdentityMatch, NetworkMatch, Withheld};
@@ -7,47 +8,47 @@ use std::sync::Arc;
 
 /// The members of a MeshTLSAuthentication or NetworkAuthentication.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Members(pub(crate) ObjectKey);
+pub(crate) struct MembersOf(pub(crate) ObjectKey);
 
-/// See [`Members`]. Nobody, where the object is missing, invalid or of another kind.
+/// See [`MembersOf`]. `Nobody` if the object is missing, invalid or of another kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Clients {
     /// Clients by identity.
     Identities(Arc<[IdentityMatch]>),
     /// Clients by network.
     Networks(Arc<[NetworkMatch]>),
-    /// Nobody.
+    /// No client.
     Nobody,
 }
 
-/// What an AuthorizationPolicy grants.
+/// The grant of an AuthorizationPolicy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PolicyGrant(pub(crate) ObjectKey);
 
-/// What a ServerAuthorization grants.
+/// The grant of a ServerAuthorization.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerAuthorizationGrant(pub(crate) ObjectKey);
 
-/// What is granted on a Server, by policies that name it and then by those on its namespace.
+/// The grants on a Server, of policies that name it and then of those on its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerGrants(pub(crate) ObjectKey);
 
-/// What is granted on a route by policies that name it.
+/// The grants on a route, of policies that name it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RouteGrants(pub(crate) ObjectKey);
 
-/// What one object grants.
+/// The grant of one object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Granted {
+pub(crate) struct GrantResolution {
     /// Its place among other objects.
-    pub(crate) rank: Rank,
+    pub(crate) rank: CreationOrder,
     /// The grant, or why there is none.
     pub(crate) outcome: Result<Arc<Authorization>, Arc<str>>,
-    /// What is wrong with its references, also where they are followed nonetheless.
+    /// Errors of its references, also of those that are followed nonetheless.
     pub(crate) faults: Arc<[RefFault]>,
 }
 
-/// What is wrong with a reference.
+/// An error of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RefFault {
     /// For programs.
@@ -58,7 +59,7 @@ pub(crate) struct RefFault {
 
 /// Oldest first, those without a time last, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Rank {
+pub(crate) struct CreationOrder {
     timeless: bool,
     created: Option<i64>,
     name: Arc<str>,
@@ -67,7 +68,7 @@ pub(crate) struct Rank {
     kind: &'static str,
 }
 
-impl Rank {
+impl CreationOrder {
     /// The place of an object.
     pub(crate) fn of(meta: &ObjectMeta) -> Self {
         Self {
@@ -80,7 +81,7 @@ impl Rank {
         }
     }
 
-    /// The place of an object of which nothing is known but its name.
+    /// The place of an object of which only the name is known.
     pub(crate) fn unknown(key: &ObjectKey) -> Self {
         Self {
             timeless: true,
@@ -93,11 +94,11 @@ impl Rank {
     }
 }
 
-/// Grants in the order in which they are tried, and those that came to nothing.
+/// Grants in the order in which they are tried, and withheld grants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GrantSet {
     /// Grants.
     pub(crate) authorizations: Vec<Arc<Authorization>>,
-    /// Those that came to nothing.
+    /// Withheld grants, with the reason.
     pub(crate) withheld: Vec<Withheld>,
 }

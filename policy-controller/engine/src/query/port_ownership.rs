@@ -1,6 +1,6 @@
-//! Which Server owns each port of a workload shape.
+//! The Server that owns each port of a workload shape.
 
-use super::workload::Shape;
+use super::workload::WorkloadShape;
 use policy_crds::ObjectKey;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,38 +12,38 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServersOf(pub(crate) Arc<str>);
 
-/// The label keys that some Server of a namespace asks about.
+/// The label keys that Servers of a namespace select by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SelectorKeys(pub(crate) Arc<str>);
 
-/// Which Server owns each port of a workload shape.
+/// The Server that owns each port of a workload shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PortsOwned(pub(crate) Arc<Shape>);
+pub(crate) struct PortOwnersOf(pub(crate) Arc<WorkloadShape>);
 
-/// The Servers of a namespace that take no effect, because Servers that come first own their port on
-/// every workload that they select: each with these others.
+/// The Servers of a namespace that take no effect, because older Servers own their port on every
+/// workload that they select: each with these others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Displaced(pub(crate) Arc<str>);
+pub(crate) struct DisplacedServersOf(pub(crate) Arc<str>);
 
-/// See [`Displaced`].
+/// See [`DisplacedServersOf`].
 pub(crate) type DisplacedServers = BTreeMap<ObjectKey, BTreeSet<ObjectKey>>;
 
-/// What a Server claims, valid or not.
+/// The claim of a Server, valid or not.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Claim {
     /// The Server.
     pub(crate) server: ObjectKey,
-    /// When it was created.
+    /// Creation time.
     pub(crate) created: Option<i64>,
-    /// Which workloads, if that can be read.
+    /// The selected workloads, if they can be read.
     pub(crate) workloads: Option<WorkloadSelector>,
-    /// Which port, if that can be read.
+    /// The claimed port, if it can be read.
     pub(crate) port: Option<PortRef>,
 }
 
-/// See [`PortsOwned`].
+/// See [`PortOwnersOf`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Owners {
+pub(crate) struct PortOwners {
     /// By port.
     pub(crate) ports: BTreeMap<NonZeroU16, ObjectKey>,
     /// The Server that owns every other port: one whose own port cannot be read.
@@ -53,7 +53,7 @@ pub(crate) struct Owners {
     pub(crate) claimants: BTreeMap<ObjectKey, Option<PortRef>>,
 }
 
-impl Owners {
+impl PortOwners {
     /// The Server that owns a port.
     pub(crate) fn of(&self, port: NonZeroU16) -> Option<&ObjectKey> {
         self.ports.get(&port).or(self.rest.as_ref())
@@ -62,20 +62,20 @@ impl Owners {
 
 /// The outcome of a Server's claim on the workloads that it selects.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct ClaimOutcome {
     /// True if it owns its port on some of them.
     pub(crate) owns: bool,
     /// The Servers that own its port on others.
     pub(crate) owners: BTreeSet<ObjectKey>,
 }
 
-impl Outcome {
+impl ClaimOutcome {
     /// Adds the workloads of a shape that `server` selects.
     pub(crate) fn add(
         &mut self,
         server: &ObjectKey,
         port: &PortRef,
-        (shape, owners): (&Shape, &Owners),
+        (shape, owners): (&WorkloadShape, &PortOwners),
     ) {
         for owner in shape.ports_meant(port).iter().filter_map(|port| owners.of(*port)) {
             if owner == server {
@@ -93,17 +93,17 @@ impl Outcome {
 }
 
 /// The most Servers or ports that a message lists.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// The first few of `items`, with commas.
 pub(crate) fn listed<T: ToString>(items: impl ExactSizeIterator<Item = T>) -> String {
-    let more = items.len() > LISTED;
-    let shown: Vec<String> = items.take(LISTED).map(|item| item.to_string()).collect();
+    let more = items.len() > MAX_LISTED;
+    let shown: Vec<String> = items.take(MAX_LISTED).map(|item| item.to_string()).collect();
     format!("{}{}", shown.join(", "), if more { ", …" } else { "" })
 }
 
-/// The message about a Server whose claim on a port yields to `owners`.
-pub(crate) fn displaced_words(effect: &str, owners: &BTreeSet<ObjectKey>) -> String {
+/// The message about a Server whose port is owned by `owners`.
+pub(crate) fn displaced_message(effect: &str, owners: &BTreeSet<ObjectKey>) -> String {
     let owners = listed(owners.iter());
     format!(
         "{effect}: what it selects is owned by {owners} (the older Server counts, then the first by \

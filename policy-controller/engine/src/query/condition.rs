@@ -1,4 +1,4 @@
-//! What each object is told about itself.
+//! The conditions of an object.
 
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
@@ -19,17 +19,17 @@ pub struct ObjectCondition {
     pub section: Option<Arc<str>>,
     /// The port of the parent, where the reference names one.
     pub port: Option<u16>,
-    /// What is stated.
+    /// Type of the condition.
     pub kind: ConditionKind,
-    /// Whether it is so.
+    /// Status of the condition: true for `True`, false for `False`.
     pub status: bool,
-    /// Why, for programs.
+    /// Reason, for programs.
     pub reason: Reason,
-    /// Why, for people.
+    /// Message, for people.
     pub message: Arc<str>,
 }
 
-/// What a condition states.
+/// The type of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConditionKind {
     /// The object takes effect.
@@ -42,8 +42,8 @@ pub enum ConditionKind {
     AnnotationsValid,
 }
 
-/// The `type` of the condition of what clients that watch now are not sent because they could not
-/// enforce it; stated only where there is something.
+/// The `type` of the condition about parts of an object that are not sent to current clients,
+/// because these could not enforce them; present only if there are some.
 pub const PROXY_UNSUPPORTED: &str = "ProxyUnsupported";
 
 impl ConditionKind {
@@ -83,7 +83,8 @@ pub enum Reason {
     RateLimitAlreadyExists,
     /// An object of another namespace cannot be used.
     RefNotPermitted,
-    /// An object of another namespace is used although it should not be; for programs the same.
+    /// An object of another namespace is used although no ReferenceGrant permits it; the same
+    /// reason for programs.
     RefWarned,
     /// An object it refers to does not exist.
     RefNotFound,

@@ -1,7 +1,7 @@
-//! The policy of a port, the part of it that its Server gives, and what that is made of: routes and a
-//! rate limit.
+//! The policy of a port, its part that depends on the Server alone, and the routes and rate limit
+//! of that.
 
-use super::workload::Shape;
+use super::workload::WorkloadShape;
 use policy_core::Route;
 use policy_crds::ObjectKey;
 use std::num::NonZeroU16;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PolicyOf {
     /// The shape.
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Arc<WorkloadShape>,
     /// The port.
     pub(crate) port: NonZeroU16,
 }
 
-/// What a Server gives every port it owns: the policy, without exemptions.
+/// The policy that a Server gives every port it owns, without exemptions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ServerPieces(pub(crate) ObjectKey);
+pub(crate) struct ServerBaseOf(pub(crate) ObjectKey);
 
 /// A route with its own grants; none if it does not exist or is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,12 +26,12 @@ pub(crate) struct CompiledRoute(pub(crate) ObjectKey);
 
 /// The routes attached to a Server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Attached(pub(crate) ObjectKey);
+pub(crate) struct AttachedRoutesOf(pub(crate) ObjectKey);
 
-/// See [`Attached`].
+/// See [`AttachedRoutesOf`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Attachments {
-    /// Whether any route counts for the Server, accepted or not.
+pub(crate) struct AttachedRoutes {
+    /// True if any route counts for the Server, accepted or not.
     pub(crate) bound: bool,
     /// The accepted ones, in tie-breaking order.
     pub(crate) routes: Vec<Arc<Route>>,

@@ -1,13 +1,13 @@
-//! What remains of an object whose declaration can no longer be read: its claims, without its
-//! grants (product, *Invalid objects*).
+//! Tombstones of objects whose declaration can no longer be read: they keep their claims and lose
+//! their grants (product, *Invalid objects*).
 
 use policy_core::DefaultPolicy;
 use policy_crds::annotation::{self, Annotations, DEFAULT_INBOUND_POLICY};
 use policy_crds::resource::{ContainerPort, Node, Pod};
 use policy_crds::{Body, Claims, FieldError, Invalid, Object, Resource};
 
-/// The object without what it granted.
-pub(super) fn deprived(object: &Object) -> Object {
+/// The object without its grants.
+pub(super) fn tombstone(object: &Object) -> Object {
     let mut meta = object.meta.clone();
     let body = match &object.body {
         Body::Invalid(invalid) => Body::Invalid(invalid.clone()),

@@ -1,24 +1,24 @@
-//! What an answer may have read and a change can touch: objects, lists of them, and references found
-//! from their far end; and sets of kinds, whose objects can.
+//! The inputs of queries, which a change can touch: objects, lists of them, and references by their
+//! target; and sets of kinds, whose objects can touch them.
 
 use policy_crds::resource::{ParentRef, ServerRef};
-use policy_crds::spec::{Named, NamedObject};
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 /// Something that can be read from the index, and that a change can touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Topic {
+pub(crate) enum Input {
     /// The object of this name, present or not.
     Object(ObjectKey),
-    /// Which objects of a kind there are in a namespace, and what they say.
+    /// The objects of a kind in a namespace, and their content.
     List(Kind, Arc<str>),
-    /// Which objects are on an edge, and what they say.
+    /// The objects on an edge, and their content.
     Edge(Edge),
 }
 
-impl Topic {
+impl Input {
     /// The kinds whose objects can touch it.
     pub(crate) fn kinds(&self) -> KindSet {
         match self {
@@ -32,8 +32,8 @@ impl Topic {
 /// The far end of a reference. On it are the objects that refer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Edge {
-    /// Routes of this namespace that name this Server as a parent, valid or not. Apart by namespace,
-    /// so that who was not asked is not looked through.
+    /// Routes of this namespace that name this Server as a parent, valid or not. Keyed by
+    /// namespace, so that routes of namespaces without a grant are not examined.
     Parent(ObjectKey, Arc<str>),
     /// Routes of this namespace that may name any of its Servers, because a parent cannot be read.
     AnyParent(Arc<str>),
@@ -57,19 +57,19 @@ impl Edge {
         }
     }
 
-    /// The edge that an object of `namespace` is on by what it names; authentications are looked up
-    /// by those that name them.
-    fn of(named: Named, namespace: &Arc<str>) -> Option<Self> {
+    /// The edge of an object of `namespace` for one of its references. `None` for authentications,
+    /// which are looked up by key.
+    fn of(named: ObjectReference, namespace: &Arc<str>) -> Option<Self> {
         match (named.field, named.what) {
-            (Field::Parent, NamedObject::One(server)) => {
+            (Field::Parent, ReferenceTarget::One(server)) => {
                 Some(Self::Parent(server, namespace.clone()))
             }
-            (Field::Parent, NamedObject::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
-            (Field::Target | Field::Server, NamedObject::One(key)) if key.kind.is_route() => {
+            (Field::Parent, ReferenceTarget::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
+            (Field::Target | Field::Server, ReferenceTarget::One(key)) if key.kind.is_route() => {
                 Some(Self::route(&key))
             }
-            (Field::Target | Field::Server, NamedObject::One(key)) => Some(Self::Target(key)),
-            (Field::Target | Field::Server, NamedObject::AnyOf(_, within)) => {
+            (Field::Target | Field::Server, ReferenceTarget::One(key)) => Some(Self::Target(key)),
+            (Field::Target | Field::Server, ReferenceTarget::AnyOf(_, within)) => {
                 Some(Self::Selects(within))
             }
             (Field::Authentication | Field::Client, _) => None,
@@ -90,7 +90,7 @@ impl Edge {
 /// The kinds of routes.
 static WITH_PARENTS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Parent]));
 
-/// The kinds of what is for an object.
+/// The kinds with a target.
 static WITH_TARGETS: LazyLock<KindSet> =
     LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server]));
 
@@ -126,7 +126,7 @@ pub(crate) fn authorized_servers(object: &Object) -> Option<&ServerRef> {
 /// The edges that an object is on.
 pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
     let key = &object.meta.key;
-    let named = object.named().into_iter();
+    let named = object.references().into_iter();
     let mut edges: BTreeSet<Edge> =
         named.filter_map(|named| Edge::of(named, &key.namespace)).collect();
     if key.kind.is_route() {

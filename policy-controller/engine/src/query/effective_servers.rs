@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// The Servers through which an object takes effect, whatever they select.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Hosts(pub(crate) ObjectKey);
+pub(crate) struct EffectiveServersOf(pub(crate) ObjectKey);
 
-/// See [`Hosts`]. An authentication takes effect through the policies that name it.
+/// See [`EffectiveServersOf`]. An authentication takes effect through the policies that name it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Hosted {
+pub(crate) struct EffectiveServers {
     /// The Servers.
     pub(crate) servers: BTreeSet<ObjectKey>,
-    /// The object that it looks for and that is not there, in words.
+    /// The missing object that it refers to, in words.
     pub(crate) missing: Option<Arc<str>>,
     /// The authentications that it names.
     pub(crate) authentications: BTreeSet<ObjectKey>,

@@ -1,16 +1,16 @@
-//! What objects are told, with the version of each that it is about.
+//! Conditions to be written to objects, with the version of the object that they are about.
 
-use crate::question::condition::ObjectCondition;
+use crate::query::condition::ObjectCondition;
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What every object is told, by object.
-pub type StatedTable = BTreeMap<ObjectKey, Stated>;
+/// The desired conditions of every object.
+pub type DesiredConditionTable = BTreeMap<ObjectKey, DesiredConditions>;
 
-/// What one object is told.
+/// The desired conditions of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stated {
+pub struct DesiredConditions {
     /// Its conditions; may be empty.
     pub conditions: Arc<[ObjectCondition]>,
     /// The generation that they are about, if the source states one.
@@ -19,8 +19,8 @@ pub struct Stated {
     pub uid: Option<Arc<str>>,
 }
 
-impl Stated {
-    /// Whether this is certainly the same statement, compared without looking into it.
+impl DesiredConditions {
+    /// True if both are certainly equal, by pointer comparison of the conditions.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.conditions, &other.conditions)
             && self.generation == other.generation

@@ -7,28 +7,29 @@ use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where a reference leads.
-pub(crate) struct Followed<'a> {
+/// The target of a reference.
+pub(crate) struct ResolvedReference<'a> {
     /// The object named; valid.
     pub(crate) object: &'a Arc<Object>,
     /// It is followed although a grant is missing.
     pub(crate) warned: bool,
 }
 
-/// Why a reference is not followed.
+/// Error of a reference that is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ReferenceError {
     /// There is no such object in the namespace.
     Missing,
     /// The object breaks a rule of its kind.
     Invalid,
-    /// Another namespace's object is missing, invalid or not offered: outsiders are not told which.
+    /// An object of another namespace is missing, invalid or not offered. The error does not say
+    /// which, so that nothing is disclosed to other namespaces.
     NotPermitted,
     /// The field cannot name such an object.
     Unsupported,
 }
 
-impl Fault {
+impl ReferenceError {
     /// In words, as part of a sentence that names the object.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -42,24 +43,24 @@ impl Fault {
     }
 }
 
-/// Follows the reference that `from` holds in `field` to `to`.
+/// Resolves the reference from `from` to `to` in `field`.
 ///
 /// # Errors
-/// [`Fault`]; for an object of another namespace always `NotPermitted`.
-pub(crate) fn follow<'a>(
+/// [`ReferenceError`]; for an object of another namespace always `NotPermitted`.
+pub(crate) fn resolve_reference<'a>(
     cx: &mut Context<'a>,
     from: &ObjectKey,
     field: Field,
     to: &ObjectKey,
-) -> Result<Followed<'a>, Fault> {
+) -> Result<ResolvedReference<'a>, ReferenceError> {
     let Some(reference) = from.kind.reference(field, to.kind) else {
-        return Err(Fault::Unsupported);
+        return Err(ReferenceError::Unsupported);
     };
     let foreign = to.kind.is_namespaced() && from.namespace != to.namespace;
     let mut warned = false;
     if foreign {
         match reference.grant {
-            GrantRule::Local => return Err(Fault::NotPermitted),
+            GrantRule::Local => return Err(ReferenceError::NotPermitted),
             GrantRule::Exempt => {}
             GrantRule::Grant => permitted(cx, from, to)?,
             GrantRule::GrantUnlessShared => {
@@ -73,20 +74,20 @@ pub(crate) fn follow<'a>(
             }
         }
     }
-    let fault = |local| if foreign { Fault::NotPermitted } else { local };
-    let object = cx.object(to).ok_or_else(|| fault(Fault::Missing))?;
+    let fault = |local| if foreign { ReferenceError::NotPermitted } else { local };
+    let object = cx.object(to).ok_or_else(|| fault(ReferenceError::Missing))?;
     match object.body {
-        Body::Valid(_) => Ok(Followed { object, warned }),
-        Body::Invalid(_) => Err(fault(Fault::Invalid)),
+        Body::Valid(_) => Ok(ResolvedReference { object, warned }),
+        Body::Invalid(_) => Err(fault(ReferenceError::Invalid)),
     }
 }
 
-/// Whether a ReferenceGrant permits a reference, whatever is at its end.
+/// Checks that a ReferenceGrant permits a reference, whether or not its target exists.
 pub(crate) fn permitted(
     cx: &mut Context<'_>,
     from: &ObjectKey,
     to: &ObjectKey,
-) -> Result<(), Fault> {
+) -> Result<(), ReferenceError> {
     if from.namespace == to.namespace {
         return Ok(());
     }
@@ -104,11 +105,11 @@ pub(crate) fn permitted(
         });
         from_matches && to_matches
     });
-    if offered { Ok(()) } else { Err(Fault::NotPermitted) }
+    if offered { Ok(()) } else { Err(ReferenceError::NotPermitted) }
 }
 
-/// The other namespaces from which some object may name `to`, by the ReferenceGrants beside it. Each
-/// reference is [followed](follow) on its own nonetheless.
+/// The other namespaces from which some object may name `to`, according to ReferenceGrants in its
+/// namespace. Each reference is nonetheless [resolved](resolve_reference) on its own.
 pub(crate) fn permitted_namespaces(cx: &mut Context<'_>, to: &ObjectKey) -> BTreeSet<Arc<str>> {
     let grants = cx.list(Kind::ReferenceGrant, &to.namespace);
     let valid = grants.filter_map(|object| match &object.body {

@@ -1,8 +1,8 @@
-//! A workload's shape, which its policies depend on, and its facts, which they do not; and what its
-//! Namespace says where it says nothing itself.
+//! A workload's shape, which its policies depend on, and its facts, which they do not; and the
+//! defaults of its Namespace.
 
+use crate::enforcement::Enforcement;
 use crate::publish::WorkloadState;
-use crate::standing::Standing;
 use policy_core::{DefaultPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use policy_crds::annotation::PortSet;
 use policy_crds::resource::{PortRef, Probe};
@@ -14,18 +14,18 @@ use std::num::NonZeroU16;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The most workloads that are looked through to say what a Server lacks.
-pub(crate) const EXAMINED: usize = 512;
+/// The most workloads that are examined for the findings about a Server.
+pub(crate) const MAX_EXAMINED: usize = 512;
 
 /// Everything about a workload that its policies depend on. Workloads of equal shape share their
 /// policies; a pod's name, addresses, node and ServiceAccount are no part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Content {
+pub(crate) struct ShapeContent {
     /// Pod or ExternalWorkload.
     pub(crate) kind: WorkloadKind,
     /// Namespace.
     pub(crate) namespace: Arc<str>,
-    /// Labels that some Server of the namespace asks about.
+    /// Labels that Servers of the namespace select by.
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Default policy by its own annotations.
     pub(crate) default_policy: Option<DefaultPolicy>,
@@ -47,8 +47,8 @@ pub(crate) struct Content {
     pub(crate) probes: BTreeSet<Probe>,
 }
 
-impl Content {
-    /// The ports that a Server's port means here, whoever owns them.
+impl ShapeContent {
+    /// The port numbers of a Server's port on these workloads, whether or not it owns them.
     pub(crate) fn ports_meant<'a>(&'a self, port: &'a PortRef) -> &'a [NonZeroU16] {
         match port {
             PortRef::Number(number) => std::slice::from_ref(number),
@@ -59,32 +59,32 @@ impl Content {
     }
 }
 
-/// A [`Content`] with its hash, made once.
+/// A [`ShapeContent`] with its hash, made once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Shape {
+pub(crate) struct WorkloadShape {
     hash: u64,
-    content: Content,
+    content: ShapeContent,
 }
 
-impl Shape {
+impl WorkloadShape {
     /// The shape of a workload with this content.
-    pub(crate) fn new(content: Content) -> Self {
+    pub(crate) fn new(content: ShapeContent) -> Self {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         Self { hash: hasher.finish(), content }
     }
 }
 
-impl Hash for Shape {
+impl Hash for WorkloadShape {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.hash);
     }
 }
 
-impl Deref for Shape {
-    type Target = Content;
+impl Deref for WorkloadShape {
+    type Target = ShapeContent;
 
-    fn deref(&self) -> &Content {
+    fn deref(&self) -> &ShapeContent {
         &self.content
     }
 }
@@ -94,7 +94,7 @@ impl Deref for Shape {
 pub(crate) struct Ports(Vec<(u16, u16)>);
 
 impl Ports {
-    /// Whether `port` is in it.
+    /// True if `port` is in it.
     pub(crate) fn contains(&self, port: NonZeroU16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&port.get()))
     }
@@ -121,13 +121,13 @@ pub(crate) struct WorkloadOf(pub(crate) WorkloadKey);
 
 /// See [`WorkloadOf`].
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Resolved {
-    /// What its policies depend on.
-    pub(crate) shape: Arc<Shape>,
+pub(crate) struct ResolvedWorkload {
+    /// The part that its policies depend on.
+    pub(crate) shape: Arc<WorkloadShape>,
     /// The rest.
     pub(crate) state: Arc<WorkloadState>,
-    /// What decides for it.
-    pub(crate) standing: Standing,
+    /// The proxy that enforces its policies.
+    pub(crate) enforcement: Enforcement,
 }
 
 /// The object that a workload key names.

@@ -1,0 +1,10 @@
+//! The queries about the index, and the types of their answers. `resolve` and `compile` have their
+//! functions, `incremental` memoizes them.
+
+pub mod condition;
+pub(crate) mod effective_servers;
+pub(crate) mod grant;
+pub(crate) mod policy;
+pub(crate) mod port_ownership;
+pub(crate) mod precedence;
+pub(crate) mod workload;

@@ -1,0 +1,108 @@
+//! The Servers through which an object takes effect: by its target, or by its parents.
+
+use super::route::{Attachment, attachment};
+use crate::incremental::{Context, query};
+use crate::index::{Edge, authorized_servers, parents};
+use crate::query::condition::Reason;
+use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
+use policy_crds::resource::ServerRef;
+use policy_crds::spec::{ObjectReference, ReferenceTarget};
+use policy_crds::{Field, Kind, Object, ObjectKey};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+query!(EffectiveServersOf, Arc<EffectiveServers>, effective_servers);
+
+fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<EffectiveServers> {
+    let mut effective = EffectiveServers::default();
+    let Some(object) = cx.object(&query.0) else { return Arc::new(effective) };
+    if query.0.kind == Kind::Server {
+        effective.servers.insert(query.0.clone());
+    } else if query.0.kind.is_route() {
+        attach(cx, object, &mut effective);
+    } else {
+        for ObjectReference { field, what } in object.references() {
+            match (field, what) {
+                (Field::Target | Field::Server, ReferenceTarget::One(target)) => {
+                    targeted(cx, &query.0, &target, &mut effective);
+                }
+                (Field::Target | Field::Server, ReferenceTarget::AnyOf(..)) => {
+                    selected(cx, object, &mut effective);
+                }
+                (Field::Authentication, ReferenceTarget::One(authentication)) => {
+                    effective.authentications.insert(authentication);
+                }
+                (Field::Authentication | Field::Parent | Field::Client, _) => {}
+            }
+        }
+    }
+    Arc::new(effective)
+}
+
+/// Adds the Servers that a target of the namespace leads to.
+fn targeted(
+    cx: &mut Context<'_>,
+    from: &ObjectKey,
+    target: &ObjectKey,
+    effective: &mut EffectiveServers,
+) {
+    let missing = |what: String| Some(Arc::from(what));
+    if target.kind == Kind::Namespace {
+        let namespace = &from.namespace;
+        let servers = cx.list(Kind::Server, namespace).map(|server| server.meta.key.clone());
+        effective.servers.extend(servers.filter(|_| *target.name == **namespace));
+        if effective.servers.is_empty() {
+            effective.missing = missing(format!("no Server is in namespace `{namespace}`"));
+        }
+    } else if target.kind == Kind::Server {
+        match cx.object(target) {
+            Some(_) => _ = effective.servers.insert(target.clone()),
+            None => effective.missing = missing(format!("{target} does not exist")),
+        }
+    } else {
+        // Names of routes are compared without case.
+        let named = cx.edge(Edge::named(target)).first().copied().cloned();
+        match named.and_then(|route| cx.object(&route)) {
+            Some(route) => {
+                attach(cx, route, effective);
+                if effective.servers.is_empty() {
+                    effective.missing = missing(format!("{target} is attached to no Server"));
+                }
+            }
+            None => effective.missing = missing(format!("{target} does not exist")),
+        }
+    }
+}
+
+/// The Servers that have the labels that are selected.
+fn selected(cx: &mut Context<'_>, object: &Object, effective: &mut EffectiveServers) {
+    let Some(ServerRef::Labels(selector)) = authorized_servers(object) else { return };
+    let servers = cx.list(Kind::Server, &object.meta.key.namespace);
+    let matching = servers.filter(|server| selector.matches(&server.meta.labels));
+    effective.servers.extend(matching.map(|server| server.meta.key.clone()));
+    if effective.servers.is_empty() {
+        let words = "no Server of the namespace has the labels that are selected";
+        effective.missing = Some(words.into());
+    }
+}
+
+/// The Servers that accept a route.
+fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers) {
+    let namespace = &route.meta.key.namespace;
+    let mut refused = BTreeSet::new();
+    for parent in parents(route) {
+        let Some(server) = ObjectKey::server_of(parent, namespace) else { continue };
+        match attachment(cx, route, parent, &server) {
+            Attachment::Accepted => _ = effective.servers.insert(server),
+            // For other reasons the Server exists, and the route is not accepted.
+            Attachment::Refused { reason, message, .. } => {
+                if matches!(reason, Reason::NoMatchingParent | Reason::RefNotPermitted) {
+                    refused.insert(message);
+                }
+            }
+        }
+    }
+    if effective.servers.is_empty() {
+        effective.missing = refused.pop_first();
+    }
+}
