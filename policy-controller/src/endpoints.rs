@@ -6,7 +6,7 @@
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use policy_discovery::replicas::{Replica, Replicas};
+use policy_discovery::peers::{Replica, Replicas};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

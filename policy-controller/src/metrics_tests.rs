@@ -2,7 +2,7 @@
 
 use crate::guard::GuardMetrics;
 use policy_core::metric::Metric;
-use policy_discovery::programmed::ProgrammedMetrics;
+use policy_discovery::rollout::RolloutMetrics;
 use policy_discovery::serve::ServeMetrics;
 use policy_enforce::telemetry::names;
 use policy_engine::IndexMetrics;
@@ -42,7 +42,7 @@ sets!(
     InjectorMetrics,
     IssuerMetrics,
     LeaseMetrics,
-    ProgrammedMetrics,
+    RolloutMetrics,
     ServeMetrics,
     StatusMetrics
 );

@@ -12,9 +12,9 @@
 use policy_controller::directory::DirectorySource;
 use policy_core::ObjectRef;
 use policy_core::feature::Feature;
-use policy_discovery::programmed;
-use policy_discovery::programmed::{ClusterOverview, Counting, CountingConfig};
-use policy_discovery::replicas::{Replica, Replicas};
+use policy_discovery::peers::{Replica, Replicas};
+use policy_discovery::rollout;
+use policy_discovery::rollout::{ClusterOverview, RolloutConfig, RolloutTracker};
 use policy_discovery::serve::{ReportConfig, ServeConfig, Server};
 use policy_engine::report::{Count, Tally};
 use policy_engine::{Controller, ControllerConfig};
@@ -44,7 +44,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// One replica.
 struct Member {
     _controller: Controller,
-    counting: Counting,
+    counting: RolloutTracker,
     replicas: watch::Sender<Arc<Replicas>>,
     address: SocketAddr,
     stop: Option<DropGuard>,
@@ -58,11 +58,11 @@ impl Member {
         let options = EncodeOptions { localhost_authorization: false };
         let server = Server::new(controller.policies.clone(), ServeConfig::default(), options);
         let (replicas, receiver) = watch::channel(Arc::new(Replicas::Unknown("not yet".into())));
-        let counting = programmed::start(
-            CountingConfig {
+        let counting = rollout::start(
+            RolloutConfig {
                 timeout: TIMEOUT,
                 keep: Duration::from_secs(1),
-                ..CountingConfig::new(name)
+                ..RolloutConfig::new(name)
             },
             controller.demand.take().unwrap(),
             server.applied(),

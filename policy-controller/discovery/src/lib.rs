@@ -10,8 +10,8 @@
 //! the engine does.
 
 mod keys;
-pub mod programmed;
-pub mod replicas;
+pub mod peers;
+pub mod rollout;
 pub mod serve;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -2,7 +2,7 @@
 
 use super::value::{List, Perhaps, Read, ip, items, label, name, perhaps};
 use clap::Args;
-use policy_discovery::replicas::Replica;
+use policy_discovery::peers::Replica;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

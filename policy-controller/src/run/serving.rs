@@ -12,8 +12,8 @@ use crate::args::{ReplicaSettings, Whom};
 use crate::endpoints::{OwnName, follow_endpoints};
 use kube::Client;
 use policy_discovery::KeyError;
-use policy_discovery::programmed::{self, ClusterOverview, Counting, CountingConfig};
-use policy_discovery::replicas::Replicas;
+use policy_discovery::peers::Replicas;
+use policy_discovery::rollout::{self, ClusterOverview, RolloutConfig, RolloutTracker};
 use policy_discovery::serve::{
     AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, Transport,
 };
@@ -52,7 +52,7 @@ pub(super) struct Opened {
     /// The address of the first listener.
     pub(super) grpc: SocketAddr,
     pub(super) listeners: Vec<Listening>,
-    pub(super) counting: Counting,
+    pub(super) counting: RolloutTracker,
     pub(super) tls: Option<TlsHandle>,
 }
 
@@ -80,14 +80,14 @@ impl Serving {
         };
         let known = self.replicas();
         let demand = handles.demand.take().ok_or(RunError::Ended("the index"))?;
-        let config = CountingConfig {
+        let config = RolloutConfig {
             timeout: self.replicas.timeout,
-            ..CountingConfig::new(&self.replicas.name)
+            ..RolloutConfig::new(&self.replicas.name)
         };
         let counting = {
             // With the streams whose acknowledgements are counted.
             let _entered = thread.handle().enter();
-            programmed::start(config, demand, server.applied(), known, tls.clone())
+            rollout::start(config, demand, server.applied(), known, tls.clone())
         };
         admin.register(|registry| counting.metrics().register(registry));
         let mut tally = counting.tally();

@@ -7,7 +7,7 @@ use crate::admin::Admin;
 use crate::args::ClusterSettings;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use policy_discovery::programmed::Counting;
+use policy_discovery::rollout::RolloutTracker;
 use policy_engine::ReviewHandle;
 use policy_kube::lease::{self, Leadership, Lease, LeaseSettings};
 use policy_kube::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
@@ -83,7 +83,7 @@ impl Side {
     pub(super) fn start(
         self,
         handles: &Handles,
-        counting: &Counting,
+        counting: &RolloutTracker,
         admin: &Admin,
         vital: &Vital,
     ) -> SideTasks {

@@ -1,6 +1,6 @@
 //! The report service: who may ask, and what is answered.
 
-use crate::replicas::{Connector, Event, Replica, ask};
+use crate::peers::{Connector, PeerEvent, Replica, watch_peer};
 use crate::serve::applied::Applied;
 use crate::serve::{
     AccessConfig, AppliedPort, Listening, ReportConfig, ServeConfig, Server, Transport,
@@ -185,7 +185,7 @@ async fn another_replica_is_asked_with_the_certificate_of_the_controller() {
     let said = |tls| {
         let replica = Replica { address: mesh.address, name: None };
         let (sender, mut events) = mpsc::channel(4);
-        tokio::spawn(ask(
+        tokio::spawn(watch_peer(
             replica,
             "me".into(),
             Connector::new(tls),
@@ -195,20 +195,20 @@ async fn another_replica_is_asked_with_the_certificate_of_the_controller() {
         async move { soon(events.recv()).await.unwrap() }
     };
     match said(Some(mesh.tls.clone())).await {
-        Event::Said(said) => {
+        PeerEvent::Report(said) => {
             let (at, in_force) = &said.set[0];
             let expected = (WorkloadKey::pod("ns", "web-0"), port(80));
             assert_eq!((at, in_force.content), (&expected, 7));
         }
-        Event::Lost => panic!("refused"),
+        PeerEvent::Disconnected => panic!("refused"),
     }
     // Plaintext into a port that speaks TLS.
-    assert!(matches!(said(None).await, Event::Lost));
+    assert!(matches!(said(None).await, PeerEvent::Disconnected));
     // Whoever has the right address and another identity is not believed.
     let impostor = tempfile::tempdir().unwrap();
     let files = mesh.authority.write(impostor.path(), OWN);
     let handle = plain_server().load_tls(files).await.unwrap();
-    assert!(matches!(said(Some(handle)).await, Event::Lost));
+    assert!(matches!(said(Some(handle)).await, PeerEvent::Disconnected));
 }
 
 fn plain_server() -> Server {

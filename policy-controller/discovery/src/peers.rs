@@ -11,4 +11,4 @@ mod exchange;
 pub use definition::{Replica, Replicas};
 
 pub(crate) use connect::Connector;
-pub(crate) use exchange::{Event, ask};
+pub(crate) use exchange::{PeerEvent, watch_peer};

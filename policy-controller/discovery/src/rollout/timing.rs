@@ -11,10 +11,10 @@ type ChangeNumber = u64;
 /// Changes that are not in force everywhere yet.
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
-    awaited: HashMap<(ShapeNumber, NonZeroU16), ChangeNumber>,
+    pending: HashMap<(ShapeNumber, NonZeroU16), ChangeNumber>,
     changes: HashMap<ChangeNumber, Change>,
     last: ChangeNumber,
-    took: Vec<Duration>,
+    durations: Vec<Duration>,
 }
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Change {
 
 /// A change that is being noted.
 #[derive(Debug)]
-pub(crate) struct Noting<'a> {
+pub(crate) struct ChangeRecorder<'a> {
     timing: &'a mut Timing,
     number: ChangeNumber,
     published: Instant,
@@ -36,10 +36,10 @@ pub(crate) struct Noting<'a> {
 
 impl Timing {
     /// A change published at this time.
-    pub(crate) fn change(&mut self, published: Instant) -> Noting<'_> {
+    pub(crate) fn change(&mut self, published: Instant) -> ChangeRecorder<'_> {
         self.last = self.last.wrapping_add(1);
         let number = self.last;
-        Noting { timing: self, number, published }
+        ChangeRecorder { timing: self, number, published }
     }
 
     /// What ought to be in force on a port of a shape is, on every workload; the last got it at
@@ -50,31 +50,31 @@ impl Timing {
         port: NonZeroU16,
         latest: Option<Instant>,
     ) {
-        if let Some(number) = self.awaited.remove(&(shape, port)) {
-            self.one_less(number, latest);
+        if let Some(number) = self.pending.remove(&(shape, port)) {
+            self.complete_one(number, latest);
         }
     }
 
     /// There are no workloads of this shape any more.
     pub(crate) fn forget(&mut self, shape: ShapeNumber) {
-        let gone: Vec<_> = self.awaited.extract_if(|(of, _), _| *of == shape).collect();
+        let gone: Vec<_> = self.pending.extract_if(|(of, _), _| *of == shape).collect();
         for (_, number) in gone {
-            self.one_less(number, None);
+            self.complete_one(number, None);
         }
     }
 
     /// How long changes took that came to be in force everywhere since this was last asked.
-    pub(crate) fn took(&mut self) -> Vec<Duration> {
-        std::mem::take(&mut self.took)
+    pub(crate) fn take_durations(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.durations)
     }
 
     /// Whether nothing is waited for.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.awaited.is_empty() && self.changes.is_empty()
+        self.pending.is_empty() && self.changes.is_empty()
     }
 
-    fn one_less(&mut self, number: ChangeNumber, latest: Option<Instant>) {
+    fn complete_one(&mut self, number: ChangeNumber, latest: Option<Instant>) {
         let Some(change) = self.changes.get_mut(&number) else { return };
         change.latest = change.latest.max(latest);
         change.left = change.left.saturating_sub(1);
@@ -83,27 +83,27 @@ impl Timing {
             // Where all of it was overtaken by later changes there is nothing to tell.
             && let Some(latest) = latest
         {
-            self.took.push(latest.saturating_duration_since(published));
+            self.durations.push(latest.saturating_duration_since(published));
         }
     }
 }
 
-impl Noting<'_> {
+impl ChangeRecorder<'_> {
     /// The change concerns this port of a shape.
     pub(crate) fn concerns(&mut self, shape: ShapeNumber, port: NonZeroU16) {
-        let before = self.timing.awaited.insert((shape, port), self.number);
+        let before = self.timing.pending.insert((shape, port), self.number);
         let first = || Change { published: self.published, left: 0, latest: None };
         let change = self.timing.changes.entry(self.number).or_insert_with(first);
         change.left = change.left.saturating_add(1);
         if let Some(before) = before {
-            self.timing.one_less(before, None);
+            self.timing.complete_one(before, None);
         }
     }
 
     /// The port is not declared any more.
     pub(crate) fn drops(&mut self, shape: ShapeNumber, port: NonZeroU16) {
-        if let Some(before) = self.timing.awaited.remove(&(shape, port)) {
-            self.timing.one_less(before, None);
+        if let Some(before) = self.timing.pending.remove(&(shape, port)) {
+            self.timing.complete_one(before, None);
         }
     }
 }

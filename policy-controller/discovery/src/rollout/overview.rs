@@ -1,6 +1,6 @@
 //! Every object with its conditions and counts, for viewers.
 
-use super::counter::Counting;
+use super::tracker::RolloutTracker;
 use futures_util::future::BoxFuture;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::{ObjectCondition, PROXY_UNSUPPORTED};
@@ -24,7 +24,7 @@ type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 #[derive(Clone)]
 pub struct ClusterOverview {
     conditions: ConditionsHandle,
-    counting: Option<Counting>,
+    counting: Option<RolloutTracker>,
     missing: Missing,
 }
 
@@ -32,7 +32,7 @@ impl ClusterOverview {
     /// By these conditions and counts. `missing` says what the replica is short of.
     pub fn new(
         conditions: ConditionsHandle,
-        counting: Option<Counting>,
+        counting: Option<RolloutTracker>,
         missing: impl Fn() -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
         Self { conditions, counting, missing: Arc::new(missing) }
@@ -40,7 +40,7 @@ impl ClusterOverview {
 
     async fn tell(&self, namespace: &str) -> Option<Overview> {
         let tally = match &self.counting {
-            Some(counting) => Some(counting.look(PATIENCE).await),
+            Some(counting) => Some(counting.current(PATIENCE).await),
             None => None,
         };
         let stated = self.conditions.stated().await?;

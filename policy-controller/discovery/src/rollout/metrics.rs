@@ -7,7 +7,7 @@ use std::time::Duration;
 policy_core::metrics! {
     /// Handles on the metrics of counting; clones share them.
     #[derive(Clone, Debug)]
-    pub struct ProgrammedMetrics {
+    pub struct RolloutMetrics {
         seconds: Histogram = "policy_programmed_seconds",
             "Time from publishing a change to the acknowledgement of the last proxy concerned"
             => Histogram::new([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]);
@@ -19,8 +19,8 @@ policy_core::metrics! {
     }
 }
 
-impl ProgrammedMetrics {
-    pub(super) fn took(&self, time: Duration) {
+impl RolloutMetrics {
+    pub(super) fn observe_rollout(&self, time: Duration) {
         self.seconds.observe(time.as_secs_f64());
     }
 

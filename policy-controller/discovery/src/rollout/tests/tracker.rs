@@ -1,8 +1,8 @@
-//! Counting over real connections between replicas.
+//! RolloutTracker over real connections between replicas.
 
 use super::*;
-use crate::programmed::{Counting, CountingConfig, start};
-use crate::replicas::{Replica, Replicas};
+use crate::peers::{Replica, Replicas};
+use crate::rollout::{RolloutConfig, RolloutTracker, start};
 use crate::serve::{Applied, AppliedPort};
 use crate::testing::{Harness, policy};
 use policy_engine::handles::DemandHandle;
@@ -89,16 +89,16 @@ fn counting(
     demand: DemandHandle,
     applied: &Applied,
     replicas: watch::Receiver<Arc<Replicas>>,
-) -> Counting {
-    let config = CountingConfig {
+) -> RolloutTracker {
+    let config = RolloutConfig {
         timeout: TIMEOUT,
         keep: Duration::from_secs(1),
-        ..CountingConfig::new("me")
+        ..RolloutConfig::new("me")
     };
     start(config, demand, applied.clone(), replicas, None)
 }
 
-async fn until(counting: &Counting, expected: impl Fn(&Tally) -> bool) -> Tally {
+async fn until(counting: &RolloutTracker, expected: impl Fn(&Tally) -> bool) -> Tally {
     let mut tally = counting.tally();
     let found = tokio::time::timeout(PATIENCE, tally.wait_for(|tally| expected(tally))).await;
     match found {
@@ -107,7 +107,7 @@ async fn until(counting: &Counting, expected: impl Fn(&Tally) -> bool) -> Tally 
     }
 }
 
-async fn until_counted(counting: &Counting, expected: Count) {
+async fn until_counted(counting: &RolloutTracker, expected: Count) {
     let server = object("web");
     until(counting, |tally| match tally {
         Tally::Counted(counts) => counts.get(&server) == Some(&expected),
@@ -116,7 +116,7 @@ async fn until_counted(counting: &Counting, expected: Count) {
     .await;
 }
 
-async fn until_unknown(counting: &Counting) -> String {
+async fn until_unknown(counting: &RolloutTracker) -> String {
     let is_unknown = |tally: &Tally| match tally {
         Tally::Unknown { reason, .. } => &**reason == "ReplicaUnreachable",
         Tally::Counted(_) => false,
@@ -217,7 +217,7 @@ async fn nothing_is_counted_while_nobody_wants_to_know() {
     until(&counting, |tally| *tally == not_counted).await;
     assert!(counting.table().borrow().is_empty());
     // A look counts for a while.
-    let looked = counting.look(PATIENCE).await;
+    let looked = counting.current(PATIENCE).await;
     let expected = BTreeMap::from([(object("web"), count(1, 2, 0))]);
     assert_eq!(*looked, Tally::Counted(expected));
 }

@@ -6,21 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Two pods of a shape with a Server, a grant of it and an authentication on 80, and another Server
 /// on 81; one pod of a shape that shares the grant.
-fn three_pods() -> Ledger {
-    let mut ledger = Ledger::new(KEEP);
+fn three_pods() -> AckTable {
+    let mut acks = AckTable::new(KEEP);
     let first = ports(&[(80, wanted(7, &["a", "grant", "who"])), (81, wanted(8, &["b"]))]);
     let second = ports(&[(80, wanted(9, &["c", "grant"])), (82, wanted(1, &[]))]);
-    ledger.want(&news(
+    acks.set_desired(&news(
         &[(1, first), (2, second)],
         &[("web-0", Some(1)), ("web-1", Some(1)), ("api", Some(2))],
     ));
-    ledger
+    acks
 }
 
 #[track_caller]
-fn check(ledger: &mut Ledger, expected: &[(&str, Count)]) {
+fn check(acks: &mut AckTable, expected: &[(&str, Count)]) {
     let expected: Vec<_> = expected.iter().map(|(name, c)| ((*name).to_owned(), *c)).collect();
-    assert_eq!(counts(ledger), expected);
+    assert_eq!(counts(acks), expected);
 }
 
 #[test]
@@ -39,14 +39,14 @@ fn a_pod_that_never_connected_is_concerned_and_has_nothing_in_force() {
 
 #[test]
 fn an_object_is_in_force_where_every_port_that_it_contributes_to_has_its_content() {
-    let mut ledger = three_pods();
+    let mut acks = three_pods();
     for (name, number, content) in
         [("web-0", 80, 7), ("web-0", 81, 8), ("web-1", 80, 7), ("web-1", 81, 7), ("api", 80, 9)]
     {
-        ledger.tell(0, &at(name, number), has(content));
+        acks.record(0, &at(name, number), has(content));
     }
     check(
-        &mut ledger,
+        &mut acks,
         &[
             ("a", count(2, 2, 0)),
             ("b", count(1, 2, 0)),
@@ -57,101 +57,101 @@ fn an_object_is_in_force_where_every_port_that_it_contributes_to_has_its_content
     );
     // The grant moves to the other port as well, which only one pod has.
     let both = ports(&[(80, wanted(7, &["a", "grant", "who"])), (81, wanted(8, &["b", "grant"]))]);
-    ledger.want(&news(&[(1, both)], &[]));
-    assert_eq!(counts(&mut ledger)[3], ("grant".to_owned(), count(2, 3, 0)));
+    acks.set_desired(&news(&[(1, both)], &[]));
+    assert_eq!(counts(&mut acks)[3], ("grant".to_owned(), count(2, 3, 0)));
 }
 
 #[test]
 fn a_refusal_is_counted_apart_and_is_not_in_force() {
-    let mut ledger = three_pods();
-    ledger.tell(0, &at("web-0", 80), refuses(7));
-    ledger.tell(0, &at("web-1", 80), has(7));
-    let told = counts(&mut ledger);
-    assert_eq!(told[0], ("a".to_owned(), count(1, 2, 1)));
-    assert_eq!(told[1], ("b".to_owned(), count(0, 2, 0)), "another port is not refused");
+    let mut acks = three_pods();
+    acks.record(0, &at("web-0", 80), refuses(7));
+    acks.record(0, &at("web-1", 80), has(7));
+    let reported = counts(&mut acks);
+    assert_eq!(reported[0], ("a".to_owned(), count(1, 2, 1)));
+    assert_eq!(reported[1], ("b".to_owned(), count(0, 2, 0)), "another port is not refused");
 }
 
 #[test]
 fn content_zero_is_never_in_force() {
-    let mut ledger = Ledger::new(KEEP);
-    ledger.want(&news(&[(1, ports(&[(80, wanted(0, &["a"]))]))], &[("web", Some(1))]));
-    ledger.tell(0, &at("web", 80), has(0));
-    check(&mut ledger, &[("a", count(0, 1, 0))]);
+    let mut acks = AckTable::new(KEEP);
+    acks.set_desired(&news(&[(1, ports(&[(80, wanted(0, &["a"]))]))], &[("web", Some(1))]));
+    acks.record(0, &at("web", 80), has(0));
+    check(&mut acks, &[("a", count(0, 1, 0))]);
 }
 
 #[test]
 fn a_pod_connected_to_two_replicas_counts_once_and_only_if_both_agree() {
-    let mut ledger = three_pods();
-    ledger.tell(1, &at("api", 80), has(9));
-    ledger.tell(2, &at("api", 80), has(9));
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(1, 1, 0)));
-    ledger.tell(2, &at("api", 80), has(5));
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(0, 1, 0)));
-    ledger.tell(2, &at("api", 80), None);
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(1, 1, 0)), "the other still says so");
+    let mut acks = three_pods();
+    acks.record(1, &at("api", 80), has(9));
+    acks.record(2, &at("api", 80), has(9));
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(1, 1, 0)));
+    acks.record(2, &at("api", 80), has(5));
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(0, 1, 0)));
+    acks.record(2, &at("api", 80), None);
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(1, 1, 0)), "the other still says so");
 }
 
 #[test]
 fn what_a_stale_replica_told_its_clients_counts_nowhere() {
-    let mut ledger = three_pods();
-    ledger.tell(1, &at("api", 80), has(9));
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(1, 1, 0)));
+    let mut acks = three_pods();
+    acks.record(1, &at("api", 80), has(9));
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(1, 1, 0)));
     // A revocation: the replica of this client has not seen it, so that its client goes on with 9.
-    ledger.want(&news(&[(2, ports(&[(80, wanted(10, &["c"]))]))], &[]));
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(0, 1, 0)));
-    ledger.tell(1, &at("api", 80), has(9));
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(0, 1, 0)));
-    ledger.tell(1, &at("api", 80), has(10));
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(1, 1, 0)));
+    acks.set_desired(&news(&[(2, ports(&[(80, wanted(10, &["c"]))]))], &[]));
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(0, 1, 0)));
+    acks.record(1, &at("api", 80), has(9));
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(0, 1, 0)));
+    acks.record(1, &at("api", 80), has(10));
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(1, 1, 0)));
 }
 
 #[test]
 fn a_proxy_that_changes_its_replica_has_not_lost_what_it_has() {
-    let mut ledger = three_pods();
-    ledger.tell(1, &at("api", 80), has(9));
-    ledger.tell(1, &at("api", 80), None);
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(1, 1, 0)));
+    let mut acks = three_pods();
+    acks.record(1, &at("api", 80), has(9));
+    acks.record(1, &at("api", 80), None);
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(1, 1, 0)));
     // What it says elsewhere decides at once.
-    ledger.tell(2, &at("api", 80), has(3));
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(0, 1, 0)));
-    ledger.tell(2, &at("api", 80), has(9));
-    ledger.tell(2, &at("api", 80), None);
-    ledger.expire(Instant::now());
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(1, 1, 0)));
-    ledger.expire(Instant::now() + KEEP);
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(0, 1, 0)));
+    acks.record(2, &at("api", 80), has(3));
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(0, 1, 0)));
+    acks.record(2, &at("api", 80), has(9));
+    acks.record(2, &at("api", 80), None);
+    acks.expire(Instant::now());
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(1, 1, 0)));
+    acks.expire(Instant::now() + KEEP);
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(0, 1, 0)));
 }
 
 #[test]
 fn what_is_said_again_does_not_expire() {
-    let mut ledger = three_pods();
-    ledger.tell(1, &at("api", 80), has(9));
-    ledger.tell(1, &at("api", 80), None);
-    ledger.tell(1, &at("api", 80), has(9));
-    ledger.expire(Instant::now() + KEEP);
-    assert_eq!(counts(&mut ledger)[2], ("c".to_owned(), count(1, 1, 0)));
+    let mut acks = three_pods();
+    acks.record(1, &at("api", 80), has(9));
+    acks.record(1, &at("api", 80), None);
+    acks.record(1, &at("api", 80), has(9));
+    acks.expire(Instant::now() + KEEP);
+    assert_eq!(counts(&mut acks)[2], ("c".to_owned(), count(1, 1, 0)));
 }
 
 #[test]
 fn a_replica_that_says_everything_anew_takes_back_the_rest() {
-    let mut ledger = three_pods();
+    let mut acks = three_pods();
     for (name, number, content) in [("web-0", 80, 7), ("web-1", 80, 7), ("api", 80, 9)] {
-        ledger.tell(1, &at(name, number), has(content));
+        acks.record(1, &at(name, number), has(content));
     }
-    ledger.tell(2, &at("web-1", 80), has(7));
-    ledger.take_back(1, &BTreeSet::from([at("web-0", 80)]));
-    ledger.expire(Instant::now() + KEEP);
-    let told = counts(&mut ledger);
-    assert_eq!(told[0], ("a".to_owned(), count(2, 2, 0)), "another replica says it of web-1");
-    assert_eq!(told[2], ("c".to_owned(), count(0, 1, 0)));
+    acks.record(2, &at("web-1", 80), has(7));
+    acks.retract(1, &BTreeSet::from([at("web-0", 80)]));
+    acks.expire(Instant::now() + KEEP);
+    let reported = counts(&mut acks);
+    assert_eq!(reported[0], ("a".to_owned(), count(2, 2, 0)), "another replica says it of web-1");
+    assert_eq!(reported[2], ("c".to_owned(), count(0, 1, 0)));
 }
 
 #[test]
 fn pods_and_objects_that_go_are_not_counted_any_more() {
-    let mut ledger = three_pods();
-    ledger.want(&news(&[], &[("api", None), ("web-1", None)]));
+    let mut acks = three_pods();
+    acks.set_desired(&news(&[], &[("api", None), ("web-1", None)]));
     check(
-        &mut ledger,
+        &mut acks,
         &[
             ("a", count(0, 1, 0)),
             ("b", count(0, 1, 0)),
@@ -159,10 +159,10 @@ fn pods_and_objects_that_go_are_not_counted_any_more() {
             ("who", count(0, 1, 0)),
         ],
     );
-    ledger.want(&news(&[(1, ports(&[(80, wanted(3, &["a"]))]))], &[]));
-    check(&mut ledger, &[("a", count(0, 1, 0))]);
-    ledger.want(&news(&[], &[("web-0", None)]));
-    check(&mut ledger, &[]);
+    acks.set_desired(&news(&[(1, ports(&[(80, wanted(3, &["a"]))]))], &[]));
+    check(&mut acks, &[("a", count(0, 1, 0))]);
+    acks.set_desired(&news(&[], &[("web-0", None)]));
+    check(&mut acks, &[]);
 }
 
 const PODS: [&str; 5] = ["p0", "p1", "p2", "p3", "p4"];
@@ -173,22 +173,23 @@ const OBJECTS: [&str; 4] = ["a", "b", "c", "d"];
 enum Step {
     Shape(ShapeNumber, Vec<(u16, u64, Vec<usize>)>),
     Pod(usize, Option<ShapeNumber>),
-    Tell(u64, usize, u16, Option<(u64, bool)>),
-    TakeBack(u64),
+    Report(u64, usize, u16, Option<(u64, bool)>),
+    Retract(u64),
     Expire,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let objects = proptest::sample::subsequence((0..OBJECTS.len()).collect::<Vec<_>>(), 0..=3);
     let ports = proptest::collection::vec((80..83_u16, 0..4_u64, objects), 0..3);
-    let told = proptest::option::weighted(0.8, (0..4_u64, proptest::bool::weighted(0.1)));
+    let reported = proptest::option::weighted(0.8, (0..4_u64, proptest::bool::weighted(0.1)));
     prop_oneof![
         (1..4_u64, ports).prop_map(|(number, ports)| Step::Shape(number, ports)),
         (0..PODS.len(), proptest::option::weighted(0.8, 1..4_u64))
             .prop_map(|(pod, shape)| Step::Pod(pod, shape)),
-        (0..3_u64, 0..PODS.len(), 80..83_u16, told)
-            .prop_map(|(teller, pod, port, told)| Step::Tell(teller, pod, port, told)),
-        (0..3_u64).prop_map(Step::TakeBack),
+        (0..3_u64, 0..PODS.len(), 80..83_u16, reported).prop_map(
+            |(reporter, pod, port, reported)| Step::Report(reporter, pod, port, reported)
+        ),
+        (0..3_u64).prop_map(Step::Retract),
         Just(Step::Expire),
     ]
 }
@@ -198,7 +199,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Naive {
     shapes: BTreeMap<ShapeNumber, WantedPorts>,
     pods: BTreeMap<WorkloadKey, ShapeNumber>,
-    told: BTreeMap<(PortAt, u64), (u64, bool)>,
+    reported: BTreeMap<(PortAt, u64), (u64, bool)>,
 }
 
 impl Naive {
@@ -216,15 +217,16 @@ impl Naive {
                 }
                 let said = |port: NonZeroU16| {
                     let of =
-                        self.told.iter().filter(move |((at, _), _)| *at == (pod.clone(), port));
-                    of.map(|(_, told)| *told).collect::<Vec<_>>()
+                        self.reported.iter().filter(move |((at, _), _)| *at == (pod.clone(), port));
+                    of.map(|(_, reported)| *reported).collect::<Vec<_>>()
                 };
-                let refused = on.iter().any(|(port, _)| said(**port).iter().any(|told| told.1));
+                let refused =
+                    on.iter().any(|(port, _)| said(**port).iter().any(|reported| reported.1));
                 let in_force = on.iter().all(|(port, wanted)| {
                     let said = said(**port);
                     wanted.content != 0
                         && !said.is_empty()
-                        && said.iter().all(|told| *told == (wanted.content, false))
+                        && said.iter().all(|reported| *reported == (wanted.content, false))
                 });
                 sum.concerned += 1;
                 sum.in_force += u64::from(in_force);
@@ -238,7 +240,7 @@ impl Naive {
     }
 }
 
-fn play(step: &Step, ledger: &mut Ledger, naive: &mut Naive) {
+fn play(step: &Step, acks: &mut AckTable, naive: &mut Naive) {
     match step {
         Step::Shape(number, list) => {
             let names = |of: &[usize]| of.iter().map(|i| OBJECTS[*i]).collect::<Vec<_>>();
@@ -246,9 +248,9 @@ fn play(step: &Step, ledger: &mut Ledger, naive: &mut Naive) {
                 .iter()
                 .map(|(port, content, of)| (*port, wanted(*content, &names(of))))
                 .collect();
-            // As the index does: shapes are told of with a pod.
+            // As the index does: shapes are reported of with a pod.
             if naive.pods.values().any(|shape| shape == number) {
-                ledger.want(&news(&[(*number, ports(&list))], &[]));
+                acks.set_desired(&news(&[(*number, ports(&list))], &[]));
                 naive.shapes.insert(*number, ports(&list));
             }
         }
@@ -261,53 +263,53 @@ fn play(step: &Step, ledger: &mut Ledger, naive: &mut Naive) {
                 .map(|number| (number, fresh))
                 .into_iter()
                 .collect();
-            ledger.want(&news(&shapes, &[(name, *shape)]));
+            acks.set_desired(&news(&shapes, &[(name, *shape)]));
             naive.shapes.extend(shapes);
             match shape {
                 Some(shape) => naive.pods.insert(pod(name), *shape),
                 None => naive.pods.remove(&pod(name)),
             };
         }
-        Step::Tell(teller, index, number, told) => {
+        Step::Report(reporter, index, number, reported) => {
             let at = at(PODS[*index], *number);
-            let in_force = told.map(|(content, refused)| InForce {
+            let in_force = reported.map(|(content, refused)| InForce {
                 content,
                 refused: refused.then(|| "no".into()),
                 since: Instant::now(),
             });
-            ledger.tell(*teller, &at, in_force);
-            match told {
-                Some(told) => naive.told.insert((at, *teller), *told),
-                None => naive.told.remove(&(at, *teller)),
+            acks.record(*reporter, &at, in_force);
+            match reported {
+                Some(reported) => naive.reported.insert((at, *reporter), *reported),
+                None => naive.reported.remove(&(at, *reporter)),
             };
         }
-        Step::TakeBack(teller) => {
-            ledger.take_back(*teller, &BTreeSet::new());
-            naive.told.retain(|(_, by), _| by != teller);
+        Step::Retract(reporter) => {
+            acks.retract(*reporter, &BTreeSet::new());
+            naive.reported.retain(|(_, by), _| by != reporter);
         }
         Step::Expire => {}
     }
     // What was taken back is not kept here, so that the definition stays one sentence.
-    ledger.expire(Instant::now() + KEEP);
+    acks.expire(Instant::now() + KEEP);
 }
 
 proptest! {
     #[test]
     fn counts_are_those_of_the_definition_after_any_history(steps in proptest::collection::vec(step(), 1..60)) {
-        let mut ledger = Ledger::new(KEEP);
+        let mut acks = AckTable::new(KEEP);
         let mut naive = Naive::default();
         for step in &steps {
-            play(step, &mut ledger, &mut naive);
-            let told = counts(&mut ledger);
-            prop_assert!(told.iter().all(|(_, count)| count.in_force + count.refused <= count.concerned));
-            prop_assert_eq!(told, naive.counts());
+            play(step, &mut acks, &mut naive);
+            let reported = counts(&mut acks);
+            prop_assert!(reported.iter().all(|(_, count)| count.in_force + count.refused <= count.concerned));
+            prop_assert_eq!(reported, naive.counts());
         }
         // Everybody leaves, and nothing is kept of them.
         let leave = (0..PODS.len()).map(|pod| Step::Pod(pod, None));
-        for step in leave.chain((0..3).map(Step::TakeBack)) {
-            play(&step, &mut ledger, &mut naive);
+        for step in leave.chain((0..3).map(Step::Retract)) {
+            play(&step, &mut acks, &mut naive);
         }
-        ledger.settle();
-        prop_assert!(ledger.is_empty(), "{:?}", ledger);
+        acks.recount();
+        prop_assert!(acks.is_empty(), "{:?}", acks);
     }
 }

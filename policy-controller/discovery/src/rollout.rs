@@ -2,7 +2,7 @@
 //! on an object it is in force.
 //!
 //! ```text
-//! index ──what ought to be in force──▶ demand ──▶ ledger ──▶ n of m ──▶ status, viewers, metrics
+//! index ──what ought to be in force──▶ demand ──▶ acks ──▶ n of m ──▶ status, viewers, metrics
 //! own clients' acknowledgements ─────────────────▶  ▲
 //! other replicas' clients' (replicas) ──────────────┘
 //! ```
@@ -14,16 +14,16 @@
 //! **Invariants.** Nothing is counted, asked of other replicas or kept while nobody wants to know.
 //! While a replica does not answer nothing is said of any object: its clients might lack it.
 
-mod counter;
-mod ledger;
+mod acks;
 mod metrics;
 mod overview;
-mod peers;
+mod peer_set;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod tracker;
 mod unsent;
 
-pub use counter::{Counting, CountingConfig, Hold, start};
-pub use metrics::ProgrammedMetrics;
+pub use metrics::RolloutMetrics;
 pub use overview::ClusterOverview;
+pub use tracker::{RolloutConfig, RolloutTracker, TrackingGuard, start};

@@ -22,16 +22,16 @@ const MAX_MESSAGE: usize = 8 << 20;
 
 /// What a replica said, or that it says nothing.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum PeerEvent {
     /// It said this.
-    Said(Said),
+    Report(PeerReport),
     /// The stream ended. The next thing that it says begins anew.
-    Lost,
+    Disconnected,
 }
 
 /// One message.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct PeerReport {
     /// Name of the replica.
     pub(crate) replica: String,
     /// What is in force.
@@ -45,12 +45,12 @@ pub(crate) struct Said {
 }
 
 /// Asks `replica` until nobody wants to know. A stream that is silent for `silence` is given up.
-pub(crate) async fn ask(
+pub(crate) async fn watch_peer(
     replica: Replica,
     own_name: Arc<str>,
     connector: Connector,
     silence: Duration,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<PeerEvent>,
 ) {
     let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
     loop {
@@ -61,7 +61,7 @@ pub(crate) async fn ask(
         };
         backoff.settle(began.elapsed());
         tracing::debug!(%replica, %lost, "a replica does not say what its clients have in force");
-        if events.send(Event::Lost).await.is_err() {
+        if events.send(PeerEvent::Disconnected).await.is_err() {
             return;
         }
         let delay = backoff.delay(RandomState::new().hash_one(began));
@@ -78,7 +78,7 @@ async fn listen(
     own_name: &Arc<str>,
     connector: &Connector,
     silence: Duration,
-    events: &mpsc::Sender<Event>,
+    events: &mpsc::Sender<PeerEvent>,
 ) -> Result<(), String> {
     let opening = async {
         let channel = connector.connect(replica.address).await.map_err(|error| chain(&error))?;
@@ -96,19 +96,19 @@ async fn listen(
         };
         let update = message.map_err(silent)?.map_err(|status| chain(&status))?;
         let update = update.ok_or("it ended the stream")?;
-        if events.send(Event::Said(decode(update)?)).await.is_err() {
+        if events.send(PeerEvent::Report(decode(update)?)).await.is_err() {
             return Ok(());
         }
     }
 }
 
-fn decode(update: InForceUpdate) -> Result<Said, String> {
+fn decode(update: InForceUpdate) -> Result<PeerReport, String> {
     let now = Instant::now();
     let InForceUpdate { set, gone, replica, more, unsent } = update;
     let set = set.into_iter().map(|port| decode_port(port, now)).collect::<Result<_, _>>()?;
     let gone = gone.into_iter().map(decode_key).collect::<Result<_, _>>()?;
     let unsent = unsent.into_iter().map(decode_unsent).collect();
-    Ok(Said { replica, set, gone, unsent, more })
+    Ok(PeerReport { replica, set, gone, unsent, more })
 }
 
 fn decode_unsent(unsent: ObjectUnsent) -> (ObjectRef, Unsent) {

@@ -5,7 +5,7 @@
 //!
 //! **Invariants.** A workload counts once, whichever replicas it is connected to. It counts as having
 //! an object in force only if what it acknowledged equals what ought to be there on every port whose
-//! policy the object contributes to, so that what a stale replica has told its clients counts
+//! policy the object contributes to, so that what a stale replica has reported its clients counts
 //! nowhere.
 
 use super::timing::Timing;
@@ -19,17 +19,17 @@ use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 /// Who says that something is in force: a replica, by a number of its stream.
-pub(crate) type Teller = u64;
+pub(crate) type ReporterId = u64;
 
 /// All that is counted.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct AckTable {
     keep: Duration,
     shapes: HashMap<ShapeNumber, Group>,
     workloads: HashMap<WorkloadKey, ShapeNumber>,
-    told: HashMap<PortAt, BTreeMap<Teller, Told>>,
+    reported: HashMap<PortAt, BTreeMap<ReporterId, ReportedPort>>,
     /// What was taken back, in order of time.
-    gone: VecDeque<(Instant, PortAt, Teller)>,
+    withdrawals: VecDeque<(Instant, PortAt, ReporterId)>,
     dirty: BTreeSet<ShapeNumber>,
     totals: BTreeMap<ObjectRef, Count>,
     timing: Timing,
@@ -43,24 +43,24 @@ struct Group {
     counts: BTreeMap<ObjectRef, Count>,
 }
 
-/// What one replica said of a port.
+/// What one replica latest of a port.
 #[derive(Clone, Debug)]
-struct Told {
+struct ReportedPort {
     in_force: InForce,
     /// When it was taken back, if it was.
-    gone: Option<Instant>,
+    withdrawn: Option<Instant>,
 }
 
 /// How one workload's port is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum PortRollout {
     /// What ought to be in force is, since then.
     InForce(Instant),
     Missing,
     Refused,
 }
 
-impl Ledger {
+impl AckTable {
     /// Nothing yet. What a replica takes back counts for `keep` longer, unless another says
     /// something of the same port: a proxy that changes from one replica to another goes on deciding
     /// by what it has.
@@ -69,8 +69,8 @@ impl Ledger {
             keep,
             shapes: HashMap::new(),
             workloads: HashMap::new(),
-            told: HashMap::new(),
-            gone: VecDeque::new(),
+            reported: HashMap::new(),
+            withdrawals: VecDeque::new(),
             dirty: BTreeSet::new(),
             totals: BTreeMap::new(),
             timing: Timing::default(),
@@ -78,7 +78,7 @@ impl Ledger {
     }
 
     /// Takes note of what ought to be in force.
-    pub(crate) fn want(&mut self, news: &News) {
+    pub(crate) fn set_desired(&mut self, news: &News) {
         let mut change = self.timing.change(news.since);
         for (number, ports) in &news.shapes {
             let group = self.shapes.entry(*number).or_default();
@@ -108,33 +108,38 @@ impl Ledger {
         }
     }
 
-    /// Takes note of what `teller` says of a port; nothing: it says nothing any more.
-    pub(crate) fn tell(&mut self, teller: Teller, at: &PortAt, in_force: Option<InForce>) {
+    /// Takes note of what `reporter` says of a port; nothing: it says nothing any more.
+    pub(crate) fn record(&mut self, reporter: ReporterId, at: &PortAt, in_force: Option<InForce>) {
         match in_force {
             Some(in_force) => {
-                let told = Told { in_force, gone: None };
-                self.told.entry(at.clone()).or_default().insert(teller, told);
+                let reported = ReportedPort { in_force, withdrawn: None };
+                self.reported.entry(at.clone()).or_default().insert(reporter, reported);
             }
             None => {
                 let now = Instant::now();
-                let told = self.told.get_mut(at).and_then(|tellers| tellers.get_mut(&teller));
-                let Some(told) = told.filter(|told| told.gone.is_none()) else { return };
-                told.gone = Some(now);
-                self.gone.push_back((now, at.clone(), teller));
+                let reported =
+                    self.reported.get_mut(at).and_then(|reporters| reporters.get_mut(&reporter));
+                let Some(reported) = reported.filter(|reported| reported.withdrawn.is_none())
+                else {
+                    return;
+                };
+                reported.withdrawn = Some(now);
+                self.withdrawals.push_back((now, at.clone(), reporter));
             }
         }
         self.touch(at);
     }
 
-    /// What `teller` says does not count any more, save for the ports that `still` says.
-    pub(crate) fn take_back(&mut self, teller: Teller, still: &BTreeSet<PortAt>) {
-        let says = |tellers: &BTreeMap<Teller, Told>| {
-            tellers.get(&teller).is_some_and(|told| told.gone.is_none())
+    /// What `reporter` says does not count any more, save for the ports that `still` says.
+    pub(crate) fn retract(&mut self, reporter: ReporterId, still: &BTreeSet<PortAt>) {
+        let says = |reporters: &BTreeMap<ReporterId, ReportedPort>| {
+            reporters.get(&reporter).is_some_and(|reported| reported.withdrawn.is_none())
         };
-        let gone = self.told.iter().filter(|(at, tellers)| says(tellers) && !still.contains(*at));
+        let gone =
+            self.reported.iter().filter(|(at, reporters)| says(reporters) && !still.contains(*at));
         let gone: Vec<PortAt> = gone.map(|(at, _)| at.clone()).collect();
         for at in gone {
-            self.tell(teller, &at, None);
+            self.record(reporter, &at, None);
         }
     }
 
@@ -142,22 +147,24 @@ impl Ledger {
     pub(crate) fn expire(&mut self, now: Instant) {
         let keep = self.keep;
         let is_over = |gone: Instant| now.saturating_duration_since(gone) >= keep;
-        while let Some((when, at, teller)) = self.gone.pop_front_if(|(when, ..)| is_over(*when)) {
-            let Some(tellers) = self.told.get_mut(&at) else { continue };
+        while let Some((when, at, reporter)) =
+            self.withdrawals.pop_front_if(|(when, ..)| is_over(*when))
+        {
+            let Some(reporters) = self.reported.get_mut(&at) else { continue };
             // Said again meanwhile, or taken back again later.
-            if tellers.get(&teller).is_none_or(|told| told.gone != Some(when)) {
+            if reporters.get(&reporter).is_none_or(|reported| reported.withdrawn != Some(when)) {
                 continue;
             }
-            tellers.remove(&teller);
-            if tellers.is_empty() {
-                self.told.remove(&at);
+            reporters.remove(&reporter);
+            if reporters.is_empty() {
+                self.reported.remove(&at);
             }
             self.touch(&at);
         }
     }
 
     /// Counts again what something changed about; true if a count differs.
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn recount(&mut self) -> bool {
         let mut differs = false;
         for number in std::mem::take(&mut self.dirty) {
             let Some(group) = self.shapes.get(&number) else { continue };
@@ -188,19 +195,20 @@ impl Ledger {
     /// Whether nothing is kept.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { keep: _, shapes, workloads, told, gone, dirty, totals, timing } = self;
+        let Self { keep: _, shapes, workloads, reported, withdrawals, dirty, totals, timing } =
+            self;
         shapes.is_empty()
             && workloads.is_empty()
-            && told.is_empty()
-            && gone.is_empty()
+            && reported.is_empty()
+            && withdrawals.is_empty()
             && dirty.is_empty()
             && totals.is_empty()
             && timing.is_empty()
     }
 
     /// How long changes took that came to be in force everywhere since this was last asked.
-    pub(crate) fn took(&mut self) -> Vec<Duration> {
-        self.timing.took()
+    pub(crate) fn take_durations(&mut self) -> Vec<Duration> {
+        self.timing.take_durations()
     }
 
     fn touch(&mut self, at: &PortAt) {
@@ -218,20 +226,22 @@ impl Ledger {
         }
     }
 
-    fn standing(&self, key: &WorkloadKey, port: NonZeroU16, wanted: &Wanted) -> Standing {
-        let Some(tellers) = self.told.get(&(key.clone(), port)) else { return Standing::Missing };
-        let live = || tellers.values().filter(|told| told.gone.is_none());
-        // What was said last of a port that nobody says anything of any more.
-        let last = || tellers.values().max_by_key(|told| told.gone);
-        let said: Vec<&Told> =
+    fn port_rollout(&self, key: &WorkloadKey, port: NonZeroU16, wanted: &Wanted) -> PortRollout {
+        let Some(reporters) = self.reported.get(&(key.clone(), port)) else {
+            return PortRollout::Missing;
+        };
+        let live = || reporters.values().filter(|reported| reported.withdrawn.is_none());
+        // What was latest last of a port that nobody says anything of any more.
+        let last = || reporters.values().max_by_key(|reported| reported.withdrawn);
+        let latest: Vec<&ReportedPort> =
             if live().next().is_some() { live().collect() } else { last().into_iter().collect() };
-        if said.iter().any(|told| told.in_force.refused.is_some()) {
-            return Standing::Refused;
+        if latest.iter().any(|reported| reported.in_force.refused.is_some()) {
+            return PortRollout::Refused;
         }
-        let all = said.iter().all(|told| told.in_force.content == wanted.content);
-        match said.iter().map(|told| told.in_force.since).max() {
-            Some(since) if all && wanted.content != 0 => Standing::InForce(since),
-            Some(_) | None => Standing::Missing,
+        let all = latest.iter().all(|reported| reported.in_force.content == wanted.content);
+        match latest.iter().map(|reported| reported.in_force.since).max() {
+            Some(since) if all && wanted.content != 0 => PortRollout::InForce(since),
+            Some(_) | None => PortRollout::Missing,
         }
     }
 
@@ -240,26 +250,26 @@ impl Ledger {
         number: ShapeNumber,
         (ports, workloads): (WantedPorts, BTreeSet<WorkloadKey>),
     ) -> BTreeMap<ObjectRef, Count> {
-        let mut alike: BTreeMap<Lacking, u64> = BTreeMap::new();
+        let mut alike: BTreeMap<MissingPorts, u64> = BTreeMap::new();
         let mut everywhere: BTreeMap<NonZeroU16, Option<Instant>> =
             ports.keys().map(|port| (*port, None)).collect();
         for key in &workloads {
-            let mut lacking = Lacking::default();
+            let mut missing = MissingPorts::default();
             for (port, wanted) in &ports {
-                match self.standing(key, *port, wanted) {
-                    Standing::InForce(since) => {
+                match self.port_rollout(key, *port, wanted) {
+                    PortRollout::InForce(since) => {
                         if let Some(latest) = everywhere.get_mut(port) {
                             *latest = (*latest).max(Some(since));
                         }
                         continue;
                     }
-                    Standing::Missing => {}
-                    Standing::Refused => lacking.refused.push(*port),
+                    PortRollout::Missing => {}
+                    PortRollout::Refused => missing.refused.push(*port),
                 }
-                lacking.ports.push(*port);
+                missing.ports.push(*port);
                 everywhere.remove(port);
             }
-            let count = alike.entry(lacking).or_default();
+            let count = alike.entry(missing).or_default();
             *count = count.saturating_add(1);
         }
         for (port, latest) in everywhere {
@@ -275,7 +285,7 @@ impl Ledger {
 
 /// What a workload lacks.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Lacking {
+struct MissingPorts {
     ports: Vec<NonZeroU16>,
     refused: Vec<NonZeroU16>,
 }
@@ -296,14 +306,14 @@ fn ports_by_object(ports: &WantedPorts) -> BTreeMap<ObjectRef, Vec<NonZeroU16>> 
     by_object
 }
 
-fn add_up(alike: &BTreeMap<Lacking, u64>, on: &[NonZeroU16]) -> Count {
+fn add_up(alike: &BTreeMap<MissingPorts, u64>, on: &[NonZeroU16]) -> Count {
     let mut count = Count::default();
-    for (lacking, workloads) in alike {
+    for (missing, workloads) in alike {
         count.concerned = count.concerned.saturating_add(*workloads);
-        if !lacking.ports.iter().any(|port| on.contains(port)) {
+        if !missing.ports.iter().any(|port| on.contains(port)) {
             count.in_force = count.in_force.saturating_add(*workloads);
         }
-        if lacking.refused.iter().any(|port| on.contains(port)) {
+        if missing.refused.iter().any(|port| on.contains(port)) {
             count.refused = count.refused.saturating_add(*workloads);
         }
     }

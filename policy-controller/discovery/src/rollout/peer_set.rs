@@ -1,9 +1,9 @@
 //! What the other replicas say, and whether they all do.
 
-use super::ledger::{Ledger, Teller};
-use super::metrics::ProgrammedMetrics;
-use super::unsent::UnsentBook;
-use crate::replicas::{Connector, Event, Replica, Replicas, ask};
+use super::acks::{AckTable, ReporterId};
+use super::metrics::RolloutMetrics;
+use super::unsent::UnsentReports;
+use crate::peers::{Connector, PeerEvent, Replica, Replicas, watch_peer};
 use crate::serve::PortAt;
 use policy_core::ObjectRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +21,9 @@ pub(super) enum Completeness {
     /// Every replica has said everything, and goes on to.
     Complete,
     /// One that was found lately has not said everything yet.
-    Waiting,
+    Pending,
     /// It is not.
-    Lacking {
+    Incomplete {
         /// Why, in one word for programs.
         reason: &'static str,
         /// Why, for people.
@@ -33,26 +33,26 @@ pub(super) enum Completeness {
 
 /// The other replicas.
 #[derive(Debug)]
-pub(super) struct Peers {
+pub(super) struct PeerSet {
     name: Arc<str>,
     connector: Connector,
     timeout: Duration,
-    known: BTreeMap<Replica, Peer>,
+    known: BTreeMap<Replica, PeerState>,
     unknown: Option<Arc<str>>,
-    events: StreamMap<Replica, ReceiverStream<Event>>,
-    next: Teller,
+    events: StreamMap<Replica, ReceiverStream<PeerEvent>>,
+    next: ReporterId,
 }
 
 #[derive(Debug)]
-struct Peer {
-    teller: Teller,
+struct PeerState {
+    reporter: ReporterId,
     /// When it was found, or last said a part of everything without having broken off before: a long
-    /// list is heard out.
-    awaited: Instant,
+    /// list is last_seen out.
+    expected_since: Instant,
     /// Whether a stream of its has ended.
-    broke_off: bool,
+    disconnected: bool,
     /// When it last said anything after it had said everything.
-    heard: Option<Instant>,
+    last_seen: Option<Instant>,
     /// The ports that it said since its stream began, until it has said everything.
     said: Option<BTreeSet<PortAt>>,
     /// The objects of which it said since its stream began that its clients are not sent something.
@@ -61,7 +61,7 @@ struct Peer {
     name: Option<String>,
 }
 
-impl Peers {
+impl PeerSet {
     /// None yet. `name` is what we call ourselves.
     pub(super) fn new(name: Arc<str>, connector: Connector, timeout: Duration) -> Self {
         Self {
@@ -79,8 +79,8 @@ impl Peers {
     pub(super) fn follow(
         &mut self,
         replicas: &Replicas,
-        ledger: &mut Ledger,
-        unsent: &mut UnsentBook,
+        acks: &mut AckTable,
+        unsent: &mut UnsentReports,
     ) {
         let wanted = match replicas {
             Replicas::Known(wanted) => {
@@ -98,8 +98,8 @@ impl Peers {
             // Whoever asks it ends when nobody listens.
             self.events.remove(&replica);
             if let Some(peer) = self.known.remove(&replica) {
-                ledger.take_back(peer.teller, &BTreeSet::new());
-                unsent.take_back(peer.teller, &BTreeSet::new());
+                acks.retract(peer.reporter, &BTreeSet::new());
+                unsent.retract(peer.reporter, &BTreeSet::new());
             }
         }
         for replica in wanted {
@@ -111,22 +111,34 @@ impl Peers {
 
     fn begin(&mut self, replica: &Replica) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let asking =
-            ask(replica.clone(), self.name.clone(), self.connector.clone(), self.timeout, sender);
+        let asking = watch_peer(
+            replica.clone(),
+            self.name.clone(),
+            self.connector.clone(),
+            self.timeout,
+            sender,
+        );
         tokio::spawn(asking);
         // Our own clients are number 0.
         self.next = self.next.wrapping_add(1);
         self.events.insert(replica.clone(), ReceiverStream::new(receiver));
         let said = Some(BTreeSet::new());
-        let (teller, awaited) = (self.next, Instant::now());
+        let (reporter, expected_since) = (self.next, Instant::now());
         let unsent = BTreeSet::new();
-        let peer =
-            Peer { teller, awaited, broke_off: false, heard: None, said, unsent, name: None };
+        let peer = PeerState {
+            reporter,
+            expected_since,
+            disconnected: false,
+            last_seen: None,
+            said,
+            unsent,
+            name: None,
+        };
         self.known.insert(replica.clone(), peer);
     }
 
     /// The next thing that some replica says; waits for ever where there is none.
-    pub(super) async fn next(&mut self) -> (Replica, Event) {
+    pub(super) async fn next(&mut self) -> (Replica, PeerEvent) {
         match self.events.next().await {
             Some(event) => event,
             None => std::future::pending().await,
@@ -136,28 +148,28 @@ impl Peers {
     /// Takes note of what a replica said.
     pub(super) fn take(
         &mut self,
-        (replica, event): (Replica, Event),
-        ledger: &mut Ledger,
-        unsent: &mut UnsentBook,
+        (replica, event): (Replica, PeerEvent),
+        acks: &mut AckTable,
+        unsent: &mut UnsentReports,
     ) {
         let Some(peer) = self.known.get_mut(&replica) else { return };
         let said = match event {
-            Event::Lost => {
+            PeerEvent::Disconnected => {
                 peer.said = Some(BTreeSet::new());
                 peer.unsent = BTreeSet::new();
-                peer.broke_off = true;
+                peer.disconnected = true;
                 return;
             }
-            Event::Said(said) => said,
+            PeerEvent::Report(said) => said,
         };
         for (at, in_force) in said.set {
-            ledger.tell(peer.teller, &at, Some(in_force));
+            acks.record(peer.reporter, &at, Some(in_force));
             if let Some(all) = &mut peer.said {
                 all.insert(at);
             }
         }
         for at in &said.gone {
-            ledger.tell(peer.teller, at, None);
+            acks.record(peer.reporter, at, None);
             if let Some(all) = &mut peer.said {
                 all.remove(at);
             }
@@ -167,49 +179,53 @@ impl Peers {
                 true => peer.unsent.remove(&object),
                 false => peer.unsent.insert(object.clone()),
             };
-            unsent.tell(peer.teller, object, lacking);
+            unsent.record(peer.reporter, object, lacking);
         }
         if !said.more
             && let Some(all) = peer.said.take()
         {
-            ledger.take_back(peer.teller, &all);
-            unsent.take_back(peer.teller, &peer.unsent);
+            acks.retract(peer.reporter, &all);
+            unsent.retract(peer.reporter, &peer.unsent);
         }
         if peer.said.is_none() {
-            peer.heard = Some(Instant::now());
-        } else if !peer.broke_off {
-            peer.awaited = Instant::now();
+            peer.last_seen = Some(Instant::now());
+        } else if !peer.disconnected {
+            peer.expected_since = Instant::now();
         }
         peer.name = Some(said.replica).filter(|name| !name.is_empty());
     }
 
     /// What replicas that do not answer said of their clients does not count: these are elsewhere, or
     /// gone. A replica whose stream has ended begins anew.
-    pub(super) fn forget_silent(&self, now: Instant, unsent: &mut UnsentBook) {
-        let silent = |peer: &&Peer| peer.said.is_some() && peer.is_silent(now, self.timeout);
+    pub(super) fn forget_silent(&self, now: Instant, unsent: &mut UnsentReports) {
+        let silent = |peer: &&PeerState| peer.said.is_some() && peer.is_silent(now, self.timeout);
         for peer in self.known.values().filter(silent) {
-            unsent.take_back(peer.teller, &BTreeSet::new());
+            unsent.retract(peer.reporter, &BTreeSet::new());
         }
     }
 
     /// Whether everything is known at `now`.
-    pub(super) fn completeness(&self, now: Instant, metrics: &ProgrammedMetrics) -> Completeness {
-        let silent = |peer: &Peer| peer.is_silent(now, self.timeout);
-        let answering = self.known.values().filter(|peer| peer.heard.is_some() && !silent(peer));
+    pub(super) fn completeness(&self, now: Instant, metrics: &RolloutMetrics) -> Completeness {
+        let silent = |peer: &PeerState| peer.is_silent(now, self.timeout);
+        let answering =
+            self.known.values().filter(|peer| peer.last_seen.is_some() && !silent(peer));
         metrics.replicas(self.known.len(), answering.count());
         if let Some(why) = &self.unknown {
-            return Completeness::Lacking { reason: "ReplicasUnknown", message: why.to_string() };
+            return Completeness::Incomplete {
+                reason: "ReplicasUnknown",
+                message: why.to_string(),
+            };
         }
         let lost = self.known.iter().filter(|(_, peer)| silent(peer));
         let lost: Vec<String> = lost.map(|(replica, peer)| peer.title(replica)).collect();
         match lost.as_slice() {
-            [] if self.known.values().any(|peer| peer.heard.is_none()) => Completeness::Waiting,
+            [] if self.known.values().any(|peer| peer.last_seen.is_none()) => Completeness::Pending,
             [] => Completeness::Complete,
-            [one] => Completeness::Lacking {
+            [one] => Completeness::Incomplete {
                 reason: "ReplicaUnreachable",
                 message: format!("replica {one} does not answer"),
             },
-            several => Completeness::Lacking {
+            several => Completeness::Incomplete {
                 reason: "ReplicaUnreachable",
                 message: format!("replicas {} do not answer", several.join(", ")),
             },
@@ -217,9 +233,9 @@ impl Peers {
     }
 }
 
-impl Peer {
+impl PeerState {
     fn is_silent(&self, now: Instant, timeout: Duration) -> bool {
-        let since = self.heard.unwrap_or(self.awaited);
+        let since = self.last_seen.unwrap_or(self.expected_since);
         now.saturating_duration_since(since) > timeout
     }
 

@@ -1,10 +1,10 @@
 //! The task that counts.
 
-use super::ledger::{Ledger, Teller};
-use super::metrics::ProgrammedMetrics;
-use super::peers::{Completeness, Peers};
-use super::unsent::UnsentBook;
-use crate::replicas::{Connector, Replicas};
+use super::acks::{AckTable, ReporterId};
+use super::metrics::RolloutMetrics;
+use super::peer_set::{Completeness, PeerSet};
+use super::unsent::UnsentReports;
+use crate::peers::{Connector, Replicas};
 use crate::serve::{Applied, Feed};
 use policy_crds::ObjectKey;
 use policy_engine::desired::Version;
@@ -29,16 +29,16 @@ const TICK: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Changes of our own clients taken at once.
-const AT_ONCE: usize = 10_000;
+const MAX_CHANGES: usize = 10_000;
 
 /// Our own clients, among those who say what is in force.
-const OWN: Teller = 0;
+const OWN_CLIENTS: ReporterId = 0;
 
 const NOT_COUNTED: &str = "NotCounted";
 
 /// How counting goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CountingConfig {
+pub struct RolloutConfig {
     /// Name of this replica, for the logs of the others.
     pub replica: Arc<str>,
     /// How long another replica may be silent.
@@ -48,7 +48,7 @@ pub struct CountingConfig {
     pub keep: Duration,
 }
 
-impl CountingConfig {
+impl RolloutConfig {
     /// The usual times.
     pub fn new(replica: &str) -> Self {
         let (timeout, keep) = (Duration::from_secs(10), Duration::from_secs(10));
@@ -56,13 +56,13 @@ impl CountingConfig {
     }
 }
 
-/// A handle on the counts; clones share them. Counting ends when the last is dropped.
+/// A handle on the counts; clones share them. RolloutTracker ends when the last is dropped.
 #[derive(Clone, Debug)]
-pub struct Counting {
+pub struct RolloutTracker {
     interest: Arc<watch::Sender<Interest>>,
     tally: watch::Receiver<Arc<Tally>>,
     table: watch::Receiver<Arc<VersionedTable>>,
-    metrics: ProgrammedMetrics,
+    metrics: RolloutMetrics,
 }
 
 /// Who wants to know.
@@ -80,19 +80,19 @@ impl Interest {
 
 /// Keeps counting going until it is dropped.
 #[derive(Debug)]
-pub struct Hold(Arc<watch::Sender<Interest>>);
+pub struct TrackingGuard(Arc<watch::Sender<Interest>>);
 
-impl Drop for Hold {
+impl Drop for TrackingGuard {
     fn drop(&mut self) {
         self.0.send_modify(|interest| interest.holders = interest.holders.saturating_sub(1));
     }
 }
 
-impl Counting {
+impl RolloutTracker {
     /// Counts until the hold is dropped.
-    pub fn hold(&self) -> Hold {
+    pub fn hold(&self) -> TrackingGuard {
         self.interest.send_modify(|interest| interest.holders = interest.holders.saturating_add(1));
-        Hold(self.interest.clone())
+        TrackingGuard(self.interest.clone())
     }
 
     /// Counts while this replica leads.
@@ -122,7 +122,7 @@ impl Counting {
 
     /// How far every object is in force, for somebody who looks once: counted for a while from now
     /// on, and waited for at most so long.
-    pub async fn look(&self, patience: Duration) -> Arc<Tally> {
+    pub async fn current(&self, patience: Duration) -> Arc<Tally> {
         self.interest.send_modify(|interest| {
             interest.until = Instant::now().checked_add(LINGER);
         });
@@ -136,7 +136,7 @@ impl Counting {
     }
 
     /// Its metrics, to be registered.
-    pub fn metrics(&self) -> ProgrammedMetrics {
+    pub fn metrics(&self) -> RolloutMetrics {
         self.metrics.clone()
     }
 }
@@ -145,30 +145,30 @@ impl Counting {
 /// and what is by `applied` and by the other `replicas`, which are asked with the credentials of
 /// `tls`. Needs a tokio runtime.
 pub fn start(
-    config: CountingConfig,
+    config: RolloutConfig,
     demand: DemandHandle,
     applied: Applied,
     replicas: watch::Receiver<Arc<Replicas>>,
     tls: Option<TlsHandle>,
-) -> Counting {
-    let (interest, interested) = watch::channel(Interest::default());
+) -> RolloutTracker {
+    let (interest, interest_receiver) = watch::channel(Interest::default());
     let (tally, tally_receiver) = watch::channel(Arc::new(not_counted()));
     let (table, table_receiver) = watch::channel(Arc::default());
-    let metrics = ProgrammedMetrics::default();
+    let metrics = RolloutMetrics::default();
     let counter = Counter {
         config,
         demand,
         applied,
         replicas,
         connector: Connector::new(tls),
-        interested,
+        interest: interest_receiver,
         tally,
         table,
         metrics: metrics.clone(),
     };
     tokio::spawn(counter.run());
     let interest = Arc::new(interest);
-    Counting { interest, tally: tally_receiver, table: table_receiver, metrics }
+    RolloutTracker { interest, tally: tally_receiver, table: table_receiver, metrics }
 }
 
 fn not_counted() -> Tally {
@@ -176,22 +176,22 @@ fn not_counted() -> Tally {
 }
 
 struct Counter {
-    config: CountingConfig,
+    config: RolloutConfig,
     demand: DemandHandle,
     applied: Applied,
     replicas: watch::Receiver<Arc<Replicas>>,
     connector: Connector,
-    interested: watch::Receiver<Interest>,
+    interest: watch::Receiver<Interest>,
     tally: watch::Sender<Arc<Tally>>,
     table: watch::Sender<Arc<VersionedTable>>,
-    metrics: ProgrammedMetrics,
+    metrics: RolloutMetrics,
 }
 
 /// What is known while somebody wants to know.
-struct Books {
-    ledger: Ledger,
-    unsent: UnsentBook,
-    peers: Peers,
+struct TrackerState {
+    acks: AckTable,
+    unsent: UnsentReports,
+    peers: PeerSet,
     objects: BTreeMap<ObjectKey, Version>,
     reaches: BTreeMap<ObjectKey, Arc<Reach>>,
     feed: Feed,
@@ -205,12 +205,12 @@ impl Counter {
     async fn run(mut self) {
         loop {
             // The last handle has gone if this fails.
-            if self.interested.wait_for(Interest::exists).await.is_err() {
+            if self.interest.wait_for(Interest::exists).await.is_err() {
                 return;
             }
             let going_on = self.count().await;
             self.demand.stop().await;
-            self.tell(not_counted(), BTreeMap::new());
+            self.publish(not_counted(), BTreeMap::new());
             self.metrics.not_programmed(0);
             self.metrics.replicas(0, 0);
             if !going_on {
@@ -221,7 +221,7 @@ impl Counter {
 
     /// Counts while somebody wants to know; false: nobody ever will.
     async fn count(&mut self) -> bool {
-        let mut books = self.open();
+        let mut state = self.open();
         let mut demanded = true;
         // Where nobody will find others, those that are known are all.
         let mut followed = true;
@@ -235,14 +235,14 @@ impl Counter {
             tokio::select! {
                 () = tokio::time::sleep_until(at.into()), if due.is_some() => {
                     if std::mem::take(&mut demanded) {
-                        books.want(&mut self.demand).await;
+                        state.update_desired(&mut self.demand).await;
                     }
-                    self.settle(&mut books);
+                    self.recount(&mut state);
                     due = None;
                     earliest = Instant::now().checked_add(GAP).unwrap_or(earliest);
                     continue;
                 }
-                changed = self.interested.changed() => {
+                changed = self.interest.changed() => {
                     if changed.is_err() {
                         return false;
                     }
@@ -254,80 +254,80 @@ impl Counter {
                     }
                     demanded = true;
                 }
-                () = books.feed.changed() => books.hear(),
-                event = books.peers.next() => {
-                    books.peers.take(event, &mut books.ledger, &mut books.unsent);
+                () = state.feed.changed() => state.take_own_reports(),
+                event = state.peers.next() => {
+                    state.peers.take(event, &mut state.acks, &mut state.unsent);
                 }
                 changed = self.replicas.changed(), if followed => {
                     followed = changed.is_ok();
                     let replicas = self.replicas.borrow_and_update().clone();
-                    books.peers.follow(&replicas, &mut books.ledger, &mut books.unsent);
+                    state.peers.follow(&replicas, &mut state.acks, &mut state.unsent);
                 }
                 _ = tick.tick() => {
-                    if !self.interested.borrow().exists() {
+                    if !self.interest.borrow().exists() {
                         return true;
                     }
-                    demanded |= !books.listed;
-                    books.ledger.expire(Instant::now());
-                    books.peers.forget_silent(Instant::now(), &mut books.unsent);
+                    demanded |= !state.listed;
+                    state.acks.expire(Instant::now());
+                    state.peers.forget_silent(Instant::now(), &mut state.unsent);
                 }
             }
             due.get_or_insert(earliest);
         }
     }
 
-    fn open(&mut self) -> Books {
+    fn open(&mut self) -> TrackerState {
         let name = self.config.replica.clone();
-        let mut books = Books {
-            ledger: Ledger::new(self.config.keep),
-            unsent: UnsentBook::new(self.config.keep),
-            peers: Peers::new(name, self.connector.clone(), self.config.timeout),
+        let mut state = TrackerState {
+            acks: AckTable::new(self.config.keep),
+            unsent: UnsentReports::new(self.config.keep),
+            peers: PeerSet::new(name, self.connector.clone(), self.config.timeout),
             objects: BTreeMap::new(),
             reaches: BTreeMap::new(),
             feed: self.applied.follow(),
             listed: false,
             changed: true,
-            completeness: Completeness::Waiting,
+            completeness: Completeness::Pending,
         };
         let replicas = self.replicas.borrow_and_update().clone();
-        books.peers.follow(&replicas, &mut books.ledger, &mut books.unsent);
-        books
+        state.peers.follow(&replicas, &mut state.acks, &mut state.unsent);
+        state
     }
 
     /// Counts, and tells what differs.
-    fn settle(&self, books: &mut Books) {
-        let completeness = books.peers.completeness(Instant::now(), &self.metrics);
-        books.changed |= books.ledger.settle();
-        books.changed |= books.unsent.settle(Instant::now());
-        books.changed |= completeness != books.completeness;
-        for time in books.ledger.took() {
-            self.metrics.took(time);
+    fn recount(&self, state: &mut TrackerState) {
+        let completeness = state.peers.completeness(Instant::now(), &self.metrics);
+        state.changed |= state.acks.recount();
+        state.changed |= state.unsent.refresh(Instant::now());
+        state.changed |= completeness != state.completeness;
+        for time in state.acks.take_durations() {
+            self.metrics.observe_rollout(time);
         }
-        books.completeness = completeness;
-        let tally = match &books.completeness {
+        state.completeness = completeness;
+        let tally = match &state.completeness {
             // What was told last stays until it has said everything, or was silent for too long.
-            Completeness::Waiting => return,
-            _ if !std::mem::take(&mut books.changed) => return,
-            _ if !books.listed => {
+            Completeness::Pending => return,
+            _ if !std::mem::take(&mut state.changed) => return,
+            _ if !state.listed => {
                 Tally::unknown("NotListed", "objects have not been listed completely")
             }
-            Completeness::Lacking { reason, message } => Tally::unknown(reason, message),
-            Completeness::Complete => Tally::Counted(books.ledger.counts().clone()),
+            Completeness::Incomplete { reason, message } => Tally::unknown(reason, message),
+            Completeness::Complete => Tally::Counted(state.acks.counts().clone()),
         };
         let lacking = |count: &&Count| count.in_force < count.concerned;
-        let lacking = books.ledger.counts().values().filter(lacking).count();
+        let lacking = state.acks.counts().values().filter(lacking).count();
         self.metrics.not_programmed(lacking);
-        let table = books.objects.iter().map(|(key, version)| {
-            let programmed = programmed(&tally, key, books.reaches.get(key));
+        let table = state.objects.iter().map(|(key, version)| {
+            let programmed = programmed(&tally, key, state.reaches.get(key));
             let Version { uid, generation } = version.clone();
-            let unsent = books.unsent.of(key);
+            let unsent = state.unsent.of(key);
             (key.clone(), ProgrammedAt { uid, generation, programmed, unsent })
         });
         let table = table.collect();
-        self.tell(tally, table);
+        self.publish(tally, table);
     }
 
-    fn tell(&self, tally: Tally, table: VersionedTable) {
+    fn publish(&self, tally: Tally, table: VersionedTable) {
         fn replace<T: PartialEq>(known: &mut Arc<T>, now: T) -> bool {
             let differs = **known != now;
             if differs {
@@ -355,22 +355,22 @@ fn programmed(tally: &Tally, key: &ObjectKey, reach: Option<&Arc<Reach>>) -> Pro
     }
 }
 
-impl Books {
+impl TrackerState {
     /// Takes note of what our own clients have in force, and of what they are not sent.
-    fn hear(&mut self) {
+    fn take_own_reports(&mut self) {
         loop {
-            let (changes, more) = self.feed.take_unsent(AT_ONCE);
+            let (changes, more) = self.feed.take_unsent(MAX_CHANGES);
             for (object, unsent) in changes {
-                self.unsent.tell(OWN, object, unsent);
+                self.unsent.record(OWN_CLIENTS, object, unsent);
             }
             if !more {
                 break;
             }
         }
         loop {
-            let (changes, more) = self.feed.take(AT_ONCE);
+            let (changes, more) = self.feed.take(MAX_CHANGES);
             for (at, in_force) in changes {
-                self.ledger.tell(OWN, &at, in_force);
+                self.acks.record(OWN_CLIENTS, &at, in_force);
             }
             if !more {
                 return;
@@ -379,11 +379,11 @@ impl Books {
     }
 
     /// Takes note of what ought to be in force.
-    async fn want(&mut self, demand: &mut DemandHandle) {
+    async fn update_desired(&mut self, demand: &mut DemandHandle) {
         let Some(news) = demand.news().await else { return };
         self.changed |= !self.listed || !news.objects.is_empty();
         self.listed = true;
-        self.ledger.want(&news);
+        self.acks.set_desired(&news);
         for (key, version) in news.objects {
             let before = match &version {
                 Some(version) => self.objects.insert(key.clone(), version.clone()),
@@ -393,7 +393,7 @@ impl Books {
                 }
             };
             if before != version {
-                self.unsent.changed(&key);
+                self.unsent.object_changed(&key);
             }
         }
         for (key, reach) in news.reaches {

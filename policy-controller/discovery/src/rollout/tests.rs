@@ -1,11 +1,11 @@
 //! What is counted, by hand and against a count that reads like the definition.
 #![allow(clippy::arithmetic_side_effects, reason = "a test ends where it cannot go on")]
 
-mod counting;
-mod ledger;
+mod acks;
 mod timing;
+mod tracker;
 
-use super::ledger::Ledger;
+use super::acks::AckTable;
 use crate::serve::{InForce, PortAt};
 use policy_core::{ObjectRef, WorkloadKey};
 use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
@@ -65,7 +65,7 @@ fn count(in_force: u64, concerned: u64, refused: u64) -> Count {
 }
 
 /// The counts, by name.
-fn counts(ledger: &mut Ledger) -> Vec<(String, Count)> {
-    ledger.settle();
-    ledger.counts().iter().map(|(object, count)| (object.name().to_string(), *count)).collect()
+fn counts(acks: &mut AckTable) -> Vec<(String, Count)> {
+    acks.recount();
+    acks.counts().iter().map(|(object, count)| (object.name().to_string(), *count)).collect()
 }

@@ -1,0 +1,176 @@
+//! What clients of all replicas are not sent, by object.
+//!
+//! What is new is told at once. What ends is told once it has been so for a while: a proxy that moves
+//! from one replica to another, or starts again, is not sent the same as before.
+
+use super::acks::ReporterId;
+use policy_core::ObjectRef;
+use policy_crds::ObjectKey;
+use policy_engine::unsent::Unsent;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// What every replica says, and what is told of it.
+#[derive(Debug)]
+pub(crate) struct UnsentReports {
+    keep: Duration,
+    reported: BTreeMap<ObjectRef, BTreeMap<ReporterId, Unsent>>,
+    published: BTreeMap<ObjectRef, Retained>,
+    /// What is to be looked at again.
+    dirty: BTreeSet<ObjectRef>,
+}
+
+/// What is told of one object.
+#[derive(Debug, Default)]
+struct Retained {
+    unsent: Unsent,
+    /// Since when some of it is not said any more.
+    ending: Option<Instant>,
+}
+
+impl UnsentReports {
+    /// Nothing yet. What is not said any more is told for `keep` longer.
+    pub(crate) fn new(keep: Duration) -> Self {
+        Self { keep, reported: BTreeMap::new(), published: BTreeMap::new(), dirty: BTreeSet::new() }
+    }
+
+    /// Takes note of what the clients of `reporter` are not sent of an object.
+    pub(crate) fn record(&mut self, reporter: ReporterId, object: ObjectRef, unsent: Unsent) {
+        let reported = self.reported.entry(object.clone()).or_default();
+        match unsent.is_empty() {
+            true => reported.remove(&reporter),
+            false => reported.insert(reporter, unsent),
+        };
+        if reported.is_empty() {
+            self.reported.remove(&object);
+        }
+        self.dirty.insert(object);
+    }
+
+    /// What `reporter` says does not count any more, save of the objects that `still` names.
+    pub(crate) fn retract(&mut self, reporter: ReporterId, still: &BTreeSet<ObjectRef>) {
+        let says = |(object, reported): &(&ObjectRef, &BTreeMap<ReporterId, Unsent>)| {
+            reported.contains_key(&reporter) && !still.contains(*object)
+        };
+        let gone = self.reported.iter().filter(says).map(|(object, _)| object.clone());
+        for object in gone.collect::<Vec<ObjectRef>>() {
+            self.record(reporter, object, Unsent::default());
+        }
+    }
+
+    /// The object has changed: what was told of it before is told no longer than it is reported.
+    pub(crate) fn object_changed(&mut self, key: &ObjectKey) {
+        if self.published.is_empty() {
+            return;
+        }
+        let object = key.to_ref();
+        if self.published.remove(&object).is_some() {
+            self.dirty.insert(object);
+        }
+    }
+
+    /// Brings what is told up to date; true if that differs.
+    pub(crate) fn refresh(&mut self, now: Instant) -> bool {
+        let mut differs = false;
+        let ending = self.published.iter().filter(|(_, published)| published.ending.is_some());
+        let ending: Vec<ObjectRef> = ending.map(|(object, _)| object.clone()).collect();
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.extend(ending);
+        for object in dirty {
+            let mut reported = Unsent::default();
+            for unsent in self.reported.get(&object).into_iter().flat_map(BTreeMap::values) {
+                reported.add(unsent);
+            }
+            let before = self.published.remove(&object);
+            let was = before.as_ref().map(|published| published.unsent.clone()).unwrap_or_default();
+            let published = Retained::next(before.unwrap_or_default(), reported, self.keep, now);
+            differs |= published.unsent != was;
+            if !published.unsent.is_empty() {
+                self.published.insert(object, published);
+            }
+        }
+        differs
+    }
+
+    /// What clients are not sent of an object. Mostly there is nothing to look for.
+    pub(crate) fn of(&self, key: &ObjectKey) -> Unsent {
+        let published =
+            if self.published.is_empty() { None } else { self.published.get(&key.to_ref()) };
+        published.map(|published| published.unsent.clone()).unwrap_or_default()
+    }
+}
+
+impl Retained {
+    fn next(mut self, reported: Unsent, keep: Duration, now: Instant) -> Self {
+        if reported.covers(&self.unsent) {
+            return Self { unsent: reported, ending: None };
+        }
+        let since = *self.ending.get_or_insert(now);
+        if now.saturating_duration_since(since) >= keep {
+            return Self { unsent: reported, ending: None };
+        }
+        self.unsent.add(&reported);
+        self
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        policy_engine::testing::key(policy_crds::Kind::Server, "ns", name)
+    }
+
+    fn object(name: &str) -> ObjectRef {
+        key(name).to_ref()
+    }
+
+    fn unsent(words: &[&str]) -> Unsent {
+        let left_out = words.iter().map(|words| (*words).into()).collect();
+        Unsent { left_out, ..Unsent::default() }
+    }
+
+    const KEEP: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn what_begins_is_told_at_once_and_what_ends_once_it_has_lasted() {
+        let (mut book, now) = (UnsentReports::new(KEEP), Instant::now());
+        let published = |book: &UnsentReports| book.of(&key("s")).to_string();
+        book.record(1, object("s"), unsent(&["a"]));
+        assert!(book.refresh(now));
+        book.record(2, object("s"), unsent(&["a", "b"]));
+        assert!(book.refresh(now));
+        assert_eq!(told(&book), "a; b");
+        book.record(2, object("s"), unsent(&[]));
+        assert!(!book.refresh(now), "it may come back");
+        assert!(!book.refresh(now + KEEP / 2));
+        book.record(2, object("s"), unsent(&["b"]));
+        assert!(!book.refresh(now + KEEP), "it came back");
+        book.retract(2, &BTreeSet::new());
+        assert!(!book.refresh(now + KEEP));
+        assert!(!book.refresh(now + KEEP + KEEP / 2), "the time begins anew");
+        assert!(book.refresh(now + KEEP * 2));
+        assert_eq!(told(&book), "a");
+        book.retract(1, &BTreeSet::from([object("s")]));
+        assert!(!book.refresh(now + KEEP * 9), "it still says so");
+        book.retract(1, &BTreeSet::new());
+        assert!(!book.refresh(now + KEEP * 9));
+        assert!(book.refresh(now + KEEP * 10));
+        assert!(
+            book.of(&key("s")).is_empty() && book.published.is_empty() && book.reported.is_empty()
+        );
+    }
+
+    #[test]
+    fn an_object_that_was_edited_is_told_what_is_so_now() {
+        let (mut book, now) = (UnsentReports::new(KEEP), Instant::now());
+        book.record(1, object("s"), unsent(&["a"]));
+        book.refresh(now);
+        book.object_changed(&key("s"));
+        book.record(1, object("s"), unsent(&["b"]));
+        book.refresh(now);
+        assert_eq!(book.of(&key("s")).to_string(), "b");
+    }
+}
