@@ -13,9 +13,10 @@
 //! **Invariants.** Sees [`Policies`](policy_engine::Policies) and nothing behind it. Never answers from a guess: what is not
 //! known yet is `UNAVAILABLE`. Every stream ends with OK when its connection is to end.
 
-mod access;
-mod access_metrics;
 mod applied;
+mod authn;
+mod authz;
+mod authz_metrics;
 mod cache;
 mod caller;
 mod codec;
@@ -25,7 +26,6 @@ mod core;
 mod encodings;
 mod forward;
 mod health;
-mod identify;
 mod lanes;
 mod listener;
 mod metrics;
@@ -39,9 +39,9 @@ mod stale;
 #[cfg(test)]
 mod tests;
 
-pub use access::AccessConfig;
-pub use access_metrics::AccessMetrics;
 pub use applied::{Applied, AppliedPort, Counts, Feed, InForce, PortAt, Refused};
+pub use authz::AuthzConfig;
+pub use authz_metrics::AuthzMetrics;
 pub use caller::{Caller, Viewer};
 pub use config::ServeConfig;
 pub use listener::{Listening, Transport};

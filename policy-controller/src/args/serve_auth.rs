@@ -1,6 +1,6 @@
 //! Who may watch, and where the certificate of the gRPC port comes from, as the flags say it.
 
-use policy_discovery::serve::AccessConfig;
+use policy_discovery::serve::AuthzConfig;
 use policy_discovery::{KeyError, KeyReviewer};
 use policy_engine::config::ControllerConfig;
 use policy_kube::ClusterReviewer;
@@ -67,7 +67,7 @@ impl ServeAuth {
         &self,
         config: &ControllerConfig,
         client: Option<kube::Client>,
-    ) -> Result<AccessConfig, KeyError> {
+    ) -> Result<AuthzConfig, KeyError> {
         let reviewer: Option<Arc<dyn Reviewer>> = match (&self.tokens, client) {
             (ViewerTokens::Off, _) | (ViewerTokens::Review { .. }, None) => None,
             (ViewerTokens::Review { audience }, Some(client)) => {
@@ -79,7 +79,7 @@ impl ServeAuth {
         };
         let (namespace, domain) = (&config.control_plane_namespace, &config.identity_domain);
         let identity_suffix = format!("serviceaccount.identity.{namespace}.{domain}").into();
-        Ok(AccessConfig { viewers: self.viewers.clone(), identity_suffix, reviewer })
+        Ok(AuthzConfig { viewers: self.viewers.clone(), identity_suffix, reviewer })
     }
 
     /// What does not work with these settings, in words. `reviews`: the API server may be asked

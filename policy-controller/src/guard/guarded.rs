@@ -3,7 +3,7 @@
 use crate::args::GuardArgs;
 use crate::guard::{Guard, GuardedPorts};
 use policy_core::{DefaultPolicy, ObjectRef, Owner, Protocol, ServerPolicy, Unmatched};
-use policy_discovery::serve::{AccessConfig, ServeConfig};
+use policy_discovery::serve::{AuthzConfig, ServeConfig};
 use policy_discovery::testing::client::{Client, hello, until};
 use policy_discovery::testing::mesh::{Mesh, OWN, SUFFIX, get, watch_port};
 use policy_discovery::testing::{policy, port, soon};
@@ -17,7 +17,7 @@ async fn mesh() -> (Mesh, Guard) {
     let ports = GuardedPorts { grpc: port(8090), admission: None, admin: port(8080) };
     let settings = GuardArgs::default().settings(Some("controller-0"), "ns");
     let guard = Guard::new(&settings, ports, &config).unwrap();
-    let access = AccessConfig::default();
+    let access = AuthzConfig::default();
     (Mesh::behind(Some(guard.grpc()), access, ServeConfig::default()).await, guard)
 }
 

@@ -15,7 +15,7 @@ use policy_discovery::KeyError;
 use policy_discovery::peers::Replicas;
 use policy_discovery::rollout::{self, ClusterOverview, RolloutConfig, RolloutTracker};
 use policy_discovery::serve::{
-    AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, Transport,
+    AuthzConfig, Listening, ReportConfig, ServeConfig, Server, Stale, Transport,
 };
 use policy_engine::config::ControllerConfig;
 use policy_engine::handles::Policies;
@@ -107,7 +107,7 @@ impl Serving {
     }
 
     /// Who may watch. Only who may ask the API server about tokens does.
-    fn access(&self) -> Result<AccessConfig, KeyError> {
+    fn access(&self) -> Result<AuthzConfig, KeyError> {
         self.auth.access(&self.controller, self.reviewer.clone())
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Connected {
 #[derive(Clone, Debug)]
 pub struct Viewer {
     name: Arc<str>,
-    pub(crate) sight: Sight,
+    pub(crate) scope: ViewScope,
     expires: Option<Instant>,
     /// What its certificate proves, if it came with one: it may be a workload, too.
     identity: Option<Identity>,
@@ -48,7 +48,7 @@ pub struct Viewer {
 
 /// Whose policies a viewer may see.
 #[derive(Clone, Debug)]
-pub(crate) enum Sight {
+pub(crate) enum ViewScope {
     /// Everybody's.
     Everything,
     /// Those of namespaces where this subject has the right.
@@ -108,7 +108,7 @@ impl fmt::Display for Caller {
 impl Viewer {
     /// One that may see everything, by its token.
     pub(crate) fn of_everything(name: &str, expires: Option<Instant>) -> Self {
-        Self { name: name.into(), sight: Sight::Everything, expires, identity: None }
+        Self { name: name.into(), scope: ViewScope::Everything, expires, identity: None }
     }
 
     /// One that may see everything, by its certificate.
@@ -125,7 +125,7 @@ impl Viewer {
     /// One whose rights are asked for.
     pub(crate) fn granted(subject: &Arc<Subject>, expires: Option<Instant>) -> Self {
         let name = subject.user.as_str().into();
-        Self { name, sight: Sight::Granted(subject.clone()), expires, identity: None }
+        Self { name, scope: ViewScope::Granted(subject.clone()), expires, identity: None }
     }
 
     /// Its name: of the user, or the identity.

@@ -1,8 +1,8 @@
 //! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
 //! (controller-semantics 3).
 
-use crate::serve::access::Stand;
 use crate::serve::applied::{Lacks, Watching};
+use crate::serve::authz::WatchGrant;
 use crate::serve::cache::Cache;
 use crate::serve::caller::{Caller, Connected};
 use crate::serve::codec::{PassThrough, Payload};
@@ -36,7 +36,7 @@ use tonic::{Code, Request, Response, Status};
 /// that it does not end.
 const MAX_SPEC: usize = 4096;
 
-/// What an encoding depends on beside the policy: what network symbols stand for, and how many bytes
+/// What an encoding depends on beside the policy: what network symbols grant for, and how many bytes
 /// the workload's own addresses take of the message's bound.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Shape {
@@ -171,11 +171,11 @@ impl Compat {
         let mut call = self.core.metrics.call(Method::GET_PORT);
         call.received();
         let found = self.lookup(&request).await;
-        let result = found.and_then(|Found { state, port, stand }| {
+        let result = found.and_then(|Found { state, port, grant }| {
             // In this order, as where it is watched.
             let policy = port.current().policy.clone();
             let state = state.current();
-            stand.holds(&state)?;
+            grant.check(&state)?;
             Ok(Response::new(self.encoded(&policy, &state.facts).payload()))
         });
         call.end(result.as_ref().map_or_else(Status::code, |_| Code::Ok));
@@ -189,13 +189,13 @@ impl Compat {
         let mut call = self.core.metrics.call(Method::WATCH_PORT);
         call.received();
         let opened = self.open(&request, &mut call).await;
-        let (held, ending, Found { state, port, stand }) = opened?;
+        let (held, ending, Found { state, port, grant }) = opened?;
         // The stream's future holds what is given to it more than once; of a box that is a pointer.
         let watch = Box::new(PortWatch {
             service: self,
             state,
             port,
-            stand,
+            grant,
             ending,
             call,
             sent: None,
@@ -230,14 +230,14 @@ impl Compat {
             Status::invalid_argument(format!("Invalid port: `{port}` is not from 1 to 65535"))
         })?;
         let policies = &self.core.policies;
-        let (state, stand) = self.core.access.open(policies, &caller, &key).await?;
+        let (state, grant) = self.core.access.open(policies, &caller, &key).await?;
         let policy = policies.port(&key, port).await.map_err(|error| refusal(&key, port, error))?;
         // Its channel closes when a workload goes. The policy may be that of the next one of its name,
         // which may be another's.
         if state.is_closed() {
             return Err(refusal(&key, port, LookupError::NotFound));
         }
-        Ok(Found { state, port: policy, stand })
+        Ok(Found { state, port: policy, grant })
     }
 }
 
@@ -245,7 +245,7 @@ impl Compat {
 struct Found {
     state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
-    stand: Stand,
+    grant: WatchGrant,
 }
 
 /// One open `WatchPort`.
@@ -253,7 +253,7 @@ struct PortWatch {
     service: Compat,
     state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
-    stand: Stand,
+    grant: WatchGrant,
     ending: CancellationToken,
     call: Call,
     sent: Option<Encoded>,
@@ -285,13 +285,13 @@ impl PortWatch {
             // sent to whom it is not for any more.
             let policy = self.port.read().policy.clone();
             let state = self.state.read();
-            if let Err(status) = self.stand.holds(&state) {
+            if let Err(status) = self.grant.check(&state) {
                 return Some(self.end(status));
             }
             let facts = &state.facts;
             let encoded = self.service.encoded(&policy, facts);
             // Who only looks enforces nothing.
-            let lacks = encoded.shared.lacks.as_ref().filter(|_| self.stand.is_own());
+            let lacks = encoded.shared.lacks.as_ref().filter(|_| self.grant.is_own());
             Watching::replace(&mut self.watching, &self.service.core.applied, lacks);
             // A change that the message does not show is not sent: proxies start rate limits anew
             // on each.
@@ -312,7 +312,7 @@ impl PortWatch {
             // What ends the stream goes before what it would send.
             biased;
             () = self.ending.cancelled() => Ok(false),
-            status = self.stand.lost() => Err(status),
+            status = self.grant.revoked() => Err(status),
             there = self.state.changed() => Ok(there),
             there = self.port.changed() => Ok(there),
         }

@@ -1,7 +1,7 @@
 //! What the services of one server share.
 
-use super::access::Access;
 use super::applied::Applied;
+use super::authz::Authorizer;
 use super::caller::Connected;
 use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
@@ -18,7 +18,7 @@ pub(crate) struct Core {
     pub(super) policies: Policies,
     pub(super) config: ServeConfig,
     pub(super) streams: Allowance,
-    pub(super) access: Access,
+    pub(super) access: Authorizer,
     pub(super) metrics: ServeMetrics,
     pub(super) applied: Applied,
     /// Lists of everything that holds cause.

@@ -1,10 +1,10 @@
 //! Accepts connections, finds out who connects, and serves HTTP/2, each connection with an age of its
 //! own.
 
+use crate::serve::authn::{Authenticate, PolicyEnforced};
 use crate::serve::caller::{Caller, Connected, instant_of};
 use crate::serve::config::{ServeConfig, jittered, random};
 use crate::serve::core::Core;
-use crate::serve::identify::{Guarded, Identify};
 use futures_util::future::select_all;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
@@ -253,15 +253,15 @@ where
         ending: shared.drain.child_token(),
     };
     let (core, routes) = (shared.core.clone(), shared.routes.clone());
-    let identify = Identify::new(core, connected.clone(), routes, shared.waiting.clone());
+    let authenticate = Authenticate::new(core, connected.clone(), routes, shared.waiting.clone());
     match &shared.guard {
         // Over loopback nobody can prove anything, and nobody else can get there.
         Some(guard) if !matches!(known.caller, Caller::Loopback) => {
             let peer = policy_tls::peer::Peer::new(known.remote, known.tls.clone());
-            let guarded = Guarded::new(guard, peer, identify);
-            drive(shared, known, connected, io, guarded).await;
+            let enforced = PolicyEnforced::new(guard, peer, authenticate);
+            drive(shared, known, connected, io, enforced).await;
         }
-        Some(_) | None => drive(shared, known, connected, io, identify).await,
+        Some(_) | None => drive(shared, known, connected, io, authenticate).await,
     }
 }
 

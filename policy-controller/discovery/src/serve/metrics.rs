@@ -1,7 +1,7 @@
 //! Metrics of the policy server. The `grpc_server_` family has Linkerd's names
 //! (controller-semantics 6.4); the `policy_watch_` family is ours.
 
-use super::access_metrics::AccessMetrics;
+use super::authz_metrics::AuthzMetrics;
 use policy_core::Owner;
 use policy_proto::Replacement;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -118,7 +118,7 @@ policy_core::metrics! {
         holding: Gauge = "policy_watch_held_streams",
             "Streams held because their client applied what this replica has not seen";
     }
-    with { pub access: AccessMetrics; }
+    with { pub access: AuthzMetrics; }
 }
 
 impl ServeMetrics {

@@ -1,7 +1,7 @@
 //! The policy server: its services, put together and listened for.
 
-use super::access::{Access, AccessConfig};
 use super::applied::Applied;
+use super::authz::{Authorizer, AuthzConfig};
 use super::config::ServeConfig;
 use super::core::Core;
 use super::listener::{Listening, Transport};
@@ -34,7 +34,7 @@ impl Server {
     /// A server of `policies`, for callers over loopback alone. `options` say how policies are put
     /// into Linkerd's messages.
     pub fn new(policies: Policies, config: ServeConfig, options: EncodeOptions) -> Self {
-        Self::with_access(policies, config, options, AccessConfig::default(), None)
+        Self::with_access(policies, config, options, AuthzConfig::default(), None)
     }
 
     /// The same, for whom `access` names. Every stream ends once when `stale` says that a watch of
@@ -43,7 +43,7 @@ impl Server {
         policies: Policies,
         config: ServeConfig,
         options: EncodeOptions,
-        access: AccessConfig,
+        access: AuthzConfig,
         stale: Option<watch::Receiver<Stale>>,
     ) -> Self {
         let streams = Allowance::new(config.max_streams_per_peer);
@@ -52,7 +52,7 @@ impl Server {
             policies,
             config,
             streams,
-            access: Access::new(access, metrics.access.clone(), stale),
+            access: Authorizer::new(access, metrics.access.clone(), stale),
             metrics,
             applied: Applied::default(),
             lists: Core::lists_per_peer(),

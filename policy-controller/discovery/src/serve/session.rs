@@ -6,7 +6,7 @@ mod inbound;
 mod outbound;
 mod port;
 
-use crate::serve::access::Stand;
+use crate::serve::authz::WatchGrant;
 use crate::serve::caller::{Caller, Connected};
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
@@ -46,7 +46,7 @@ pub(crate) struct Session {
     key: WorkloadKey,
     features: Features,
     state: Latest<Arc<PublishedWorkload>>,
-    stand: Stand,
+    grant: WatchGrant,
     /// Whether the workload as it is has to be sent.
     workload_due: bool,
     /// What the client has of the workload and this replica must have seen before it sends anything:
@@ -94,12 +94,12 @@ impl Session {
                 biased;
                 () = ending.cancelled() => return Ok(()),
                 () = out.closed() => return Ok(()),
-                status = session.stand.lost() => return Err(status),
+                status = session.grant.revoked() => return Err(status),
                 status = poll_fn(|cx| Patience::poll_end(&mut session.patience, cx)) => {
                     return Err(status);
                 }
                 there = session.state.changed() => {
-                    session.stand.holds(&session.state.current())?;
+                    session.grant.check(&session.state.current())?;
                     if !there {
                         return Ok(());
                     }
@@ -132,7 +132,7 @@ impl Session {
                     let message = session.next_message();
                     // Asked after the policy was read: a workload's state is published before its
                     // policies, so that none is sent to whom it is not for any more.
-                    session.stand.holds(&session.state.current())?;
+                    session.grant.check(&session.state.current())?;
                     if let Some(payload) = message {
                         call.sent();
                         out.send(Ok(payload));
@@ -162,7 +162,7 @@ impl Session {
         let has =
             has.map(|has| fields::revision("hello.workload_revision", Some(has))).transpose()?;
         let core = &service.core;
-        let (state, stand) = core.access.open(&core.policies, caller, &key).await?;
+        let (state, grant) = core.access.open(&core.policies, caller, &key).await?;
         let client = fields::shortened(&hello.client);
         tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl Session {
             key,
             features: Arc::new(features),
             state,
-            stand,
+            grant,
             workload_due: true,
             workload_hold,
             lists,

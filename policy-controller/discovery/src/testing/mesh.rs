@@ -1,7 +1,7 @@
 //! A server with TLS on a real socket, and clients with certificates of a test's own authority.
 
 use crate::serve::{
-    AccessConfig, Applied, Listening, ServeConfig, ServeMetrics, Server, Stale, Transport,
+    Applied, AuthzConfig, Listening, ServeConfig, ServeMetrics, Server, Stale, Transport,
 };
 use crate::testing::{Index, policy};
 use hyper_util::rt::TokioIo;
@@ -145,19 +145,19 @@ pub struct Mesh {
 
 impl Mesh {
     /// A server for whom `access` names.
-    pub async fn start(access: AccessConfig) -> Self {
+    pub async fn start(access: AuthzConfig) -> Self {
         Self::with(access, ServeConfig::default()).await
     }
 
     /// The same with these settings.
-    pub async fn with(access: AccessConfig, config: ServeConfig) -> Self {
+    pub async fn with(access: AuthzConfig, config: ServeConfig) -> Self {
         Self::behind(None, access, config).await
     }
 
     /// The same behind a guard.
     pub async fn behind(
         guard: Option<PolicyLayer>,
-        access: AccessConfig,
+        access: AuthzConfig,
         config: ServeConfig,
     ) -> Self {
         Self::made(access, config, |server, _| match guard {
@@ -169,7 +169,7 @@ impl Mesh {
 
     /// A server that `finish` has the last word on, given its credentials.
     pub async fn made(
-        access: AccessConfig,
+        access: AuthzConfig,
         config: ServeConfig,
         finish: impl FnOnce(Server, TlsHandle) -> Server,
     ) -> Self {
@@ -177,7 +177,7 @@ impl Mesh {
         let pod = index.pod("web-0", &[80]);
         index.set(&pod, 80, &policy("web"), 1);
         let options = EncodeOptions { localhost_authorization: false };
-        let access = AccessConfig { identity_suffix: SUFFIX.into(), ..access };
+        let access = AuthzConfig { identity_suffix: SUFFIX.into(), ..access };
         let (stale, stale_receiver) = watch::channel(Stale::default());
         let server =
             Server::with_access(policies.clone(), config, options, access, Some(stale_receiver));

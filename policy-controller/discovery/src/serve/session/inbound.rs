@@ -126,7 +126,7 @@ impl Session {
 
     /// Tells status what the client has on a port.
     pub(super) fn record(&mut self, number: NonZeroU16) {
-        if !self.stand.is_own() {
+        if !self.grant.is_own() {
             // Who only looks has nothing in force.
             return;
         }

@@ -39,7 +39,7 @@ impl Session {
         let encoding = self.service.encoding(&published.policy, &self.features);
         let stamp = encoding.stamp(&published, number);
         // Who only looks enforces nothing.
-        let lacks = encoding.lacks().filter(|_| self.stand.is_own());
+        let lacks = encoding.lacks().filter(|_| self.grant.is_own());
         Watching::replace(&mut port.watching, &self.service.core.applied, lacks);
         let shared = match &port.sent {
             // Equal hashes are no proof of equal content.

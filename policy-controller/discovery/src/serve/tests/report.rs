@@ -3,7 +3,7 @@
 use crate::peers::{Connector, PeerEvent, Replica, watch_peer};
 use crate::serve::applied::Applied;
 use crate::serve::{
-    AccessConfig, AppliedPort, Listening, ReportConfig, ServeConfig, Server, Transport,
+    AppliedPort, AuthzConfig, Listening, ReportConfig, ServeConfig, Server, Transport,
 };
 use crate::testing::client::{Client, hello};
 use crate::testing::mesh::{CONTROLLER, Mesh, OWN, connect};
@@ -165,7 +165,7 @@ async fn the_stream_ends_with_ok_when_the_server_shuts_down() {
 #[tokio::test]
 async fn replicas_are_the_controller_itself_and_nobody_else() {
     let viewers = [Arc::from("viewer.example")].into();
-    let mesh = Mesh::start(AccessConfig { viewers, ..AccessConfig::default() }).await;
+    let mesh = Mesh::start(AuthzConfig { viewers, ..AuthzConfig::default() }).await;
     record(&mesh.applied, "web-0", 7);
     let mut stream = listen(mesh.channel(CONTROLLER).await).await.unwrap();
     assert_eq!(told(&mut stream).await, set("web-0", 7));
@@ -180,7 +180,7 @@ async fn replicas_are_the_controller_itself_and_nobody_else() {
 
 #[tokio::test]
 async fn another_replica_is_asked_with_the_certificate_of_the_controller() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     record(&mesh.applied, "web-0", 7);
     let said = |tls| {
         let replica = Replica { address: mesh.address, name: None };
@@ -300,7 +300,7 @@ async fn viewers_see_every_object_with_its_conditions_and_counts() {
 #[tokio::test]
 async fn workloads_may_not_see_objects() {
     let viewers = [Arc::from("viewer.example")].into();
-    let mesh = Mesh::start(AccessConfig { viewers, ..AccessConfig::default() }).await;
+    let mesh = Mesh::start(AuthzConfig { viewers, ..AuthzConfig::default() }).await;
     let refused = objects(mesh.channel(OWN).await, "ns").await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
     // This server tells of no objects: whoever may ask is told that.

@@ -1,7 +1,7 @@
 //! Who may watch, by certificate: real TLS on real sockets.
 
-use crate::serve::access_metrics::Unwelcome;
-use crate::serve::{AccessConfig, ServeConfig, Stale};
+use crate::serve::authz_metrics::RejectReason;
+use crate::serve::{AuthzConfig, ServeConfig, Stale};
 use crate::testing::client::{Client, hello, until};
 use crate::testing::mesh::{Authority, CONTROLLER, Mesh, OWN, SUFFIX, connect, get, watch_port};
 use crate::testing::{Index, policy, soon};
@@ -32,7 +32,7 @@ async fn native(channel: Channel, workload: &str) -> Status {
 
 #[tokio::test]
 async fn a_pod_watches_itself_by_both_apis() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let channel = mesh.channel(OWN).await;
     soon(get(channel.clone(), "ns:web-0")).await.unwrap();
     let mut stream = soon(watch_port(channel.clone(), "ns:web-0")).await.unwrap();
@@ -50,13 +50,13 @@ async fn a_pod_watches_itself_by_both_apis() {
 
 #[tokio::test]
 async fn another_service_account_is_told_both_identities() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let other = format!("other.ns.{SUFFIX}");
     let expected =
         format!("identity `{other}` is refused: `ns/web-0` is watched by identity `{OWN}`");
     let seen = refusal(mesh.channel(&other).await, "ns:web-0").await;
     assert_eq!(seen, (Code::PermissionDenied, expected));
-    assert_eq!(mesh.metrics.access.count(Unwelcome::OtherIdentity), 3);
+    assert_eq!(mesh.metrics.access.count(RejectReason::OtherIdentity), 3);
     // In its own namespace, a workload that does not exist is one that may yet come.
     let seen = refusal(mesh.channel(&other).await, "ns:none").await;
     assert_eq!(seen, (Code::NotFound, "unknown server: no workload `ns/none`".to_owned()));
@@ -64,7 +64,7 @@ async fn another_service_account_is_told_both_identities() {
 
 #[tokio::test]
 async fn to_strangers_a_workload_looks_the_same_whether_or_not_it_exists() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     mesh.index.external("vm-0", "vm.ns.example", &[80]);
     // The last three look like the namespace and are not in it.
     for stranger in [
@@ -94,7 +94,7 @@ async fn to_strangers_a_workload_looks_the_same_whether_or_not_it_exists() {
 
 #[tokio::test]
 async fn an_external_workload_is_watched_by_the_identity_it_states() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let spiffe = "spiffe://root.example/vm/0";
     for (name, identity) in [("vm-0", "vm.example"), ("vm-1", spiffe)] {
         let workload = mesh.index.external(name, identity, &[80]);
@@ -109,7 +109,7 @@ async fn an_external_workload_is_watched_by_the_identity_it_states() {
 
 #[tokio::test]
 async fn a_workload_without_identity_is_watched_by_nobody() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     mesh.index.external("vm-0", "", &[80]);
     let token = "{\"ns\":\"ns\",\"external_workload\":\"vm-0\"}";
     let status = soon(get(mesh.channel(OWN).await, token)).await.unwrap_err();
@@ -118,19 +118,19 @@ async fn a_workload_without_identity_is_watched_by_nobody() {
 
 #[tokio::test]
 async fn without_credentials_nothing_is_answered_but_that() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let channel = mesh.connect(mesh.authority.stranger()).await.unwrap();
     for workload in ["ns:web-0", "ns:none", "nonsense"] {
         let (code, text) = refusal(channel.clone(), workload).await;
         assert_eq!(code, Code::Unauthenticated, "{text}");
         assert!(text.starts_with("no credentials: "), "{text}");
     }
-    assert_eq!(mesh.metrics.access.count(Unwelcome::NoCredentials), 9);
+    assert_eq!(mesh.metrics.access.count(RejectReason::NoCredentials), 9);
 }
 
 #[tokio::test]
 async fn a_certificate_with_two_names_is_no_credentials() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let two = mesh.authority.client_of(&[OWN, "b.example"], 3600, &mesh.authority);
     let (code, _) = refusal(mesh.connect(two).await.unwrap(), "ns:web-0").await;
     assert_eq!(code, Code::Unauthenticated);
@@ -138,7 +138,7 @@ async fn a_certificate_with_two_names_is_no_credentials() {
 
 #[tokio::test]
 async fn a_malformed_token_of_a_workload_is_an_invalid_argument() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let channel = mesh.channel(OWN).await;
     let status = soon(get(channel.clone(), "nonsense")).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
@@ -147,7 +147,7 @@ async fn a_malformed_token_of_a_workload_is_an_invalid_argument() {
 
 #[tokio::test]
 async fn certificates_of_another_root_and_expired_ones_do_not_connect() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let foreign = Authority::new().client(OWN, 3600, &mesh.authority);
     let expired = mesh.authority.client(OWN, -60, &mesh.authority);
     for config in [foreign, expired] {
@@ -162,7 +162,7 @@ async fn certificates_of_another_root_and_expired_ones_do_not_connect() {
 
 #[tokio::test]
 async fn plaintext_and_tls_1_2_are_not_spoken_on_the_port() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let plain = tonic::transport::Endpoint::from_shared(format!("http://{}", mesh.address));
     if let Ok(channel) = soon(plain.unwrap().connect()).await {
         soon(get(channel, "ns:web-0")).await.unwrap_err();
@@ -180,7 +180,7 @@ async fn plaintext_and_tls_1_2_are_not_spoken_on_the_port() {
 #[tokio::test]
 async fn listed_viewers_see_everything_and_what_they_acknowledge_counts_for_nothing() {
     let viewers = ["tool.example".into()].into();
-    let mesh = Mesh::start(AccessConfig { viewers, ..AccessConfig::default() }).await;
+    let mesh = Mesh::start(AuthzConfig { viewers, ..AuthzConfig::default() }).await;
     let channel = mesh.channel("tool.example").await;
     soon(get(channel.clone(), "ns:web-0")).await.unwrap();
     let absent = soon(get(channel.clone(), "other:none")).await.unwrap_err();
@@ -199,7 +199,7 @@ async fn listed_viewers_see_everything_and_what_they_acknowledge_counts_for_noth
 #[tokio::test]
 async fn a_viewer_that_is_the_workload_itself_says_what_is_in_force_there() {
     let viewers = [OWN.into()].into();
-    let mesh = Mesh::start(AccessConfig { viewers, ..AccessConfig::default() }).await;
+    let mesh = Mesh::start(AuthzConfig { viewers, ..AuthzConfig::default() }).await;
     let other = mesh.index.external("vm-0", "vm.example", &[80]);
     mesh.index.set(&other, 80, &policy("vm"), 1);
     let channel = mesh.channel(OWN).await;
@@ -225,14 +225,14 @@ async fn a_viewer_that_is_the_workload_itself_says_what_is_in_force_there() {
 
 #[tokio::test]
 async fn the_controllers_own_identity_stands_for_its_own_pods_alone() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let (code, _) = refusal(mesh.channel(CONTROLLER).await, "ns:web-0").await;
     assert_eq!(code, Code::PermissionDenied);
 }
 
 #[tokio::test]
 async fn a_workload_that_becomes_anothers_ends_its_streams_at_once() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let pod = policy_core::WorkloadKey::pod("ns", "web-0");
     let channel = mesh.channel(OWN).await;
     let mut stream = soon(watch_port(channel.clone(), "ns:web-0")).await.unwrap();
@@ -247,12 +247,12 @@ async fn a_workload_that_becomes_anothers_ends_its_streams_at_once() {
     assert_eq!((status.code(), status.message()), (Code::PermissionDenied, &*expected));
     let status = client.next().await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::PermissionDenied, &*expected));
-    assert_eq!(mesh.metrics.access.count(Unwelcome::IdentityChanged), 2);
+    assert_eq!(mesh.metrics.access.count(RejectReason::IdentityChanged), 2);
 }
 
 #[tokio::test]
 async fn whatever_else_changes_about_a_workload_its_own_stream_stays() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let pod = policy_core::WorkloadKey::pod("ns", "web-0");
     let first = vec![Kind::Hello(hello("ns:web-0"))];
     let mut client = Client::over(mesh.channel(OWN).await, first).await.unwrap();
@@ -265,7 +265,7 @@ async fn whatever_else_changes_about_a_workload_its_own_stream_stays() {
 
 #[tokio::test]
 async fn a_stale_watch_ends_every_stream_once_and_the_next_is_served() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let channel = mesh.channel(OWN).await;
     let mut stream = soon(watch_port(channel.clone(), "ns:web-0")).await.unwrap();
     let first = vec![Kind::Hello(hello("ns:web-0"))];
@@ -286,7 +286,7 @@ async fn a_stale_watch_ends_every_stream_once_and_the_next_is_served() {
 
 #[tokio::test]
 async fn a_connection_ends_with_the_certificate_of_its_client() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let brief = mesh.authority.client(OWN, 3, &mesh.authority);
     let channel = mesh.connect(brief).await.unwrap();
     let mut stream = soon(watch_port(channel, "ns:web-0")).await.unwrap();
@@ -300,7 +300,7 @@ async fn identities_at_one_address_do_not_use_up_each_others_share() {
         max_connections_per_peer: 2,
         ..ServeConfig::default()
     };
-    let mesh = Mesh::with(AccessConfig::default(), config).await;
+    let mesh = Mesh::with(AuthzConfig::default(), config).await;
     let workload = mesh.index.external("vm-0", "vm.example", &[80]);
     mesh.index.set(&workload, 80, &policy("vm"), 1);
     let first = mesh.channel(OWN).await;
@@ -314,7 +314,7 @@ async fn identities_at_one_address_do_not_use_up_each_others_share() {
 
 #[tokio::test]
 async fn renewed_files_are_in_force_for_new_connections_and_a_root_that_goes_ends_open_ones() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let following = mesh.tls.clone().follow_every(Duration::from_millis(20));
     let following = tokio::spawn(following);
     let mut stream = soon(watch_port(mesh.channel(OWN).await, "ns:web-0")).await.unwrap();
@@ -365,7 +365,7 @@ fn text(mesh: &Mesh) -> String {
 
 #[tokio::test]
 async fn the_expiry_of_the_certificate_and_the_results_of_handshakes_are_metrics() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     soon(get(mesh.channel(OWN).await, "ns:web-0")).await.unwrap();
     let channel = mesh.connect(mesh.authority.stranger()).await.unwrap();
     soon(get(channel, "ns:web-0")).await.unwrap_err();
@@ -390,17 +390,17 @@ fn replace(index: &Index) {
 
 #[tokio::test]
 async fn a_pod_made_anew_while_it_is_looked_up_is_not_shown_to_who_it_was_before() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     mesh.index.before_next_port(replace);
     let status = soon(get(mesh.channel(OWN).await, "ns:web-0")).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound, "{status:?}");
 
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     mesh.index.before_next_port(replace);
     let status = soon(watch_port(mesh.channel(OWN).await, "ns:web-0")).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound, "{status:?}");
 
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     mesh.index.before_next_port(replace);
     let first = vec![Kind::Hello(hello("ns:web-0"))];
     let mut client = Client::over(mesh.channel(OWN).await, first).await.unwrap();
@@ -410,7 +410,7 @@ async fn a_pod_made_anew_while_it_is_looked_up_is_not_shown_to_who_it_was_before
 #[tokio::test]
 async fn watches_of_health_count_against_their_client_like_any_others() {
     let config = ServeConfig { max_streams_per_peer: 2, ..ServeConfig::default() };
-    let mesh = Mesh::with(AccessConfig::default(), config).await;
+    let mesh = Mesh::with(AuthzConfig::default(), config).await;
     let channel = mesh.channel(OWN).await;
     let watch = async || {
         let mut client = HealthClient::new(channel.clone());

@@ -23,7 +23,7 @@ const MAX_TOKEN: usize = 16 * 1024;
 
 /// The services behind one connection.
 #[derive(Clone)]
-pub(crate) struct Identify {
+pub(crate) struct Authenticate {
     core: Arc<Core>,
     connected: Connected,
     routes: Routes,
@@ -31,7 +31,7 @@ pub(crate) struct Identify {
     waiting: Allowance,
 }
 
-impl Identify {
+impl Authenticate {
     pub(crate) fn new(
         core: Arc<Core>,
         connected: Connected,
@@ -72,7 +72,7 @@ fn bearer(value: &str) -> Option<&str> {
     is_token.then_some(token)
 }
 
-impl Service<Request<Incoming>> for Identify {
+impl Service<Request<Incoming>> for Authenticate {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
@@ -109,22 +109,22 @@ impl Service<Request<Incoming>> for Identify {
 /// The same behind a guard, which decides on requests with credentials; without any there is nothing
 /// to decide on.
 #[derive(Clone)]
-pub(crate) struct Guarded {
-    inner: PolicyService<Identify>,
+pub(crate) struct PolicyEnforced {
+    inner: PolicyService<Authenticate>,
     peer: Arc<Peer>,
     core: Arc<Core>,
     anonymous: bool,
 }
 
-impl Guarded {
-    pub(crate) fn new(guard: &PolicyLayer, peer: Peer, inner: Identify) -> Self {
+impl PolicyEnforced {
+    pub(crate) fn new(guard: &PolicyLayer, peer: Peer, inner: Authenticate) -> Self {
         let core = inner.core.clone();
         let anonymous = matches!(inner.connected.caller, Caller::Anonymous);
         Self { inner: guard.layer(inner), peer: Arc::new(peer), core, anonymous }
     }
 }
 
-impl Service<Request<Incoming>> for Guarded {
+impl Service<Request<Incoming>> for PolicyEnforced {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;

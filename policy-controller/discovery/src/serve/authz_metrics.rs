@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 
 /// Why a caller is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unwelcome {
+pub(crate) enum RejectReason {
     /// Neither a certificate nor a token.
     NoCredentials,
     /// An identity that does not stand for what was asked for.
@@ -28,7 +28,7 @@ pub(crate) enum Unwelcome {
     TokenExpired,
 }
 
-impl Unwelcome {
+impl RejectReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::NoCredentials => "no_credentials",
@@ -57,7 +57,7 @@ struct Outcome {
 policy_core::metrics! {
     /// Handles on the metrics of who may watch; clones share them.
     #[derive(Clone, Debug)]
-    pub struct AccessMetrics {
+    pub struct AuthzMetrics {
         reviews: Family<Outcome, Counter> = "policy_watch_viewer_reviews",
             "Reviews of viewers' tokens and rights, by result";
         refused: Family<Reason, Counter> = "policy_watch_callers_refused",
@@ -66,8 +66,8 @@ policy_core::metrics! {
     with { pub(crate) tls: TlsMetrics; }
 }
 
-impl AccessMetrics {
-    pub(crate) fn refused(&self, reason: Unwelcome) {
+impl AuthzMetrics {
+    pub(crate) fn refused(&self, reason: RejectReason) {
         self.refused.get_or_create(&Reason { reason: reason.as_str() }).inc();
     }
 
@@ -77,7 +77,7 @@ impl AccessMetrics {
 
     /// How many callers were refused for `reason`.
     #[cfg(test)]
-    pub(crate) fn count(&self, reason: Unwelcome) -> u64 {
+    pub(crate) fn count(&self, reason: RejectReason) -> u64 {
         self.refused.get_or_create(&Reason { reason: reason.as_str() }).get()
     }
 }

@@ -15,8 +15,8 @@
 //! **Invariants.** A workload's labels and annotations play no part. Rights are asked for again with
 //! each stream; a stream ends when what it stands on goes: the workload's identity, the token.
 
-use super::access_metrics::{AccessMetrics, Unwelcome};
-use super::caller::{Caller, Sight, Viewer, instant_of};
+use super::authz_metrics::{AuthzMetrics, RejectReason};
+use super::caller::{Caller, ViewScope, Viewer, instant_of};
 use super::refusal::refusal;
 use super::stale::Stale;
 use policy_core::{Identity, WorkloadKey};
@@ -42,7 +42,7 @@ const REFUSALS: Rate = Rate { per_second: 1, burst: 20 };
 
 /// What decides who may watch, beside the objects.
 #[derive(Clone, Debug, Default)]
-pub struct AccessConfig {
+pub struct AuthzConfig {
     /// Identities and users that may see everything.
     pub viewers: BTreeSet<Arc<str>>,
     /// What the identities of ServiceAccounts end in after their namespace:
@@ -54,9 +54,9 @@ pub struct AccessConfig {
 
 /// The rules in force.
 #[derive(Debug)]
-pub(crate) struct Access {
-    config: AccessConfig,
-    metrics: AccessMetrics,
+pub(crate) struct Authorizer {
+    config: AuthzConfig,
+    metrics: AuthzMetrics,
     reviews: Allowance,
     /// Tokens that were refused.
     refusals: Limit<(ClientNetwork, Option<Arc<str>>)>,
@@ -67,7 +67,7 @@ pub(crate) struct Access {
 
 /// What an open stream stands on.
 #[derive(Debug)]
-pub(crate) struct Stand {
+pub(crate) struct WatchGrant {
     /// The identity that the workload must have.
     identity: Option<Identity>,
     own: bool,
@@ -75,13 +75,13 @@ pub(crate) struct Stand {
     stale: watch::Receiver<Stale>,
     /// How often a watch had become stale when this began.
     stale_before: u64,
-    metrics: AccessMetrics,
+    metrics: AuthzMetrics,
 }
 
-impl Access {
+impl Authorizer {
     pub(crate) fn new(
-        config: AccessConfig,
-        metrics: AccessMetrics,
+        config: AuthzConfig,
+        metrics: AuthzMetrics,
         stale: Option<watch::Receiver<Stale>>,
     ) -> Self {
         let (own, stale) = match stale {
@@ -115,11 +115,11 @@ impl Access {
     /// Who a token that `peer` brings makes its bearer.
     pub(crate) async fn by_token(&self, token: &str, peer: &Peer) -> Result<Caller, Status> {
         let Some(reviewer) = &self.config.reviewer else {
-            self.metrics.refused(Unwelcome::TokensNotAccepted);
+            self.metrics.refused(RejectReason::TokensNotAccepted);
             return Err(Status::unauthenticated("tokens are not accepted here"));
         };
         let Some(_held) = self.reviews.take(peer) else {
-            self.metrics.refused(Unwelcome::TooManyReviews);
+            self.metrics.refused(RejectReason::TooManyReviews);
             return Err(Status::resource_exhausted(format!(
                 "{REVIEWS_PER_PEER} tokens from this address are under review, the most allowed"
             )));
@@ -128,7 +128,7 @@ impl Access {
         let network = (ClientNetwork::of(peer.address), peer.identity.clone());
         let now = || Instant::now().into_std();
         if !reviewer.remembers(token) && !self.refusals.has_left(&network, now()) {
-            self.metrics.refused(Unwelcome::TooManyReviews);
+            self.metrics.refused(RejectReason::TooManyReviews);
             return Err(Status::resource_exhausted(
                 "too many tokens from this address were refused: try again in a second",
             ));
@@ -137,7 +137,7 @@ impl Access {
         if matches!(reviewed, Err(ReviewError::Refused(_))) {
             self.refusals.take(&network, now());
         }
-        let authenticated = reviewed.map_err(|error| self.review_failed(error))?;
+        let authenticated = reviewed.map_err(|error| self.review_error(error))?;
         self.metrics.reviewed("accepted");
         let expires = Some(instant_of(authenticated.expires));
         let subject = &authenticated.subject;
@@ -152,7 +152,7 @@ impl Access {
     pub(crate) fn admit(&self, caller: &Caller) -> Result<(), Status> {
         match caller {
             Caller::Anonymous => {
-                self.metrics.refused(Unwelcome::NoCredentials);
+                self.metrics.refused(RejectReason::NoCredentials);
                 Err(caller.refusal("policies are for workloads and viewers"))
             }
             Caller::Mesh(_) | Caller::Viewer(_) | Caller::Controller(_) | Caller::Loopback => {
@@ -167,7 +167,7 @@ impl Access {
         policies: &Policies,
         caller: &Caller,
         key: &WorkloadKey,
-    ) -> Result<(Latest<Arc<PublishedWorkload>>, Stand), Status> {
+    ) -> Result<(Latest<Arc<PublishedWorkload>>, WatchGrant), Status> {
         self.admit(caller)?;
         if let Caller::Viewer(viewer) = caller {
             self.may_view(caller, viewer, Some(&key.namespace)).await?;
@@ -175,7 +175,7 @@ impl Access {
         let state = match policies.workload(key).await {
             Ok(state) => state,
             Err(LookupError::NotFound) if !self.may_know(caller, key) => {
-                return Err(self.stranger(caller, key));
+                return Err(self.hidden_workload(caller, key));
             }
             Err(error) => return Err(refusal(key, NonZeroU16::MIN, error)),
         };
@@ -189,7 +189,7 @@ impl Access {
                 caller.identity().cloned()
             }
         };
-        let stand = Stand {
+        let grant = WatchGrant {
             own: own.is_some() || !matches!(caller, Caller::Viewer(_)),
             identity: own,
             expires: caller.expires(),
@@ -197,13 +197,13 @@ impl Access {
             stale_before: self.stale.borrow().times,
             metrics: self.metrics.clone(),
         };
-        if !stand.suits(&state.current()) {
+        if !grant.covers(&state.current()) {
             return Err(match self.may_know(caller, key) {
-                true => self.neighbour(caller, &state.current()),
-                false => self.stranger(caller, key),
+                true => self.other_identity(caller, &state.current()),
+                false => self.hidden_workload(caller, key),
             });
         }
-        Ok((state, stand))
+        Ok((state, grant))
     }
 
     /// Whether `caller` may see what is told of every object of the cluster.
@@ -213,7 +213,7 @@ impl Access {
             Caller::Controller(_) | Caller::Loopback => Ok(()),
             Caller::Viewer(viewer) => self.may_view(caller, viewer, None).await,
             Caller::Mesh(_) | Caller::Anonymous => {
-                self.metrics.refused(Unwelcome::OtherIdentity);
+                self.metrics.refused(RejectReason::OtherIdentity);
                 Err(caller.refusal("this is for viewers"))
             }
         }
@@ -243,7 +243,7 @@ impl Access {
         match caller {
             Caller::Controller(_) | Caller::Loopback => Ok(()),
             Caller::Mesh(_) | Caller::Viewer(_) | Caller::Anonymous => {
-                self.metrics.refused(Unwelcome::OtherIdentity);
+                self.metrics.refused(RejectReason::OtherIdentity);
                 Err(caller.refusal("this is for replicas of the controller"))
             }
         }
@@ -255,18 +255,18 @@ impl Access {
         viewer: &Viewer,
         namespace: Option<&str>,
     ) -> Result<(), Status> {
-        let subject = match &viewer.sight {
-            Sight::Everything => return Ok(()),
-            Sight::Granted(subject) => subject,
+        let subject = match &viewer.scope {
+            ViewScope::Everything => return Ok(()),
+            ViewScope::Granted(subject) => subject,
         };
         let allowed = match &self.config.reviewer {
             Some(reviewer) => reviewer.may_view(subject, namespace).await,
             None => Ok(false),
         };
-        if allowed.map_err(|error| self.review_failed(error))? {
+        if allowed.map_err(|error| self.review_error(error))? {
             return Ok(());
         }
-        self.metrics.refused(Unwelcome::NoRight);
+        self.metrics.refused(RejectReason::NoRight);
         let place = match namespace {
             Some(namespace) => format!("in namespace `{namespace}`"),
             None => "in all namespaces".to_owned(),
@@ -294,15 +294,15 @@ impl Access {
         }
     }
 
-    fn neighbour(&self, caller: &Caller, state: &WorkloadState) -> Status {
-        self.metrics.refused(Unwelcome::OtherIdentity);
+    fn other_identity(&self, caller: &Caller, state: &WorkloadState) -> Status {
+        self.metrics.refused(RejectReason::OtherIdentity);
         let needed = format!("`{}` is watched by identity `{}`", state.key, state.identity);
         caller.refusal(&needed)
     }
 
     /// The same whether or not there is such a workload.
-    fn stranger(&self, caller: &Caller, key: &WorkloadKey) -> Status {
-        self.metrics.refused(Unwelcome::OtherIdentity);
+    fn hidden_workload(&self, caller: &Caller, key: &WorkloadKey) -> Status {
+        self.metrics.refused(RejectReason::OtherIdentity);
         let needed = match key.kind {
             policy_core::WorkloadKind::Pod => {
                 format!("`<service account>.{}.{}`", key.namespace, self.config.identity_suffix)
@@ -312,23 +312,23 @@ impl Access {
         caller.refusal(&format!("`{key}`, if it exists, is watched by the identity {needed}"))
     }
 
-    fn review_failed(&self, error: ReviewError) -> Status {
+    fn review_error(&self, error: ReviewError) -> Status {
         match error {
             ReviewError::Refused(reason) => {
                 self.metrics.reviewed("refused");
-                self.metrics.refused(Unwelcome::TokenRefused);
+                self.metrics.refused(RejectReason::TokenRefused);
                 Status::unauthenticated(format!("the token is refused: {reason}"))
             }
             ReviewError::Unavailable(reason) => {
                 self.metrics.reviewed("failed");
-                self.metrics.refused(Unwelcome::ReviewFailed);
+                self.metrics.refused(RejectReason::ReviewFailed);
                 Status::unavailable(format!("the token cannot be reviewed: {reason}"))
             }
         }
     }
 }
 
-impl Stand {
+impl WatchGrant {
     /// Whether the stream is the workload's own, so that what it says it has in force counts. What
     /// comes by loopback is believed.
     pub(crate) fn is_own(&self) -> bool {
@@ -336,17 +336,17 @@ impl Stand {
     }
 
     /// Whether the workload is still one that the caller stands for.
-    fn suits(&self, state: &WorkloadState) -> bool {
+    fn covers(&self, state: &WorkloadState) -> bool {
         let own = self.identity.as_ref();
         own.is_none_or(|identity| *identity.as_str() == *state.identity)
     }
 
     /// The same, as the end of a stream that was open.
-    pub(crate) fn holds(&self, state: &WorkloadState) -> Result<(), Status> {
-        if self.suits(state) {
+    pub(crate) fn check(&self, state: &WorkloadState) -> Result<(), Status> {
+        if self.covers(state) {
             return Ok(());
         }
-        self.metrics.refused(Unwelcome::IdentityChanged);
+        self.metrics.refused(RejectReason::IdentityChanged);
         let seen = self.identity.as_ref().map_or("", Identity::as_str);
         Err(Status::permission_denied(format!(
             "the identity of `{}` has changed and is not `{seen}` any more",
@@ -356,7 +356,7 @@ impl Stand {
 
     /// Waits until the stream has to end though the workload is there: its token has expired, or
     /// what it is told may be out of date.
-    pub(crate) async fn lost(&mut self) -> Status {
+    pub(crate) async fn revoked(&mut self) -> Status {
         let expires = self.expires;
         let expired = async {
             match expires {
@@ -366,7 +366,7 @@ impl Stand {
         };
         tokio::select! {
             () = expired => {
-                self.metrics.refused(Unwelcome::TokenExpired);
+                self.metrics.refused(RejectReason::TokenExpired);
                 Status::unauthenticated("the token has expired")
             }
             status = super::stale::became_stale(&mut self.stale, self.stale_before) => status,
