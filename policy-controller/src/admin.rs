@@ -3,8 +3,8 @@
 
 mod debug;
 
-use crate::guard;
-use crate::guard::Guard;
+use crate::self_policy;
+use crate::self_policy::SelfPolicy;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
@@ -43,7 +43,7 @@ pub struct Admin {
     /// What `/debug/policy` looks at.
     policies: Arc<OnceLock<Policies>>,
     /// Who may ask, once it is known; absent: everybody may.
-    guard: Option<Arc<OnceLock<Guarding>>>,
+    guard: Option<Arc<OnceLock<AdminPolicy>>>,
     /// For a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
     room: Room,
@@ -51,8 +51,8 @@ pub struct Admin {
 
 /// Who may ask, and the credentials with which callers find out who answers.
 #[derive(Debug)]
-struct Guarding {
-    guard: Guard,
+struct AdminPolicy {
+    guard: SelfPolicy,
     tls: Option<TlsHandle>,
 }
 
@@ -74,10 +74,10 @@ impl Admin {
 
     /// Asks `guard` about every request from now on. Callers may prove an identity over TLS, where
     /// there are credentials to answer them with.
-    pub fn guard(&self, guard: Guard, tls: Option<TlsHandle>) {
+    pub fn guard(&self, guard: SelfPolicy, tls: Option<TlsHandle>) {
         if let Some(slot) = &self.guard {
             // The first stays: a process has one guard.
-            _ = slot.set(Guarding { guard, tls });
+            _ = slot.set(AdminPolicy { guard, tls });
         }
     }
 
@@ -133,8 +133,8 @@ impl Admin {
     }
 
     async fn connection(self, stream: TcpStream, remote: SocketAddr) {
-        let tls = self.guarding().and_then(|guarding| guarding.tls.as_ref());
-        let (stream, peer) = match guard::arrive(stream, remote, tls).await {
+        let tls = self.admin_policy().and_then(|admin_policy| admin_policy.tls.as_ref());
+        let (stream, peer) = match self_policy::arrive(stream, remote, tls).await {
             Ok(arrived) => arrived,
             Err(error) => {
                 tracing::debug!(%remote, %error, "admin connection did not begin");
@@ -166,11 +166,12 @@ impl Admin {
     /// Whether a client is the node or the pod itself, as far as that is known.
     fn is_near(&self, client: IpAddr) -> bool {
         let client = policy_core::fold_mapped(client);
-        let node = self.guarding().is_some_and(|guarding| guarding.guard.is_node(client));
+        let node =
+            self.admin_policy().is_some_and(|admin_policy| admin_policy.guard.is_node(client));
         client.is_loopback() || node
     }
 
-    fn guarding(&self) -> Option<&Guarding> {
+    fn admin_policy(&self) -> Option<&AdminPolicy> {
         self.guard.as_ref().and_then(|slot| slot.get())
     }
 
@@ -180,7 +181,7 @@ impl Admin {
         peer: &Peer,
         request: &Request<B>,
     ) -> Option<Response<http_body_util::Full<Bytes>>> {
-        if let Some(Guarding { guard, .. }) = self.guarding() {
+        if let Some(AdminPolicy { guard, .. }) = self.admin_policy() {
             let refusal = guard.admin(peer, request).err()?;
             return Some(plain(refusal.status, format!("{}\n", refusal.text)));
         }
@@ -432,7 +433,7 @@ mod tests {
         let near = |admin: &Admin, client: &str| admin.is_near(client.parse().unwrap());
         let admin = Admin::new(Readiness::default(), Registry::default()).to_be_guarded();
         assert!(near(&admin, "127.0.0.1") && near(&admin, "::1") && !near(&admin, "10.0.0.5"));
-        admin.guard(guard::testing::on_node("10.0.0.5/32"), None);
+        admin.guard(self_policy::testing::on_node("10.0.0.5/32"), None);
         for (client, expected) in [
             ("10.0.0.5", true),
             ("::ffff:10.0.0.5", true),

@@ -13,7 +13,7 @@ pub mod admin;
 pub mod args;
 pub mod directory;
 pub mod endpoints;
-pub mod guard;
 pub mod run;
+pub mod self_policy;
 #[cfg(test)]
 mod testing;

@@ -1,6 +1,6 @@
 //! The documentation's table, and what a scrape says, have the metrics that sets declare.
 
-use crate::guard::GuardMetrics;
+use crate::self_policy::SelfPolicyMetrics;
 use policy_core::metric::Metric;
 use policy_discovery::rollout::RolloutMetrics;
 use policy_discovery::serve::ServeMetrics;
@@ -38,7 +38,7 @@ macro_rules! sets {
 sets!(
     AdmissionMetrics,
     EventMetrics,
-    GuardMetrics,
+    SelfPolicyMetrics,
     InjectorMetrics,
     IssuerMetrics,
     LeaseMetrics,

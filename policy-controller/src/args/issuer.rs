@@ -2,7 +2,7 @@
 
 use super::choice::LogFormat;
 use super::connection::ClusterArgs;
-use super::guard::GuardArgs;
+use super::self_policy::SelfPolicyArgs;
 use super::value::{List, Perhaps, Read, address, items, label, labels, lasting, name, perhaps};
 use clap::Args;
 use policy_issuer::{AUDIENCE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT};
@@ -143,7 +143,7 @@ pub struct IssuerArgs {
 
     /// The issuer's own ports.
     #[command(flatten)]
-    pub guard: GuardArgs,
+    pub guard: SelfPolicyArgs,
 }
 
 fn audiences(list: &str) -> Read<List<String>> {

@@ -4,7 +4,7 @@ use super::choice::LogFormat;
 use super::connection::ClusterArgs;
 use super::error::ArgsError;
 use super::issuer::IssuerArgs;
-use crate::guard::GuardSettings;
+use crate::self_policy::SelfPolicySettings;
 use policy_engine::config::ControllerConfig;
 use policy_issuer::{
     AuthorityFiles, AuthoritySettings, IssuerConfig, Lifetime, Provision, Rate, Rotation, Where,
@@ -32,7 +32,7 @@ pub struct IssuerSettings {
     /// The issuer's own pod.
     pub pod: Option<String>,
     /// How its own ports are guarded.
-    pub guard: GuardSettings,
+    pub guard: SelfPolicySettings,
 }
 
 impl TryFrom<IssuerArgs> for IssuerSettings {
@@ -67,7 +67,7 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
             grpc: args.grpc_addr,
             admin: args.admin_addr,
             issuer,
-            guard: GuardSettings { component: COMPONENT, ..guard },
+            guard: SelfPolicySettings { component: COMPONENT, ..guard },
             cluster: args.cluster,
             log_level: args.log_level,
             log_format: args.log_format,

@@ -6,12 +6,12 @@ use super::beside::BesideArgs;
 use super::choice::{
     GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
 };
-use super::guard::GuardArgs;
 use super::injector::InjectorArgs;
 use super::kubernetes::KubernetesArgs;
 use super::metrics::MetricsArgs;
 use super::outbound::OutboundArgs;
 use super::replicas::ReplicaArgs;
+use super::self_policy::SelfPolicyArgs;
 use super::serve::ServeArgs;
 use super::status::StatusArgs;
 use super::value::{
@@ -168,7 +168,7 @@ pub struct RunArgs {
 
     /// The controller's own ports.
     #[command(flatten)]
-    pub guard: GuardArgs,
+    pub guard: SelfPolicyArgs,
 
     /// The admission webhook, with a cluster.
     #[command(flatten)]

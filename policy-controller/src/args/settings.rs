@@ -8,7 +8,7 @@ use super::kubernetes::KubernetesArgs;
 use super::replicas::ReplicaSettings;
 use super::run::RunArgs;
 use super::serve_auth::ServeAuth;
-use crate::guard::GuardSettings;
+use crate::self_policy::SelfPolicySettings;
 use policy_core::UndeclaredPorts;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
@@ -42,7 +42,7 @@ pub struct Settings {
     /// Linkerd's controller, if outbound policy is forwarded.
     pub outbound: Option<ControllerAddress>,
     /// How the controller's own ports are guarded; absent: they are not.
-    pub guard: Option<GuardSettings>,
+    pub guard: Option<SelfPolicySettings>,
     /// Where the admin server listens.
     pub admin: SocketAddr,
     /// Filter of log lines.
@@ -104,7 +104,7 @@ impl TryFrom<RunArgs> for Settings {
 
 /// On a laptop there is neither a node nor an identity that a guard could tell apart: with manifests
 /// the ports are guarded only if asked for.
-fn guard(args: &RunArgs) -> Option<GuardSettings> {
+fn guard(args: &RunArgs) -> Option<SelfPolicySettings> {
     if args.manifests.is_some() && args.guard.local_policy.is_none() {
         return None;
     }

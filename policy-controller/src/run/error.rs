@@ -1,7 +1,7 @@
 //! Why a controller does not start, or ends.
 
 use crate::args::ArgsError;
-use crate::guard::LocalPolicyError;
+use crate::self_policy::LocalPolicyError;
 use policy_discovery::KeyError;
 use policy_engine::source::SourceError;
 use policy_kube::cluster::ClusterError;

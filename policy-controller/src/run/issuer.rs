@@ -7,7 +7,7 @@ use super::vital::Vital;
 use crate::admin;
 use crate::admin::Readiness;
 use crate::args::IssuerSettings;
-use crate::guard::{Guard, GuardedPorts};
+use crate::self_policy::{OwnPorts, SelfPolicy};
 use policy_issuer::Issuer;
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +29,8 @@ pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
     let grpc = listener.local_addr()?;
     tracing::info!(%grpc, admin = %admin.address, identity = %settings.issuer.identity, "listening");
     let (grpc, own) = (number(grpc)?, number(admin.address)?);
-    let ports = GuardedPorts { grpc, admission: None, admin: own };
-    let guard = Guard::new(&settings.guard, ports, &settings.issuer.controller)?;
+    let ports = OwnPorts { grpc, admission: None, admin: own };
+    let guard = SelfPolicy::new(&settings.guard, ports, &settings.issuer.controller)?;
     admin.admin.register(|registry| guard.metrics().register(registry));
     admin.admin.guard(guard.clone(), Some(issuer.tls()));
 

@@ -9,7 +9,7 @@ use super::thread::{Running, Thread};
 use super::vital::Vital;
 use crate::admin::Readiness;
 use crate::args::ClusterSettings;
-use crate::guard::{Guard, GuardSettings, GuardedPorts};
+use crate::self_policy::{OwnPorts, SelfPolicy, SelfPolicySettings};
 use policy_discovery::serve::Stale;
 use policy_webhooks::admission::Admission;
 use std::io;
@@ -24,7 +24,7 @@ pub(super) struct Ports {
     pub(super) serving: Serving,
     pub(super) cluster: Option<Box<ClusterSettings>>,
     pub(super) side: Option<Side>,
-    pub(super) guard: Option<GuardSettings>,
+    pub(super) guard: Option<SelfPolicySettings>,
     pub(super) stale: watch::Receiver<Stale>,
 }
 
@@ -62,8 +62,8 @@ impl Ports {
             admission = side::admission(cluster, client, review, injection, admin).await?;
         }
         if let Some(settings) = guard {
-            let ports = guarded_ports(grpc, admission.as_ref(), port.address)?;
-            let guard = Guard::new(&settings, ports, &controller)?;
+            let ports = own_ports(grpc, admission.as_ref(), port.address)?;
+            let guard = SelfPolicy::new(&settings, ports, &controller)?;
             admin.register(|registry| guard.metrics().register(registry));
             admin.guard(guard.clone(), tls);
             server = server.guarded_by(guard.grpc());
@@ -131,11 +131,11 @@ fn serve(mut policy: Running, vital: &Vital) -> oneshot::Receiver<Running> {
 }
 
 /// The ports that the guard knows, as they are bound.
-fn guarded_ports(
+fn own_ports(
     grpc: SocketAddr,
     admission: Option<&Admission>,
     admin: SocketAddr,
-) -> Result<GuardedPorts, io::Error> {
+) -> Result<OwnPorts, io::Error> {
     let admission = admission.map(|admission| number(admission.address())).transpose()?;
-    Ok(GuardedPorts { grpc: number(grpc)?, admission, admin: number(admin)? })
+    Ok(OwnPorts { grpc: number(grpc)?, admission, admin: number(admin)? })
 }

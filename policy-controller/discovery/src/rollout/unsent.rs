@@ -142,7 +142,7 @@ mod tests {
         assert!(book.refresh(now));
         book.record(2, object("s"), unsent(&["a", "b"]));
         assert!(book.refresh(now));
-        assert_eq!(told(&book), "a; b");
+        assert_eq!(published(&book), "a; b");
         book.record(2, object("s"), unsent(&[]));
         assert!(!book.refresh(now), "it may come back");
         assert!(!book.refresh(now + KEEP / 2));
@@ -152,7 +152,7 @@ mod tests {
         assert!(!book.refresh(now + KEEP));
         assert!(!book.refresh(now + KEEP + KEEP / 2), "the time begins anew");
         assert!(book.refresh(now + KEEP * 2));
-        assert_eq!(told(&book), "a");
+        assert_eq!(published(&book), "a");
         book.retract(1, &BTreeSet::from([object("s")]));
         assert!(!book.refresh(now + KEEP * 9), "it still says so");
         book.retract(1, &BTreeSet::new());

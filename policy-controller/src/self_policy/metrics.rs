@@ -18,7 +18,7 @@ struct Refused {
 policy_core::metrics! {
     /// Handles on the guard's metrics; clones share them.
     #[derive(Clone, Debug)]
-    pub struct GuardMetrics {
+    pub struct SelfPolicyMetrics {
         refused: Family<Refused, Counter> = "policy_guard_refused",
             "Connections and requests refused on the controller's own ports, by port and reason";
         follows: Gauge = "policy_guard_follows",
@@ -26,7 +26,7 @@ policy_core::metrics! {
     }
 }
 
-impl GuardMetrics {
+impl SelfPolicyMetrics {
     pub(super) fn refused(&self, port: NonZeroU16, reason: Denied) {
         let labels = Refused { port: port.get(), reason: reason.as_str() };
         self.refused.get_or_create(&labels).inc();
@@ -43,7 +43,7 @@ impl GuardMetrics {
     }
 }
 
-impl Recorder for GuardMetrics {
+impl Recorder for SelfPolicyMetrics {
     fn record(&self, record: &Record<'_>) {
         match record.verdict {
             Verdict::Allowed => {}

@@ -2,9 +2,9 @@
 
 use super::admin::{self, Refusal};
 use super::follow;
-use super::local::{Local, LocalPolicyError};
-use super::metrics::GuardMetrics;
-use super::settings::{GuardSettings, GuardedPorts};
+use super::local::{LocalPolicy, LocalPolicyError};
+use super::metrics::SelfPolicyMetrics;
+use super::settings::{OwnPorts, SelfPolicySettings};
 use super::shared::Shared;
 use http::Request;
 use policy_core::{Denied, Facts, UndeclaredPorts, WorkloadKey};
@@ -20,21 +20,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The policies of the controller's own ports; clones share them.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct SelfPolicy {
     pub(super) shared: Arc<Shared>,
 }
 
-impl Guard {
+impl SelfPolicy {
     /// Reads the local policy and puts it in force.
     ///
     /// # Errors
     /// [`LocalPolicyError`]: what is wrong with the file, or which port it forgets.
     pub fn new(
-        settings: &GuardSettings,
-        ports: GuardedPorts,
+        settings: &SelfPolicySettings,
+        ports: OwnPorts,
         config: &ControllerConfig,
     ) -> Result<Self, LocalPolicyError> {
-        let local = Local::compile(settings, ports, config)?;
+        let local = LocalPolicy::compile(settings, ports, config)?;
         let facts = Arc::new(Facts {
             node_local: settings.node.clone(),
             cluster: config.cluster_networks.clone(),
@@ -56,7 +56,7 @@ impl Guard {
             ports,
             local,
             store,
-            metrics: GuardMetrics::default(),
+            metrics: SelfPolicyMetrics::default(),
             has_pod: settings.pod.is_some(),
             node: settings.node.clone(),
             gateways: settings.gateways.clone(),
@@ -66,7 +66,7 @@ impl Guard {
     }
 
     /// Its metrics, to be registered.
-    pub fn metrics(&self) -> GuardMetrics {
+    pub fn metrics(&self) -> SelfPolicyMetrics {
         self.shared.metrics.clone()
     }
 
@@ -112,7 +112,7 @@ impl Guard {
     }
 }
 
-impl PortGuard for Guard {
+impl PortGuard for SelfPolicy {
     fn admission(&self, client: SocketAddr) -> Result<(), Denied> {
         let Some(port) = self.shared.ports.admission else { return Err(Denied::PortUndeclared) };
         // It speaks TLS that is not the mesh's.

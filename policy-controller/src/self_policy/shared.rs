@@ -1,8 +1,8 @@
 //! What the guard and its follower share.
 
-use super::local::Local;
-use super::metrics::GuardMetrics;
-use super::settings::GuardedPorts;
+use super::local::LocalPolicy;
+use super::metrics::SelfPolicyMetrics;
+use super::settings::OwnPorts;
 use ipnet::IpNet;
 use policy_core::WorkloadKey;
 use policy_enforce::PolicyStore;
@@ -13,10 +13,10 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) workload: WorkloadKey,
-    pub(super) ports: GuardedPorts,
-    pub(super) local: Local,
+    pub(super) ports: OwnPorts,
+    pub(super) local: LocalPolicy,
     pub(super) store: PolicyStore,
-    pub(super) metrics: GuardMetrics,
+    pub(super) metrics: SelfPolicyMetrics,
     /// Whether there is a pod of ours to be followed.
     pub(super) has_pod: bool,
     /// What `node-local` stands for while our node is not known.

@@ -1,7 +1,7 @@
 //! The gRPC port behind its guard, under a cluster that denies by default.
 
-use crate::args::GuardArgs;
-use crate::guard::{Guard, GuardedPorts};
+use crate::args::SelfPolicyArgs;
+use crate::self_policy::{OwnPorts, SelfPolicy};
 use policy_core::{DefaultPolicy, ObjectRef, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_discovery::serve::{AuthzConfig, ServeConfig};
 use policy_discovery::testing::client::{Client, hello, until};
@@ -12,11 +12,11 @@ use policy_proto::messages::watch_request::Kind;
 use std::sync::Arc;
 use tonic::Code;
 
-async fn mesh() -> (Mesh, Guard) {
+async fn mesh() -> (Mesh, SelfPolicy) {
     let config = ControllerConfig { default_policy: DefaultPolicy::Deny, ..Default::default() };
-    let ports = GuardedPorts { grpc: port(8090), admission: None, admin: port(8080) };
-    let settings = GuardArgs::default().settings(Some("controller-0"), "ns");
-    let guard = Guard::new(&settings, ports, &config).unwrap();
+    let ports = OwnPorts { grpc: port(8090), admission: None, admin: port(8080) };
+    let settings = SelfPolicyArgs::default().settings(Some("controller-0"), "ns");
+    let guard = SelfPolicy::new(&settings, ports, &config).unwrap();
     let access = AuthzConfig::default();
     (Mesh::behind(Some(guard.grpc()), access, ServeConfig::default()).await, guard)
 }

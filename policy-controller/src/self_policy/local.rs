@@ -1,6 +1,6 @@
 //! The policies that hold on our own ports without a cluster's saying so.
 
-use super::settings::{GuardSettings, GuardedPorts};
+use super::settings::{OwnPorts, SelfPolicySettings};
 use policy_core::evaluator::BuildError;
 use policy_core::{
     DefaultPolicy, Denied, Owner, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey,
@@ -60,15 +60,15 @@ pub enum LocalPolicyError {
 
 /// Compiled.
 #[derive(Debug)]
-pub(super) struct Local {
+pub(super) struct LocalPolicy {
     policies: BTreeMap<NonZeroU16, Arc<ServerPolicy>>,
 }
 
-impl Local {
+impl LocalPolicy {
     /// Compiles the local policy for our own pod: every port must be selected by a Server of it.
     pub(super) fn compile(
-        settings: &GuardSettings,
-        ports: GuardedPorts,
+        settings: &SelfPolicySettings,
+        ports: OwnPorts,
         config: &ControllerConfig,
     ) -> Result<Self, LocalPolicyError> {
         let (file, text) = match &settings.local_policy {
@@ -125,8 +125,8 @@ fn is_owned(policy: &ServerPolicy) -> bool {
     matches!(policy.owner, Owner::Server(_)) && policy.deny != Some(Denied::ServerInvalid)
 }
 
-fn named(ports: GuardedPorts) -> Vec<(&'static str, NonZeroU16)> {
-    let GuardedPorts { grpc, admission, admin } = ports;
+fn named(ports: OwnPorts) -> Vec<(&'static str, NonZeroU16)> {
+    let OwnPorts { grpc, admission, admin } = ports;
     let admission = admission.map(|port| ("admission", port));
     [Some(("grpc", grpc)), admission, Some(("admin", admin))].into_iter().flatten().collect()
 }
@@ -167,7 +167,7 @@ fn parsed(value: &Value) -> Result<Object, String> {
 
 /// Ourselves, as far as Servers look at pods.
 fn own_pod(
-    settings: &GuardSettings,
+    settings: &SelfPolicySettings,
     ports: &[(&'static str, NonZeroU16)],
 ) -> Result<Object, String> {
     let (namespace, name) = (&settings.namespace, settings.component);

@@ -1,7 +1,7 @@
 //! What the built-in policy lets through, what takes its place, and what cannot.
 
 use super::*;
-use crate::args::GuardArgs;
+use crate::args::SelfPolicyArgs;
 use crate::testing::objects;
 use http::Request;
 use policy_core::{
@@ -20,18 +20,18 @@ use std::time::Duration;
 
 const ANY: &str = "anybody.anywhere.serviceaccount.identity.linkerd.cluster.local";
 
-fn ports() -> GuardedPorts {
-    GuardedPorts { grpc: port(8090), admission: Some(port(9443)), admin: port(8080) }
+fn ports() -> OwnPorts {
+    OwnPorts { grpc: port(8090), admission: Some(port(9443)), admin: port(8080) }
 }
 
-fn settings() -> GuardSettings {
-    GuardArgs::default().settings(Some("policy-controller-0"), "ns")
+fn settings() -> SelfPolicySettings {
+    SelfPolicyArgs::default().settings(Some("policy-controller-0"), "ns")
 }
 
 /// A guard under a cluster whose default policy is to deny.
-fn guard() -> Guard {
+fn guard() -> SelfPolicy {
     let config = ControllerConfig { default_policy: DefaultPolicy::Deny, ..Default::default() };
-    Guard::new(&settings(), ports(), &config).unwrap()
+    SelfPolicy::new(&settings(), ports(), &config).unwrap()
 }
 
 fn peer(address: &str, tls: PeerTls) -> Peer {
@@ -43,7 +43,7 @@ fn meshed(name: &str) -> PeerTls {
 }
 
 /// What becomes of a request for a policy.
-fn grpc(guard: &Guard, tls: PeerTls, token: Option<&str>) -> Result<(), Denied> {
+fn grpc(guard: &SelfPolicy, tls: PeerTls, token: Option<&str>) -> Result<(), Denied> {
     let path = "http://policy/portcullis.policy.v1.PolicyDiscovery/Watch";
     let mut request = Request::post(path).version(http::Version::HTTP_2).body(()).unwrap();
     let headers = request.headers_mut();
@@ -55,11 +55,11 @@ fn grpc(guard: &Guard, tls: PeerTls, token: Option<&str>) -> Result<(), Denied> 
     admin::request(&handle, &peer("10.9.9.9", tls), &request)
 }
 
-fn metrics(guard: &Guard, address: &str, tls: PeerTls) -> Result<(), Refusal> {
+fn metrics(guard: &SelfPolicy, address: &str, tls: PeerTls) -> Result<(), Refusal> {
     get(guard, address, tls, "/metrics")
 }
 
-fn get(guard: &Guard, address: &str, tls: PeerTls, path: &str) -> Result<(), Refusal> {
+fn get(guard: &SelfPolicy, address: &str, tls: PeerTls, path: &str) -> Result<(), Refusal> {
     guard.admin(&peer(address, tls), &Request::get(path).header("host", "pod").body(()).unwrap())
 }
 
@@ -85,16 +85,17 @@ fn the_policy_port_is_for_identities_and_tokens_whatever_the_default_is() {
 fn webhooks_are_for_whoever_speaks_tls_there() {
     let guard = guard();
     assert_eq!(guard.admission("192.0.2.1:1".parse().unwrap()), Ok(()));
-    let off = GuardedPorts { admission: None, ..ports() };
-    let off = Guard::new(&settings(), off, &ControllerConfig::default()).unwrap();
+    let off = OwnPorts { admission: None, ..ports() };
+    let off = SelfPolicy::new(&settings(), off, &ControllerConfig::default()).unwrap();
     assert_eq!(off.admission("192.0.2.1:1".parse().unwrap()), Err(Denied::PortUndeclared));
 }
 
 #[test]
 fn metrics_are_for_the_node_and_for_identities_and_probes_for_all_until_the_node_is_known() {
-    let args = GuardArgs { host_ips: vec!["10.0.0.5".parse().unwrap()], ..GuardArgs::default() };
+    let args =
+        SelfPolicyArgs { host_ips: vec!["10.0.0.5".parse().unwrap()], ..SelfPolicyArgs::default() };
     let settings = args.settings(Some("policy-controller-0"), "ns");
-    let guard = Guard::new(&settings, ports(), &ControllerConfig::default()).unwrap();
+    let guard = SelfPolicy::new(&settings, ports(), &ControllerConfig::default()).unwrap();
     assert_eq!(metrics(&guard, "10.0.0.5", PeerTls::Absent), Ok(()));
     assert_eq!(metrics(&guard, "127.0.0.1", PeerTls::Absent), Ok(()));
     assert_eq!(metrics(&guard, "10.0.0.6", meshed(ANY)), Ok(()));
@@ -108,12 +109,12 @@ fn metrics_are_for_the_node_and_for_identities_and_probes_for_all_until_the_node
     }
 }
 
-fn with_file(text: &str) -> Result<Guard, String> {
+fn with_file(text: &str) -> Result<SelfPolicy, String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("local.yaml");
     std::fs::write(&file, text).unwrap();
-    let local = GuardSettings { local_policy: Some(file.clone()), ..settings() };
-    let guard = Guard::new(&local, ports(), &ControllerConfig::default());
+    let local = SelfPolicySettings { local_policy: Some(file.clone()), ..settings() };
+    let guard = SelfPolicy::new(&local, ports(), &ControllerConfig::default());
     let shown = file.display().to_string();
     guard.map_err(|error| error.to_string().replace(&shown, "FILE"))
 }
@@ -142,8 +143,9 @@ fn a_file_that_forgets_a_port_or_breaks_a_rule_is_refused_at_start() {
     assert!(error.contains("Server ns/portcullis-admission: spec.proxyProtocol: "), "{error}");
     let broken = with_file("a: [").unwrap_err();
     assert!(broken.starts_with("--local-policy: `FILE`: document at line 1: "), "{broken}");
-    let absent = GuardSettings { local_policy: Some("/nowhere/local.yaml".into()), ..settings() };
-    let error = Guard::new(&absent, ports(), &ControllerConfig::default()).unwrap_err();
+    let absent =
+        SelfPolicySettings { local_policy: Some("/nowhere/local.yaml".into()), ..settings() };
+    let error = SelfPolicy::new(&absent, ports(), &ControllerConfig::default()).unwrap_err();
     assert!(error.to_string().starts_with("--local-policy: cannot read `/nowhere/local.yaml`: "));
 }
 
@@ -189,7 +191,7 @@ async fn a_server_of_the_cluster_takes_over_and_a_default_never_does() {
     }
     let guard = guard();
     let following = tokio::spawn(guard.clone().follow(policies));
-    let follows = |guard: &Guard| guard.metrics().is_following();
+    let follows = |guard: &SelfPolicy| guard.metrics().is_following();
     until(|| follows(&guard)).await;
     // The namespace's default is to deny, and proxies get their policy all the same.
     assert_eq!(grpc(&guard, meshed(ANY), None), Ok(()));
@@ -256,7 +258,8 @@ async fn an_address_that_is_proposed_for_our_node_counts_where_it_is_our_default
     std::fs::write(folder.path().join("route"), route).unwrap();
     let gateways = DefaultGateways::in_folder(folder.path());
     let config = ControllerConfig { default_policy: DefaultPolicy::Deny, ..Default::default() };
-    let guard = Guard::new(&GuardSettings { gateways, ..settings() }, ports(), &config).unwrap();
+    let guard =
+        SelfPolicy::new(&SelfPolicySettings { gateways, ..settings() }, ports(), &config).unwrap();
     let following = tokio::spawn(guard.clone().follow(policies));
     until(|| guard.metrics().is_following()).await;
     let live = |address| get(&guard, address, PeerTls::Absent, "/live");

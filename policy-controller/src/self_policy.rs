@@ -24,32 +24,31 @@ mod settings;
 mod shared;
 
 pub use admin::{AdminStream, Duplex, Refusal, arrive};
-pub use handle::Guard;
+pub use handle::SelfPolicy;
 pub use local::LocalPolicyError;
-pub use metrics::GuardMetrics;
-pub use settings::{GuardSettings, GuardedPorts};
+pub use metrics::SelfPolicyMetrics;
 pub(crate) use settings::{NAME, loopback};
+pub use settings::{OwnPorts, SelfPolicySettings};
 
 /// Guards for tests of whom they guard.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
-    use crate::args::GuardArgs;
+    use crate::args::SelfPolicyArgs;
     use policy_engine::config::ControllerConfig;
     use std::num::NonZeroU16;
 
     /// A guard with the built-in policy on a node of these addresses.
-    pub(crate) fn on_node(network: &str) -> Guard {
-        let mut settings = GuardArgs::default().settings(None, "ns");
+    pub(crate) fn on_node(network: &str) -> SelfPolicy {
+        let mut settings = SelfPolicyArgs::default().settings(None, "ns");
         settings.node = vec![network.parse().unwrap()];
         let port = |number| NonZeroU16::new(number).unwrap();
-        let ports =
-            GuardedPorts { grpc: port(8090), admission: Some(port(9443)), admin: port(8080) };
-        Guard::new(&settings, ports, &ControllerConfig::default()).unwrap()
+        let ports = OwnPorts { grpc: port(8090), admission: Some(port(9443)), admin: port(8080) };
+        SelfPolicy::new(&settings, ports, &ControllerConfig::default()).unwrap()
     }
 }
 
 #[cfg(test)]
-mod guarded;
+mod grpc_tests;
 #[cfg(test)]
 mod tests;

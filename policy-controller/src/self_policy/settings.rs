@@ -11,7 +11,7 @@ pub(crate) const NAME: &str = "policy-controller";
 
 /// The ports that are guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GuardedPorts {
+pub struct OwnPorts {
     /// Where policies are served.
     pub grpc: NonZeroU16,
     /// Where the API server asks about objects, if it does.
@@ -22,7 +22,7 @@ pub struct GuardedPorts {
 
 /// How the controller's own ports are guarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuardSettings {
+pub struct SelfPolicySettings {
     /// The value of the label portcullis.dev/component of our own pod.
     pub component: &'static str,
     /// The local policy; absent: the one that the controller carries.

@@ -1,7 +1,7 @@
 //! Flags of the guard.
 
 use super::value::{List, Perhaps, addresses, label, perhaps};
-use crate::guard::{GuardSettings, NAME, loopback};
+use crate::self_policy::{NAME, SelfPolicySettings, loopback};
 use clap::Args;
 use ipnet::IpNet;
 use policy_server::DefaultGateways;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// How the controller's own ports are guarded, as written.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "The controller's own ports")]
-pub struct GuardArgs {
+pub struct SelfPolicyArgs {
     /// File of Servers, authorizations and routes that hold on the controller's own ports until a
     /// Server of the cluster selects them [default: built in].
     #[arg(long, value_name = "FILE")]
@@ -27,14 +27,14 @@ pub struct GuardArgs {
     pub host_ips: List<IpAddr>,
 }
 
-impl GuardArgs {
+impl SelfPolicyArgs {
     /// What the flags mean. `pod`: the name of our own pod, if there is one; `control_plane`: the
     /// namespace it is in unless told otherwise.
-    pub fn settings(&self, pod: Option<&str>, control_plane: &str) -> GuardSettings {
+    pub fn settings(&self, pod: Option<&str>, control_plane: &str) -> SelfPolicySettings {
         let namespace = self.pod_namespace.as_ref().and_then(|name| name.as_deref());
         let mut node: Vec<_> = self.host_ips.iter().copied().map(IpNet::from).collect();
         node.extend(loopback());
-        GuardSettings {
+        SelfPolicySettings {
             component: NAME,
             local_policy: self.local_policy.clone(),
             namespace: namespace.unwrap_or(control_plane).to_owned(),
@@ -52,12 +52,12 @@ mod tests {
     #[test]
     fn flags_become_settings_and_wrong_ones_are_named() {
         let host_ips = addresses("10.0.0.5, fd00::5").unwrap();
-        let args = GuardArgs { host_ips, ..GuardArgs::default() };
+        let args = SelfPolicyArgs { host_ips, ..SelfPolicyArgs::default() };
         let settings = args.settings(Some("pod-0"), "mesh");
         let node = ["10.0.0.5/32", "fd00::5/128", "127.0.0.0/8", "::1/128"];
         assert_eq!(
             settings,
-            GuardSettings {
+            SelfPolicySettings {
                 component: "policy-controller",
                 local_policy: None,
                 namespace: "mesh".to_owned(),
@@ -66,7 +66,8 @@ mod tests {
                 gateways: DefaultGateways::of_process(),
             }
         );
-        let own = GuardArgs { pod_namespace: Some(Some("own".into())), ..GuardArgs::default() };
+        let own =
+            SelfPolicyArgs { pod_namespace: Some(Some("own".into())), ..SelfPolicyArgs::default() };
         let settings = own.settings(None, "mesh");
         assert_eq!((settings.namespace.as_str(), settings.pod), ("own", None));
         let error = addresses("node-1").unwrap_err();
