@@ -7,7 +7,6 @@
 
 mod admission;
 mod auth;
-mod beside;
 mod choice;
 mod cli;
 mod connection;
@@ -16,6 +15,7 @@ mod injector;
 mod issuer;
 mod issuer_settings;
 mod kubernetes;
+mod linkerd_redirect;
 mod metrics;
 mod outbound;
 mod own_identity;
@@ -30,7 +30,6 @@ mod value;
 
 pub use admission::AdmissionArgs;
 pub use auth::{AUDIENCE, ServeAuthArgs};
-pub use beside::BesideArgs;
 pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, SidecarArg, UndeclaredArg};
 pub use cli::{Cli, Command};
 pub use connection::ClusterArgs;
@@ -39,10 +38,11 @@ pub use injector::InjectorArgs;
 pub use issuer::IssuerArgs;
 pub use issuer_settings::IssuerSettings;
 pub use kubernetes::KubernetesArgs;
+pub use linkerd_redirect::LinkerdRedirectArgs;
 pub use metrics::MetricsArgs;
 pub use outbound::OutboundArgs;
 pub use own_identity::{OwnIdentity, OwnIdentityArgs};
-pub use replicas::{ReplicaArgs, ReplicaSettings, Whom};
+pub use replicas::{PeerDiscovery, ReplicaArgs, ReplicaSettings};
 pub use run::RunArgs;
 pub use self_policy::SelfPolicyArgs;
 pub use serve::ServeArgs;

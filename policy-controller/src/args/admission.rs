@@ -1,6 +1,6 @@
 //! Flags of the admission webhook.
 
-use super::value::{List, Read, address, items, label, name};
+use super::value::{List, ParseResult, address, items, label, name};
 use clap::Args;
 use policy_webhooks::admission::{
     AdmissionSettings, CertificateFiles, CertificateSource, Provisioning, WEBHOOK_CONFIGURATION,
@@ -87,7 +87,7 @@ impl AdmissionArgs {
 }
 
 /// Names that a certificate can have.
-fn server_names(list: &str) -> Read<List<String>> {
+fn server_names(list: &str) -> ParseResult<List<String>> {
     let wrong = |item: &str| format!("`{item}` is neither a DNS name nor an address");
     let one = |item: &str| match ServerName::try_from(item) {
         Ok(_) => Ok(item.to_owned()),

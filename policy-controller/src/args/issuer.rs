@@ -3,7 +3,9 @@
 use super::choice::LogFormat;
 use super::connection::ClusterArgs;
 use super::self_policy::SelfPolicyArgs;
-use super::value::{List, Perhaps, Read, address, items, label, labels, lasting, name, perhaps};
+use super::value::{
+    List, Optional, ParseResult, address, duration_between, items, label, labels, name, optional,
+};
 use clap::Args;
 use policy_issuer::{AUDIENCE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT};
 use std::collections::BTreeSet;
@@ -81,11 +83,11 @@ pub struct IssuerArgs {
     pub identity_audiences: List<String>,
 
     /// How long a certificate is valid: 1m to 30d.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = lasting("1m", "30d"))]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration_between("1m", "30d"))]
     pub issuance_lifetime: Duration,
 
     /// How far clocks may differ: so much earlier a certificate begins, and so much later it ends.
-    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = lasting("0s", "1h"))]
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration_between("0s", "1h"))]
     pub clock_skew: Duration,
 
     /// PEM file with a supplied authority's certificate, what leads to a root after it.
@@ -105,7 +107,7 @@ pub struct IssuerArgs {
     pub issuer_secret: String,
 
     /// How long that authority is valid.
-    #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = lasting("1h", "36500d"))]
+    #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = duration_between("1h", "36500d"))]
     pub ca_lifetime: Duration,
 
     /// Percent of its life after which the next one is made: 10 to 90.
@@ -113,7 +115,7 @@ pub struct IssuerArgs {
     pub rotate_after: u8,
 
     /// How long a root is published before anything is issued from it.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = lasting("1s", "30d"))]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration_between("1s", "30d"))]
     pub root_settle: Duration,
 
     /// ConfigMap that the roots are published in.
@@ -134,19 +136,19 @@ pub struct IssuerArgs {
     pub max_rate_per_client: u32,
 
     /// How long a request may take.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = lasting("1s", "1m"))]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration_between("1s", "1m"))]
     pub request_timeout: Duration,
 
     /// Name of the issuer's own pod, for Events.
-    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = perhaps(name::<String>))]
-    pub pod_name: Option<Perhaps<String>>,
+    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = optional(name::<String>))]
+    pub pod_name: Option<Optional<String>>,
 
     /// The issuer's own ports.
     #[command(flatten)]
     pub guard: SelfPolicyArgs,
 }
 
-fn audiences(list: &str) -> Read<List<String>> {
+fn audiences(list: &str) -> ParseResult<List<String>> {
     let audiences: Vec<String> = items(list).map(ToOwned::to_owned).collect();
     match audiences.is_empty() {
         true => Err(format!("it names no audience (for example `{AUDIENCE}`)")),

@@ -1,7 +1,7 @@
 //! Flags of a cluster as the source of objects.
 
 use super::connection::ClusterArgs;
-use super::value::{Read, addresses, name, some_labels};
+use super::value::{ParseResult, addresses, name, some_labels};
 use clap::Args;
 use policy_kube::cluster::ClusterError;
 use policy_kube::source::{Freshness, KubernetesConfig, Scope};
@@ -64,7 +64,7 @@ impl KubernetesArgs {
 }
 
 /// `NODE=ADDRESS,ADDRESS;NODE=ADDRESS`.
-fn node_addresses(list: &str) -> Read<Nodes> {
+fn node_addresses(list: &str) -> ParseResult<Nodes> {
     let mut nodes = Nodes::new();
     for item in list.split(';').map(str::trim).filter(|item| !item.is_empty()) {
         let named = item.split_once('=').and_then(|(node, listed)| {

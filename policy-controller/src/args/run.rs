@@ -2,12 +2,12 @@
 
 use super::admission::AdmissionArgs;
 use super::auth::ServeAuthArgs;
-use super::beside::BesideArgs;
 use super::choice::{
     GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
 };
 use super::injector::InjectorArgs;
 use super::kubernetes::KubernetesArgs;
+use super::linkerd_redirect::LinkerdRedirectArgs;
 use super::metrics::MetricsArgs;
 use super::outbound::OutboundArgs;
 use super::replicas::ReplicaArgs;
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Flags that mean nothing where a directory is read.
-pub(super) const OF_A_CLUSTER: [&str; 31] = [
+pub(super) const CLUSTER_ONLY_FLAGS: [&str; 31] = [
     "kubeconfig",
     "context",
     "watch_namespace",
@@ -65,7 +65,7 @@ pub(super) const OF_A_CLUSTER: [&str; 31] = [
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Directory of manifests (YAML or JSON, any layout) to read and follow, in place of a cluster.
-    #[arg(long, value_name = "DIR", conflicts_with_all = OF_A_CLUSTER)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = CLUSTER_ONLY_FLAGS)]
     pub manifests: Option<PathBuf>,
 
     /// The cluster, where no directory is named.
@@ -176,7 +176,7 @@ pub struct RunArgs {
 
     /// Linkerd's proxies, with a cluster.
     #[command(flatten)]
-    pub beside: BesideArgs,
+    pub linkerd_redirect: LinkerdRedirectArgs,
 
     /// The injector, with a cluster.
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! Flags of the guard.
 
-use super::value::{List, Perhaps, addresses, label, perhaps};
+use super::value::{List, Optional, addresses, label, optional};
 use crate::self_policy::{NAME, SelfPolicySettings, loopback};
 use clap::Args;
 use ipnet::IpNet;
@@ -19,8 +19,8 @@ pub struct SelfPolicyArgs {
     pub local_policy: Option<PathBuf>,
 
     /// Namespace of the controller's own pod [default: the control plane's].
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", value_parser = perhaps(label::<Arc<str>>))]
-    pub pod_namespace: Option<Perhaps<Arc<str>>>,
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", value_parser = optional(label::<Arc<str>>))]
+    pub pod_namespace: Option<Optional<Arc<str>>>,
 
     /// Addresses of the controller's own node, separated by commas, until its Node has been read.
     #[arg(long, value_name = "IPS", env = "HOST_IPS", default_value = "", value_parser = addresses)]

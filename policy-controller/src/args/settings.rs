@@ -138,7 +138,7 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
         );
     }
     let places = args.injector.places(namespace, &args.identity_domain);
-    let repoint = args.beside.settings(&places, admission.as_mut())?;
+    let repoint = args.linkerd_redirect.settings(&places, admission.as_mut())?;
     let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),

@@ -1,7 +1,7 @@
 //! Flags of the status writer and of the Lease.
 
 use super::error::ArgsError;
-use super::value::{Read, name};
+use super::value::{ParseResult, name};
 use clap::Args;
 use policy_crds::is_dns_name;
 use policy_kube::lease::{LEASE_NAME, LeaseSettings};
@@ -94,7 +94,7 @@ impl StatusArgs {
 }
 
 /// As the Gateway API's schema has it.
-fn controller_name(value: &str) -> Read<Arc<str>> {
+fn controller_name(value: &str) -> ParseResult<Arc<str>> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
     let named = value.split_once('/').is_some_and(|(domain, path)| {
         is_dns_name(domain) && !path.is_empty() && path.bytes().all(allowed)

@@ -1,6 +1,6 @@
 //! What flags mean, and how wrong ones are refused.
 
-use super::run::OF_A_CLUSTER;
+use super::run::CLUSTER_ONLY_FLAGS;
 use super::*;
 use clap::Parser;
 use ipnet::IpNet;
@@ -23,7 +23,7 @@ fn settings(flags: &[&str]) -> Result<Settings, String> {
 fn flags_that_mean_nothing_with_manifests_are_refused() {
     let switches =
         ["beside_linkerd", "injector", "injector_disable_ipv6", "redirect_linkerd_proxies"];
-    for name in OF_A_CLUSTER {
+    for name in CLUSTER_ONLY_FLAGS {
         let value = match name {
             name if switches.contains(&name) => "",
             "injector_sidecar" => "=auto",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// How often it is asked how the identity is doing, besides whenever it changes: time makes
 /// certificates expire.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What `/ready` shows until there has been one.
 const REQUIRED: &str = "an identity from the issuer";
@@ -45,7 +45,7 @@ pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Re
             }
             readiness.remark("identity", status.missing().into_iter().collect());
             // Whichever comes first.
-            _ = tokio::time::timeout(LOOK, status.changed()).await;
+            _ = tokio::time::timeout(POLL_INTERVAL, status.changed()).await;
         }
     };
     tokio::select! {

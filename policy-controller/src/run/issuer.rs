@@ -3,7 +3,7 @@
 use super::admin_port::{AdminPort, number};
 use super::error::RunError;
 use super::signals::{Signals, abort};
-use super::vital::Vital;
+use super::supervisor::Supervisor;
 use crate::admin;
 use crate::admin::Readiness;
 use crate::args::IssuerSettings;
@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 /// If it cannot listen, a supplied authority cannot be used, or something ends that has to go on.
 pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
     let mut signals = Signals::new()?;
-    let (vital, mut ended) = Vital::new();
+    let (supervisor, mut ended) = Supervisor::new();
     let readiness = Readiness::default();
     let ready = readiness.require("there is no authority whose roots are published");
-    let admin = AdminPort::open(settings.admin, true, readiness.clone(), &vital).await?;
+    let admin = AdminPort::open(settings.admin, true, readiness.clone(), &supervisor).await?;
     let client = settings.cluster.connect().await?;
     let issuer = Issuer::new(&settings.issuer, client, ready).await.map_err(RunError::Authority)?;
     admin.admin.register(|registry| issuer.register(registry));
@@ -36,10 +36,11 @@ pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
 
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
     let parts = issuer.guarded_by(guard.grpc());
-    vital.spawn("the look after namespaces", parts.roots.follow());
-    vital.spawn("the look after the authority", parts.keeper.run());
-    let events = vital.spawn("the writer of events", parts.events.run(stop.clone()));
-    let served = vital.spawn("the port of the issuer", parts.port.run(listener, drain.clone()));
+    supervisor.spawn("the look after namespaces", parts.roots.follow());
+    supervisor.spawn("the look after the authority", parts.keeper.run());
+    let events = supervisor.spawn("the writer of events", parts.events.run(stop.clone()));
+    let served =
+        supervisor.spawn("the port of the issuer", parts.port.run(listener, drain.clone()));
     let result = tokio::select! {
         () = signals.next() => Ok(()),
         Some(name) = ended.recv() => Err(RunError::Ended(name)),

@@ -1,6 +1,7 @@
 //! The program: from the command line to a controller that runs until it is told to stop.
 
 use super::admin_port::AdminPort;
+use super::cluster_tasks::ClusterTasks;
 use super::error::RunError;
 use super::freshness;
 use super::index::Index;
@@ -8,9 +9,8 @@ use super::issuer::issuer;
 use super::logging::init_logging;
 use super::ports::Ports;
 use super::serving::Serving;
-use super::side::Side;
 use super::signals::{Signals, abort};
-use super::vital::Vital;
+use super::supervisor::Supervisor;
 use crate::admin::{Admin, Readiness, Requirement};
 use crate::args::{
     Cli, ClusterSettings, Command, IssuerSettings, ServeAuth, Settings, SourceSettings,
@@ -74,12 +74,13 @@ fn block_on(run: impl Future<Output = Result<(), RunError>>) -> Result<(), RunEr
 /// If it cannot listen, objects cannot be read at all, or something ends that has to go on.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let mut signals = Signals::new()?;
-    let (vital, ended) = Vital::new();
+    let (supervisor, ended) = Supervisor::new();
     let readiness = Readiness::default();
     let listed = readiness.require("objects have not been listed completely");
     let serving = readiness.require("the gRPC port is not open");
-    let port = AdminPort::open(settings.admin, settings.guard.is_some(), readiness.clone(), &vital)
-        .await?;
+    let port =
+        AdminPort::open(settings.admin, settings.guard.is_some(), readiness.clone(), &supervisor)
+            .await?;
     let admin = port.admin.clone();
 
     let Settings { source, controller, serve, auth, replicas, outbound, guard, .. } = settings;
@@ -87,32 +88,35 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         SourceSettings::Cluster(cluster) => Some(cluster.clone()),
         SourceSettings::Directory(_) => None,
     };
-    let side = match &cluster {
-        Some(cluster) => Some(Side::new(cluster).await?),
+    let cluster_tasks = match &cluster {
+        Some(cluster) => Some(ClusterTasks::new(cluster).await?),
         None => None,
     };
-    state_losses(&readiness, cluster.as_deref(), &auth);
+    report_limitations(&readiness, cluster.as_deref(), &auth);
     let (stale, stale_receiver) = watch::channel(Stale::default());
-    let warn = side.as_ref().map(|side| Box::new(side.warn_stale()) as Warn);
-    let watching = Watching { admin: admin.clone(), stale, warn, vital: vital.clone() };
+    let warn =
+        cluster_tasks.as_ref().map(|cluster_tasks| Box::new(cluster_tasks.warn_stale()) as Warn);
+    let observer =
+        WatchObserver { admin: admin.clone(), stale, warn, supervisor: supervisor.clone() };
     let mut index = tokio::select! {
-        index = open(source, controller.clone(), watching) => index?,
+        index = open(source, controller.clone(), observer) => index?,
         () = signals.next() => return Ok(()),
     };
     admin.show(index.handles.policies.clone());
     admin.register(|registry| index.handles.metrics.register(registry));
 
-    let client = side.as_ref().map(|side| side.client.clone());
+    let client = cluster_tasks.as_ref().map(|cluster_tasks| cluster_tasks.client.clone());
     let reviewer = match &cluster {
         Some(cluster) if reviews(Some(cluster)) => Some(cluster.args.connect().await?),
         Some(_) | None => None,
     };
-    let parts = Serving { controller, serve, auth, replicas, outbound, client, reviewer, vital };
-    let ports = Ports { serving: parts, cluster, side, guard, stale: stale_receiver };
+    let parts =
+        Serving { controller, serve, auth, replicas, outbound, client, reviewer, supervisor };
+    let ports = Ports { serving: parts, cluster, cluster_tasks, guard, stale: stale_receiver };
     let started = ports.open(&mut index, &port).await?;
     serving.met();
 
-    let mut running = Running { index, signals, ended };
+    let mut running = MainLoop { index, signals, ended };
     let ended = running.until_ended(&listed).await;
     tracing::info!("shutting down: streams end, then connections");
     let _stopping = readiness.require("shutting down");
@@ -132,7 +136,7 @@ pub(super) fn reviews(cluster: Option<&ClusterSettings>) -> bool {
 }
 
 /// Says what does not work, because of what was asked for, before anything else is done.
-fn state_losses(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
+fn report_limitations(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
     let reviews = reviews(cluster);
     let Some(cluster) = cluster else { return };
     let lost: Vec<String> = cluster.lost.iter().cloned().chain(auth.lost(reviews)).collect();
@@ -146,18 +150,18 @@ fn state_losses(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: 
 type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
 
 /// What follows the source's watches.
-struct Watching {
+struct WatchObserver {
     admin: Admin,
     stale: watch::Sender<Stale>,
     warn: Option<Warn>,
-    vital: Vital,
+    supervisor: Supervisor,
 }
 
 /// Starts the thread that owns the index, on whatever the settings name.
 async fn open(
     source: SourceSettings,
     config: ControllerConfig,
-    watching: Watching,
+    observer: WatchObserver,
 ) -> Result<Index, RunError> {
     let index = match source {
         SourceSettings::Directory(path) => {
@@ -169,7 +173,7 @@ async fn open(
             let source = async move {
                 let client = cluster.args.connect().await?;
                 let connecting = KubernetesSource::prepare(client, cluster.watches);
-                let Watching { admin, stale, warn, vital } = watching;
+                let WatchObserver { admin, stale, warn, supervisor } = observer;
                 admin.register(|registry| connecting.metrics().register(registry));
                 let warn = move |watches: &[String]| {
                     if let Some(warn) = &warn {
@@ -179,7 +183,7 @@ async fn open(
                 let (health, freshness) = (connecting.health(), connecting.freshness());
                 let readiness = admin.readiness().clone();
                 let follow = freshness::follow(health, freshness, readiness, stale, warn);
-                vital.spawn("the look after watches", follow);
+                supervisor.spawn("the look after watches", follow);
                 Ok(connecting.connected().await)
             };
             Index::spawn(config, source).await?
@@ -190,13 +194,13 @@ async fn open(
 }
 
 /// What has to go on for the controller to.
-struct Running {
+struct MainLoop {
     index: Index,
     signals: Signals,
     ended: mpsc::UnboundedReceiver<&'static str>,
 }
 
-impl Running {
+impl MainLoop {
     /// Waits for a signal or for something that must not end.
     async fn until_ended(&mut self, listed: &Requirement) -> Result<(), RunError> {
         let mut synced = self.index.handles.policies.synced();

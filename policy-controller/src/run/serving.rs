@@ -3,12 +3,12 @@
 use super::error::RunError;
 use super::identity;
 use super::index::Handles;
+use super::supervisor::Supervisor;
 use super::thread::Thread;
-use super::vital::Vital;
 use crate::admin;
 use crate::admin::{Admin, Readiness};
 use crate::args::{OwnCertificate, ServeAuth};
-use crate::args::{ReplicaSettings, Whom};
+use crate::args::{PeerDiscovery, ReplicaSettings};
 use crate::endpoints::{OwnName, follow_endpoints};
 use kube::Client;
 use policy_discovery::KeyError;
@@ -43,11 +43,11 @@ pub(super) struct Serving {
     /// The same for reviews of tokens, if it may be asked for them: a client of its own, because
     /// connections belong to the thread that opens them.
     pub(super) reviewer: Option<Client>,
-    pub(super) vital: Vital,
+    pub(super) supervisor: Supervisor,
 }
 
 /// The server and where it listens.
-pub(super) struct Opened {
+pub(super) struct OpenServer {
     pub(super) server: Server,
     /// The address of the first listener.
     pub(super) grpc: SocketAddr,
@@ -64,7 +64,7 @@ impl Serving {
         stale: watch::Receiver<Stale>,
         admin: &Admin,
         thread: &Thread,
-    ) -> Result<Opened, RunError> {
+    ) -> Result<OpenServer, RunError> {
         let access = self.access()?;
         let options = encode_options(&self.controller);
         let policies: Policies = handles.policies.clone();
@@ -93,7 +93,7 @@ impl Serving {
         let mut tally = counting.tally();
         // Whoever counts holds the other end.
         let counts = async move { while tally.changed().await.is_ok() {} };
-        self.vital.spawn("the count of what is in force", counts);
+        self.supervisor.spawn("the count of what is in force", counts);
         let overview = ClusterOverview::new(
             handles.conditions.clone(),
             Some(counting.clone()),
@@ -103,7 +103,7 @@ impl Serving {
             replica: self.replicas.name.clone(),
             overviews: Some(Arc::new(overview)),
         };
-        Ok(Opened { server: server.reporting(report), grpc, listeners, counting, tls })
+        Ok(OpenServer { server: server.reporting(report), grpc, listeners, counting, tls })
     }
 
     /// Who may watch. Only who may ask the API server about tokens does.
@@ -126,14 +126,14 @@ impl Serving {
                 let source = IdentitySource::open(config, IdentityMetrics::default()).await?;
                 let tls = server.tls_to_be_given();
                 let follow = identity::follow(source, tls.clone(), readiness.clone());
-                self.vital.spawn("the client of the issuer", follow);
+                self.supervisor.spawn("the client of the issuer", follow);
                 credentials = Some(tls.clone());
                 Transport::Tls(tls)
             }
             Some(OwnCertificate::Files(files)) => {
                 let tls = server.load_tls(files.clone()).await?;
                 let follow = tls.clone().follow();
-                self.vital.spawn("the look after certificates", follow);
+                self.supervisor.spawn("the look after certificates", follow);
                 credentials = Some(tls.clone());
                 Transport::Tls(tls)
             }
@@ -152,17 +152,17 @@ impl Serving {
     /// Which other replicas there are, now and later.
     fn replicas(&self) -> watch::Receiver<Arc<Replicas>> {
         let fixed = |peers| watch::channel(Arc::new(Replicas::Known(peers))).1;
-        match (&self.replicas.whom, self.client.clone()) {
-            (Whom::Peers(peers), _) => fixed(peers.clone()),
-            (Whom::Nobody, _) | (Whom::Service(_), None) => fixed(BTreeSet::new()),
-            (Whom::Service(service), Some(client)) => {
+        match (&self.replicas.discovery, self.client.clone()) {
+            (PeerDiscovery::Fixed(peers), _) => fixed(peers.clone()),
+            (PeerDiscovery::Off, _) | (PeerDiscovery::Service(_), None) => fixed(BTreeSet::new()),
+            (PeerDiscovery::Service(service), Some(client)) => {
                 let unknown = Replicas::Unknown("the replicas have not been listed yet".into());
                 let (sender, receiver) = watch::channel(Arc::new(unknown));
                 let own =
                     OwnName { name: self.replicas.name.clone(), address: self.replicas.address };
                 let namespace = self.controller.control_plane_namespace.clone();
                 let follow = follow_endpoints(client, namespace, service.clone(), own, sender);
-                self.vital.spawn("the look after replicas", follow);
+                self.supervisor.spawn("the look after replicas", follow);
                 receiver
             }
         }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command, Settings, SourceSettings};
     use crate::run::program::reviews;
-    use crate::run::vital::Vital;
+    use crate::run::supervisor::Supervisor;
     use crate::testing::refusing_client;
     use clap::Parser;
 
@@ -206,7 +206,7 @@ mod tests {
             replicas: settings.replicas,
             outbound: settings.outbound,
             client: Some(refusing_client()),
-            vital: Vital::new().0,
+            supervisor: Supervisor::new().0,
         };
         serving.access().unwrap().reviewer.is_some()
     }

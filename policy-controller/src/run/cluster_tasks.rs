@@ -2,7 +2,7 @@
 
 use super::error::RunError;
 use super::index::Handles;
-use super::vital::Vital;
+use super::supervisor::Supervisor;
 use crate::admin::Admin;
 use crate::args::ClusterSettings;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// What is to run beside the index.
-pub(super) struct Side {
+pub(super) struct ClusterTasks {
     pub(super) client: Client,
     pub(super) leadership: Leadership,
     identity: Arc<str>,
@@ -33,16 +33,16 @@ pub(super) struct Side {
 }
 
 /// What runs.
-pub(super) struct SideTasks {
+pub(super) struct RunningClusterTasks {
     stop: CancellationToken,
     stop_lease: CancellationToken,
     status: JoinHandle<()>,
     lease: JoinHandle<()>,
     events: JoinHandle<()>,
-    keeper: Option<JoinHandle<()>>,
+    labeler: Option<JoinHandle<()>>,
 }
 
-impl Side {
+impl ClusterTasks {
     /// Gets ready. Nothing is sent yet.
     pub(super) async fn new(settings: &ClusterSettings) -> Result<Self, RunError> {
         let client = settings.args.cluster.connect().await?;
@@ -85,15 +85,15 @@ impl Side {
         handles: &Handles,
         counting: &RolloutTracker,
         admin: &Admin,
-        vital: &Vital,
-    ) -> SideTasks {
+        supervisor: &Supervisor,
+    ) -> RunningClusterTasks {
         let inputs = StatusInputs {
             conditions: handles.conditions.clone(),
             programmed: counting.table(),
             synced: handles.policies.synced(),
             leadership: self.leadership.clone(),
         };
-        let keeper = self.injection.map(|metrics| {
+        let labeler = self.injection.map(|metrics| {
             admin.register(|registry| metrics.register(registry));
             Keeper::new(KeeperInputs {
                 client: self.client.clone(),
@@ -113,29 +113,30 @@ impl Side {
             self.events.metrics().register(registry);
         });
         let counts = counting.clone().while_leading(self.leadership.changes());
-        vital.spawn("counting by the leader", counts);
+        supervisor.spawn("counting by the leader", counts);
         let (stop, stop_lease) = (CancellationToken::new(), CancellationToken::new());
-        SideTasks {
-            status: vital.spawn("the status writer", writer.run(stop.clone())),
-            events: vital.spawn("the writer of events", self.event_writer.run(stop.clone())),
-            keeper: keeper
-                .map(|keeper| vital.spawn("the keeper of injection", keeper.run(stop.clone()))),
-            lease: vital.spawn("the election", self.lease.run(stop_lease.clone())),
+        RunningClusterTasks {
+            status: supervisor.spawn("the status writer", writer.run(stop.clone())),
+            events: supervisor.spawn("the writer of events", self.event_writer.run(stop.clone())),
+            labeler: labeler.map(|labeler| {
+                supervisor.spawn("the keeper of injection", labeler.run(stop.clone()))
+            }),
+            lease: supervisor.spawn("the election", self.lease.run(stop_lease.clone())),
             stop,
             stop_lease,
         }
     }
 }
 
-impl SideTasks {
+impl RunningClusterTasks {
     /// Ends status before leadership, so that nothing is written after the Lease was given back.
     pub(super) async fn stop(self) {
         self.stop.cancel();
         // A panic of one of them was reported where it happened.
         _ = self.status.await;
         _ = self.events.await;
-        if let Some(keeper) = self.keeper {
-            _ = keeper.await;
+        if let Some(labeler) = self.labeler {
+            _ = labeler.await;
         }
         self.stop_lease.cancel();
         _ = self.lease.await;

@@ -7,24 +7,24 @@ use tokio::task::JoinHandle;
 
 /// Starts tasks that must not end.
 #[derive(Clone, Debug)]
-pub(super) struct Vital {
+pub(super) struct Supervisor {
     ended: mpsc::UnboundedSender<&'static str>,
 }
 
 /// Says when the task that holds it is gone, however it ended.
-struct Alive {
+struct TaskGuard {
     name: &'static str,
     ended: mpsc::UnboundedSender<&'static str>,
 }
 
-impl Drop for Alive {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         // Nobody listens any more once the process shuts down, when tasks do end.
         _ = self.ended.send(self.name);
     }
 }
 
-impl Vital {
+impl Supervisor {
     /// With the names of the tasks that have ended.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<&'static str>) {
         let (ended, names) = mpsc::unbounded_channel();
@@ -37,9 +37,9 @@ impl Vital {
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
     ) -> JoinHandle<()> {
-        let alive = Alive { name, ended: self.ended.clone() };
+        let guard = TaskGuard { name, ended: self.ended.clone() };
         tokio::spawn(async move {
-            let _alive = alive;
+            let _alive = guard;
             task.await;
         })
     }
@@ -53,13 +53,13 @@ mod tests {
     #[tokio::test]
     #[allow(clippy::panic, reason = "a task that fails is what is tested")]
     async fn a_task_that_returns_fails_or_is_aborted_is_named() {
-        let (vital, mut names) = Vital::new();
-        let _goes_on = vital.spawn("one", pending());
-        vital.spawn("two", async {});
+        let (supervisor, mut names) = Supervisor::new();
+        let _goes_on = supervisor.spawn("one", pending());
+        supervisor.spawn("two", async {});
         assert_eq!(names.recv().await, Some("two"));
-        vital.spawn("three", async { panic!("it fails") });
+        supervisor.spawn("three", async { panic!("it fails") });
         assert_eq!(names.recv().await, Some("three"));
-        vital.spawn("four", pending()).abort();
+        supervisor.spawn("four", pending()).abort();
         assert_eq!(names.recv().await, Some("four"));
         assert!(names.try_recv().is_err());
     }

@@ -10,7 +10,7 @@ use policy_webhooks::injector::Places;
 /// Flags of this webhook, as written.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Beside Linkerd")]
-pub struct BesideArgs {
+pub struct LinkerdRedirectArgs {
     /// With --beside-linkerd: serve a webhook, on path /beside-linkerd of the webhook's port, that
     /// points Linkerd's proxies at this controller when their pods are created.
     #[arg(long, requires = "beside_linkerd", conflicts_with = "injector")]
@@ -22,7 +22,7 @@ pub struct BesideArgs {
     pub beside_configuration: String,
 }
 
-impl BesideArgs {
+impl LinkerdRedirectArgs {
     /// What the flags mean; absent: the webhook is not served. With a certificate that is made here,
     /// it is published to this webhook too.
     ///
