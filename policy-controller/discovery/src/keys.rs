@@ -1,4 +1,5 @@
-//! Tokens checked against supplied public keys, where the API server cannot be asked.
+//! Verification of tokens by configured public keys, for the case that the API server cannot review
+//! them.
 //!
 //! The key decides which algorithm is used (RFC 8725 section 3.1), never the token.
 
@@ -27,15 +28,15 @@ pub struct KeyReviewer {
     audience: String,
 }
 
-/// Why keys cannot be used.
+/// Error of loading the keys.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("--viewer-token-keys: cannot read `{file}`: {error}")]
     Read {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
     /// It holds something else.
@@ -44,9 +45,9 @@ pub enum KeyError {
          RSA of 2048 bits or more, P-256 and P-384"
     )]
     Unusable {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
 }

@@ -3,10 +3,10 @@
 //! ```text
 //! policy-engine ──one policy per port──▶ serve ──▶ sidecars
 //!       │                                  │ acknowledgements
-//!       └──what ought to be in force──▶ programmed ◀── replicas
+//!       └──what should be in force───▶ rollout ◀── peers
 //! ```
 //!
-//! **Invariants.** Nothing that serves names a Kubernetes type: callers are told of workloads and objects as
+//! **Invariants.** Nothing in `serve` names a Kubernetes type: clients see workloads and objects as
 //! the engine does.
 
 mod keys;

@@ -1,8 +1,8 @@
-//! The other replicas of this controller: who they are, and what their clients have in force.
+//! The other replicas of this controller: their addresses, and what their clients have in force.
 //!
 //! Replicas are the endpoints of a headless Service, ready or not: one that is not ready still has
-//! clients. Each is asked over the policy port, with the controller's own certificate and of nobody
-//! but itself; without a certificate in plaintext, over loopback only.
+//! clients. Each is queried over the policy port, with the controller's own certificate, and only
+//! about its own clients; without a certificate in plaintext, over loopback only.
 
 mod connect;
 mod definition;

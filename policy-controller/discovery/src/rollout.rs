@@ -1,18 +1,19 @@
-//! `Programmed`, n of m: on how many of the running workloads that carry a sidecar of ours and depend
-//! on an object it is in force.
+//! `Programmed`, n of m: the number of running workloads with a sidecar of ours on which an object
+//! is in force, of those that depend on it.
 //!
 //! ```text
-//! index ──what ought to be in force──▶ demand ──▶ acks ──▶ n of m ──▶ status, viewers, metrics
+//! index ──what should be in force (demand)──▶ acks ──▶ n of m ──▶ status, viewers, metrics
 //! own clients' acknowledgements ─────────────────▶  ▲
-//! other replicas' clients' (replicas) ──────────────┘
+//! other replicas' clients' (peers) ─────────────────┘
 //! ```
 //! m comes from the index alone, so that a workload that is not connected is in m. n comes from
 //! acknowledgements, compared by the hash of what was acknowledged.
 //!
-//! What clients are not sent of an object goes the same way, without a count.
+//! Parts of an object that clients are not sent go the same way, without a count.
 //!
-//! **Invariants.** Nothing is counted, asked of other replicas or kept while nobody wants to know.
-//! While a replica does not answer nothing is said of any object: its clients might lack it.
+//! **Invariants.** Nothing is counted, queried from other replicas or kept while there is no demand
+//! for it. While a replica does not answer, no count is published, because its clients might lack
+//! an object.
 
 mod acks;
 mod metrics;

@@ -6,7 +6,7 @@
 //! has listed is as good for admission and injection as before.
 
 use crate::admin::Readiness;
-use policy_discovery::serve::Stale;
+use policy_discovery::serve::StaleNotice;
 use policy_engine::source::{Health, WatchKey};
 use policy_kube::source::Freshness;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ pub(super) async fn follow(
     mut health: watch::Receiver<Arc<Health>>,
     freshness: Freshness,
     readiness: Readiness,
-    stale: watch::Sender<Stale>,
+    stale: watch::Sender<StaleNotice>,
     became_stale: impl Fn(&[String]) + Send,
 ) {
     let (mut stale_watches, mut complete) = (StaleWatches::default(), false);

@@ -10,7 +10,7 @@ use super::thread::{RunningThread, Thread};
 use crate::admin::Readiness;
 use crate::args::ClusterSettings;
 use crate::self_policy::{OwnPorts, SelfPolicy, SelfPolicySettings};
-use policy_discovery::serve::Stale;
+use policy_discovery::serve::StaleNotice;
 use policy_webhooks::admission::Admission;
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub(super) struct Ports {
     pub(super) cluster: Option<Box<ClusterSettings>>,
     pub(super) cluster_tasks: Option<ClusterTasks>,
     pub(super) guard: Option<SelfPolicySettings>,
-    pub(super) stale: watch::Receiver<Stale>,
+    pub(super) stale: watch::Receiver<StaleNotice>,
 }
 
 /// What runs.

@@ -17,7 +17,7 @@ use crate::args::{
 };
 use crate::directory::DirectorySource;
 use clap::Parser;
-use policy_discovery::serve::Stale;
+use policy_discovery::serve::StaleNotice;
 use policy_engine::config::ControllerConfig;
 use policy_engine::source::Diagnostic;
 use policy_kube::source::{KubernetesSource, Scope};
@@ -93,7 +93,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         None => None,
     };
     report_limitations(&readiness, cluster.as_deref(), &auth);
-    let (stale, stale_receiver) = watch::channel(Stale::default());
+    let (stale, stale_receiver) = watch::channel(StaleNotice::default());
     let warn =
         cluster_tasks.as_ref().map(|cluster_tasks| Box::new(cluster_tasks.warn_stale()) as Warn);
     let observer =
@@ -152,7 +152,7 @@ type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
 /// What follows the source's watches.
 struct WatchObserver {
     admin: Admin,
-    stale: watch::Sender<Stale>,
+    stale: watch::Sender<StaleNotice>,
     warn: Option<Warn>,
     supervisor: Supervisor,
 }

@@ -15,7 +15,7 @@ use policy_discovery::KeyError;
 use policy_discovery::peers::Replicas;
 use policy_discovery::rollout::{self, ClusterOverview, RolloutConfig, RolloutTracker};
 use policy_discovery::serve::{
-    AuthzConfig, Listening, ReportConfig, ServeConfig, Server, Stale, Transport,
+    AuthzConfig, BoundListener, ReportConfig, ServeConfig, Server, StaleNotice, Transport,
 };
 use policy_engine::config::ControllerConfig;
 use policy_engine::handles::Policies;
@@ -51,7 +51,7 @@ pub(super) struct OpenServer {
     pub(super) server: Server,
     /// The address of the first listener.
     pub(super) grpc: SocketAddr,
-    pub(super) listeners: Vec<Listening>,
+    pub(super) listeners: Vec<BoundListener>,
     pub(super) counting: RolloutTracker,
     pub(super) tls: Option<TlsHandle>,
 }
@@ -61,7 +61,7 @@ impl Serving {
     pub(super) async fn open(
         self,
         handles: &mut Handles,
-        stale: watch::Receiver<Stale>,
+        stale: watch::Receiver<StaleNotice>,
         admin: &Admin,
         thread: &Thread,
     ) -> Result<OpenServer, RunError> {
@@ -117,7 +117,7 @@ impl Serving {
         server: &Server,
         listener: TcpListener,
         readiness: &Readiness,
-    ) -> Result<(Vec<Listening>, Option<TlsHandle>), RunError> {
+    ) -> Result<(Vec<BoundListener>, Option<TlsHandle>), RunError> {
         let mut listeners = Vec::new();
         let mut credentials = None;
         let transport = match &self.auth.tls {
@@ -139,12 +139,12 @@ impl Serving {
             }
             None => Transport::Plaintext,
         };
-        listeners.push(Listening { listener, transport });
+        listeners.push(BoundListener { listener, transport });
         if let Some(address) = self.auth.plaintext {
             let listener =
                 admin::bind("gRPC in plaintext (--grpc-plaintext-addr)", address).await?;
             tracing::info!(plaintext = %listener.local_addr()?, "listening");
-            listeners.push(Listening { listener, transport: Transport::Plaintext });
+            listeners.push(BoundListener { listener, transport: Transport::Plaintext });
         }
         Ok((listeners, credentials))
     }

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long making a connection may take, the handshake included.
+/// Timeout of a connection attempt, TLS handshake included.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Makes connections to other replicas.
@@ -28,10 +28,10 @@ impl Connector {
         Self { tls }
     }
 
-    /// A connection to `address`.
+    /// Connects to `address`.
     ///
     /// # Errors
-    /// It cannot be reached, or whoever answers is not the controller.
+    /// The address is unreachable, or the peer is not the controller.
     pub(crate) async fn connect(
         &self,
         address: SocketAddr,

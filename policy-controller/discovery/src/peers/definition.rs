@@ -1,4 +1,4 @@
-//! Who the other replicas are.
+//! Identification of the other replicas.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Another replica.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Replica {
-    /// Where it serves policy.
+    /// Address of its policy port.
     pub address: SocketAddr,
     /// Name of its pod, if known.
     pub name: Option<Arc<str>>,

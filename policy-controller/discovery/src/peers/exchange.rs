@@ -20,7 +20,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 /// Largest message accepted.
 const MAX_MESSAGE: usize = 8 << 20;
 
-/// What a replica said, or that it says nothing.
+/// An event of the stream from a replica.
 #[derive(Debug)]
 pub(crate) enum PeerEvent {
     /// It said this.
@@ -34,11 +34,12 @@ pub(crate) enum PeerEvent {
 pub(crate) struct PeerReport {
     /// Name of the replica.
     pub(crate) replica: String,
-    /// What is in force.
+    /// Ports with a policy in force.
     pub(crate) set: Vec<(PortAt, InForce)>,
-    /// What is not any more.
+    /// Ports without a client from now on.
     pub(crate) gone: Vec<PortAt>,
-    /// What its clients are not sent, of objects of which that changed; empty: all is sent.
+    /// Parts of objects that its clients are not sent, for the objects where that changed; empty:
+    /// everything is sent.
     pub(crate) unsent: Vec<(ObjectRef, Unsent)>,
     /// More follows at once.
     pub(crate) more: bool,

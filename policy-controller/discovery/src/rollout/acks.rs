@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-/// Who says that something is in force: a replica, by a number of its stream.
+/// Identifies the source of a report: a replica, by the number of its stream.
 pub(crate) type ReporterId = u64;
 
 /// All that is counted.
@@ -28,7 +28,7 @@ pub(crate) struct AckTable {
     shapes: HashMap<ShapeNumber, Group>,
     workloads: HashMap<WorkloadKey, ShapeNumber>,
     reported: HashMap<PortAt, BTreeMap<ReporterId, ReportedPort>>,
-    /// What was taken back, in order of time.
+    /// Reports that were withdrawn, oldest first.
     withdrawals: VecDeque<(Instant, PortAt, ReporterId)>,
     dirty: BTreeSet<ShapeNumber>,
     totals: BTreeMap<ObjectRef, Count>,
@@ -43,18 +43,18 @@ struct Group {
     counts: BTreeMap<ObjectRef, Count>,
 }
 
-/// What one replica latest of a port.
+/// The state of a port as one replica reported it.
 #[derive(Clone, Debug)]
 struct ReportedPort {
     in_force: InForce,
-    /// When it was taken back, if it was.
+    /// Time of its withdrawal, if the replica withdrew it.
     withdrawn: Option<Instant>,
 }
 
-/// How one workload's port is.
+/// Rollout state of one port of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PortRollout {
-    /// What ought to be in force is, since then.
+    /// The desired policy is in force, since then.
     InForce(Instant),
     Missing,
     Refused,
@@ -130,7 +130,7 @@ impl AckTable {
         self.touch(at);
     }
 
-    /// What `reporter` says does not count any more, save for the ports that `still` says.
+    /// Withdraws everything that `reporter` reported, except for the ports in `still`.
     pub(crate) fn retract(&mut self, reporter: ReporterId, still: &BTreeSet<PortAt>) {
         let says = |reporters: &BTreeMap<ReporterId, ReportedPort>| {
             reporters.get(&reporter).is_some_and(|reported| reported.withdrawn.is_none())
@@ -192,7 +192,7 @@ impl AckTable {
         &self.totals
     }
 
-    /// Whether nothing is kept.
+    /// True if nothing is stored.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let Self { keep: _, shapes, workloads, reported, withdrawals, dirty, totals, timing } =
@@ -206,7 +206,8 @@ impl AckTable {
             && timing.is_empty()
     }
 
-    /// How long changes took that came to be in force everywhere since this was last asked.
+    /// Returns the durations of the changes that have come to be in force everywhere since the last
+    /// call.
     pub(crate) fn take_durations(&mut self) -> Vec<Duration> {
         self.timing.take_durations()
     }
@@ -283,7 +284,7 @@ impl AckTable {
     }
 }
 
-/// What a workload lacks.
+/// Ports on which a workload lacks the desired policy.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct MissingPorts {
     ports: Vec<NonZeroU16>,

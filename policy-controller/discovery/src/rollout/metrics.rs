@@ -1,4 +1,4 @@
-//! How far objects are in force, as numbers.
+//! Metrics of the rollout of objects.
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;

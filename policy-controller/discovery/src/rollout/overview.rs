@@ -14,10 +14,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a viewer waits for counts that nobody had asked for before.
+/// Longest wait of a viewer for the first count.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the replica is short of, in words.
+/// Returns descriptions of everything this replica is missing.
 type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// Tells of objects by their conditions and counts.
@@ -73,7 +73,7 @@ impl fmt::Debug for ClusterOverview {
 }
 
 fn report(key: &ObjectKey, stated: &Stated, at: Option<&ProgrammedAt>) -> ObjectReport {
-    // A route of a Gateway is told nothing by us.
+    // A route of a Gateway gets no status from us.
     let said = at.filter(|_| !stated.conditions.is_empty());
     let programmed = said.and_then(|at| programmed(&at.programmed.of(&stated.conditions)));
     let unsent = at.map(|at| &at.unsent);

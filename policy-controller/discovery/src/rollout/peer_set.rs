@@ -1,4 +1,4 @@
-//! What the other replicas say, and whether they all do.
+//! The other replicas' reports, and whether they are complete.
 
 use super::acks::{AckTable, ReporterId};
 use super::metrics::RolloutMetrics;
@@ -15,7 +15,7 @@ use tokio_stream::{StreamExt, StreamMap, wrappers::ReceiverStream};
 /// Messages of one replica that wait.
 const QUEUE: usize = 16;
 
-/// Whether what is counted is all there is.
+/// Completeness of the reports that the counts are made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Completeness {
     /// Every replica has said everything, and goes on to.
@@ -24,9 +24,9 @@ pub(super) enum Completeness {
     Pending,
     /// It is not.
     Incomplete {
-        /// Why, in one word for programs.
+        /// Machine-readable reason, in CamelCase.
         reason: &'static str,
-        /// Why, for people.
+        /// Human-readable message.
         message: String,
     },
 }
@@ -46,18 +46,18 @@ pub(super) struct PeerSet {
 #[derive(Debug)]
 struct PeerState {
     reporter: ReporterId,
-    /// When it was found, or last said a part of everything without having broken off before: a long
-    /// list is last_seen out.
+    /// Time at which it was found, or last sent part of its first complete list on an unbroken
+    /// stream: a long list may take its time.
     expected_since: Instant,
-    /// Whether a stream of its has ended.
+    /// True if a stream of this peer has ended.
     disconnected: bool,
-    /// When it last said anything after it had said everything.
+    /// Time of its last message after its first complete list.
     last_seen: Option<Instant>,
     /// The ports that it said since its stream began, until it has said everything.
     said: Option<BTreeSet<PortAt>>,
     /// The objects of which it said since its stream began that its clients are not sent something.
     unsent: BTreeSet<ObjectRef>,
-    /// What it calls itself, where nothing else names it.
+    /// Name that the replica reports itself, for the case that nothing else names it.
     name: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl PeerSet {
         let gone: Vec<Replica> =
             self.known.keys().filter(|known| !wanted.contains(known)).cloned().collect();
         for replica in gone {
-            // Whoever asks it ends when nobody listens.
+            // Its task ends when the receiver is dropped.
             self.events.remove(&replica);
             if let Some(peer) = self.known.remove(&replica) {
                 acks.retract(peer.reporter, &BTreeSet::new());
@@ -195,8 +195,8 @@ impl PeerSet {
         peer.name = Some(said.replica).filter(|name| !name.is_empty());
     }
 
-    /// What replicas that do not answer said of their clients does not count: these are elsewhere, or
-    /// gone. A replica whose stream has ended begins anew.
+    /// Withdraws the reports of replicas that do not answer: their clients are connected elsewhere,
+    /// or gone. A replica whose stream has ended starts over.
     pub(super) fn forget_silent(&self, now: Instant, unsent: &mut UnsentReports) {
         let silent = |peer: &&PeerState| peer.said.is_some() && peer.is_silent(now, self.timeout);
         for peer in self.known.values().filter(silent) {
@@ -204,7 +204,7 @@ impl PeerSet {
         }
     }
 
-    /// Whether everything is known at `now`.
+    /// Returns the completeness of all reports at `now`.
     pub(super) fn completeness(&self, now: Instant, metrics: &RolloutMetrics) -> Completeness {
         let silent = |peer: &PeerState| peer.is_silent(now, self.timeout);
         let answering =

@@ -1,4 +1,4 @@
-//! What is counted, by hand and against a count that reads like the definition.
+//! Tests of the counts, by hand and against a naive implementation of the definition.
 #![allow(clippy::arithmetic_side_effects, reason = "a test ends where it cannot go on")]
 
 mod acks;
@@ -14,7 +14,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long these tests keep what was taken back.
+/// Time for which these tests retain withdrawn reports.
 const KEEP: Duration = Duration::from_secs(10);
 
 fn object(name: &str) -> ObjectRef {
@@ -33,7 +33,7 @@ fn at(name: &str, number: u16) -> PortAt {
     (pod(name), port(number))
 }
 
-/// What ought to be in force on one port.
+/// The desired policy of one port.
 fn wanted(content: u64, objects: &[&str]) -> Arc<Wanted> {
     Arc::new(Wanted { content, objects: objects.iter().map(|name| object(name)).collect() })
 }

@@ -1,11 +1,11 @@
-//! How long it takes until a change is in force at the last workload concerned.
+//! Measures the time from a change until it is in force on the last workload concerned.
 
 use hashbrown::HashMap;
 use policy_engine::desired::ShapeNumber;
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-/// What one change changed: everything that one look at the index found.
+/// Identifies a change: everything that one read of the index found.
 type ChangeNumber = u64;
 
 /// Changes that are not in force everywhere yet.
@@ -22,7 +22,7 @@ struct Change {
     published: Instant,
     /// Ports of shapes that it is not in force on everywhere.
     left: usize,
-    /// When it came to be in force on the last of the others.
+    /// Latest time at which it came to be in force on one of the completed ports.
     latest: Option<Instant>,
 }
 
@@ -42,8 +42,8 @@ impl Timing {
         ChangeRecorder { timing: self, number, published }
     }
 
-    /// What ought to be in force on a port of a shape is, on every workload; the last got it at
-    /// `latest`.
+    /// Records that the desired policy of a shape's port is in force on every workload of the
+    /// shape, the last since `latest`.
     pub(crate) fn reached(
         &mut self,
         shape: ShapeNumber,
@@ -63,12 +63,13 @@ impl Timing {
         }
     }
 
-    /// How long changes took that came to be in force everywhere since this was last asked.
+    /// Returns the durations of the changes that have come to be in force everywhere since the last
+    /// call.
     pub(crate) fn take_durations(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.durations)
     }
 
-    /// Whether nothing is waited for.
+    /// True if no change is pending.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.changes.is_empty()

@@ -22,10 +22,10 @@ use tokio::time::MissedTickBehavior;
 /// Time between two counts, at least.
 const GAP: Duration = Duration::from_millis(250);
 
-/// How often clocks are looked at.
+/// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How long counting goes on after somebody looked once.
+/// Time for which counting goes on after a single query.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Changes of our own clients taken at once.
@@ -36,15 +36,15 @@ const OWN_CLIENTS: ReporterId = 0;
 
 const NOT_COUNTED: &str = "NotCounted";
 
-/// How counting goes.
+/// Settings of the rollout tracker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutConfig {
     /// Name of this replica, for the logs of the others.
     pub replica: Arc<str>,
-    /// How long another replica may be silent.
+    /// Time after which a silent replica counts as unreachable.
     pub timeout: Duration,
-    /// How long what a proxy had in force counts after its stream ended, unless it says something
-    /// else on another stream.
+    /// Time for which the last report about a proxy counts after its stream has ended, unless the
+    /// proxy reports something else on another stream.
     pub keep: Duration,
 }
 
@@ -65,7 +65,7 @@ pub struct RolloutTracker {
     metrics: RolloutMetrics,
 }
 
-/// Who wants to know.
+/// Demand for the counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Interest {
     holders: usize,
@@ -103,13 +103,13 @@ impl RolloutTracker {
             }
             let _hold = self.hold();
             if leading.wait_for(|leads| !*leads).await.is_err() {
-                // Whoever leads without a Lease leads to the end.
+                // Without a Lease the replica leads to the end.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// How far every object is in force, whenever that changes: at most a few times a second.
+    /// Returns the rollout of every object, updated at most a few times a second.
     pub fn tally(&self) -> watch::Receiver<Arc<Tally>> {
         self.tally.clone()
     }
@@ -120,8 +120,8 @@ impl RolloutTracker {
         self.table.clone()
     }
 
-    /// How far every object is in force, for somebody who looks once: counted for a while from now
-    /// on, and waited for at most so long.
+    /// Returns the current rollout of every object. Counting goes on for a while from then; the
+    /// call waits for the first count at most for `patience`.
     pub async fn current(&self, patience: Duration) -> Arc<Tally> {
         self.interest.send_modify(|interest| {
             interest.until = Instant::now().checked_add(LINGER);
@@ -141,9 +141,9 @@ impl RolloutTracker {
     }
 }
 
-/// Starts the task that counts, when somebody wants to know, what ought to be in force by `demand`
-/// and what is by `applied` and by the other `replicas`, which are asked with the credentials of
-/// `tls`. Needs a tokio runtime.
+/// Starts the task that compares what should be in force (`demand`) with what is in force, by
+/// `applied` and by the other `replicas`, while there is demand for the counts. It authenticates to
+/// the replicas with `tls`. Needs a tokio runtime.
 pub fn start(
     config: RolloutConfig,
     demand: DemandHandle,
@@ -187,7 +187,7 @@ struct Counter {
     metrics: RolloutMetrics,
 }
 
-/// What is known while somebody wants to know.
+/// State that is kept while there is demand for the counts.
 struct TrackerState {
     acks: AckTable,
     unsent: UnsentReports,
@@ -196,7 +196,7 @@ struct TrackerState {
     reaches: BTreeMap<ObjectKey, Arc<Reach>>,
     feed: Feed,
     listed: bool,
-    /// Whether the objects or how complete things are have changed since the last count was told.
+    /// True if the objects or the completeness have changed since the counts were last published.
     changed: bool,
     completeness: Completeness,
 }
@@ -305,7 +305,8 @@ impl Counter {
         }
         state.completeness = completeness;
         let tally = match &state.completeness {
-            // What was told last stays until it has said everything, or was silent for too long.
+            // The published counts stay until the replica has reported everything, or has been
+            // silent for too long.
             Completeness::Pending => return,
             _ if !std::mem::take(&mut state.changed) => return,
             _ if !state.listed => {
@@ -335,7 +336,7 @@ impl Counter {
             }
             differs
         }
-        // Whoever waits for the counts finds the table that goes with them.
+        // The table first, so that a reader of the counts finds the table that belongs to them.
         self.table.send_if_modified(|known| replace(known, table));
         self.tally.send_if_modified(|known| replace(known, tally));
     }

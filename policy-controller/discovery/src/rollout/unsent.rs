@@ -1,7 +1,7 @@
-//! What clients of all replicas are not sent, by object.
+//! Parts of objects that clients of all replicas are not sent.
 //!
-//! What is new is told at once. What ends is told once it has been so for a while: a proxy that moves
-//! from one replica to another, or starts again, is not sent the same as before.
+//! A new report is published at once. A report that ends stays published for a while, because a
+//! proxy that restarts, or moves from one replica to another, reports the same again.
 
 use super::acks::ReporterId;
 use policy_core::ObjectRef;
@@ -10,17 +10,17 @@ use policy_engine::unsent::Unsent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What every replica says, and what is told of it.
+/// The reports of every replica, and the union that is published.
 #[derive(Debug)]
 pub(crate) struct UnsentReports {
     keep: Duration,
     reported: BTreeMap<ObjectRef, BTreeMap<ReporterId, Unsent>>,
     published: BTreeMap<ObjectRef, Retained>,
-    /// What is to be looked at again.
+    /// Objects to be published again.
     dirty: BTreeSet<ObjectRef>,
 }
 
-/// What is told of one object.
+/// The published state of one object.
 #[derive(Debug, Default)]
 struct Retained {
     unsent: Unsent,
@@ -29,7 +29,7 @@ struct Retained {
 }
 
 impl UnsentReports {
-    /// Nothing yet. What is not said any more is told for `keep` longer.
+    /// Creates an empty table. A report that has ended stays published for `keep`.
     pub(crate) fn new(keep: Duration) -> Self {
         Self { keep, reported: BTreeMap::new(), published: BTreeMap::new(), dirty: BTreeSet::new() }
     }
@@ -47,7 +47,7 @@ impl UnsentReports {
         self.dirty.insert(object);
     }
 
-    /// What `reporter` says does not count any more, save of the objects that `still` names.
+    /// Withdraws everything that `reporter` reported, except for the objects in `still`.
     pub(crate) fn retract(&mut self, reporter: ReporterId, still: &BTreeSet<ObjectRef>) {
         let says = |(object, reported): &(&ObjectRef, &BTreeMap<ReporterId, Unsent>)| {
             reported.contains_key(&reporter) && !still.contains(*object)
@@ -58,7 +58,8 @@ impl UnsentReports {
         }
     }
 
-    /// The object has changed: what was told of it before is told no longer than it is reported.
+    /// Drops the published state of an object that has changed, so that only current reports are
+    /// published.
     pub(crate) fn object_changed(&mut self, key: &ObjectKey) {
         if self.published.is_empty() {
             return;
@@ -69,7 +70,7 @@ impl UnsentReports {
         }
     }
 
-    /// Brings what is told up to date; true if that differs.
+    /// Updates the published state; true if it changed.
     pub(crate) fn refresh(&mut self, now: Instant) -> bool {
         let mut differs = false;
         let ending = self.published.iter().filter(|(_, published)| published.ending.is_some());
@@ -92,7 +93,7 @@ impl UnsentReports {
         differs
     }
 
-    /// What clients are not sent of an object. Mostly there is nothing to look for.
+    /// Returns the parts of an object that clients are not sent.
     pub(crate) fn of(&self, key: &ObjectKey) -> Unsent {
         let published =
             if self.published.is_empty() { None } else { self.published.get(&key.to_ref()) };

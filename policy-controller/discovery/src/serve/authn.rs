@@ -1,6 +1,6 @@
 //! Says of every request who it is from, and turns away tokens that do not hold.
 
-use crate::serve::caller::{Caller, Connected};
+use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::core::Core;
 use futures_util::future::{self, BoxFuture};
 use http::header::AUTHORIZATION;
@@ -25,7 +25,7 @@ const MAX_TOKEN: usize = 16 * 1024;
 #[derive(Clone)]
 pub(crate) struct Authenticate {
     core: Arc<Core>,
-    connected: Connected,
+    connected: ConnectionInfo,
     routes: Routes,
     /// Requests that have not been answered yet: their tokens are reviewed, their messages read.
     waiting: Allowance,
@@ -34,15 +34,15 @@ pub(crate) struct Authenticate {
 impl Authenticate {
     pub(crate) fn new(
         core: Arc<Core>,
-        connected: Connected,
+        connected: ConnectionInfo,
         routes: Routes,
         waiting: Allowance,
     ) -> Self {
         Self { core, connected, routes, waiting }
     }
 
-    /// Who a request with these headers is from. A token is what its bearer chose to be known by,
-    /// so that it goes before the certificate.
+    /// Authenticates a request by its headers. A token goes before the certificate, because its
+    /// bearer chose to be known by it.
     async fn caller(&self, headers: &mut HeaderMap) -> Result<Caller, Status> {
         let by_connection = &self.connected.caller;
         let several = headers.get_all(AUTHORIZATION).iter().count() > 1;

@@ -1,4 +1,4 @@
-//! Who may watch what.
+//! Authorization of watches.
 //!
 //! | caller | may watch |
 //! |---|---|
@@ -18,7 +18,7 @@
 use super::authz_metrics::{AuthzMetrics, RejectReason};
 use super::caller::{Caller, ViewScope, Viewer, instant_of};
 use super::refusal::refusal;
-use super::stale::Stale;
+use super::stale::StaleNotice;
 use policy_core::{Identity, WorkloadKey};
 use policy_engine::handles::Policies;
 use policy_engine::latest::Latest;
@@ -40,12 +40,12 @@ const REVIEWS_PER_PEER: u32 = 16;
 /// requests that the Lease and status need.
 const REFUSALS: Rate = Rate { per_second: 1, burst: 20 };
 
-/// What decides who may watch, beside the objects.
+/// Settings of authorization, beside the objects.
 #[derive(Clone, Debug, Default)]
 pub struct AuthzConfig {
     /// Identities and users that may see everything.
     pub viewers: BTreeSet<Arc<str>>,
-    /// What the identities of ServiceAccounts end in after their namespace:
+    /// Suffix of the identities of ServiceAccounts, after their namespace:
     /// `serviceaccount.identity.<control plane's namespace>.<trust domain>`.
     pub identity_suffix: Arc<str>,
     /// Reviews tokens; absent: none is accepted.
@@ -60,20 +60,20 @@ pub(crate) struct Authorizer {
     reviews: Allowance,
     /// Tokens that were refused.
     refusals: Limit<(ClientNetwork, Option<Arc<str>>)>,
-    stale: watch::Receiver<Stale>,
+    stale: watch::Receiver<StaleNotice>,
     /// Keeps `stale` open where nobody else does.
-    _own: Option<watch::Sender<Stale>>,
+    _own: Option<watch::Sender<StaleNotice>>,
 }
 
-/// What an open stream stands on.
+/// The authorization that an open stream depends on.
 #[derive(Debug)]
 pub(crate) struct WatchGrant {
     /// The identity that the workload must have.
     identity: Option<Identity>,
     own: bool,
     expires: Option<Instant>,
-    stale: watch::Receiver<Stale>,
-    /// How often a watch had become stale when this began.
+    stale: watch::Receiver<StaleNotice>,
+    /// Number of stale watches when the stream began.
     stale_before: u64,
     metrics: AuthzMetrics,
 }
@@ -82,12 +82,12 @@ impl Authorizer {
     pub(crate) fn new(
         config: AuthzConfig,
         metrics: AuthzMetrics,
-        stale: Option<watch::Receiver<Stale>>,
+        stale: Option<watch::Receiver<StaleNotice>>,
     ) -> Self {
         let (own, stale) = match stale {
             Some(stale) => (None, stale),
             None => {
-                let (sender, receiver) = watch::channel(Stale::default());
+                let (sender, receiver) = watch::channel(StaleNotice::default());
                 (Some(sender), receiver)
             }
         };
@@ -96,7 +96,7 @@ impl Authorizer {
         Self { config, metrics, reviews, refusals, stale, _own: own }
     }
 
-    /// Who a certificate makes its client. `own`: the identity of the controller.
+    /// Returns the caller that a certificate proves. `own`: the identity of the controller.
     pub(crate) fn by_certificate(
         &self,
         identity: Option<Identity>,
@@ -112,7 +112,7 @@ impl Authorizer {
         }
     }
 
-    /// Who a token that `peer` brings makes its bearer.
+    /// Returns the caller that a token from `peer` proves.
     pub(crate) async fn by_token(&self, token: &str, peer: &Peer) -> Result<Caller, Status> {
         let Some(reviewer) = &self.config.reviewer else {
             self.metrics.refused(RejectReason::TokensNotAccepted);
@@ -124,7 +124,7 @@ impl Authorizer {
                 "{REVIEWS_PER_PEER} tokens from this address are under review, the most allowed"
             )));
         };
-        // A token that was accepted a moment ago costs nobody anything, whoever else is refused.
+        // A token that was accepted a moment ago needs no review, however many others were refused.
         let network = (ClientNetwork::of(peer.address), peer.identity.clone());
         let now = || Instant::now().into_std();
         if !reviewer.remembers(token) && !self.refusals.has_left(&network, now()) {
@@ -148,7 +148,7 @@ impl Authorizer {
         }))
     }
 
-    /// Whether `caller` may see policies at all, before anything is looked up for it.
+    /// Checks that `caller` may see policies at all, before anything is looked up for it.
     pub(crate) fn admit(&self, caller: &Caller) -> Result<(), Status> {
         match caller {
             Caller::Anonymous => {
@@ -206,7 +206,7 @@ impl Authorizer {
         Ok((state, grant))
     }
 
-    /// Whether `caller` may see what is told of every object of the cluster.
+    /// Checks that `caller` may see the status of every object of the cluster.
     pub(crate) async fn may_view_all(&self, caller: &Caller) -> Result<(), Status> {
         self.admit(caller)?;
         match caller {
@@ -219,7 +219,7 @@ impl Authorizer {
         }
     }
 
-    /// Whether `caller` may see what is told of the objects of a namespace; empty: of all.
+    /// Checks that `caller` may see the status of the objects of a namespace; empty: of all.
     pub(crate) async fn may_view_objects(
         &self,
         caller: &Caller,
@@ -237,7 +237,7 @@ impl Authorizer {
         }
     }
 
-    /// Whether `caller` is the controller: what replicas tell each other is for them alone.
+    /// Checks that `caller` is the controller: only replicas may see each other's reports.
     pub(crate) fn may_replicate(&self, caller: &Caller) -> Result<(), Status> {
         self.admit(caller)?;
         match caller {
@@ -275,8 +275,8 @@ impl Authorizer {
             .refusal(&format!("the right to get `policies` of group `portcullis.dev` {place}")))
     }
 
-    /// Whether `caller` may learn whether the workload exists: it lives in the same namespace, or
-    /// may see everything there.
+    /// True if `caller` may learn whether the workload exists: it is in the same namespace, or may
+    /// see everything there.
     fn may_know(&self, caller: &Caller, key: &WorkloadKey) -> bool {
         match caller {
             Caller::Viewer(_) | Caller::Loopback => true,
@@ -329,13 +329,13 @@ impl Authorizer {
 }
 
 impl WatchGrant {
-    /// Whether the stream is the workload's own, so that what it says it has in force counts. What
-    /// comes by loopback is believed.
+    /// True if the stream is the workload's own, so that its acknowledgements count. Clients over
+    /// loopback are trusted.
     pub(crate) fn is_own(&self) -> bool {
         self.own
     }
 
-    /// Whether the workload is still one that the caller stands for.
+    /// True if the workload still has the identity that was authorized.
     fn covers(&self, state: &WorkloadState) -> bool {
         let own = self.identity.as_ref();
         own.is_none_or(|identity| *identity.as_str() == *state.identity)
@@ -354,8 +354,8 @@ impl WatchGrant {
         )))
     }
 
-    /// Waits until the stream has to end though the workload is there: its token has expired, or
-    /// what it is told may be out of date.
+    /// Waits until the stream has to end although the workload exists: its token has expired, or
+    /// its policies may be out of date.
     pub(crate) async fn revoked(&mut self) -> Status {
         let expires = self.expires;
         let expired = async {

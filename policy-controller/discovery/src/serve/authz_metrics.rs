@@ -5,12 +5,12 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-/// Why a caller is refused.
+/// Reason for which a caller is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectReason {
     /// Neither a certificate nor a token.
     NoCredentials,
-    /// An identity that does not stand for what was asked for.
+    /// An identity that may not watch the workload.
     OtherIdentity,
     /// Tokens are not reviewed here.
     TokensNotAccepted,
@@ -75,7 +75,7 @@ impl AuthzMetrics {
         self.reviews.get_or_create(&Outcome { result }).inc();
     }
 
-    /// How many callers were refused for `reason`.
+    /// Returns the number of callers rejected for `reason`.
     #[cfg(test)]
     pub(crate) fn count(&self, reason: RejectReason) -> u64 {
         self.refused.get_or_create(&Reason { reason: reason.as_str() }).get()

@@ -1,4 +1,4 @@
-//! Who calls.
+//! Callers of the gRPC services.
 
 use policy_core::Identity;
 use policy_server::Peer;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-/// Who a request is from; in the extensions of every request.
+/// The authenticated caller of a request; in the extensions of every request.
 #[derive(Clone, Debug)]
 pub enum Caller {
     /// Proved this identity by its certificate.
@@ -25,12 +25,12 @@ pub enum Caller {
     Anonymous,
 }
 
-/// What is known of the connection that a request arrived on; in the request's extensions.
+/// The connection that a request arrived on; in the request's extensions.
 #[derive(Clone, Debug)]
-pub(crate) struct Connected {
+pub(crate) struct ConnectionInfo {
     /// The client.
     pub(crate) peer: Peer,
-    /// Who the client is by its connection alone.
+    /// The caller that the connection alone proves.
     pub(crate) caller: Caller,
     /// Cancelled when the connection is to end: its age, or shutdown. Streams end with OK then.
     pub(crate) ending: CancellationToken,
@@ -42,11 +42,11 @@ pub struct Viewer {
     name: Arc<str>,
     pub(crate) scope: ViewScope,
     expires: Option<Instant>,
-    /// What its certificate proves, if it came with one: it may be a workload, too.
+    /// Identity of its certificate, if it has one: a viewer may be a workload, too.
     identity: Option<Identity>,
 }
 
-/// Whose policies a viewer may see.
+/// The policies that a viewer may see.
 #[derive(Clone, Debug)]
 pub(crate) enum ViewScope {
     /// Everybody's.
@@ -56,12 +56,12 @@ pub(crate) enum ViewScope {
 }
 
 impl Caller {
-    /// Who a request with these extensions is from. Nobody, if nothing was noted.
+    /// Returns the caller of a request with these extensions; anonymous if none was recorded.
     pub fn of(extensions: &http::Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or(Self::Anonymous)
     }
 
-    /// When what the caller proved stops to hold, apart from its connection.
+    /// Returns the expiry of the caller's credentials, apart from its connection.
     pub fn expires(&self) -> Option<Instant> {
         match self {
             Self::Viewer(viewer) => viewer.expires,
@@ -69,7 +69,8 @@ impl Caller {
         }
     }
 
-    /// What a caller is told that asks for more than it may have; `needed` says, in words, who may.
+    /// Returns the status for a caller that lacks a permission; `needed` describes the required
+    /// one.
     pub fn refusal(&self, needed: &str) -> Status {
         match self {
             Self::Anonymous => Status::unauthenticated(format!(
@@ -117,12 +118,12 @@ impl Viewer {
         Self { identity: identity_of, ..Self::of_everything(identity.as_str(), None) }
     }
 
-    /// What its certificate proves.
+    /// Returns the identity of its certificate.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// One whose rights are asked for.
+    /// Creates a viewer whose permissions are reviewed.
     pub(crate) fn granted(subject: &Arc<Subject>, expires: Option<Instant>) -> Self {
         let name = subject.user.as_str().into();
         Self { name, scope: ViewScope::Granted(subject.clone()), expires, identity: None }

@@ -45,7 +45,7 @@ impl Method {
         grpc_method: "Get",
         grpc_type: "unary",
     };
-    /// `OutboundPolicies.Watch`, which is forwarded; and whatever else that service is asked.
+    /// `OutboundPolicies.Watch`, which is forwarded, and every other method of that service.
     pub(crate) const OUTBOUND_WATCH: Self = Self {
         grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
         grpc_method: "Watch",
@@ -71,7 +71,7 @@ impl Method {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Handled {
+struct HandledLabels {
     grpc_service: &'static str,
     grpc_method: &'static str,
     grpc_type: &'static str,
@@ -95,7 +95,7 @@ policy_core::metrics! {
         started: Family<Method, Counter> = "grpc_server_started", "RPCs started";
         received: Family<Method, Counter> = "grpc_server_msg_received", "Messages received";
         sent: Family<Method, Counter> = "grpc_server_msg_sent", "Messages sent on streams";
-        handled: Family<Handled, Counter> = "grpc_server_handled",
+        handled: Family<HandledLabels, Counter> = "grpc_server_handled",
             "RPCs completed, by status code";
         seconds: Family<Method, Histogram, fn() -> Histogram> = "grpc_server_handling_seconds",
             "Time from the start of an RPC to its end"
@@ -177,13 +177,13 @@ impl ServeMetrics {
         self.nacks.get_or_create(&Refusal { reason }).inc();
     }
 
-    /// How many refusals of clients were counted for `reason`.
+    /// Returns the number of client refusals counted for `reason`.
     #[cfg(test)]
     pub(crate) fn refused(&self, reason: &'static str) -> u64 {
         self.nacks.get_or_create(&Refusal { reason }).get()
     }
 
-    /// How many encodings were made and how many reused, of both APIs. For tests.
+    /// Returns the number of encodings made and reused, of both APIs. For tests.
     #[doc(hidden)]
     pub fn encodings(&self) -> (u64, u64) {
         let sum = |family: &Family<Api, Counter>| {
@@ -235,7 +235,7 @@ pub(crate) struct Call {
     code: Option<Code>,
     received: Counter,
     sent: Counter,
-    handled: Family<Handled, Counter>,
+    handled: Family<HandledLabels, Counter>,
     seconds: Histogram,
     _open: OpenGauge,
 }
@@ -261,7 +261,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         let grpc_code = code_name(self.code.unwrap_or(Code::Cancelled));
         let Method { grpc_service, grpc_method, grpc_type } = self.method;
-        let labels = Handled { grpc_service, grpc_method, grpc_type, grpc_code };
+        let labels = HandledLabels { grpc_service, grpc_method, grpc_type, grpc_code };
         self.handled.get_or_create(&labels).inc();
         self.seconds.observe(self.began.elapsed().as_secs_f64());
     }

@@ -4,10 +4,10 @@ use super::applied::Applied;
 use super::authz::{Authorizer, AuthzConfig};
 use super::config::ServeConfig;
 use super::core::Core;
-use super::listener::{Listening, Transport};
+use super::listener::{BoundListener, Transport};
 use super::metrics::ServeMetrics;
 use super::report::ReportConfig;
-use super::stale::Stale;
+use super::stale::StaleNotice;
 use super::{compat, forward, health, listener, native, report};
 use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
@@ -44,7 +44,7 @@ impl Server {
         config: ServeConfig,
         options: EncodeOptions,
         access: AuthzConfig,
-        stale: Option<watch::Receiver<Stale>>,
+        stale: Option<watch::Receiver<StaleNotice>>,
     ) -> Self {
         let streams = Allowance::new(config.max_streams_per_peer);
         let metrics = ServeMetrics::default();
@@ -62,7 +62,7 @@ impl Server {
         Self { core: Arc::new(core), options, guard: None, report, outbound: None }
     }
 
-    /// Lets requests over TLS through only as far as `guard` does, which is asked first.
+    /// Enforces the policies of `guard` on requests over TLS, before they reach the services.
     #[must_use]
     pub fn guarded_by(mut self, guard: policy_enforce::PolicyLayer) -> Self {
         self.guard = Some(guard);
@@ -103,20 +103,20 @@ impl Server {
         self.core.metrics.clone()
     }
 
-    /// What its clients have in force.
+    /// Returns the policies that its clients have in force.
     pub fn applied(&self) -> Applied {
         self.core.applied.clone()
     }
 
     /// Serves in plaintext on `listener`, as [`Server::serve_on`] does.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
-        self.serve_on(vec![Listening { listener, transport: Transport::Plaintext }], shutdown)
+        self.serve_on(vec![BoundListener { listener, transport: Transport::Plaintext }], shutdown)
             .await;
     }
 
     /// Serves on all of `listeners` until `shutdown` is cancelled; then ends every stream with OK,
     /// and returns when every connection has ended or the drain timeout has passed.
-    pub async fn serve_on(self, listeners: Vec<Listening>, shutdown: CancellationToken) {
+    pub async fn serve_on(self, listeners: Vec<BoundListener>, shutdown: CancellationToken) {
         let health = health::Health::new(self.core.clone(), shutdown.clone());
         let mut routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
             .add_service(native::Native::new(self.core.clone()))

@@ -1,4 +1,4 @@
-//! One native watch: what the client asked for, what it was sent, what it has in force.
+//! One native watch: the client's request, the updates sent, the policies in force.
 
 mod fields;
 pub(crate) mod hold;
@@ -7,14 +7,14 @@ mod outbound;
 mod port;
 
 use crate::serve::authz::WatchGrant;
-use crate::serve::caller::{Caller, Connected};
+use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
-use hold::{Hold, Lists, Patience};
+use hold::{Hold, HoldTimeout, ListRequests};
 use policy_core::{Revision, WorkloadKey};
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, PublishedWorkload};
@@ -33,11 +33,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tonic::{Status, Streaming};
 
-/// How long the first message may take.
+/// Timeout of the first message.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where messages go.
-type Sender = slot::Sender<Result<Payload, Status>>;
+/// The sending half of the response stream.
+type MessageSender = slot::Sender<Result<Payload, Status>>;
 
 /// One watch.
 pub(crate) struct Session {
@@ -47,20 +47,20 @@ pub(crate) struct Session {
     features: Features,
     state: Latest<Arc<PublishedWorkload>>,
     grant: WatchGrant,
-    /// Whether the workload as it is has to be sent.
+    /// True if the workload has to be sent.
     workload_due: bool,
-    /// What the client has of the workload and this replica must have seen before it sends anything:
-    /// the workload is the first message, and policies are read by its facts.
+    /// The wait for the revision of the workload that the client has. Nothing is sent before: the
+    /// workload is the first message, and policies are read by its facts.
     workload_hold: Option<Hold>,
-    /// How long that may last: it silences every port, revocations included.
-    patience: Option<Patience>,
+    /// Bound of that wait, which silences every port, revocations included.
+    hold_timeout: Option<HoldTimeout>,
     /// The lists that holds ask for.
-    lists: Lists,
+    lists: ListRequests,
     /// Boxed, for a map has room for eleven where most watches have a few.
     ports: BTreeMap<NonZeroU16, Box<Port>>,
     /// Ports to be answered with a denial because they cannot be watched.
     refused: BTreeMap<NonZeroU16, LookupError>,
-    /// What the client said it has in force, for ports that were not opened yet.
+    /// Revisions that the client reported to have in force, for ports that were not opened yet.
     applied: BTreeMap<NonZeroU16, Revision>,
 }
 
@@ -72,11 +72,11 @@ impl Session {
     pub(crate) async fn run(
         service: Encodings,
         mut inbound: Streaming<WatchRequest>,
-        out: &Sender,
+        out: &MessageSender,
         call: &Call,
-        (connected, caller): (Connected, Caller),
+        (connected, caller): (ConnectionInfo, Caller),
     ) -> Result<(), Status> {
-        let Connected { peer, ending, .. } = connected;
+        let ConnectionInfo { peer, ending, .. } = connected;
         let hello = tokio::select! {
             hello = first(&mut inbound) => hello?,
             () = ending.cancelled() => return Ok(()),
@@ -90,12 +90,12 @@ impl Session {
         loop {
             let due = session.is_due();
             tokio::select! {
-                // The end goes before all else, so that nothing is sent after it was asked for.
+                // Shutdown goes first, so that nothing is sent after it began.
                 biased;
                 () = ending.cancelled() => return Ok(()),
                 () = out.closed() => return Ok(()),
                 status = session.grant.revoked() => return Err(status),
-                status = poll_fn(|cx| Patience::poll_end(&mut session.patience, cx)) => {
+                status = poll_fn(|cx| HoldTimeout::poll_end(&mut session.hold_timeout, cx)) => {
                     return Err(status);
                 }
                 there = session.state.changed() => {
@@ -130,8 +130,9 @@ impl Session {
                 listened = out.room(), if due => {
                     let true = listened else { return Ok(()) };
                     let message = session.next_message();
-                    // Asked after the policy was read: a workload's state is published before its
-                    // policies, so that none is sent to whom it is not for any more.
+                    // Checked after the policy was read: a workload's state is published before its
+                    // policies, so that a policy is never sent to a client that it is no longer
+                    // for.
                     session.grant.check(&session.state.current())?;
                     if let Some(payload) = message {
                         call.sent();
@@ -168,11 +169,12 @@ impl Session {
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
         // The same, in the texts that all who follow the workload share.
         let key = state.current().key.clone();
-        let mut lists = Lists::new(peer);
+        let mut lists = ListRequests::new(peer);
         let workload_hold = has.as_ref().and_then(|has| hold_for(core, &mut lists, has));
-        let patience = workload_hold.as_ref().map(|_| Patience::new(core.config.max_workload_hold));
+        let hold_timeout =
+            workload_hold.as_ref().map(|_| HoldTimeout::new(core.config.max_workload_hold));
         Ok(Self {
-            patience,
+            hold_timeout,
             service,
             number,
             key,
@@ -232,7 +234,7 @@ impl Session {
         let core = &self.service.core;
         let seen = core.policies.seen();
         let seen = seen.borrow();
-        let mut again = self.lists.is_owed();
+        let mut again = self.lists.is_pending();
         let ports = self.ports.values_mut().map(|port| &mut port.hold);
         for hold in ports.chain([&mut self.workload_hold]) {
             if hold.as_ref().is_some_and(|hold| hold.has_ended(&seen)) {
@@ -241,9 +243,9 @@ impl Session {
                 again |= hold.asks_again(&seen);
             }
         }
-        self.patience.take_if(|_| self.workload_hold.is_none());
+        self.hold_timeout.take_if(|_| self.workload_hold.is_none());
         if again && self.holds() {
-            self.lists.ask(&self.service.core, &seen);
+            self.lists.request(&self.service.core, &seen);
         }
     }
 
@@ -273,14 +275,14 @@ impl Drop for Session {
 }
 
 /// The wait for what a client has applied and this replica may not have seen.
-fn hold_for(core: &Core, lists: &mut Lists, applied: &Revision) -> Option<Hold> {
+fn hold_for(core: &Core, lists: &mut ListRequests, applied: &Revision) -> Option<Hold> {
     let seen = core.policies.seen();
     let seen = seen.borrow();
     if !seen.is_behind(applied) {
         return None;
     }
     // Where events do not come any more, only a list shows what was missed.
-    lists.ask(core, &seen);
+    lists.request(core, &seen);
     Some(Hold::new(applied, &seen, Some(core.metrics.hold())))
 }
 
@@ -294,8 +296,8 @@ async fn first(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
     }
 }
 
-/// The next port whose policy changed, and whether the workload is still there. Of many the first: the
-/// others are found when it is asked again.
+/// The next port whose policy changed, and true if the workload still exists. Returns the first of
+/// several; the next call finds the others.
 fn next_change(
     ports: &mut BTreeMap<NonZeroU16, Box<Port>>,
     cx: &Context<'_>,

@@ -10,29 +10,29 @@ use std::task::{Context, Poll, Waker};
 
 /// A new channel.
 pub(crate) fn slot<T>() -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Mutex::new(Shared {
+    let shared = Arc::new(Mutex::new(SlotState {
         place: None,
-        sender: Side::default(),
-        receiver: Side::default(),
+        sender: SlotSide::default(),
+        receiver: SlotSide::default(),
     }));
     (Sender(shared.clone()), Receiver(shared))
 }
 
 #[derive(Debug)]
-struct Shared<T> {
+struct SlotState<T> {
     place: Option<T>,
-    sender: Side,
-    receiver: Side,
+    sender: SlotSide,
+    receiver: SlotSide,
 }
 
 #[derive(Debug, Default)]
-struct Side {
+struct SlotSide {
     gone: bool,
-    /// Who waits on this side. It is one task, whatever it waits for.
+    /// Waker of the task on this side. It is one task, for all it waits for.
     waiting: Option<Waker>,
 }
 
-impl Side {
+impl SlotSide {
     fn wait(&mut self, cx: &Context<'_>) {
         match &self.waiting {
             Some(waker) if waker.will_wake(cx.waker()) => {}
@@ -49,7 +49,7 @@ impl Side {
 
 /// Puts messages into the place, one task alone.
 #[derive(Debug)]
-pub(crate) struct Sender<T>(Arc<Mutex<Shared<T>>>);
+pub(crate) struct Sender<T>(Arc<Mutex<SlotState<T>>>);
 
 impl<T> Sender<T> {
     /// Waits until the place is free; false: nobody will take anything any more.
@@ -99,7 +99,7 @@ impl<T> Drop for Sender<T> {
 
 /// Takes messages out, until the sender is gone and the place is empty.
 #[derive(Debug)]
-pub(crate) struct Receiver<T>(Arc<Mutex<Shared<T>>>);
+pub(crate) struct Receiver<T>(Arc<Mutex<SlotState<T>>>);
 
 impl<T> Stream for Receiver<T> {
     type Item = T;
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// What comes of `future` on a thread of its own.
+    /// Runs `future` on a thread of its own.
     fn apart<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -114,7 +114,7 @@ struct Workload {
     ports: Ports,
 }
 
-/// What the index would hold.
+/// The content of the index.
 #[derive(Clone)]
 pub struct Index {
     workloads: Arc<Mutex<BTreeMap<WorkloadKey, Workload>>>,
@@ -149,7 +149,7 @@ impl Index {
         (index, policies)
     }
 
-    /// Does this when a port is asked for next, before the answer.
+    /// Runs `act` when a port is looked up next, before the answer.
     pub fn before_next_port(&self, act: impl FnOnce(&Self) + Send + 'static) {
         *self.before_port.lock() = Some(Box::new(act));
     }
@@ -233,7 +233,7 @@ impl Index {
         });
     }
 
-    /// How many listen to a port.
+    /// Returns the number of watchers of a port.
     pub fn watchers(&self, key: &WorkloadKey, number: u16) -> usize {
         self.workloads.lock()[key].ports[&port(number)].receivers()
     }
@@ -289,7 +289,7 @@ impl Index {
         soon(self.refresh.notified()).await;
     }
 
-    /// Whether somebody asks within a moment.
+    /// True if a refresh is requested within a moment.
     pub async fn is_asked(&self) -> bool {
         tokio::time::timeout(QUIET, self.refresh.notified()).await.is_ok()
     }
@@ -302,13 +302,13 @@ impl Index {
 
 /// A server on loopback over an [`Index`].
 pub struct Harness {
-    /// What is served.
+    /// The index that is served.
     pub index: Index,
-    /// Where.
+    /// Its address.
     pub address: SocketAddr,
     /// Its metrics.
     pub metrics: ServeMetrics,
-    /// What clients have in force.
+    /// The policies that clients have in force.
     pub applied: Applied,
     /// Ends it.
     pub shutdown: CancellationToken,
@@ -342,7 +342,7 @@ impl Harness {
     }
 }
 
-/// What comes of `future` within [`PATIENCE`].
+/// Awaits `future` for at most [`PATIENCE`].
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
 }

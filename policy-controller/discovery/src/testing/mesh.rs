@@ -1,7 +1,7 @@
 //! A server with TLS on a real socket, and clients with certificates of a test's own authority.
 
 use crate::serve::{
-    Applied, AuthzConfig, Listening, ServeConfig, ServeMetrics, Server, Stale, Transport,
+    Applied, AuthzConfig, BoundListener, ServeConfig, ServeMetrics, Server, StaleNotice, Transport,
 };
 use crate::testing::{Index, policy};
 use hyper_util::rt::TokioIo;
@@ -26,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-/// What the identities of ServiceAccounts end in here.
+/// Suffix of the identities of ServiceAccounts in these tests.
 pub const SUFFIX: &str = "serviceaccount.identity.linkerd.cluster.local";
 
 /// The identity of pods made by [`Index::pod`].
@@ -122,23 +122,23 @@ impl Authority {
 
 /// A server with TLS over an [`Index`] that has the pod `web-0`, declaring port 80.
 pub struct Mesh {
-    /// What is served.
+    /// The index that is served.
     pub index: Index,
     /// The handle on it.
     pub policies: Policies,
-    /// Whose certificates are trusted.
+    /// The trusted authority.
     pub authority: Authority,
-    /// Where it is served.
+    /// Its address.
     pub address: SocketAddr,
     /// Its metrics.
     pub metrics: ServeMetrics,
-    /// What clients have in force.
+    /// The policies that clients have in force.
     pub applied: Applied,
     /// The credentials of the server.
     pub tls: TlsHandle,
     /// Says that a watch became stale.
-    pub stale: watch::Sender<Stale>,
-    /// Where the credentials are.
+    pub stale: watch::Sender<StaleNotice>,
+    /// Directory of the credentials.
     pub directory: tempfile::TempDir,
     _stop: DropGuard,
 }
@@ -178,7 +178,7 @@ impl Mesh {
         index.set(&pod, 80, &policy("web"), 1);
         let options = EncodeOptions { localhost_authorization: false };
         let access = AuthzConfig { identity_suffix: SUFFIX.into(), ..access };
-        let (stale, stale_receiver) = watch::channel(Stale::default());
+        let (stale, stale_receiver) = watch::channel(StaleNotice::default());
         let server =
             Server::with_access(policies.clone(), config, options, access, Some(stale_receiver));
         let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
@@ -189,7 +189,7 @@ impl Mesh {
         let stop = CancellationToken::new();
         let (metrics, applied) = (server.metrics(), server.applied());
         let transport = Transport::Tls(tls.clone());
-        let listening = vec![Listening { listener, transport }];
+        let listening = vec![BoundListener { listener, transport }];
         tokio::spawn(server.serve_on(listening, stop.clone()));
         let _stop = stop.drop_guard();
         Self { index, policies, authority, address, metrics, applied, tls, stale, directory, _stop }

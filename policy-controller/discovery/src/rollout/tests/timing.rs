@@ -1,4 +1,4 @@
-//! How long a change took is told once, at the last proxy concerned.
+//! The duration of a change is observed once, at the last proxy concerned.
 
 use super::*;
 

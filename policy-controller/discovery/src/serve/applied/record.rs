@@ -1,7 +1,7 @@
-//! What clients have in force, as their acknowledgements say.
+//! The policies that clients have in force, by their acknowledgements.
 
-use super::followers::{Feeds, InForce, Noted, PortAt};
-use super::lacks::Lacks;
+use super::followers::{FeedState, Feeds, InForce, PortAt};
+use super::omissions::Omissions;
 use parking_lot::Mutex;
 use policy_core::{ObjectRef, Revision, ServerPolicy, WorkloadKey};
 use policy_engine::unsent::Unsent;
@@ -14,16 +14,17 @@ use tokio::sync::watch;
 /// A handle on the acknowledgements of every native client of this replica; clones share them.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    shared: Arc<Shared>,
+    shared: Arc<AppliedInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AppliedInner {
     ports: Mutex<BTreeMap<PortAt, Clients>>,
     changes: watch::Sender<u64>,
     feeds: Feeds,
-    /// What streams are not sent, each with their number. Those of one shape lack the same.
-    lacking: Mutex<HashMap<Arc<Lacks>, usize>>,
+    /// Omissions of all open streams, each with the number of its streams. Streams of one shape
+    /// share them.
+    omitting: Mutex<HashMap<Arc<Omissions>, usize>>,
 }
 
 /// The clients of one port, and what they have together.
@@ -34,8 +35,8 @@ struct Clients {
     in_force: InForce,
 }
 
-/// What one client has in force on one port. Exists once the client has acknowledged or refused
-/// something: clients that never do so (tools that only look) do not count.
+/// The policy that one client has in force on one port. Exists once the client has acknowledged or
+/// refused an update: clients that never do so (tools that only read) are not counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppliedPort {
     /// The policy published last to this client.
@@ -45,16 +46,16 @@ pub struct AppliedPort {
     /// Hash of that policy as published, comparable with other replicas' of the same build; 0 where
     /// there is none, or where the client could not be sent all of it.
     pub content: u64,
-    /// Why it refused the newest update, if it did.
+    /// The refusal of the newest update, if the client refused it.
     pub refused: Option<Refused>,
 }
 
 /// A client's refusal of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Why, in the client's words.
+    /// The reason that the client gave.
     pub reason: String,
-    /// Where in the update.
+    /// Path of the field in the update.
     pub field_path: String,
 }
 
@@ -70,7 +71,7 @@ pub struct Counts {
 }
 
 impl AppliedPort {
-    /// Whether what was published last is in force.
+    /// True if the policy that was published last is in force.
     pub fn is_current(&self) -> bool {
         self.in_force.as_ref().is_some_and(|(policy, _)| Arc::ptr_eq(policy, &self.current))
     }
@@ -79,8 +80,8 @@ impl AppliedPort {
 impl Default for Applied {
     fn default() -> Self {
         let (ports, feeds) = (Mutex::default(), Feeds::default());
-        let lacking = Mutex::default();
-        let shared = Shared { ports, changes: watch::Sender::new(0), feeds, lacking };
+        let omitting = Mutex::default();
+        let shared = AppliedInner { ports, changes: watch::Sender::new(0), feeds, omitting };
         Self { shared: Arc::new(shared) }
     }
 }
@@ -91,7 +92,7 @@ impl Applied {
         self.shared.changes.subscribe()
     }
 
-    /// What each client of a workload's port has in force.
+    /// Returns the records of all clients of a workload's port.
     pub fn port(&self, workload: &WorkloadKey, port: NonZeroU16) -> Vec<AppliedPort> {
         let ports = self.shared.ports.lock();
         ports
@@ -100,19 +101,20 @@ impl Applied {
     }
 
     /// Adds a follower, to whom every port is news.
-    pub(super) fn add_follower(&self) -> Arc<Noted> {
+    pub(super) fn add_follower(&self) -> Arc<FeedState> {
         let ports = self.shared.ports.lock();
         let dirty = ports.keys().cloned().collect();
         self.shared.feeds.add(dirty)
     }
 
-    /// How many followers there are.
+    /// Returns the number of followers.
     #[cfg(test)]
     pub(super) fn followers(&self) -> usize {
         self.shared.feeds.len()
     }
 
-    /// What the clients of a port have together; none if none of them ever answered.
+    /// Returns what all clients of a port have in force; `None` if none of them ever acknowledged
+    /// or refused.
     pub(super) fn in_force(&self, at: &PortAt) -> Option<InForce> {
         self.shared.ports.lock().get(at).map(|clients| clients.in_force.clone())
     }
@@ -149,40 +151,40 @@ impl Applied {
         by_object
     }
 
-    /// What clients that watch now are not sent, by object.
+    /// Returns the omissions of all open streams, by object.
     pub(super) fn unsent(&self) -> BTreeMap<ObjectRef, Unsent> {
         let mut all = BTreeMap::<ObjectRef, Unsent>::new();
-        for lacks in self.shared.lacking.lock().keys() {
-            for (object, unsent) in lacks.by_object() {
+        for omissions in self.shared.omitting.lock().keys() {
+            for (object, unsent) in omissions.by_object() {
                 all.entry(object.clone()).or_default().add(unsent);
             }
         }
         all
     }
 
-    /// One more stream lacks this.
-    pub(super) fn begin_lacking(&self, lacks: &Arc<Lacks>) {
-        let mut lacking = self.shared.lacking.lock();
-        let streams = lacking.entry(lacks.clone()).or_default();
+    /// Counts one more stream with these omissions.
+    pub(super) fn add_omissions(&self, omissions: &Arc<Omissions>) {
+        let mut omitting = self.shared.omitting.lock();
+        let streams = omitting.entry(omissions.clone()).or_default();
         *streams = streams.saturating_add(1);
         let first = *streams == 1;
-        drop(lacking);
+        drop(omitting);
         if first {
-            self.shared.feeds.note_unsent();
+            self.shared.feeds.mark_unsent();
         }
     }
 
-    /// One stream less lacks this.
-    pub(super) fn end_lacking(&self, lacks: &Arc<Lacks>) {
-        let mut lacking = self.shared.lacking.lock();
-        let Some(streams) = lacking.get_mut(lacks) else { return };
+    /// Counts one stream less with these omissions.
+    pub(super) fn remove_omissions(&self, omissions: &Arc<Omissions>) {
+        let mut omitting = self.shared.omitting.lock();
+        let Some(streams) = omitting.get_mut(omissions) else { return };
         *streams = streams.saturating_sub(1);
         if *streams > 0 {
             return;
         }
-        lacking.remove(lacks);
-        drop(lacking);
-        self.shared.feeds.note_unsent();
+        omitting.remove(omissions);
+        drop(omitting);
+        self.shared.feeds.mark_unsent();
     }
 
     /// Records what `client` (a number of its stream) has on a port.
@@ -223,7 +225,7 @@ impl Applied {
 
     fn bump(&self, changed: Option<&PortAt>) {
         if let Some(at) = changed {
-            self.shared.feeds.note(at);
+            self.shared.feeds.mark_dirty(at);
         }
         self.shared.changes.send_modify(|n| *n = n.wrapping_add(1));
     }
@@ -251,7 +253,7 @@ impl Clients {
         let before = &self.in_force;
         let first_answer = self.by_number.len() == 1;
         if before.content == content && before.refused.as_deref() == refused.as_deref() {
-            // Nothing before the first answer, of which nobody has been told.
+            // Nothing was in force before the first answer, and nothing was reported.
             return first_answer && before.content == 0;
         }
         let since = if before.content == content { before.since } else { Instant::now() };

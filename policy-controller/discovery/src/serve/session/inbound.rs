@@ -1,8 +1,8 @@
-//! What a client says on its watch.
+//! Messages of the client.
 
 use super::Session;
 use super::fields::{port_number, revision, shortened};
-use super::port::InFlight;
+use super::port::PendingUpdate;
 use crate::serve::applied::{AppliedPort, Refused};
 use crate::serve::refusal::refusal;
 use policy_engine::publish::LookupError;
@@ -24,7 +24,7 @@ impl Session {
                 if let Some(port) = self.ports.get_mut(&number) {
                     self.service.core.metrics.nacked("resync");
                     port.sent = None;
-                    port.claims = None;
+                    port.reported = None;
                     port.due = true;
                 }
                 Ok(())
@@ -96,7 +96,7 @@ impl Session {
         let number = port_number("nack.port", nack.port)?;
         let revision = revision("nack.revision", nack.revision.as_ref())?;
         let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
-        let Some(InFlight { number: refused_number, .. }) = port.nacked(&revision) else {
+        let Some(PendingUpdate { number: refused_number, .. }) = port.nacked(&revision) else {
             return Ok(());
         };
         // What the client has is not what was sent: the next change goes out in full. The same is

@@ -1,7 +1,7 @@
-//! What a watch sends, and when.
+//! Messages to the client.
 
 use super::Session;
-use crate::serve::applied::Watching;
+use crate::serve::applied::OmissionGuard;
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
 use crate::serve::encodings::{own_part, update};
@@ -15,7 +15,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 impl Session {
-    /// Whether something is to be sent.
+    /// True if a message is to be sent.
     pub(super) fn is_due(&self) -> bool {
         let ports = || self.ports.values().any(|port| port.is_due());
         let any = self.workload_due || !self.refused.is_empty() || ports();
@@ -39,8 +39,8 @@ impl Session {
         let encoding = self.service.encoding(&published.policy, &self.features);
         let stamp = encoding.stamp(&published, number);
         // Who only looks enforces nothing.
-        let lacks = encoding.lacks().filter(|_| self.grant.is_own());
-        Watching::replace(&mut port.watching, &self.service.core.applied, lacks);
+        let omissions = encoding.omissions().filter(|_| self.grant.is_own());
+        OmissionGuard::replace(&mut port.omission_guard, &self.service.core.applied, omissions);
         let shared = match &port.sent {
             // Equal hashes are no proof of equal content.
             Some(sent) if sent.revision == stamp.revision && sent.encoding.says(&encoding) => {
@@ -48,7 +48,7 @@ impl Session {
             }
             Some(sent) => encoding.change_from(&sent.encoding),
             // A hash alone proves nothing, nor does another epoch's numbering.
-            None if port.claims.as_ref() == Some(&*stamp.revision) => encoding.unchanged(),
+            None if port.reported.as_ref() == Some(&*stamp.revision) => encoding.unchanged(),
             None => encoding.full(),
         };
         let payload = update(&stamp.own, shared);

@@ -1,7 +1,7 @@
-//! Who may watch, by certificate: real TLS on real sockets.
+//! Authorization by certificate: real TLS on real sockets.
 
 use crate::serve::authz_metrics::RejectReason;
-use crate::serve::{AuthzConfig, ServeConfig, Stale};
+use crate::serve::{AuthzConfig, ServeConfig, StaleNotice};
 use crate::testing::client::{Client, hello, until};
 use crate::testing::mesh::{Authority, CONTROLLER, Mesh, OWN, SUFFIX, connect, get, watch_port};
 use crate::testing::{Index, policy, soon};
@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-/// What `workload` is answered to a caller, by both APIs.
+/// The refusal of a watch of `workload`, by both APIs.
 async fn refusal(channel: Channel, workload: &str) -> (Code, String) {
     let compat = soon(get(channel.clone(), workload)).await.unwrap_err();
     let watched = soon(watch_port(channel.clone(), workload)).await.unwrap_err();
@@ -273,7 +273,7 @@ async fn a_stale_watch_ends_every_stream_once_and_the_next_is_served() {
     client.workload().await;
     client.port().await;
     let what = "policy.linkerd.io/Server";
-    mesh.stale.send_replace(Stale { times: 1, watch: what.into() });
+    mesh.stale.send_replace(StaleNotice { times: 1, watch: what.into() });
     let expected = format!("the watch of {what} is stale: another replica may be current");
     let status = soon(stream.message()).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::Unavailable, &*expected));

@@ -19,7 +19,7 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status};
 
-/// Linkerd's controller: answers what it is asked, and says what it was told.
+/// A stand-in for Linkerd's controller that echoes and records requests.
 struct Linkerd {
     seen: mpsc::Sender<(MetadataMap, TrafficSpec)>,
 }

@@ -3,7 +3,7 @@
 use crate::peers::{Connector, PeerEvent, Replica, watch_peer};
 use crate::serve::applied::Applied;
 use crate::serve::{
-    AppliedPort, AuthzConfig, Listening, ReportConfig, ServeConfig, Server, Transport,
+    AppliedPort, AuthzConfig, BoundListener, ReportConfig, ServeConfig, Server, Transport,
 };
 use crate::testing::client::{Client, hello};
 use crate::testing::mesh::{CONTROLLER, Mesh, OWN, connect};
@@ -204,7 +204,7 @@ async fn another_replica_is_asked_with_the_certificate_of_the_controller() {
     }
     // Plaintext into a port that speaks TLS.
     assert!(matches!(said(None).await, PeerEvent::Disconnected));
-    // Whoever has the right address and another identity is not believed.
+    // A peer with the right address and another identity is rejected.
     let impostor = tempfile::tempdir().unwrap();
     let files = mesh.authority.write(impostor.path(), OWN);
     let handle = plain_server().load_tls(files).await.unwrap();
@@ -261,7 +261,7 @@ async fn viewers_see_every_object_with_its_conditions_and_counts() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let listening = vec![Listening { listener, transport: Transport::Plaintext }];
+    let listening = vec![BoundListener { listener, transport: Transport::Plaintext }];
     tokio::spawn(server.serve_on(listening, stop.clone()));
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
     let channel = endpoint.connect().await.unwrap();
@@ -303,7 +303,7 @@ async fn workloads_may_not_see_objects() {
     let mesh = Mesh::start(AuthzConfig { viewers, ..AuthzConfig::default() }).await;
     let refused = objects(mesh.channel(OWN).await, "ns").await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
-    // This server tells of no objects: whoever may ask is told that.
+    // This server has no overview of objects: permitted callers get UNIMPLEMENTED.
     for name in ["viewer.example", CONTROLLER] {
         let answer = objects(mesh.channel(name).await, "ns").await.unwrap_err();
         assert_eq!(answer.code(), Code::Unimplemented, "{answer}");

@@ -123,7 +123,7 @@ async fn made_up_tokens_of_one_client_are_reviewed_in_no_great_number_and_others
     let reviewed = codes[&i32::from(Code::Unauthenticated)];
     assert!((20..100).contains(&reviewed), "{codes:?}");
     assert_eq!(reviewed + codes[&i32::from(Code::ResourceExhausted)], 200, "{codes:?}");
-    // Whoever proves an identity is somebody else, at whatever address.
+    // An identity has limits of its own, at whatever address.
     ask(mesh.channel(OWN).await, "Bearer ops", "ns:web-0").await.unwrap();
     let again = async {
         while ask(channel.clone(), "Bearer ops", "ns:web-0").await.is_err() {
@@ -169,7 +169,7 @@ async fn made_up_tokens_of_one_client_wait_in_no_great_number_and_others_go_on()
     };
     let asked: Vec<_> = (0..100).map(slow).collect();
     until(|| mesh.metrics.access.count(RejectReason::TooManyReviews) == 84).await;
-    // Whoever proves an identity is somebody else, at whatever address.
+    // An identity has limits of its own, at whatever address.
     ask(mesh.channel(OWN).await, "Bearer ops", "ns:web-0").await.unwrap();
     asked.iter().for_each(tokio::task::JoinHandle::abort);
     let freed = async {

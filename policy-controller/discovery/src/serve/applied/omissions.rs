@@ -1,4 +1,4 @@
-//! What the encoding of one policy does not say that its objects ask for.
+//! Parts of a policy's objects that its encoding leaves out.
 
 use policy_core::{ObjectRef, ServerPolicy};
 use policy_engine::unsent::Unsent;
@@ -8,25 +8,25 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Most bytes of one statement.
-const WORDS: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
-/// What an encoding lacks, by object. Never empty.
+/// Parts that an encoding leaves out, by object. Never empty.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Lacks {
+pub(crate) struct Omissions {
     /// Of the rest, which may be long: every stream that is opened and closed is looked up by it.
     hash: u64,
     by_object: BTreeMap<ObjectRef, Unsent>,
 }
 
-impl Hash for Lacks {
+impl Hash for Omissions {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.hash.hash(state);
     }
 }
 
-impl Lacks {
-    /// What was `replaced` in an encoding of `policy` for `clients` (whom, in words). Nothing where no
-    /// object asks for what is lacking.
+impl Omissions {
+    /// Collects what was `replaced` in an encoding of `policy` for `clients` (a description of
+    /// them); `None` if that concerns no object.
     pub(crate) fn of(
         clients: &str,
         policy: &ServerPolicy,
@@ -62,8 +62,8 @@ impl Lacks {
 }
 
 fn bounded(mut words: String) -> String {
-    if words.len() > WORDS {
-        words.truncate(words.floor_char_boundary(WORDS.saturating_sub("…".len())));
+    if words.len() > MAX_MESSAGE {
+        words.truncate(words.floor_char_boundary(MAX_MESSAGE.saturating_sub("…".len())));
         words.push('…');
     }
     words
