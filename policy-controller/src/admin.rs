@@ -28,28 +28,28 @@ use tokio_util::sync::CancellationToken;
 /// Connections of the node and the pod itself, and as many of everybody else.
 const MOST: usize = 256;
 
-/// Connections of one address at once; scrapes and probes are few. Whoever holds as many keeps
-/// nobody out who comes from elsewhere.
+/// Connections of one address at once; scrapes and probes are few. A client that holds as many
+/// keeps no other address out.
 const PER_PEER: u32 = 16;
 
-/// How long a connection lasts at most.
+/// Longest duration of a connection.
 const CONNECTION: Duration = Duration::from_secs(60);
 
-/// What the admin server answers from.
+/// The admin server's state.
 #[derive(Clone, Debug)]
 pub struct Admin {
     readiness: Readiness,
     registry: Arc<Mutex<Registry>>,
-    /// What `/debug/policy` looks at.
+    /// The policies that `/debug/policy` shows.
     policies: Arc<OnceLock<Policies>>,
-    /// Who may ask, once it is known; absent: everybody may.
+    /// Enforces the controller's own policy, once it is known; absent: every client may request.
     guard: Option<Arc<OnceLock<AdminPolicy>>>,
     /// For a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
     room: Room,
 }
 
-/// Who may ask, and the credentials with which callers find out who answers.
+/// The policy of the admin port, and the credentials by which the port proves its identity.
 #[derive(Debug)]
 struct AdminPolicy {
     guard: SelfPolicy,
@@ -65,8 +65,8 @@ impl Admin {
         Self { readiness, registry, policies, guard: None, bound: CONNECTION, room }
     }
 
-    /// The same, which tells nobody but loopback more than whether it lives and is ready before it
-    /// was told who may ask ([`Admin::guard`]).
+    /// Rejects clients outside of loopback, except for probes, until a policy is set
+    /// ([`Admin::guard`]).
     #[must_use]
     pub fn to_be_guarded(self) -> Self {
         Self { guard: Some(Arc::default()), ..self }
@@ -81,7 +81,7 @@ impl Admin {
         }
     }
 
-    /// What it answers `/ready` from.
+    /// Returns the readiness that `/ready` reports.
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
     }
@@ -163,7 +163,7 @@ impl Admin {
         }
     }
 
-    /// Whether a client is the node or the pod itself, as far as that is known.
+    /// True if a client is the node or the pod itself, as far as that is known.
     fn is_near(&self, client: IpAddr) -> bool {
         let client = policy_core::fold_mapped(client);
         let node =
@@ -175,7 +175,7 @@ impl Admin {
         self.guard.as_ref().and_then(|slot| slot.get())
     }
 
-    /// The answer to a request that may not be asked.
+    /// Returns the answer to a request that is not permitted.
     fn refusal<B>(
         &self,
         peer: &Peer,

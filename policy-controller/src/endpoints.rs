@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often they are listed.
+/// Interval between lists.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// How long one list may take.
+/// Timeout of one list.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// More replicas than anybody runs; further ones make the list unusable, which is said.
@@ -25,7 +25,7 @@ const MAX_REPLICAS: usize = 100;
 /// Name of the port of the slices, where they have several.
 const PORT_NAME: &str = "grpc";
 
-/// How a replica knows itself among the endpoints.
+/// Name and address of this replica among the endpoints.
 #[derive(Clone, Debug)]
 pub struct OwnName {
     /// Name of its pod.

@@ -1,4 +1,4 @@
-//! The policy controller: what it is told, and how its parts are put together.
+//! The policy controller: its settings, and the assembly of its parts.
 //!
 //! ```text
 //! source ──Batch──▶ policy-engine ──one policy per workload port──▶ serve

@@ -60,8 +60,7 @@ fn listed() -> BTreeMap<String, String> {
     listed
 }
 
-/// What a controller says of itself before anything has happened: families without members are left
-/// out.
+/// The metrics of a controller before anything has happened: families without members are left out.
 fn scraped() -> BTreeMap<String, String> {
     let mut registry = Registry::default();
     register(&mut registry);

@@ -104,7 +104,7 @@ fn count(in_force: u64, concerned: u64, refused: u64) -> Count {
     Count { in_force, concerned, refused }
 }
 
-/// What a client does with updates.
+/// Behaviour of a client on updates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Acknowledges,
@@ -230,7 +230,7 @@ async fn three_replicas_add_up_to_every_proxy_wherever_it_is_connected() {
     let _moved = Proxy::of("web-0", third.address);
     third.until(count(4, 4, 0)).await;
 
-    // Whoever asks any replica sees the same, and who is missing once one is.
+    // Every replica reports the same objects, and names a replica that is missing.
     let objects = async || {
         let address = format!("http://{}", third.address);
         let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Admission")]
 pub struct AdmissionArgs {
-    /// Where the admission webhook is served over HTTPS.
+    /// Address of the admission webhook, served over HTTPS.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:443", value_parser = address)]
     pub server_addr: SocketAddr,
 
@@ -52,7 +52,7 @@ pub struct AdmissionArgs {
 }
 
 impl AdmissionArgs {
-    /// What the flags mean; absent: the webhook is not served. `namespace` is the control plane's.
+    /// Returns the settings; absent: the webhook is not served. `namespace` is the control plane's.
     pub fn settings(&self, namespace: &str) -> Option<AdmissionSettings> {
         if self.admission_controller_disabled {
             return None;

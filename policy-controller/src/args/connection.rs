@@ -19,7 +19,7 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// What the flags name.
+    /// Returns the cluster that the flags name.
     pub fn cluster(&self) -> Cluster {
         Cluster { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
     }
@@ -32,7 +32,7 @@ impl ClusterArgs {
         self.cluster().connect().await
     }
 
-    /// What a client would be made from.
+    /// Returns the configuration of a client.
     ///
     /// # Errors
     /// As [`ClusterArgs::connect`].

@@ -13,7 +13,7 @@ pub enum ArgsError {
     Server {
         /// The flags of its address and its identity, without dashes.
         flags: (&'static str, &'static str),
-        /// What is wrong.
+        /// The problem.
         error: AddressError,
     },
     /// A setting of the controller that makes no sense.
@@ -39,7 +39,7 @@ pub enum ArgsError {
     OfLinkerd {
         /// The flag, without dashes.
         flag: &'static str,
-        /// What was written.
+        /// The value of the flag.
         value: Arc<str>,
     },
     /// A service account that cannot have an identity.

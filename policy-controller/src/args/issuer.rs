@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What people are told below the flags.
+/// Help text below the flags.
 pub(super) const AFTER_HELP: &str = "\
 The authority:
   Without --issuer-cert the issuer makes an authority for itself and keeps it in a Secret, which all
@@ -43,8 +43,8 @@ pub struct IssuerArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
 
-    /// Which log lines are written, in the syntax of tracing filters. One line for each certificate
-    /// is at level info.
+    /// Filter of log lines, in the syntax of tracing filters. One line for each certificate is at
+    /// level info.
     #[arg(
         long,
         value_name = "FILTER",
@@ -53,15 +53,15 @@ pub struct IssuerArgs {
     )]
     pub log_level: String,
 
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Plain)]
     pub log_format: LogFormat,
 
-    /// Where certificates are issued, over TLS.
+    /// Address at which certificates are issued, over TLS.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080", value_parser = address)]
     pub grpc_addr: SocketAddr,
 
-    /// Where /live, /ready and /metrics are served.
+    /// Address of /live, /ready and /metrics.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9990", value_parser = address)]
     pub admin_addr: SocketAddr,
 
@@ -82,11 +82,11 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "AUDIENCES", default_value = AUDIENCE, value_parser = audiences)]
     pub identity_audiences: List<String>,
 
-    /// How long a certificate is valid: 1m to 30d.
+    /// Lifetime of a certificate: 1m to 30d.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration_between("1m", "30d"))]
     pub issuance_lifetime: Duration,
 
-    /// How far clocks may differ: so much earlier a certificate begins, and so much later it ends.
+    /// Allowed clock skew: certificates begin so much earlier, and end so much later.
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration_between("0s", "1h"))]
     pub clock_skew: Duration,
 
@@ -106,7 +106,7 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "NAME", default_value = SECRET, value_parser = name::<String>)]
     pub issuer_secret: String,
 
-    /// How long that authority is valid.
+    /// Lifetime of that authority.
     #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = duration_between("1h", "36500d"))]
     pub ca_lifetime: Duration,
 
@@ -114,7 +114,7 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 66, value_parser = clap::value_parser!(u8).range(10..=90))]
     pub rotate_after: u8,
 
-    /// How long a root is published before anything is issued from it.
+    /// Time for which a root is published before anything is issued from it.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration_between("1s", "30d"))]
     pub root_settle: Duration,
 
@@ -135,7 +135,7 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_rate_per_client: u32,
 
-    /// How long a request may take.
+    /// Timeout of a request.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration_between("1s", "1m"))]
     pub request_timeout: Duration,
 

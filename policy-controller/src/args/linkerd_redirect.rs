@@ -23,8 +23,8 @@ pub struct LinkerdRedirectArgs {
 }
 
 impl LinkerdRedirectArgs {
-    /// What the flags mean; absent: the webhook is not served. With a certificate that is made here,
-    /// it is published to this webhook too.
+    /// Returns the settings; absent: the webhook is not served. A provisioned certificate is
+    /// published to this webhook too.
     ///
     /// # Errors
     /// [`ArgsError::NoWebhookPort`].

@@ -1,11 +1,11 @@
-//! Flags about Linkerd's controller, which is asked for what we do not serve.
+//! Flags about Linkerd's controller, to which services that we do not implement are forwarded.
 
 use super::error::ArgsError;
 use super::value::{host_port, server_identity};
 use clap::Args;
 use policy_tls::control::ControllerAddress;
 
-/// Where `OutboundPolicies` goes, as written.
+/// Destination of `OutboundPolicies`, as written.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Beside Linkerd")]
 pub struct OutboundArgs {
@@ -22,7 +22,7 @@ pub struct OutboundArgs {
 }
 
 impl OutboundArgs {
-    /// Where it goes; absent: nowhere.
+    /// Returns the destination; absent: none.
     ///
     /// # Errors
     /// [`ArgsError`] names the flag, its value and what is allowed.

@@ -34,20 +34,20 @@ pub struct ReplicaArgs {
     pub replica_address: Option<Optional<IpAddr>>,
 }
 
-/// What the flags mean.
+/// Settings about the other replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSettings {
     /// Name of this replica.
     pub name: Arc<str>,
     /// Address of its pod, if known.
     pub address: Option<IpAddr>,
-    /// How the other replicas are found.
+    /// Discovery of the other replicas.
     pub discovery: PeerDiscovery,
-    /// How long another replica may be silent.
+    /// Time after which a silent replica counts as unreachable.
     pub timeout: Duration,
 }
 
-/// Which replicas there are.
+/// Discovery of the other replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerDiscovery {
     /// None but this.
@@ -59,7 +59,7 @@ pub enum PeerDiscovery {
 }
 
 impl ReplicaArgs {
-    /// What the flags mean.
+    /// Returns the settings.
     pub fn settings(&self) -> ReplicaSettings {
         let host = || std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
         let name = self.name().map(str::to_owned).or_else(host);

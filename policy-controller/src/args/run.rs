@@ -72,7 +72,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub kubernetes: KubernetesArgs,
 
-    /// Which log lines are written, in the syntax of tracing filters.
+    /// Filter of log lines, in the syntax of tracing filters.
     #[arg(
         long,
         value_name = "FILTER",
@@ -81,20 +81,20 @@ pub struct RunArgs {
     )]
     pub log_level: String,
 
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Plain)]
     pub log_format: LogFormat,
 
-    /// Where /live, /ready and /metrics are served.
+    /// Address of /live, /ready and /metrics.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080", value_parser = address)]
     pub admin_addr: SocketAddr,
 
-    /// Where policies are served over gRPC: under mutual TLS if the files are given, else in
-    /// plaintext and on loopback only.
+    /// Address at which policies are served over gRPC: under mutual TLS if the files are given,
+    /// else in plaintext and on loopback only.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090", value_parser = address)]
     pub grpc_addr: SocketAddr,
 
-    /// What `cluster` means in policies: CIDRs, separated by commas.
+    /// Networks that `cluster` stands for in policies: CIDRs, separated by commas.
     #[arg(
         long,
         value_name = "CIDRS",
@@ -113,17 +113,17 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAMESPACE", default_value = "linkerd", value_parser = label::<Arc<str>>)]
     pub control_plane_namespace: Arc<str>,
 
-    /// Where kubelet probes may come from: CIDRs and `node-local` (the pod's own node), separated
-    /// by commas; empty: nowhere.
+    /// Networks of kubelet probes: CIDRs and `node-local` (the pod's own node), separated by
+    /// commas; empty: none.
     #[arg(long, value_name = "NETWORKS", default_value = "node-local", value_parser = probe_networks)]
     pub probe_networks: List<NetworkMatch>,
 
-    /// Whose the first addresses of a node's pod networks (podCIDRs) are: `node-local` names the
+    /// Owner of the first addresses of a node's pod networks (podCIDRs): `node-local` includes the
     /// node's own.
     #[arg(long, value_enum, default_value_t = PodGatewaysArg::ByRoute)]
     pub pod_gateways: PodGatewaysArg,
 
-    /// What the kubelet may do without an authorization.
+    /// Access of the kubelet without an authorization.
     #[arg(long, value_enum, default_value_t = KubeletArg::Probes)]
     pub kubelet_exemption: KubeletArg,
 
@@ -135,7 +135,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub localhost_authorization: bool,
 
-    /// Whether an authentication of another namespace needs a ReferenceGrant.
+    /// Require a ReferenceGrant for authentications of other namespaces.
     #[arg(long, value_enum, default_value_t = GrantsArg::Enforce)]
     pub reference_grants: GrantsArg,
 
@@ -144,11 +144,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAMESPACES", value_parser = labels::<Arc<str>>)]
     pub shared_namespaces: Option<BTreeSet<Arc<str>>>,
 
-    /// What holds on ports that no container port, probe or Server names.
+    /// Policy of ports that no container port, probe or Server names.
     #[arg(long, value_enum, default_value_t = UndeclaredArg::Default)]
     pub undeclared_ports: UndeclaredArg,
 
-    /// How long a port of unknown protocol waits for a client's first bytes, in seconds.
+    /// Seconds that a port of unknown protocol waits for a client's first bytes.
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub detect_timeout: u32,
@@ -158,11 +158,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "PORTS", default_value = "4191", value_parser = ports)]
     pub proxy_ports: List<NonZeroU16>,
 
-    /// Who may read the proxies' metrics.
+    /// Access to the proxies' metrics.
     #[command(flatten)]
     pub metrics: MetricsArgs,
 
-    /// Who may watch.
+    /// Authorization of watches.
     #[command(flatten)]
     pub auth: ServeAuthArgs,
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How the controller's own ports are guarded, as written.
+/// Flags of the policy of the controller's own ports, as written.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "The controller's own ports")]
 pub struct SelfPolicyArgs {
@@ -28,8 +28,8 @@ pub struct SelfPolicyArgs {
 }
 
 impl SelfPolicyArgs {
-    /// What the flags mean. `pod`: the name of our own pod, if there is one; `control_plane`: the
-    /// namespace it is in unless told otherwise.
+    /// Returns the settings. `pod`: the name of our own pod, if there is one; `control_plane`: the
+    /// namespace that it is in by default.
     pub fn settings(&self, pod: Option<&str>, control_plane: &str) -> SelfPolicySettings {
         let namespace = self.pod_namespace.as_ref().and_then(|name| name.as_deref());
         let mut node: Vec<_> = self.host_ips.iter().copied().map(IpNet::from).collect();

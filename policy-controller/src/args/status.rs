@@ -9,11 +9,11 @@ use policy_kube::status::{CONTROLLER_NAME, StatusSettings};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What Linkerd's controller is named, and its Lease. Ours only where that does not run.
+/// Names of Linkerd's controller and of its Lease. Ours only where that does not run.
 const LINKERD_NAME: &str = "linkerd.io/policy-controller";
 const LINKERD_LEASE: &str = "policy-controller-write";
 
-/// Who writes status and how, as written.
+/// Flags of status, as written.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Status")]
 pub struct StatusArgs {
@@ -23,7 +23,7 @@ pub struct StatusArgs {
     pub controller_name: Arc<str>,
 
     /// Linkerd's policy controller runs in the same cluster: write no status that it writes too or
-    /// does not expect, only entries of our own on routes. Other objects are told by Events.
+    /// does not expect, only entries of our own on routes. Other objects get Events.
     #[arg(long)]
     pub beside_linkerd: bool,
 
@@ -37,7 +37,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]
     pub lease_duration: u64,
 
-    /// How long one request to read or write a status may take, in milliseconds.
+    /// Timeout of one request to read or write a status, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
     pub patch_timeout_ms: u64,
 
@@ -51,7 +51,7 @@ pub struct StatusArgs {
 }
 
 impl StatusArgs {
-    /// What the flags mean. `namespaces`: those that are watched; absent: all.
+    /// Returns the settings. `namespaces`: those that are watched; absent: all.
     ///
     /// # Errors
     /// [`ArgsError::OfLinkerd`].

@@ -1,4 +1,4 @@
-//! What flags mean, and how wrong ones are refused.
+//! Flags become settings, and wrong ones are rejected.
 
 use super::run::CLUSTER_ONLY_FLAGS;
 use super::*;
@@ -50,7 +50,7 @@ fn refusal(flags: &[&str]) -> String {
 #[test]
 fn without_flags_the_settings_are_the_defaults() {
     let settings = settings(&[]).unwrap();
-    // Whoever runs the binary has proxies; who embeds the controller may not.
+    // A deployment of the binary has proxies; a process that embeds the controller may not.
     let proxy_ports = [NonZeroU16::new(4191).unwrap()].into();
     assert_eq!(settings.controller, ControllerConfig { proxy_ports, ..Default::default() });
     assert_eq!(settings.serve, ServeConfig::default());

@@ -169,7 +169,7 @@ fn duration(text: &str) -> Option<Duration> {
     number.checked_mul(seconds).map(Duration::from_secs)
 }
 
-/// What a command line of these flags alone gives.
+/// Parses a command line of these flags alone.
 #[cfg(test)]
 pub(super) fn parsed<A: clap::Args>(flags: &[&str]) -> Result<A, String> {
     #[derive(clap::Parser)]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// What is to run beside the index.
+/// The tasks of a cluster beside the index, not started yet.
 pub(super) struct ClusterTasks {
     pub(super) client: Client,
     pub(super) leadership: Leadership,
@@ -28,11 +28,11 @@ pub(super) struct ClusterTasks {
     lease: Lease,
     lease_settings: LeaseSettings,
     status: StatusSettings,
-    /// Where the injector is served.
+    /// Metrics of the injector; absent: it is not served.
     pub(super) injection: Option<InjectorMetrics>,
 }
 
-/// What runs.
+/// The running tasks.
 pub(super) struct RunningClusterTasks {
     stop: CancellationToken,
     stop_lease: CancellationToken,
@@ -171,7 +171,7 @@ pub(super) async fn admission(
     Ok(Some(admission))
 }
 
-/// What an event about this replica is about.
+/// Returns the object that Events about this replica regard.
 fn regarding(lease: &LeaseSettings) -> ObjectReference {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (version, kind, namespace, name) = match (variable("POD_NAMESPACE"), variable("POD_NAME")) {

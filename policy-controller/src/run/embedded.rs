@@ -20,17 +20,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// [`Embedded::shutdown`] lets streams end first.
 #[derive(Debug)]
 pub struct Embedded {
-    /// Where it listens.
+    /// Address of the gRPC server.
     pub addr: SocketAddr,
     /// The policies.
     pub policies: Policies,
-    /// What every object is told about itself.
+    /// Conditions of every object.
     pub conditions: ConditionsHandle,
-    /// What the source finds wrong, each time it looks.
+    /// Diagnostics of the source, updated with every read.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
-    /// What native clients have in force.
+    /// Policies that native clients have in force.
     pub applied: Applied,
-    /// Metrics of the server, for whoever has a registry.
+    /// Metrics of the server, for a registry of the caller.
     pub metrics: ServeMetrics,
     controller: Controller,
     served: JoinHandle<()>,

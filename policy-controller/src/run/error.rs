@@ -1,4 +1,4 @@
-//! Why a controller does not start, or ends.
+//! Errors of starting and running a controller.
 
 use crate::args::ArgsError;
 use crate::self_policy::LocalPolicyError;
@@ -10,7 +10,7 @@ use policy_tls::identity::SourceError as IdentitySourceError;
 use policy_webhooks::admission::AdmissionError;
 use std::io;
 
-/// Why a controller cannot start or go on.
+/// Error of starting or running a controller.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A flag makes no sense.
@@ -19,9 +19,9 @@ pub enum RunError {
     /// The filter of log lines cannot be read.
     #[error("--log-level: `{filter}`: {reason}")]
     LogLevel {
-        /// What was written.
+        /// The value of the flag.
         filter: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A port cannot be listened on, or the system lacks something else.
@@ -36,7 +36,7 @@ pub enum RunError {
     /// The credentials of the gRPC port cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The identity that the issuer is to certify cannot be asked for.
+    /// The client of the issuer cannot be set up.
     #[error("--identity=certify: {0}")]
     Identity(#[from] IdentitySourceError),
     /// The local policy cannot be used.

@@ -1,5 +1,5 @@
-//! Follows how the source's watches are doing: what `/ready` says of them, and when streams are told
-//! to look for a replica that is current.
+//! Follows the health of the source's watches, reports it at `/ready`, and ends streams when a
+//! watch becomes stale so that clients look for a current replica.
 //!
 //! A watch that falls behind is no reason to be unready. What makes a watch fail, a right that is
 //! withdrawn or a conversion webhook that is broken, makes it fail at every replica, and what a replica
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How often lateness is looked at; reports of watches are looked at as they come.
+/// Interval at which staleness is checked; reports of watches are read as they come.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches that became late since the last look.
@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 struct NewlyStale {
     /// In words.
     names: Vec<String>,
-    /// Whether the controller cannot do without one of them.
+    /// True if the controller requires one of them.
     required: bool,
 }
 
@@ -30,7 +30,7 @@ struct NewlyStale {
 #[derive(Debug, Default)]
 pub(super) struct StaleWatches {
     known: BTreeSet<WatchKey>,
-    /// When streams were ended last.
+    /// Time at which streams were ended last.
     ended: Option<Instant>,
 }
 
@@ -45,9 +45,9 @@ impl StaleWatches {
         NewlyStale { names, required: optional.contains(&false) }
     }
 
-    /// Whether streams end because of what has just become stale. What one failure makes late
-    /// becomes so at different times, as each watch was heard of last: streams end once for all of
-    /// it.
+    /// True if streams are to end because of the newly stale watches. Watches that one failure
+    /// makes stale become so at different times, each by its last message: streams end once for all
+    /// of them.
     fn ends_streams(&mut self, freshness: Freshness, now: Instant) -> bool {
         let ended = self.ended.map(|ended| now.saturating_duration_since(ended));
         let again = ended.is_none_or(|ago| ago > freshness.bound);

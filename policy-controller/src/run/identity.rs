@@ -7,11 +7,11 @@ use policy_tls::identity::IdentitySource;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is asked how the identity is doing, besides whenever it changes: time makes
-/// certificates expire.
+/// Interval at which the identity's status is checked, besides whenever it changes: certificates
+/// expire with time.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What `/ready` shows until there has been one.
+/// Requirement that `/ready` shows until there is one.
 const REQUIRED: &str = "an identity from the issuer";
 
 /// Keeps `tls` as the issuer certifies us. `/ready?verbose` says what is missing.
@@ -54,7 +54,7 @@ pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Re
     }
 }
 
-/// Whether the issuer of an identity's source is that of this control plane.
+/// True if the issuer of an identity's source is that of this control plane.
 fn is_ours(issuer: Option<&str>) -> bool {
     let account = issuer.and_then(|name| name.split('.').next());
     account == Some(SERVICE_ACCOUNT)

@@ -22,7 +22,7 @@ pub(super) struct Index {
     stop: CancellationToken,
 }
 
-/// What the rest of the process has of the index.
+/// Handles on the index for the rest of the process.
 pub(super) struct Handles {
     pub(super) policies: Policies,
     pub(super) diagnostics: watch::Receiver<Arc<[Diagnostic]>>,

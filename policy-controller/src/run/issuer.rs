@@ -11,7 +11,7 @@ use crate::self_policy::{OwnPorts, SelfPolicy};
 use policy_issuer::Issuer;
 use tokio_util::sync::CancellationToken;
 
-/// Runs an issuer until it is told to stop by SIGTERM or SIGINT; a second one aborts.
+/// Runs an issuer until SIGTERM or SIGINT; a second one aborts.
 ///
 /// # Errors
 /// If it cannot listen, a supplied authority cannot be used, or something ends that has to go on.

@@ -19,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// What the other ports are opened with.
+/// Everything that the other ports need.
 pub(super) struct Ports {
     pub(super) serving: Serving,
     pub(super) cluster: Option<Box<ClusterSettings>>,
@@ -28,7 +28,7 @@ pub(super) struct Ports {
     pub(super) stale: watch::Receiver<StaleNotice>,
 }
 
-/// What runs.
+/// The running ports and tasks.
 pub(super) struct RunningPorts {
     drain: CancellationToken,
     served: oneshot::Receiver<RunningThread>,
@@ -36,8 +36,9 @@ pub(super) struct RunningPorts {
     cluster_tasks: Option<RunningClusterTasks>,
 }
 
-/// How long the webhook goes on once the end was asked for. API servers call it until its endpoint is
-/// taken from the Service, and what they cannot ask about is refused (`failurePolicy: Fail`).
+/// Time for which the webhook keeps serving after shutdown began. API servers call it until its
+/// endpoint is removed from the Service, and reject objects that it cannot review (`failurePolicy:
+/// Fail`).
 const ENDPOINT_GONE: Duration = Duration::from_secs(5);
 
 impl Ports {
@@ -108,8 +109,8 @@ impl RunningPorts {
     }
 }
 
-/// Waits with readiness until the webhooks can be asked: without a certificate every handshake fails,
-/// and API servers ask ready replicas alone.
+/// Delays readiness until the webhooks have a certificate: without one every handshake fails, and
+/// API servers call ready replicas only.
 fn require_certificate(readiness: &Readiness, admission: &Admission) {
     let certificate = readiness.require("the webhooks have no certificate");
     let certified = admission.certified();
@@ -121,8 +122,8 @@ fn require_certificate(readiness: &Readiness, admission: &Admission) {
     });
 }
 
-/// Follows the thread of the gRPC server. Whoever is told that it has served keeps its tasks running
-/// until they are not needed any more.
+/// Follows the thread of the gRPC server. The receiver of its end keeps its tasks running until
+/// they are not needed any more.
 fn serve(mut policy: RunningThread, supervisor: &Supervisor) -> oneshot::Receiver<RunningThread> {
     let (served, told) = oneshot::channel();
     let serving = async move {

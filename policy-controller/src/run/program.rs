@@ -1,4 +1,4 @@
-//! The program: from the command line to a controller that runs until it is told to stop.
+//! The program: from the command line to a controller that runs until it receives a signal.
 
 use super::admin_port::AdminPort;
 use super::cluster_tasks::ClusterTasks;
@@ -68,7 +68,7 @@ fn block_on(run: impl Future<Output = Result<(), RunError>>) -> Result<(), RunEr
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run)
 }
 
-/// Runs a controller until it is told to stop by SIGTERM or SIGINT; a second one aborts.
+/// Runs a controller until SIGTERM or SIGINT; a second one aborts.
 ///
 /// # Errors
 /// If it cannot listen, objects cannot be read at all, or something ends that has to go on.
@@ -129,13 +129,13 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     ended
 }
 
-/// Whether the API server may be asked about tokens: reviews are objects of the whole cluster, out of
-/// reach of Roles.
+/// True if the API server may review tokens: reviews are objects of the whole cluster, out of reach
+/// of Roles.
 pub(super) fn reviews(cluster: Option<&ClusterSettings>) -> bool {
     cluster.is_some_and(|cluster| cluster.watches.scope == Scope::Cluster)
 }
 
-/// Says what does not work, because of what was asked for, before anything else is done.
+/// Reports the functions that the flags disable, before anything else is done.
 fn report_limitations(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
     let reviews = reviews(cluster);
     let Some(cluster) = cluster else { return };
@@ -149,7 +149,7 @@ fn report_limitations(readiness: &Readiness, cluster: Option<&ClusterSettings>, 
 /// Tells somebody of watches that fell behind.
 type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
 
-/// What follows the source's watches.
+/// Reporting of the source's watches.
 struct WatchObserver {
     admin: Admin,
     stale: watch::Sender<StaleNotice>,
@@ -193,7 +193,7 @@ async fn open(
     Ok(index)
 }
 
-/// What has to go on for the controller to.
+/// Parts whose end ends the controller.
 struct MainLoop {
     index: Index,
     signals: Signals,

@@ -1,4 +1,4 @@
-//! The gRPC server with all it is told: who may watch, what is counted, on which ports.
+//! The gRPC server and everything it needs: authorization, the rollout tracker, listeners.
 
 use super::error::RunError;
 use super::identity;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// What serving needs of the settings.
+/// Settings and clients that serving needs.
 pub(super) struct Serving {
     pub(super) controller: ControllerConfig,
     pub(super) serve: ServeConfig,
@@ -40,8 +40,8 @@ pub(super) struct Serving {
     pub(super) outbound: Option<ControllerAddress>,
     /// The API server, with a cluster.
     pub(super) client: Option<Client>,
-    /// The same for reviews of tokens, if it may be asked for them: a client of its own, because
-    /// connections belong to the thread that opens them.
+    /// A client for reviews of tokens, if these are allowed: of its own, because connections belong
+    /// to the thread that opens them.
     pub(super) reviewer: Option<Client>,
     pub(super) supervisor: Supervisor,
 }
@@ -91,7 +91,7 @@ impl Serving {
         };
         admin.register(|registry| counting.metrics().register(registry));
         let mut tally = counting.tally();
-        // Whoever counts holds the other end.
+        // The task that counts holds the sender.
         let counts = async move { while tally.changed().await.is_ok() {} };
         self.supervisor.spawn("the count of what is in force", counts);
         let overview = ClusterOverview::new(
@@ -106,12 +106,13 @@ impl Serving {
         Ok(OpenServer { server: server.reporting(report), grpc, listeners, counting, tls })
     }
 
-    /// Who may watch. Only who may ask the API server about tokens does.
+    /// Returns the configuration of authorization. Tokens are reviewed only where the API server
+    /// may be used for that.
     fn access(&self) -> Result<AuthzConfig, KeyError> {
         self.auth.access(&self.controller, self.reviewer.clone())
     }
 
-    /// The listeners, and the credentials that replicas are asked with.
+    /// Returns the listeners, and the credentials for the other replicas.
     async fn listeners(
         &self,
         server: &Server,
@@ -149,7 +150,7 @@ impl Serving {
         Ok((listeners, credentials))
     }
 
-    /// Which other replicas there are, now and later.
+    /// Returns the other replicas, now and later.
     fn replicas(&self) -> watch::Receiver<Arc<Replicas>> {
         let fixed = |peers| watch::channel(Arc::new(Replicas::Known(peers))).1;
         match (&self.replicas.discovery, self.client.clone()) {
@@ -169,7 +170,7 @@ impl Serving {
     }
 }
 
-/// What this replica is short of when somebody asks.
+/// Returns a function that describes what this replica is missing.
 fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
     let readiness = readiness.clone();
     move || {

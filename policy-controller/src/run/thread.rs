@@ -40,7 +40,7 @@ impl Thread {
         Ok(Self { name, handle, runtime: DetachedRuntime(Some(runtime)) })
     }
 
-    /// Where tasks are spawned that belong to it.
+    /// Returns the handle that spawns tasks on it.
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// How long a client may take to say anything.
+/// Timeout of a client's first byte.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
 
 /// The type of a record that begins a TLS connection (RFC 8446 section 5.1).

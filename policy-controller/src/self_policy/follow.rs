@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long to wait for a pod that is not there.
+/// Delay before a missing pod is looked up again.
 const PAUSE: Duration = Duration::from_secs(5);
 
 type Port = (NonZeroU16, Latest<Arc<PortPolicy>>);
@@ -81,9 +81,10 @@ async fn follow(
     }
 }
 
-/// A Server of the cluster decides; where none selects the port, the local policy does. So it does
-/// where the Server is invalid: nothing says what it was to admit, and denying everybody would close
-/// the webhooks, which refuse what they cannot be asked about, to the whole cluster.
+/// Applies a policy. A Server of the cluster decides; where none selects the port, or it is
+/// invalid, the local policy does: nothing says what an invalid Server was to admit, and denying
+/// everybody would close the webhooks to the whole cluster, whose API servers reject what they
+/// cannot have reviewed.
 fn apply(shared: &Shared, port: NonZeroU16, published: &PortPolicy) {
     let invalid = published.policy.deny == Some(Denied::ServerInvalid);
     let (policy, revision) = match (&published.policy.owner, shared.local.policy(port)) {

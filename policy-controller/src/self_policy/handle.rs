@@ -77,7 +77,7 @@ impl SelfPolicy {
             .with_recorder(Arc::new(self.shared.metrics.clone()))
     }
 
-    /// Whether an address is our node's, as far as that is known.
+    /// True if an address is our node's, as far as that is known.
     pub fn is_node(&self, client: IpAddr) -> bool {
         let live = self.shared.store.port(self.shared.ports.admin).live();
         let policy = live.in_force().ok();
@@ -85,7 +85,7 @@ impl SelfPolicy {
         node.iter().any(|network| network.contains(&client))
     }
 
-    /// Whether a request to the admin port is answered.
+    /// Checks a request to the admin port.
     ///
     /// # Errors
     /// The status and text of the answer instead.

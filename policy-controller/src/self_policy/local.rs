@@ -16,23 +16,23 @@ use std::sync::Arc;
 /// The policy that the controller carries.
 const BUILT_IN: &str = include_str!("../../manifests/control-plane.yaml");
 
-/// Why a local policy cannot be used.
+/// Error of loading a local policy.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalPolicyError {
     /// The file cannot be read.
     #[error("--local-policy: cannot read `{file}`: {error}")]
     Read {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
     /// A document or object in it breaks a rule.
     #[error("--local-policy: `{file}`: {what}")]
     Invalid {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// It says nothing of a port.
@@ -43,7 +43,7 @@ pub enum LocalPolicyError {
     Unowned {
         /// The label's value.
         component: &'static str,
-        /// Which file.
+        /// The file.
         file: String,
         /// The port's name.
         name: &'static str,
@@ -53,7 +53,7 @@ pub enum LocalPolicyError {
     /// A policy is too large to be enforced.
     #[error("--local-policy: {error}")]
     Build {
-        /// Why.
+        /// The cause.
         error: BuildError,
     },
 }

@@ -36,7 +36,7 @@ impl SelfPolicyMetrics {
         self.follows.set(follows.into());
     }
 
-    /// Whether the cluster's Servers are followed.
+    /// True if the cluster's Servers are followed.
     #[cfg(test)]
     pub(super) fn is_following(&self) -> bool {
         self.follows.get() == 1

@@ -1,4 +1,4 @@
-//! What the guard and its follower share.
+//! State that the policy and its follower share.
 
 use super::local::LocalPolicy;
 use super::metrics::SelfPolicyMetrics;
@@ -17,12 +17,12 @@ pub(super) struct Shared {
     pub(super) local: LocalPolicy,
     pub(super) store: PolicyStore,
     pub(super) metrics: SelfPolicyMetrics,
-    /// Whether there is a pod of ours to be followed.
+    /// True if there is a pod of ours to follow.
     pub(super) has_pod: bool,
-    /// What `node-local` stands for while our node is not known.
+    /// Networks of `node-local` while our node is not known.
     pub(super) node: Vec<IpNet>,
-    /// Where the default gateways of our pod are looked up.
+    /// Lookup of the default gateways of our pod.
     pub(super) gateways: DefaultGateways,
-    /// Whether the addresses of our node are known as other pods' are.
+    /// True if the addresses of our node are known as other pods' are.
     pub(super) node_known: AtomicBool,
 }

@@ -1,4 +1,4 @@
-//! What the built-in policy lets through, what takes its place, and what cannot.
+//! Effects of the built-in policy, and of policies that replace it.
 
 use super::*;
 use crate::args::SelfPolicyArgs;
@@ -42,7 +42,7 @@ fn meshed(name: &str) -> PeerTls {
     PeerTls::Terminated(Some(Identity::Dns(name.into())))
 }
 
-/// What becomes of a request for a policy.
+/// The decision on a request for a policy.
 fn grpc(guard: &SelfPolicy, tls: PeerTls, token: Option<&str>) -> Result<(), Denied> {
     let path = "http://policy/portcullis.policy.v1.PolicyDiscovery/Watch";
     let mut request = Request::post(path).version(http::Version::HTTP_2).body(()).unwrap();
