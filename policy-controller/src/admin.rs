@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-/// Connections of the node and the pod itself, and as many of everybody else.
+/// Connections of the node and the pod itself, and as many of all other clients.
 const MOST: usize = 256;
 
 /// Connections of one address at once; scrapes and probes are few. A client that holds as many
@@ -44,7 +44,7 @@ pub struct Admin {
     policies: Arc<OnceLock<Policies>>,
     /// Enforces the controller's own policy, once it is known; absent: every client may request.
     guard: Option<Arc<OnceLock<AdminPolicy>>>,
-    /// For a whole connection, so that clients that do not read cannot keep the probes out.
+    /// Bounds a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
     room: Room,
 }
@@ -72,7 +72,7 @@ impl Admin {
         Self { guard: Some(Arc::default()), ..self }
     }
 
-    /// Asks `guard` about every request from now on. Callers may prove an identity over TLS, where
+    /// Enforces `guard` on every request from now on. Callers may prove an identity over TLS, where
     /// there are credentials to answer them with.
     pub fn guard(&self, guard: SelfPolicy, tls: Option<TlsHandle>) {
         if let Some(slot) = &self.guard {
@@ -108,11 +108,11 @@ impl Admin {
             match accepted {
                 Ok((stream, remote)) => {
                     let Some(held) = peers.take(&Address::at(remote.ip())) else {
-                        tracing::debug!(%remote, "admin connection refused: too many from there");
+                        tracing::debug!(%remote, "admin connection refused: too many of this address");
                         continue;
                     };
                     let Some(place) = self.room.enter(self.is_near(remote.ip())) else {
-                        tracing::debug!(%remote, "admin connection refused: too many");
+                        tracing::debug!(%remote, "admin connection refused: too many in total");
                         continue;
                     };
                     let (admin, shutdown) = (self.clone(), shutdown.clone());
@@ -137,7 +137,7 @@ impl Admin {
         let (stream, peer) = match self_policy::arrive(stream, remote, tls).await {
             Ok(arrived) => arrived,
             Err(error) => {
-                tracing::debug!(%remote, %error, "admin connection did not begin");
+                tracing::debug!(%remote, %error, "admin connection failed");
                 return;
             }
         };
@@ -194,8 +194,8 @@ impl Admin {
         Some(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")))
     }
 
-    /// The answer to a request for `/debug/policy`; none if it asks for something else. It tells who
-    /// may do what, so that only who is on the machine may ask: a port-forward is.
+    /// Returns the answer to a request for `/debug/policy`; `None` for other paths. It shows
+    /// permissions, so that only clients on the machine may request it: a port-forward is one.
     async fn debug(
         &self,
         request: &Request<Incoming>,
@@ -253,7 +253,7 @@ impl Admin {
         (StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
     }
 
-    /// The same, and what is not as it should be although it is no reason to be unready.
+    /// Returns the readiness with remarks, which are no reason to be unready.
     fn ready_with_remarks(&self) -> (StatusCode, &'static str, String) {
         let (status, kind, mut text) = self.ready();
         for remark in self.readiness.remarks() {

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// manifest may be valid and mean something else.
 const STEADY: Duration = Duration::from_millis(25);
 
-/// The same where a file is empty: most likely it was truncated and not filled yet.
+/// The same time for an empty file: most likely it was truncated and not filled yet.
 const STEADY_EMPTY: Duration = Duration::from_millis(500);
 
 /// Number of times that a directory without rest is read before it is used nonetheless.
@@ -29,7 +29,7 @@ const LOOKS: usize = 20;
 /// Interval of reading without a notification (links, network file systems).
 const RESCAN: Duration = Duration::from_secs(5);
 
-/// The same where there are no notifications at all.
+/// The same interval where there are no notifications at all.
 const RESCAN_BLIND: Duration = Duration::from_secs(1);
 
 /// A directory of manifests.
@@ -77,7 +77,7 @@ impl Source for DirectorySource {
         let rescan = match &watcher {
             Ok(_) => RESCAN,
             Err(error) => {
-                tracing::warn!(%error, "no change notification; reading every second instead");
+                tracing::warn!(%error, "no file change notifications; polling every second");
                 RESCAN_BLIND
             }
         };

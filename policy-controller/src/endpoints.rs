@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(3);
 /// Timeout of one list.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More replicas than anybody runs; further ones make the list unusable, which is said.
+/// Most replicas supported; with more the list is unusable, and an error says so.
 const MAX_REPLICAS: usize = 100;
 
 /// Name of the port of the slices, where they have several.
@@ -34,8 +34,8 @@ pub struct OwnName {
     pub address: Option<IpAddr>,
 }
 
-/// Follows the endpoints of `service` until nobody listens. What was known stays known while the API
-/// server is away.
+/// Follows the endpoints of `service` until the receiver is dropped. The last list stays valid
+/// while the API server is away.
 pub async fn follow_endpoints(
     client: Client,
     namespace: Arc<str>,
@@ -60,7 +60,7 @@ pub async fn follow_endpoints(
     }
 }
 
-/// Puts what was found in place of what was known; true if it differs.
+/// Replaces the known replicas by those found; true if they differ.
 fn take(
     known: &mut Arc<Replicas>,
     found: Result<BTreeSet<Replica>, String>,

@@ -1,4 +1,4 @@
-//! Guards the controller's own ports with policies, as a proxy in front of it would.
+//! Enforces policies on the controller's own ports, as a proxy in front of it would.
 //!
 //! ```text
 //! control-plane.yaml, or --local-policy ──▶ compile ──▶ PolicyStore ◀── follow ── Policies
@@ -6,13 +6,13 @@
 //!                    gRPC port ◀── layer ───────────────────┼── check ──▶ admin port
 //!                    admission port ◀── connection ─────────┘
 //! ```
-//! The local policy holds from the first connection, for the controller cannot wait for itself. Once
+//! The local policy holds from the first connection, because the controller cannot wait for itself. Once
 //! objects have been listed, a Server of the cluster that selects the controller's own port takes the
 //! local policy's place on that port, be it wider, narrower or invalid; the *default* policy of pod,
 //! namespace or cluster never does: default deny must not keep proxies from their policy.
 //!
 //! **Invariants.** No policy here can grant a stream: who may watch is decided by the service behind
-//! it (`serve::access`), and without TLS nobody gets there but from loopback. What is decided here is
+//! it (`serve::authz`), and without TLS only loopback clients get there. What is decided here is
 //! decided by the evaluator that decides for every workload.
 
 mod admin;
@@ -30,7 +30,7 @@ pub use metrics::SelfPolicyMetrics;
 pub(crate) use settings::{NAME, loopback};
 pub use settings::{OwnPorts, SelfPolicySettings};
 
-/// Guards for tests of whom they guard.
+/// Policies for tests of the ports.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;

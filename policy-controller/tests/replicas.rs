@@ -250,7 +250,7 @@ async fn three_replicas_add_up_to_every_proxy_wherever_it_is_connected() {
     let server = told.objects.iter().find(|o| o.kind == "Server").unwrap();
     assert_eq!(server.programmed, None);
     let reason = format!(
-        "how far objects are in force cannot be said: replica two ({}) does not answer",
+        "the rollout of objects is unknown: replica two ({}) does not answer",
         second.address
     );
     assert_eq!(told.missing, [reason]);

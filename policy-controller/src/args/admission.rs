@@ -70,7 +70,7 @@ impl AdmissionArgs {
 
     fn provisioning(&self, namespace: &str) -> Provisioning {
         let service = &self.webhook_service;
-        // The API server asks for the first; people for the others.
+        // The API server uses the first; people use the others.
         let mut names = vec![
             format!("{service}.{namespace}.svc"),
             format!("{service}.{namespace}.svc.cluster.local"),

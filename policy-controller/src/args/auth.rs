@@ -51,7 +51,7 @@ pub struct ServeAuthArgs {
     pub viewer_audience: String,
 
     /// File with public keys (a JSON Web Key Set, or PEM) by which viewers' tokens are checked,
-    /// instead of asking the API server. Only users of --viewer-identities see anything then.
+    /// instead of by the API server. Only users of --viewer-identities see anything then.
     #[arg(long, value_name = "FILE", requires = "viewer_token_issuer")]
     pub viewer_token_keys: Option<PathBuf>,
 

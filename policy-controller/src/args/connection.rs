@@ -24,7 +24,7 @@ impl ClusterArgs {
         Cluster { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
     }
 
-    /// Makes a client. Nothing is sent yet.
+    /// Creates a client. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ClusterError`]: what names the cluster is absent or cannot be read.

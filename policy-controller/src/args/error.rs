@@ -19,7 +19,7 @@ pub enum ArgsError {
     /// A setting of the controller that makes no sense.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// No TLS where others could reach it.
+    /// A plaintext address outside of loopback.
     #[error(
         "--grpc-addr: `{0}` is not on loopback, and without --identity=certify or --grpc-tls-key, --grpc-tls-certs and \
          --grpc-tls-roots callers cannot prove who they are: give these, or an address on loopback"

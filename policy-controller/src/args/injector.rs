@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Injector")]
 pub struct InjectorArgs {
     /// Serve the injector, on path /inject of the admission webhook's port, and keep the label of
-    /// namespaces whose annotation asks for injection.
+    /// namespaces whose annotation enables injection.
     #[arg(long)]
     pub injector: bool,
 

@@ -19,12 +19,12 @@ pub(super) const AFTER_HELP: &str = "\
 The authority:
   Without --issuer-cert the issuer makes an authority for itself and keeps it in a Secret, which all
   replicas share and which nobody else needs to read. It is replaced by itself, after --rotate-after
-  percent of its life, or when asked for:
+  percent of its life, or on request:
     kubectl -n NAMESPACE annotate secret portcullis-identity-issuer \\
       portcullis.dev/rotate=\"$(date +%s)\" --overwrite
   The next root is published for --root-settle before anything is issued from it, and the former one
   until everything that it signed has expired. The metric issuer_rotation and Events about the Secret
-  tell how far it is.
+  report its progress.
   With --issuer-cert, --issuer-key and --roots others keep the authority (cert-manager, for instance).
 
 Whom certificates are for:
@@ -98,7 +98,7 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "FILE", requires = "issuer_cert")]
     pub issuer_key: Option<PathBuf>,
 
-    /// PEM file with the roots that everybody is to trust.
+    /// PEM file with the roots that all workloads are to trust.
     #[arg(long, value_name = "FILE", requires = "issuer_cert")]
     pub roots: Option<PathBuf>,
 

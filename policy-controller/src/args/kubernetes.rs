@@ -54,7 +54,7 @@ impl KubernetesArgs {
         }
     }
 
-    /// Makes a client for the source. Nothing is sent yet.
+    /// Creates a client for the source. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ClusterError`]: what names the cluster is absent or cannot be read.

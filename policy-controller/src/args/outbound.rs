@@ -9,9 +9,9 @@ use policy_tls::control::ControllerAddress;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Beside Linkerd")]
 pub struct OutboundArgs {
-    /// Linkerd's policy controller, host:port. Its proxies ask one address for inbound and outbound
-    /// policy; what they ask about outbound is forwarded there as it comes. Without this,
-    /// OutboundPolicies is unimplemented here.
+    /// Linkerd's policy controller, host:port. Its proxies use one address for inbound and outbound
+    /// policy; requests for outbound policy are forwarded there unchanged. Without this,
+    /// OutboundPolicies is unimplemented.
     #[arg(long, value_name = "ADDR", value_parser = host_port)]
     pub linkerd_policy_addr: Option<String>,
 

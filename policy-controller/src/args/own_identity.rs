@@ -58,7 +58,7 @@ impl OwnIdentityArgs {
         if self.identity == OwnIdentity::Files {
             return Ok(None);
         }
-        // clap asks for the address with `certify`.
+        // clap requires the address with `certify`.
         let Some(address) = &self.identity_addr else { return Ok(None) };
         let home = &config.control_plane_namespace;
         let of = |name: &Option<String>, account: &str| match name {

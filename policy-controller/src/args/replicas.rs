@@ -21,7 +21,7 @@ pub struct ReplicaArgs {
     #[arg(long, value_name = "ADDRS", conflicts_with = "replicas_service", value_parser = peers)]
     pub replica_peers: Option<List<SocketAddr>>,
 
-    /// Seconds that another replica may be silent before what is in force cannot be said.
+    /// Seconds of silence of another replica after which Programmed becomes unknown.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub replica_timeout: u64,
 
@@ -50,11 +50,11 @@ pub struct ReplicaSettings {
 /// Discovery of the other replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerDiscovery {
-    /// None but this.
+    /// There are no others.
     Off,
     /// The endpoints of this Service in the control plane's namespace.
     Service(Arc<str>),
-    /// These.
+    /// These addresses.
     Fixed(BTreeSet<Replica>),
 }
 

@@ -127,7 +127,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = KubeletArg::Probes)]
     pub kubelet_exemption: KubeletArg,
 
-    /// On which ports probes are let through.
+    /// Ports on which probes are authorized.
     #[arg(long, value_enum, default_value_t = ProbeRoutesArg::Always)]
     pub probe_routes: ProbeRoutesArg,
 
@@ -139,8 +139,8 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = GrantsArg::Enforce)]
     pub reference_grants: GrantsArg,
 
-    /// Namespaces whose authentications anybody may refer to, separated by commas; by default the
-    /// control plane's.
+    /// Namespaces whose authentications every namespace may refer to, separated by commas; by
+    /// default the control plane's.
     #[arg(long, value_name = "NAMESPACES", value_parser = labels::<Arc<str>>)]
     pub shared_namespaces: Option<BTreeSet<Arc<str>>>,
 

@@ -32,14 +32,14 @@ pub struct ServeAuth {
 /// Verification of viewers' tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewerTokens {
-    /// There are none.
+    /// No tokens are accepted.
     Off,
-    /// By the API server.
+    /// TokenReviews of the API server.
     Review {
         /// The audience that they must have.
         audience: String,
     },
-    /// By supplied keys.
+    /// Configured keys.
     Keys {
         /// File with the keys.
         file: PathBuf,
@@ -55,7 +55,7 @@ pub enum ViewerTokens {
 pub enum OwnCertificate {
     /// Files that others renew.
     Files(TlsFiles),
-    /// The issuer, whom the controller asks as proxies do.
+    /// The issuer, as for proxies.
     Certify(Box<CertifyConfig>),
 }
 
@@ -97,7 +97,7 @@ impl ServeAuth {
         }
         if matches!(self.tokens, ViewerTokens::Review { .. }) && !reviews {
             lost.push(
-                "viewers' tokens are not accepted: the API server cannot be asked about them, and \
+                "viewers' tokens are not accepted: the API server may not review them, and \
                  --viewer-token-keys is not given"
                     .to_owned(),
             );

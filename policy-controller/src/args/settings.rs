@@ -75,7 +75,7 @@ pub struct ClusterSettings {
     pub injector: Option<InjectorSettings>,
     /// Settings of status.
     pub status: StatusSettings,
-    /// By which Lease one of the replicas leads.
+    /// Settings of leader election.
     pub lease: LeaseSettings,
     /// Descriptions of the functions that the flags disable.
     pub lost: Vec<String>,

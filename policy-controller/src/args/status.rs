@@ -32,7 +32,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "NAME", default_value = LEASE_NAME, value_parser = name::<Arc<str>>)]
     pub lease_name: Arc<str>,
 
-    /// For how long a leader that is silent is waited for, in seconds.
+    /// Seconds after which a silent leader is replaced.
     // Below 3 s a renewal that takes a second would end leadership.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]
     pub lease_duration: u64,
@@ -93,7 +93,7 @@ impl StatusArgs {
     }
 }
 
-/// As the Gateway API's schema has it.
+/// Parses a controller name by the rules of the Gateway API's schema.
 fn controller_name(value: &str) -> ParseResult<Arc<str>> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
     let named = value.split_once('/').is_some_and(|(domain, path)| {

@@ -1,5 +1,5 @@
-//! Readers of values of flags. clap names the flag and the value where one makes no sense; what is said
-//! here is what is wrong with it, and what is allowed.
+//! Readers of values of flags. clap names the flag and the value where one makes no sense; the messages
+//! here describe the problem and the allowed values.
 
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
@@ -41,7 +41,7 @@ pub(super) fn labels<T: for<'a> From<&'a str> + Ord>(list: &str) -> ParseResult<
     items(list).map(label).collect()
 }
 
-/// The same, one of them at least.
+/// Labels, separated by commas, at least one.
 pub(super) fn some_labels(list: &str) -> ParseResult<BTreeSet<Arc<str>>> {
     let labels = labels(list)?;
     if labels.is_empty() { Err("no name is given".to_owned()) } else { Ok(labels) }

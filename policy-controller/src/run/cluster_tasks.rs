@@ -1,4 +1,4 @@
-//! Everything besides the source that talks to the API server: admission, leadership, status, events.
+//! Tasks besides the source that use the API server: admission, leader election, status, Events.
 
 use super::error::RunError;
 use super::index::Handles;
@@ -43,7 +43,7 @@ pub(super) struct RunningClusterTasks {
 }
 
 impl ClusterTasks {
-    /// Gets ready. Nothing is sent yet.
+    /// Creates the tasks. Nothing is sent yet.
     pub(super) async fn new(settings: &ClusterSettings) -> Result<Self, RunError> {
         let client = settings.args.cluster.connect().await?;
         let identity = lease::identity();
@@ -64,15 +64,15 @@ impl ClusterTasks {
         })
     }
 
-    /// Tells of watches that fell behind, by an event about this replica's pod, or about the Lease
+    /// Reports stale watches by an Event about this replica's pod, or about the Lease
     /// where no pod is known.
     pub(super) fn warn_stale(&self) -> impl Fn(&[String]) + Send + Sync + 'static {
         let events = self.events.clone();
         let settings = self.lease_settings.clone();
         move |watches| {
             let note = format!(
-                "the watch of {} fell behind: what was seen last stays in force and nothing new \
-                 is seen; look at the API server and at the rights of this service account",
+                "the watch of {} is stale: the last state stays in force and changes are not seen; \
+                 check the API server and the RBAC permissions of this service account",
                 watches.join(", ")
             );
             events.warn(regarding(&settings), "WatchStale", &note);
@@ -113,15 +113,15 @@ impl ClusterTasks {
             self.events.metrics().register(registry);
         });
         let counts = counting.clone().while_leading(self.leadership.changes());
-        supervisor.spawn("counting by the leader", counts);
+        supervisor.spawn("the leader's rollout tracker", counts);
         let (stop, stop_lease) = (CancellationToken::new(), CancellationToken::new());
         RunningClusterTasks {
             status: supervisor.spawn("the status writer", writer.run(stop.clone())),
-            events: supervisor.spawn("the writer of events", self.event_writer.run(stop.clone())),
+            events: supervisor.spawn("the event writer", self.event_writer.run(stop.clone())),
             labeler: labeler.map(|labeler| {
-                supervisor.spawn("the keeper of injection", labeler.run(stop.clone()))
+                supervisor.spawn("the namespace labeler", labeler.run(stop.clone()))
             }),
-            lease: supervisor.spawn("the election", self.lease.run(stop_lease.clone())),
+            lease: supervisor.spawn("leader election", self.lease.run(stop_lease.clone())),
             stop,
             stop_lease,
         }
@@ -156,8 +156,8 @@ pub(super) async fn admission(
     if let (Some(settings), Some((metrics, own))) = (&settings.injector, injection) {
         if own.is_none() && settings.trust.file.is_none() {
             tracing::warn!(
-                "sidecars trust the roots in the ConfigMap of their namespace, whoever writes it, \
-                 because this controller has no certificate: give it one, or --injector-roots"
+                "sidecars trust the roots in the ConfigMap of their namespace without verification, \
+                 because this controller has no certificate: configure one, or set --injector-roots"
             );
         }
         let injector = Injector::new(client, settings.clone(), own, metrics.clone());

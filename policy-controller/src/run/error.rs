@@ -27,7 +27,7 @@ pub enum RunError {
     /// A port cannot be listened on, or the system lacks something else.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// There is no cluster.
+    /// The cluster cannot be reached.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// The admission webhook cannot be served.
@@ -51,7 +51,7 @@ pub enum RunError {
     /// The authority that was supplied to the issuer cannot be used.
     #[error("--issuer-cert, --issuer-key, --roots: {0}")]
     Authority(String),
-    /// Something that has to go on has ended.
+    /// A required task has ended.
     #[error("{0} ended unexpectedly")]
     Ended(&'static str),
 }

@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Watches that became late since the last look.
 #[derive(Debug, PartialEq, Eq)]
 struct NewlyStale {
-    /// In words.
+    /// Names of the watches.
     names: Vec<String>,
     /// True if the controller requires one of them.
     required: bool,
@@ -81,7 +81,7 @@ pub(super) async fn follow(
         if !new.is_empty() {
             let names = new.join(", ");
             let ends = required && stale_watches.ends_streams(freshness, now);
-            tracing::warn!(watches = %names, streams_end = ends, "stale: the snapshot stays");
+            tracing::warn!(watches = %names, streams_end = ends, "watch is stale; serving the last snapshot");
             if ends {
                 stale.send_modify(|stale| {
                     stale.times = stale.times.saturating_add(1);
@@ -147,7 +147,7 @@ mod tests {
             let new = stale_watches.update(&health(heard), freshness, at(now)).names.len();
             (new, new > 0 && stale_watches.ends_streams(freshness, at(now)))
         };
-        // Each watch was heard of last at another time, within the minute between bookmarks.
+        // Each watch had its last message at another time, within the minute between bookmarks.
         let lost = [0, 30, 59];
         let looks = [100, 101, 131, 160, 161, 300].map(|now| look(lost, now));
         let expected = [(0, false), (1, true), (1, false), (1, false), (0, false), (0, false)];

@@ -17,8 +17,8 @@ const REQUIRED: &str = "an identity from the issuer";
 /// Keeps `tls` as the issuer certifies us. `/ready?verbose` says what is missing.
 ///
 /// With an issuer of this control plane the process is not ready before it has had its identity once:
-/// nobody reaches the policy API of a replica without, so that an upgrade must not replace the
-/// replicas that have one. What is lost later takes nothing from anybody: every other replica would
+/// clients cannot reach the policy API of a replica without one, so that an upgrade must not replace the
+/// replicas that have one. A loss later does not affect readiness: every other replica would
 /// lose it too. An issuer that is not ours is not waited for, because its pods may need the webhooks.
 pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Readiness) {
     let required = is_ours(source.issuer()).then(|| readiness.require(REQUIRED));

@@ -50,7 +50,7 @@ impl Index {
                 let source = match source.await {
                     Ok(source) => source,
                     Err(error) => {
-                        // If nobody waits any more the process is ending already.
+                        // Without a receiver the process is ending already.
                         _ = handles.send(Err(error));
                         return;
                     }

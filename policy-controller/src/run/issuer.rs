@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 /// Runs an issuer until SIGTERM or SIGINT; a second one aborts.
 ///
 /// # Errors
-/// If it cannot listen, a supplied authority cannot be used, or something ends that has to go on.
+/// If it cannot listen, a supplied authority cannot be used, or a required task ends.
 pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
     let mut signals = Signals::new()?;
     let (supervisor, mut ended) = Supervisor::new();
     let readiness = Readiness::default();
-    let ready = readiness.require("there is no authority whose roots are published");
+    let ready = readiness.require("there is no authority with published roots");
     let admin = AdminPort::open(settings.admin, true, readiness.clone(), &supervisor).await?;
     let client = settings.cluster.connect().await?;
     let issuer = Issuer::new(&settings.issuer, client, ready).await.map_err(RunError::Authority)?;
@@ -36,16 +36,15 @@ pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
 
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
     let parts = issuer.guarded_by(guard.grpc());
-    supervisor.spawn("the look after namespaces", parts.roots.follow());
-    supervisor.spawn("the look after the authority", parts.keeper.run());
-    let events = supervisor.spawn("the writer of events", parts.events.run(stop.clone()));
-    let served =
-        supervisor.spawn("the port of the issuer", parts.port.run(listener, drain.clone()));
+    supervisor.spawn("the namespace watcher", parts.roots.follow());
+    supervisor.spawn("the CA manager", parts.keeper.run());
+    let events = supervisor.spawn("the event writer", parts.events.run(stop.clone()));
+    let served = supervisor.spawn("the issuer port", parts.port.run(listener, drain.clone()));
     let result = tokio::select! {
         () = signals.next() => Ok(()),
         Some(name) = ended.recv() => Err(RunError::Ended(name)),
     };
-    tracing::info!("shutting down: requests under way are answered");
+    tracing::info!("shutting down: draining requests in progress");
     let _stopping = readiness.require("shutting down");
     drain.cancel();
     stop.cancel();

@@ -72,7 +72,7 @@ impl Ports {
             admission = admission.map(|admission| admission.guarded_by(guard.clone()));
             if settings.pod.is_some() {
                 let follow = guard.follow(index.handles.policies.clone());
-                supervisor.spawn("the guard of the controller's own ports", follow);
+                supervisor.spawn("the self policy", follow);
             }
         }
         if let Some(admission) = &admission {

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// The program: reads the command line, runs, and says how it ended.
+/// Reads the command line, runs the command, and reports its error.
 pub fn main() -> ExitCode {
     let Cli { command, termination_log } = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -71,7 +71,7 @@ fn block_on(run: impl Future<Output = Result<(), RunError>>) -> Result<(), RunEr
 /// Runs a controller until SIGTERM or SIGINT; a second one aborts.
 ///
 /// # Errors
-/// If it cannot listen, objects cannot be read at all, or something ends that has to go on.
+/// If it cannot listen, objects cannot be read at all, or a required task ends.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let mut signals = Signals::new()?;
     let (supervisor, ended) = Supervisor::new();
@@ -118,7 +118,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
 
     let mut running = MainLoop { index, signals, ended };
     let ended = running.until_ended(&listed).await;
-    tracing::info!("shutting down: streams end, then connections");
+    tracing::info!("shutting down: draining streams, then connections");
     let _stopping = readiness.require("shutting down");
     tokio::select! {
         () = started.stop() => {}
@@ -146,7 +146,7 @@ fn report_limitations(readiness: &Readiness, cluster: Option<&ClusterSettings>, 
     readiness.do_without(lost);
 }
 
-/// Tells somebody of watches that fell behind.
+/// Reports stale watches.
 type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
 
 /// Reporting of the source's watches.
@@ -183,7 +183,7 @@ async fn open(
                 let (health, freshness) = (connecting.health(), connecting.freshness());
                 let readiness = admin.readiness().clone();
                 let follow = freshness::follow(health, freshness, readiness, stale, warn);
-                supervisor.spawn("the look after watches", follow);
+                supervisor.spawn("the watch monitor", follow);
                 Ok(connecting.connected().await)
             };
             Index::spawn(config, source).await?

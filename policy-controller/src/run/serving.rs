@@ -93,7 +93,7 @@ impl Serving {
         let mut tally = counting.tally();
         // The task that counts holds the sender.
         let counts = async move { while tally.changed().await.is_ok() {} };
-        self.supervisor.spawn("the count of what is in force", counts);
+        self.supervisor.spawn("the rollout tracker", counts);
         let overview = ClusterOverview::new(
             handles.conditions.clone(),
             Some(counting.clone()),
@@ -134,7 +134,7 @@ impl Serving {
             Some(OwnCertificate::Files(files)) => {
                 let tls = server.load_tls(files.clone()).await?;
                 let follow = tls.clone().follow();
-                self.supervisor.spawn("the look after certificates", follow);
+                self.supervisor.spawn("the certificate reloader", follow);
                 credentials = Some(tls.clone());
                 Transport::Tls(tls)
             }
@@ -163,7 +163,7 @@ impl Serving {
                     OwnName { name: self.replicas.name.clone(), address: self.replicas.address };
                 let namespace = self.controller.control_plane_namespace.clone();
                 let follow = follow_endpoints(client, namespace, service.clone(), own, sender);
-                self.supervisor.spawn("the look after replicas", follow);
+                self.supervisor.spawn("replica discovery", follow);
                 receiver
             }
         }

@@ -1,9 +1,9 @@
-//! The signals that ask for an end.
+//! Signals of shutdown.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask for an end.
+/// Signals of shutdown.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,17 +1,17 @@
-//! Tasks that have to go on for as long as the process does: where one ends, what the process says of
-//! itself is not true any more, and it must not go on.
+//! Supervision of tasks that have to run for as long as the process does: when one ends, the process is
+//! no longer healthy and has to end.
 
 use std::future::Future;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Starts tasks that must not end.
+/// Starts tasks that must not end, and reports those that do.
 #[derive(Clone, Debug)]
 pub(super) struct Supervisor {
     ended: mpsc::UnboundedSender<&'static str>,
 }
 
-/// Says when the task that holds it is gone, however it ended.
+/// Reports the end of the task that holds it, however it ended.
 struct TaskGuard {
     name: &'static str,
     ended: mpsc::UnboundedSender<&'static str>,
@@ -19,13 +19,13 @@ struct TaskGuard {
 
 impl Drop for TaskGuard {
     fn drop(&mut self) {
-        // Nobody listens any more once the process shuts down, when tasks do end.
+        // The receiver is gone once the process shuts down, when tasks do end.
         _ = self.ended.send(self.name);
     }
 }
 
 impl Supervisor {
-    /// With the names of the tasks that have ended.
+    /// Creates a supervisor and the receiver of the names of ended tasks.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<&'static str>) {
         let (ended, names) = mpsc::unbounded_channel();
         (Self { ended }, names)

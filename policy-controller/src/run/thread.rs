@@ -58,7 +58,7 @@ impl Thread {
             let Some(runtime) = runtime.0.take() else { return };
             runtime.block_on(async move {
                 part.await;
-                // If nobody waits any more the process is ending already.
+                // Without a receiver the process is ending already.
                 _ = tell.send(());
                 // Its tasks go on until the rest of the process needs them no more.
                 stopped.cancelled().await;

@@ -44,11 +44,11 @@ impl Refusal {
     }
 }
 
-/// Finds out who is at the other end: a client that begins with TLS may prove an identity, if there
+/// Authenticates a client: one that begins with TLS may prove an identity, if there
 /// are credentials to answer with; any other is known by its address.
 ///
 /// # Errors
-/// The client said nothing in time, or the handshake failed.
+/// The client sent nothing in time, or the handshake failed.
 pub async fn arrive(
     stream: TcpStream,
     client: SocketAddr,
@@ -64,7 +64,7 @@ pub async fn arrive(
     Ok((Box::pin(stream), Arc::new(peer)))
 }
 
-/// Decides on a connection whose bytes are not looked at.
+/// Decides on a connection without reading its bytes.
 pub(super) fn connection(handle: &PortHandle, peer: &Peer) -> Result<(), Denied> {
     let live = handle.live();
     let policy = live.in_force()?;

@@ -1,4 +1,4 @@
-//! Takes over what Servers of the cluster say about our own ports.
+//! Applies the cluster's Servers to our own ports.
 
 use super::settings::loopback;
 use super::shared::Shared;
@@ -31,7 +31,7 @@ pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
                 tracing::debug!(workload = %shared.workload, "own ports follow the cluster's Servers");
                 follow(&shared, &mut node, state, ports).await;
                 shared.metrics.follows(false);
-                // What held for a pod that is gone holds for nobody.
+                // The policy of a pod that is gone does not apply any more.
                 restore(&shared);
             }
             Err(LookupError::Stopped) => return,
@@ -112,8 +112,8 @@ fn restore(shared: &Shared) {
     }
 }
 
-/// Our own facts: those of the pod. Loopback is where our node is, too. The flag says that nothing is
-/// known of the node.
+/// Returns our own facts: those of the pod, with loopback as part of our node. The flag is true if
+/// nothing is known of the node.
 fn facts(shared: &Shared, mut facts: Facts) -> (Arc<Facts>, bool) {
     let unknown = facts.node_local.is_empty();
     match unknown {

@@ -1,4 +1,4 @@
-//! The guard as the ports hold it.
+//! The handle that the ports enforce.
 
 use super::admin::{self, Refusal};
 use super::follow;
@@ -65,12 +65,12 @@ impl SelfPolicy {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Its metrics, to be registered.
+    /// Returns the metrics, to be registered.
     pub fn metrics(&self) -> SelfPolicyMetrics {
         self.shared.metrics.clone()
     }
 
-    /// Guards the gRPC port: each request says who it is from by an `Arc<Peer>` in its extensions.
+    /// Guards the gRPC port: each request has its `Arc<Peer>` in the extensions.
     pub fn grpc(&self) -> PolicyLayer {
         let workload = self.shared.workload.to_string();
         PolicyLayer::new(&self.shared.store, self.shared.ports.grpc, &workload)
@@ -90,8 +90,8 @@ impl SelfPolicy {
     /// # Errors
     /// The status and text of the answer instead.
     pub fn admin<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Refusal> {
-        // They say that we are alive, and what is missing until we are ready. The node asks from
-        // addresses that are not known before its Node has been read, and must not be kept waiting.
+        // Probes are answered before the Node has been read, because the addresses that the kubelet
+        // probes from are not known yet.
         let probe = matches!(request.uri().path(), "/live" | "/ready");
         if probe && !self.shared.node_known.load(Ordering::Acquire) {
             return Ok(());

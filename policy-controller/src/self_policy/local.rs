@@ -1,4 +1,4 @@
-//! The policies that hold on our own ports without a cluster's saying so.
+//! The local policies of our own ports.
 
 use super::settings::{OwnPorts, SelfPolicySettings};
 use policy_core::evaluator::BuildError;
@@ -35,7 +35,7 @@ pub enum LocalPolicyError {
         /// The problem.
         what: String,
     },
-    /// It says nothing of a port.
+    /// No Server in it selects a port.
     #[error(
         "--local-policy: `{file}`: no valid Server selects port `{name}` ({port}) of pods with the \
          label portcullis.dev/component: {component}"
@@ -58,7 +58,7 @@ pub enum LocalPolicyError {
     },
 }
 
-/// Compiled.
+/// The compiled local policy.
 #[derive(Debug)]
 pub(super) struct LocalPolicy {
     policies: BTreeMap<NonZeroU16, Arc<ServerPolicy>>,
@@ -165,7 +165,7 @@ fn parsed(value: &Value) -> Result<Object, String> {
     }
 }
 
-/// Ourselves, as far as Servers look at pods.
+/// Our own pod, with the fields that Servers select by.
 fn own_pod(
     settings: &SelfPolicySettings,
     ports: &[(&'static str, NonZeroU16)],

@@ -22,7 +22,7 @@ policy_core::metrics! {
         refused: Family<Refused, Counter> = "policy_guard_refused",
             "Connections and requests refused on the controller's own ports, by port and reason";
         follows: Gauge = "policy_guard_follows",
-            "Whether the controller's own ports follow the cluster's Servers; 0: the local policy holds";
+            "1 if the controller's own ports follow the cluster's Servers, 0 if the local policy applies";
     }
 }
 

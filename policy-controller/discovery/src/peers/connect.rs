@@ -1,5 +1,5 @@
 //! The connection to another replica: mutual TLS with the controller's own certificate. A controller
-//! that has none asks in plaintext, over loopback only.
+//! without one connects in plaintext, over loopback only.
 
 use hyper_util::rt::TokioIo;
 use policy_server::TlsHandle;
@@ -16,14 +16,15 @@ use tonic::transport::{Channel, Endpoint};
 /// Timeout of a connection attempt, TLS handshake included.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Makes connections to other replicas.
+/// Connects to other replicas.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connector {
     tls: Option<TlsHandle>,
 }
 
 impl Connector {
-    /// With these credentials; without any, in plaintext, and over loopback only.
+    /// Creates a connector with these credentials; without any it connects in plaintext, over
+    /// loopback only.
     pub(crate) fn new(tls: Option<TlsHandle>) -> Self {
         Self { tls }
     }
@@ -57,7 +58,7 @@ async fn within<T>(attempt: impl Future<Output = Result<T>>) -> Result<T> {
 
 async fn plaintext(address: SocketAddr) -> Result<TcpStream> {
     if !address.ip().to_canonical().is_loopback() {
-        let why = "no certificate of our own to ask with, and plaintext is for loopback only";
+        let why = "no client certificate, and plaintext is allowed on loopback only";
         return Err(Error::new(ErrorKind::PermissionDenied, why));
     }
     tcp(address).await
@@ -66,10 +67,10 @@ async fn plaintext(address: SocketAddr) -> Result<TcpStream> {
 async fn mutual(address: SocketAddr, tls: &TlsHandle) -> Result<TlsStream<TcpStream>> {
     let config = tls.client().map_err(Error::other)?;
     let config = config.ok_or_else(|| {
-        let why = "our own certificate proves no identity";
+        let why = "the client certificate has no identity";
         Error::new(ErrorKind::PermissionDenied, why)
     })?;
-    // Who answers is known by its identity, not by this name.
+    // The server is verified by its identity, not by this name.
     let name = ServerName::from(address.ip());
     TlsConnector::from(Arc::new(config)).connect(name, tcp(address).await?).await
 }

@@ -26,8 +26,8 @@ impl fmt::Display for Replica {
 /// The other replicas, as far as they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replicas {
-    /// These.
+    /// The addresses and names of all other replicas.
     Known(BTreeSet<Replica>),
-    /// It could not be found out yet, for this reason.
+    /// Unknown so far, for this reason.
     Unknown(Arc<str>),
 }

@@ -1,4 +1,4 @@
-//! Asks one replica what its clients have in force, again and again.
+//! Streams reports of what the clients of one replica have in force.
 
 use super::connect::Connector;
 use super::definition::Replica;
@@ -23,9 +23,9 @@ const MAX_MESSAGE: usize = 8 << 20;
 /// An event of the stream from a replica.
 #[derive(Debug)]
 pub(crate) enum PeerEvent {
-    /// It said this.
+    /// A message.
     Report(PeerReport),
-    /// The stream ended. The next thing that it says begins anew.
+    /// The stream ended. The next message is the first of a new one.
     Disconnected,
 }
 
@@ -41,11 +41,12 @@ pub(crate) struct PeerReport {
     /// Parts of objects that its clients are not sent, for the objects where that changed; empty:
     /// everything is sent.
     pub(crate) unsent: Vec<(ObjectRef, Unsent)>,
-    /// More follows at once.
+    /// True if the next message follows at once.
     pub(crate) more: bool,
 }
 
-/// Asks `replica` until nobody wants to know. A stream that is silent for `silence` is given up.
+/// Follows the reports of `replica` until the receiver is dropped. Reconnects when a stream fails or
+/// is silent for `silence`.
 pub(crate) async fn watch_peer(
     replica: Replica,
     own_name: Arc<str>,
@@ -61,7 +62,7 @@ pub(crate) async fn watch_peer(
             Err(lost) => lost,
         };
         backoff.settle(began.elapsed());
-        tracing::debug!(%replica, %lost, "a replica does not say what its clients have in force");
+        tracing::debug!(%replica, %lost, "stream of reports from a replica failed, reconnecting");
         if events.send(PeerEvent::Disconnected).await.is_err() {
             return;
         }
@@ -73,7 +74,7 @@ pub(crate) async fn watch_peer(
     }
 }
 
-/// Listens to one stream. Ends well when nobody wants to know any more.
+/// Reads one stream. Returns `Ok` when the receiver has been dropped.
 async fn listen(
     replica: &Replica,
     own_name: &Arc<str>,
@@ -88,7 +89,7 @@ async fn listen(
         let opened = client.in_force(request).await;
         opened.map(tonic::Response::into_inner).map_err(|status| chain(&status))
     };
-    let silent = |_| format!("silent for {silence:?}");
+    let silent = |_| format!("no message for {silence:?}");
     let mut stream = tokio::time::timeout(silence, opening).await.map_err(silent)??;
     loop {
         let message = tokio::select! {
@@ -96,7 +97,7 @@ async fn listen(
             () = events.closed() => return Ok(()),
         };
         let update = message.map_err(silent)?.map_err(|status| chain(&status))?;
-        let update = update.ok_or("it ended the stream")?;
+        let update = update.ok_or("the replica ended the stream")?;
         if events.send(PeerEvent::Report(decode(update)?)).await.is_err() {
             return Ok(());
         }

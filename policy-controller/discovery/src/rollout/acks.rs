@@ -1,12 +1,11 @@
-//! Adds up what ought to be in force and what is: n of m, per object.
+//! Compares the acknowledged policies with the desired ones: n of m, per object.
 //!
 //! Workloads of one shape are counted together, and only shapes that something changed about are
 //! counted again: the work is in proportion to the workloads of the shapes concerned.
 //!
 //! **Invariants.** A workload counts once, whichever replicas it is connected to. It counts as having
 //! an object in force only if what it acknowledged equals what ought to be there on every port whose
-//! policy the object contributes to, so that what a stale replica has reported its clients counts
-//! nowhere.
+//! policy the object contributes to, so that policies from a stale replica count nowhere.
 
 use super::timing::Timing;
 use crate::serve::{InForce, PortAt};
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Identifies the source of a report: a replica, by the number of its stream.
 pub(crate) type ReporterId = u64;
 
-/// All that is counted.
+/// Reports and counts of all objects.
 #[derive(Debug)]
 pub(crate) struct AckTable {
     keep: Duration,
@@ -61,9 +60,9 @@ enum PortRollout {
 }
 
 impl AckTable {
-    /// Nothing yet. What a replica takes back counts for `keep` longer, unless another says
-    /// something of the same port: a proxy that changes from one replica to another goes on deciding
-    /// by what it has.
+    /// Creates an empty table. A withdrawn report counts for `keep` longer, unless another replica
+    /// reports the same port: a proxy that moves from one replica to another goes on deciding by
+    /// the policy it has.
     pub(crate) fn new(keep: Duration) -> Self {
         Self {
             keep,
@@ -77,7 +76,7 @@ impl AckTable {
         }
     }
 
-    /// Takes note of what ought to be in force.
+    /// Updates the desired policies.
     pub(crate) fn set_desired(&mut self, news: &News) {
         let mut change = self.timing.change(news.since);
         for (number, ports) in &news.shapes {
@@ -108,7 +107,7 @@ impl AckTable {
         }
     }
 
-    /// Takes note of what `reporter` says of a port; nothing: it says nothing any more.
+    /// Records the report of `reporter` about a port; `None`: it is withdrawn.
     pub(crate) fn record(&mut self, reporter: ReporterId, at: &PortAt, in_force: Option<InForce>) {
         match in_force {
             Some(in_force) => {
@@ -143,7 +142,7 @@ impl AckTable {
         }
     }
 
-    /// Forgets what was taken back long enough before `now`.
+    /// Removes reports that were withdrawn long enough before `now`.
     pub(crate) fn expire(&mut self, now: Instant) {
         let keep = self.keep;
         let is_over = |gone: Instant| now.saturating_duration_since(gone) >= keep;
@@ -151,7 +150,7 @@ impl AckTable {
             self.withdrawals.pop_front_if(|(when, ..)| is_over(*when))
         {
             let Some(reporters) = self.reported.get_mut(&at) else { continue };
-            // Said again meanwhile, or taken back again later.
+            // Reported again meanwhile, or withdrawn again later.
             if reporters.get(&reporter).is_none_or(|reported| reported.withdrawn != Some(when)) {
                 continue;
             }
@@ -163,7 +162,7 @@ impl AckTable {
         }
     }
 
-    /// Counts again what something changed about; true if a count differs.
+    /// Counts the changed shapes again; true if a count changed.
     pub(crate) fn recount(&mut self) -> bool {
         let mut differs = false;
         for number in std::mem::take(&mut self.dirty) {
@@ -232,7 +231,7 @@ impl AckTable {
             return PortRollout::Missing;
         };
         let live = || reporters.values().filter(|reported| reported.withdrawn.is_none());
-        // What was latest last of a port that nobody says anything of any more.
+        // The last report about a port of which all reports are withdrawn.
         let last = || reporters.values().max_by_key(|reported| reported.withdrawn);
         let latest: Vec<&ReportedPort> =
             if live().next().is_some() { live().collect() } else { last().into_iter().collect() };

@@ -12,10 +12,10 @@ policy_core::metrics! {
             "Time from publishing a change to the acknowledgement of the last proxy concerned"
             => Histogram::new([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]);
         not_programmed: Gauge = "policy_objects_not_programmed",
-            "Objects that are not in force on every proxy concerned, where this replica counts";
-        known: Gauge = "policy_replicas_known", "Other replicas, where this one counts";
+            "Objects not in force on every proxy concerned, while this replica counts";
+        known: Gauge = "policy_replicas_known", "Other replicas, while this replica counts";
         answering: Gauge = "policy_replicas_answering",
-            "Other replicas that say what their clients have in force, where this one counts";
+            "Other replicas that report what their clients have in force, while this replica counts";
     }
 }
 

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Returns descriptions of everything this replica is missing.
 type Missing = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// Tells of objects by their conditions and counts.
+/// Reports objects with their conditions and counts.
 #[derive(Clone)]
 pub struct ClusterOverview {
     conditions: ConditionsHandle,
@@ -29,7 +29,8 @@ pub struct ClusterOverview {
 }
 
 impl ClusterOverview {
-    /// By these conditions and counts. `missing` says what the replica is short of.
+    /// Creates an overview of these conditions and counts. `missing` describes what the replica is
+    /// missing.
     pub fn new(
         conditions: ConditionsHandle,
         counting: Option<RolloutTracker>,
@@ -54,7 +55,7 @@ impl ClusterOverview {
         let objects = told.map(|(key, stated)| report(key, stated, at(key))).collect();
         let mut missing = (self.missing)();
         if let Some(Tally::Unknown { message, .. }) = tally.as_deref() {
-            missing.push(format!("how far objects are in force cannot be said: {message}"));
+            missing.push(format!("the rollout of objects is unknown: {message}"));
         }
         Some(Overview { objects, missing })
     }
@@ -93,7 +94,7 @@ fn report(key: &ObjectKey, stated: &Stated, at: Option<&ProgrammedAt>) -> Object
     }
 }
 
-/// Nothing where it cannot be said.
+/// `None` where the count is unknown.
 fn programmed(programmed: &Programmed) -> Option<ProgrammedReport> {
     let Programmed::Counted { in_force, concerned, refused, .. } = programmed else { return None };
     Some(ProgrammedReport {

@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, StreamMap, wrappers::ReceiverStream};
 
-/// Messages of one replica that wait.
+/// Pending messages of one replica.
 const QUEUE: usize = 16;
 
 /// Completeness of the reports that the counts are made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Completeness {
-    /// Every replica has said everything, and goes on to.
+    /// Every replica has sent a complete list, and its stream is open.
     Complete,
-    /// One that was found lately has not said everything yet.
+    /// A new replica has not sent its complete list yet.
     Pending,
-    /// It is not.
+    /// A replica is unreachable, or the replicas are unknown.
     Incomplete {
         /// Machine-readable reason, in CamelCase.
         reason: &'static str,
@@ -53,16 +53,16 @@ struct PeerState {
     disconnected: bool,
     /// Time of its last message after its first complete list.
     last_seen: Option<Instant>,
-    /// The ports that it said since its stream began, until it has said everything.
+    /// Ports reported since its stream began, until the first complete list.
     said: Option<BTreeSet<PortAt>>,
-    /// The objects of which it said since its stream began that its clients are not sent something.
+    /// Objects with omissions, as reported since its stream began.
     unsent: BTreeSet<ObjectRef>,
     /// Name that the replica reports itself, for the case that nothing else names it.
     name: Option<String>,
 }
 
 impl PeerSet {
-    /// None yet. `name` is what we call ourselves.
+    /// Creates an empty set. `name` is the name of this replica.
     pub(super) fn new(name: Arc<str>, connector: Connector, timeout: Duration) -> Self {
         Self {
             name,
@@ -75,7 +75,7 @@ impl PeerSet {
         }
     }
 
-    /// Begins to ask those that are new, and forgets those that are gone.
+    /// Starts following new replicas, and drops those that are gone.
     pub(super) fn follow(
         &mut self,
         replicas: &Replicas,
@@ -137,7 +137,7 @@ impl PeerSet {
         self.known.insert(replica.clone(), peer);
     }
 
-    /// The next thing that some replica says; waits for ever where there is none.
+    /// Waits for the next event of some replica; forever if there is none.
     pub(super) async fn next(&mut self) -> (Replica, PeerEvent) {
         match self.events.next().await {
             Some(event) => event,
@@ -145,7 +145,7 @@ impl PeerSet {
         }
     }
 
-    /// Takes note of what a replica said.
+    /// Applies an event.
     pub(super) fn take(
         &mut self,
         (replica, event): (Replica, PeerEvent),

@@ -26,7 +26,7 @@ struct Change {
     latest: Option<Instant>,
 }
 
-/// A change that is being noted.
+/// A change that is being recorded.
 #[derive(Debug)]
 pub(crate) struct ChangeRecorder<'a> {
     timing: &'a mut Timing,
@@ -55,7 +55,7 @@ impl Timing {
         }
     }
 
-    /// There are no workloads of this shape any more.
+    /// Drops a shape without workloads.
     pub(crate) fn forget(&mut self, shape: ShapeNumber) {
         let gone: Vec<_> = self.pending.extract_if(|(of, _), _| *of == shape).collect();
         for (_, number) in gone {
@@ -81,7 +81,7 @@ impl Timing {
         change.left = change.left.saturating_sub(1);
         if change.left == 0
             && let Some(Change { published, latest, .. }) = self.changes.remove(&number)
-            // Where all of it was overtaken by later changes there is nothing to tell.
+            // A change that later ones overtook everywhere is not measured.
             && let Some(latest) = latest
         {
             self.durations.push(latest.saturating_duration_since(published));
@@ -90,7 +90,7 @@ impl Timing {
 }
 
 impl ChangeRecorder<'_> {
-    /// The change concerns this port of a shape.
+    /// Adds a port of a shape to the change.
     pub(crate) fn concerns(&mut self, shape: ShapeNumber, port: NonZeroU16) {
         let before = self.timing.pending.insert((shape, port), self.number);
         let first = || Change { published: self.published, left: 0, latest: None };
@@ -101,7 +101,7 @@ impl ChangeRecorder<'_> {
         }
     }
 
-    /// The port is not declared any more.
+    /// Drops a port that is no longer declared.
     pub(crate) fn drops(&mut self, shape: ShapeNumber, port: NonZeroU16) {
         if let Some(before) = self.timing.pending.remove(&(shape, port)) {
             self.timing.complete_one(before, None);

@@ -1,4 +1,4 @@
-//! The task that counts.
+//! The task that counts how far objects are in force.
 
 use super::acks::{AckTable, ReporterId};
 use super::metrics::RolloutMetrics;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-/// Time between two counts, at least.
+/// Shortest time between two counts.
 const GAP: Duration = Duration::from_millis(250);
 
 /// Interval at which timeouts are checked.
@@ -28,10 +28,10 @@ const TICK: Duration = Duration::from_millis(500);
 /// Time for which counting goes on after a single query.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Changes of our own clients taken at once.
+/// Most changes of our own clients read at once.
 const MAX_CHANGES: usize = 10_000;
 
-/// Our own clients, among those who say what is in force.
+/// The reporter of our own clients.
 const OWN_CLIENTS: ReporterId = 0;
 
 const NOT_COUNTED: &str = "NotCounted";
@@ -89,7 +89,7 @@ impl Drop for TrackingGuard {
 }
 
 impl RolloutTracker {
-    /// Counts until the hold is dropped.
+    /// Keeps counting until the guard is dropped.
     pub fn hold(&self) -> TrackingGuard {
         self.interest.send_modify(|interest| interest.holders = interest.holders.saturating_add(1));
         TrackingGuard(self.interest.clone())
@@ -114,8 +114,8 @@ impl RolloutTracker {
         self.tally.clone()
     }
 
-    /// The same for every object that can contribute to a policy, with the version of the object
-    /// that each count is about.
+    /// Returns the rollout of every object that can contribute to a policy, with the version of the
+    /// object that each count is about.
     pub fn table(&self) -> watch::Receiver<Arc<VersionedTable>> {
         self.table.clone()
     }
@@ -130,12 +130,12 @@ impl RolloutTracker {
         let counted = tally.wait_for(
             |tally| !matches!(&**tally, Tally::Unknown { reason, .. } if **reason == *NOT_COUNTED),
         );
-        // Whatever is known when patience is over is the answer.
+        // After the timeout the answer is what is known.
         _ = tokio::time::timeout(patience, counted).await;
         self.tally.borrow().clone()
     }
 
-    /// Its metrics, to be registered.
+    /// Returns the metrics, to be registered.
     pub fn metrics(&self) -> RolloutMetrics {
         self.metrics.clone()
     }
@@ -219,14 +219,14 @@ impl Counter {
         }
     }
 
-    /// Counts while somebody wants to know; false: nobody ever will.
+    /// Counts while there is demand; false if all handles are gone.
     async fn count(&mut self) -> bool {
         let mut state = self.open();
         let mut demanded = true;
-        // Where nobody will find others, those that are known are all.
+        // Without discovery the known replicas are all.
         let mut followed = true;
         let mut due = Some(Instant::now());
-        // So that a burst is counted a few times only. What is said meanwhile is heard nonetheless.
+        // So that a burst is counted only a few times. Reports are read in the meantime.
         let mut earliest = Instant::now();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -294,7 +294,7 @@ impl Counter {
         state
     }
 
-    /// Counts, and tells what differs.
+    /// Counts, and publishes changes.
     fn recount(&self, state: &mut TrackerState) {
         let completeness = state.peers.completeness(Instant::now(), &self.metrics);
         state.changed |= state.acks.recount();
@@ -357,7 +357,7 @@ fn programmed(tally: &Tally, key: &ObjectKey, reach: Option<&Arc<Reach>>) -> Pro
 }
 
 impl TrackerState {
-    /// Takes note of what our own clients have in force, and of what they are not sent.
+    /// Reads the reports of our own clients.
     fn take_own_reports(&mut self) {
         loop {
             let (changes, more) = self.feed.take_unsent(MAX_CHANGES);
@@ -379,7 +379,7 @@ impl TrackerState {
         }
     }
 
-    /// Takes note of what ought to be in force.
+    /// Reads the desired policies.
     async fn update_desired(&mut self, demand: &mut DemandHandle) {
         let Some(news) = demand.news().await else { return };
         self.changed |= !self.listed || !news.objects.is_empty();

@@ -24,7 +24,7 @@ pub(crate) struct UnsentReports {
 #[derive(Debug, Default)]
 struct Retained {
     unsent: Unsent,
-    /// Since when some of it is not said any more.
+    /// Time since which part of it is not reported.
     ending: Option<Instant>,
 }
 
@@ -34,7 +34,7 @@ impl UnsentReports {
         Self { keep, reported: BTreeMap::new(), published: BTreeMap::new(), dirty: BTreeSet::new() }
     }
 
-    /// Takes note of what the clients of `reporter` are not sent of an object.
+    /// Records the parts of an object that the clients of `reporter` are not sent.
     pub(crate) fn record(&mut self, reporter: ReporterId, object: ObjectRef, unsent: Unsent) {
         let reported = self.reported.entry(object.clone()).or_default();
         match unsent.is_empty() {

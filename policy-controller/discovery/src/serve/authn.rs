@@ -1,4 +1,4 @@
-//! Says of every request who it is from, and turns away tokens that do not hold.
+//! Authenticates every request, and rejects invalid tokens.
 
 use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::core::Core;
@@ -18,7 +18,7 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::{Layer, Service};
 
-/// Longest token that is looked at. Those of API servers are about a kilobyte.
+/// Longest token that is reviewed. Those of API servers are about a kilobyte.
 const MAX_TOKEN: usize = 16 * 1024;
 
 /// The services behind one connection.
@@ -106,8 +106,8 @@ impl Service<Request<Incoming>> for Authenticate {
     }
 }
 
-/// The same behind a guard, which decides on requests with credentials; without any there is nothing
-/// to decide on.
+/// The same service behind a policy, which decides on requests with credentials; requests without any
+/// are rejected first.
 #[derive(Clone)]
 pub(crate) struct PolicyEnforced {
     inner: PolicyService<Authenticate>,

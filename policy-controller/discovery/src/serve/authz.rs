@@ -6,14 +6,14 @@
 //! | an identity or user on the list of viewers | everything |
 //! | a reviewed token | workloads of namespaces where its subject may `get` `policies.portcullis.dev` |
 //! | loopback, in plaintext | everything |
-//! | anybody else | nothing |
+//! | any other caller | nothing |
 //!
 //! A workload that does not exist and one that a caller may not watch look alike to callers of other
 //! namespaces. Nothing here ends in `INVALID_ARGUMENT` or `FAILED_PRECONDITION`: Linkerd's proxies
 //! take those as final.
 //!
-//! **Invariants.** A workload's labels and annotations play no part. Rights are asked for again with
-//! each stream; a stream ends when what it stands on goes: the workload's identity, the token.
+//! **Invariants.** A workload's labels and annotations play no part. Permissions are reviewed again for
+//! each stream; a stream ends with the identity or token that it was authorized by.
 
 use super::authz_metrics::{AuthzMetrics, RejectReason};
 use super::caller::{Caller, ViewScope, Viewer, instant_of};
@@ -32,12 +32,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::Status;
 
-/// Tokens of one peer under review at a time. Reviews take turns, so that one who makes up tokens
-/// holds up others by no more than these.
+/// Tokens of one peer under review at a time. Reviews take turns, so that a peer with forged tokens
+/// delays others by no more than these.
 const REVIEWS_PER_PEER: u32 = 16;
 
-/// Refused tokens of one peer. Each costs the API server a review, and the controller room among its
-/// requests that the Lease and status need.
+/// Rejected tokens of one peer. Each costs a TokenReview, and a share of the request budget that the
+/// Lease and status need.
 const REFUSALS: Rate = Rate { per_second: 1, burst: 20 };
 
 /// Settings of authorization, beside the objects.
@@ -61,7 +61,7 @@ pub(crate) struct Authorizer {
     /// Tokens that were refused.
     refusals: Limit<(ClientNetwork, Option<Arc<str>>)>,
     stale: watch::Receiver<StaleNotice>,
-    /// Keeps `stale` open where nobody else does.
+    /// Keeps `stale` open where there is no other sender.
     _own: Option<watch::Sender<StaleNotice>>,
 }
 
@@ -161,7 +161,7 @@ impl Authorizer {
         }
     }
 
-    /// Opens `key` for `caller`: the workload's state, and what the stream stands on.
+    /// Opens `key` for `caller`. Returns the workload's state, and the authorization of the stream.
     pub(crate) async fn open(
         &self,
         policies: &Policies,
@@ -179,7 +179,7 @@ impl Authorizer {
             }
             Err(error) => return Err(refusal(key, NonZeroU16::MIN, error)),
         };
-        // A viewer may be a workload besides, and has in force what its own proxy says.
+        // A viewer may be a workload besides, whose acknowledgements count.
         let own = match caller {
             Caller::Viewer(viewer) => {
                 let identity = viewer.identity().cloned();
@@ -300,7 +300,8 @@ impl Authorizer {
         caller.refusal(&needed)
     }
 
-    /// The same whether or not there is such a workload.
+    /// Returns the status for a workload of another namespace, equal whether or not the workload
+    /// exists.
     fn hidden_workload(&self, caller: &Caller, key: &WorkloadKey) -> Status {
         self.metrics.refused(RejectReason::OtherIdentity);
         let needed = match key.kind {
@@ -341,7 +342,7 @@ impl WatchGrant {
         own.is_none_or(|identity| *identity.as_str() == *state.identity)
     }
 
-    /// The same, as the end of a stream that was open.
+    /// Returns the status that ends an open stream unless the grant still covers the workload.
     pub(crate) fn check(&self, state: &WorkloadState) -> Result<(), Status> {
         if self.covers(state) {
             return Ok(());

@@ -16,7 +16,7 @@ pub(crate) enum RejectReason {
     TokensNotAccepted,
     /// The token does not hold.
     TokenRefused,
-    /// As many tokens of this peer are under review as may be.
+    /// The limit of tokens under review is reached for this peer.
     TooManyReviews,
     /// The token could not be reviewed.
     ReviewFailed,
@@ -61,7 +61,7 @@ policy_core::metrics! {
         reviews: Family<Outcome, Counter> = "policy_watch_viewer_reviews",
             "Reviews of viewers' tokens and rights, by result";
         refused: Family<Reason, Counter> = "policy_watch_callers_refused",
-            "Requests and streams refused or ended for who their caller is, by reason";
+            "Requests and streams of callers that were rejected, by reason";
     }
     with { pub(crate) tls: TlsMetrics; }
 }

@@ -13,15 +13,15 @@ use tonic::Status;
 /// The authenticated caller of a request; in the extensions of every request.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// Proved this identity by its certificate.
+    /// A client certificate with this identity.
     Mesh(Identity),
-    /// A person or a tool: its token was reviewed, or its identity is on the list of viewers.
+    /// A user or a tool: its token was reviewed, or its identity is on the list of viewers.
     Viewer(Viewer),
-    /// Proved the identity of the controller itself: another replica.
+    /// A client certificate with the identity of the controller itself: another replica.
     Controller(Identity),
-    /// Came by plaintext over loopback.
+    /// A plaintext connection over loopback.
     Loopback,
-    /// Proved nothing.
+    /// No credentials.
     Anonymous,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) ending: CancellationToken,
 }
 
-/// Somebody who may see the policies of others.
+/// A caller that may see the policies of others.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     name: Arc<str>,
@@ -49,9 +49,9 @@ pub struct Viewer {
 /// The policies that a viewer may see.
 #[derive(Clone, Debug)]
 pub(crate) enum ViewScope {
-    /// Everybody's.
+    /// All of them.
     Everything,
-    /// Those of namespaces where this subject has the right.
+    /// The policies of namespaces where this subject has the permission.
     Granted(Arc<Subject>),
 }
 
@@ -92,7 +92,7 @@ impl Caller {
     }
 }
 
-/// As messages and logs name it.
+/// The description in messages and logs.
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -107,12 +107,12 @@ impl fmt::Display for Caller {
 }
 
 impl Viewer {
-    /// One that may see everything, by its token.
+    /// Creates a viewer that may see everything, by its token.
     pub(crate) fn of_everything(name: &str, expires: Option<Instant>) -> Self {
         Self { name: name.into(), scope: ViewScope::Everything, expires, identity: None }
     }
 
-    /// One that may see everything, by its certificate.
+    /// Creates a viewer that may see everything, by its certificate.
     pub(crate) fn of_identity(identity: Identity) -> Self {
         let identity_of = Some(identity.clone());
         Self { identity: identity_of, ..Self::of_everything(identity.as_str(), None) }
@@ -129,7 +129,7 @@ impl Viewer {
         Self { name, scope: ViewScope::Granted(subject.clone()), expires, identity: None }
     }
 
-    /// Its name: of the user, or the identity.
+    /// Returns the name of the user, or the identity.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }

@@ -16,21 +16,21 @@ const STREAMS: usize = 100;
 #[derive(Debug, Default)]
 pub(super) struct ChannelPool(Mutex<Vec<Arc<PooledChannel>>>);
 
-/// One connection.
+/// A connection and the number of its streams.
 #[derive(Debug, Default)]
 pub(super) struct PooledChannel {
-    /// Connects again by itself once it has connected.
+    /// Reconnects by itself once it has connected.
     pub(super) channel: OnceCell<Channel>,
     streams: AtomicUsize,
 }
 
-/// Room for one stream; given back when dropped.
+/// Permit of one stream; released when dropped.
 #[derive(Debug)]
 pub(super) struct StreamPermit(Arc<PooledChannel>);
 
 impl ChannelPool {
-    /// Room for a stream on the first connection that has some. Of those without streams one stays
-    /// open.
+    /// Returns a permit on the first connection with a free stream. Of the connections without streams
+    /// one stays open.
     pub(super) fn take(&self) -> StreamPermit {
         let mut channels = self.0.lock();
         let mut idle = 0_usize;

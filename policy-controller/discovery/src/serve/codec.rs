@@ -65,7 +65,7 @@ impl<M> Encoder for PassThrough<M> {
         Ok(())
     }
 
-    /// Small buffers, for streams are many and mostly silent; and one message at a time, so that
+    /// Small buffers, because streams are many and mostly silent; and one message at a time, so that
     /// the next is made only when this one has been taken.
     fn buffer_settings(&self) -> BufferSettings {
         BufferSettings::new(256, 1)

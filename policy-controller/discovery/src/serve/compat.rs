@@ -134,13 +134,13 @@ impl Compat {
         self.cache.get(policy, shape, |shape| self.encode(policy, shape))
     }
 
-    /// Logs once that there are addresses of which a client of this API cannot tell whose they are.
+    /// Logs once that there are addresses whose owner a client of this API cannot determine.
     fn log_pod_gateways(&self, pod_gateways: &[IpAddr]) {
         if !pod_gateways.is_empty() && !self.gateways_logged.swap(true, Ordering::Relaxed) {
             tracing::info!(
                 addresses = ?pod_gateways,
-                "Linkerd's proxies are not told that the first addresses of pod networks are their node's: \
-                 where the kubelet probes from them, --pod-gateways=of-node is needed"
+                "Linkerd's proxies cannot tell that the first addresses of pod networks are their node's: if \
+                 the kubelet probes from them, set --pod-gateways=of-node"
             );
         }
     }
@@ -211,7 +211,7 @@ impl Compat {
         Ok(Response::new(stream::unfold(watch, PortWatch::next)))
     }
 
-    /// Everything that can refuse a watch.
+    /// Performs every check that can reject a watch.
     async fn open(
         &self,
         request: &Request<PortSpec>,
@@ -253,7 +253,7 @@ struct PortLookup {
     grant: WatchGrant,
 }
 
-/// One open `WatchPort`.
+/// An open `WatchPort` stream.
 struct PortWatch {
     service: Compat,
     state: Latest<Arc<PublishedWorkload>>,
@@ -262,7 +262,7 @@ struct PortWatch {
     ending: CancellationToken,
     call: Call,
     sent: Option<Encoded>,
-    /// Tells status what the client is not sent.
+    /// Reports to status the parts of the policy that the client is not sent.
     omission_guard: Option<OmissionGuard>,
     /// True once the stream has sent its final status.
     ended: bool,
@@ -286,8 +286,8 @@ impl PortWatch {
                     Err(status) => return Some(self.end(status)),
                 }
             }
-            // In this order: a workload's state is published before its policies, so that none is
-            // sent to whom it is not for any more.
+            // In this order: a workload's state is published before its policies, so that a policy is
+            // never sent to a client that it is no longer for.
             let policy = self.port.read().policy.clone();
             let state = self.state.read();
             if let Err(status) = self.grant.check(&state) {
@@ -295,7 +295,7 @@ impl PortWatch {
             }
             let facts = &state.facts;
             let encoded = self.service.encoded(&policy, facts);
-            // Who only looks enforces nothing.
+            // A viewer enforces nothing.
             let omissions = encoded.shared.omissions.as_ref().filter(|_| self.grant.is_own());
             OmissionGuard::replace(&mut self.omission_guard, &self.service.core.applied, omissions);
             // A change that the message does not show is not sent: proxies start rate limits anew

@@ -39,7 +39,7 @@ impl Core {
         Limit::of(Limiter::every(interval, burst))
     }
 
-    /// Has everything listed, unless the holds of `peer` have caused as many lists as they may.
+    /// Requests a full list, unless the holds of `peer` have used up its limit.
     pub(super) fn list_for(&self, peer: &Peer) -> bool {
         let may = self.lists.take(peer, Instant::now());
         if may {

@@ -38,7 +38,7 @@ pub(crate) struct Encodings {
 }
 
 impl Encodings {
-    /// None yet.
+    /// Creates an empty cache.
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self { core, cache: Arc::default() }
     }

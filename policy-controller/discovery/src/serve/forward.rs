@@ -1,4 +1,4 @@
-//! `OutboundPolicies`, beside Linkerd: its proxies ask one address for inbound and outbound policy, so
+//! `OutboundPolicies`, beside Linkerd: its proxies use one address for inbound and outbound policy, so
 //! what we do not serve goes to Linkerd's controller as it came.
 //!
 //! Nothing is decoded: messages, metadata and trailers pass byte for byte, save for a viewer's
@@ -94,7 +94,7 @@ impl Inner {
         self.core.access.admit(&Caller::of(request.extensions()))?;
         let held = self.core.take_stream(&connected.peer)?;
         request.headers_mut().remove(AUTHORIZATION);
-        // What is known of the connection is nobody else's.
+        // The extensions belong to this connection alone.
         request.extensions_mut().clear();
         let permit = self.pool.take();
         let mut channel = permit.channel.get_or_try_init(|| self.connect()).await?.clone();
@@ -108,7 +108,10 @@ impl Inner {
         let credentials = Arc::new(move |expected| {
             let own = tls.as_ref().map(|tls| tls.client_of(expected)).transpose();
             own.map_err(Error::other)?.flatten().ok_or_else(|| {
-                Error::new(ErrorKind::NotConnected, "no certificate of our own to prove who we are")
+                Error::new(
+                    ErrorKind::NotConnected,
+                    "no client certificate for Linkerd's policy controller",
+                )
             })
         });
         let connecting = control::connect(&self.to, BOUNDS, credentials);
@@ -118,7 +121,7 @@ impl Inner {
     /// Linkerd's proxies take it as a reason to try again.
     fn unreachable(&self, error: &tonic::transport::Error) -> Status {
         let why = control::chain(error);
-        tracing::warn!(to = %self.to, error = why, "outbound policy cannot be asked for");
+        tracing::warn!(to = %self.to, error = why, "cannot forward the request for outbound policy");
         Status::unavailable(format!("Linkerd's policy controller at {} : {why}", self.to))
     }
 }

@@ -1,5 +1,5 @@
-//! Accepts connections, finds out who connects, and serves HTTP/2, each connection with an age of its
-//! own.
+//! Accepts and authenticates connections, and serves HTTP/2 on them. Each connection has a maximum age
+//! of its own.
 
 use crate::serve::authn::{Authenticate, PolicyEnforced};
 use crate::serve::caller::{Caller, ConnectionInfo, instant_of};
@@ -45,10 +45,10 @@ const TURN: Duration = Duration::from_millis(500);
 /// work done for it is lost then; rejected earlier, it comes back after its back-off.
 const MAX_TURN_WAIT: Duration = Duration::from_secs(3);
 
-/// A listener, and how clients prove there who they are.
+/// A bound listener and its transport.
 #[derive(Debug)]
 pub struct BoundListener {
-    /// Bound.
+    /// The listener.
     pub listener: TcpListener,
     /// Transport below HTTP/2.
     pub transport: Transport,
@@ -57,7 +57,7 @@ pub struct BoundListener {
 /// Transport below HTTP/2.
 #[derive(Clone, Debug)]
 pub enum Transport {
-    /// Nothing. Clients over loopback may see everything, all others nothing.
+    /// Plaintext. Clients over loopback may see everything, all others nothing.
     Plaintext,
     /// TLS with these credentials.
     Tls(TlsHandle),
@@ -106,7 +106,7 @@ async fn accept(shared: Arc<ListenerState>, listening: BoundListener, tracker: T
     // It may have been opened on another runtime than this.
     let listener = match listener.into_std().and_then(TcpListener::from_std) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "the gRPC port cannot be listened on"),
+        Err(error) => return tracing::error!(%error, "cannot listen on the gRPC port"),
     };
     loop {
         let accepted = tokio::select! {
@@ -131,10 +131,10 @@ async fn accept(shared: Arc<ListenerState>, listening: BoundListener, tracker: T
 
 fn refused(shared: &ListenerState, remote: SocketAddr) {
     shared.core.metrics.refused_connection();
-    tracing::debug!(%remote, "connection refused: peer holds too many");
+    tracing::debug!(%remote, "connection refused: too many connections of this peer");
 }
 
-/// A client, and how long what it proved holds.
+/// An authenticated client, and the expiry of its proof.
 struct AuthenticatedClient {
     remote: SocketAddr,
     peer: Peer,
@@ -185,7 +185,7 @@ async fn connection(
                 ..Peer::at(remote.ip())
             };
             if peer.identity.is_some() {
-                // From here on it counts as who it is.
+                // From here on it counts by its identity.
                 let Some(own) = shared.connections.take(&peer) else {
                     return refused(&shared, remote);
                 };
@@ -221,15 +221,15 @@ async fn handshake(
     Some(accepting.await)
 }
 
-/// Waits for the turn of a client that has said something.
+/// Waits for the turn of a client that has sent its first bytes.
 async fn turn(shared: &ListenerState, stream: &TcpStream, remote: SocketAddr) -> Option<Turn> {
     let next = shared.handshakes.next(ClientNetwork::of(remote.ip()), 1);
     let Ok(turn) = tokio::time::timeout(MAX_TURN_WAIT, next).await else {
         shared.core.metrics.refused_handshake();
-        tracing::debug!(%remote, "connection refused: too many handshakes wait");
+        tracing::debug!(%remote, "connection refused: too many pending handshakes");
         return None;
     };
-    // It may have given up meanwhile, and a signature for nobody delays the others.
+    // The client may have given up meanwhile, and its handshake would delay the others.
     let ready = stream.ready(Interest::READABLE).await;
     turn.filter(|_| ready.is_ok_and(|ready| !ready.is_read_closed()))
 }
@@ -255,7 +255,7 @@ where
     let (core, routes) = (shared.core.clone(), shared.routes.clone());
     let authenticate = Authenticate::new(core, connected.clone(), routes, shared.waiting.clone());
     match &shared.guard {
-        // Over loopback nobody can prove anything, and nobody else can get there.
+        // Clients over loopback cannot authenticate, and are trusted.
         Some(guard) if !matches!(client.caller, Caller::Loopback) => {
             let peer = policy_tls::peer::Peer::new(client.remote, client.tls.clone());
             let enforced = PolicyEnforced::new(guard, peer, authenticate);

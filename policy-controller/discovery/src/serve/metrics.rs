@@ -110,13 +110,13 @@ policy_core::metrics! {
         too_large: Family<Api, Counter> = "policy_watch_too_large",
             "Policies sent as a denial because they were too large for the client";
         replaced: Family<Api, Counter> = "policy_watch_encodings_replaced",
-            "Encodings that say less than the policy, for what the client cannot enforce";
+            "Encodings that leave out parts of the policy that the client cannot enforce";
         ack_seconds: Histogram = "policy_watch_ack_seconds",
             "Time from publishing a policy to a client's acknowledgement"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]);
         nacks: Family<Refusal, Counter> = "policy_watch_nacks", "Updates that clients refused";
         holding: Gauge = "policy_watch_held_streams",
-            "Streams held because their client applied what this replica has not seen";
+            "Streams held because this replica lags behind the state that their client has";
     }
     with { pub access: AuthzMetrics; }
 }
@@ -227,7 +227,7 @@ impl Drop for OpenGauge {
     }
 }
 
-/// One RPC in progress. Dropped without [`Call::end`], it counts as cancelled by the client.
+/// An RPC in progress. Dropped without [`Call::end`], it counts as cancelled by the client.
 #[derive(Debug)]
 pub(crate) struct Call {
     method: Method,
@@ -251,7 +251,7 @@ impl Call {
         self.sent.inc();
     }
 
-    /// Says how the RPC ends; the first word counts.
+    /// Sets the status that the RPC ends with; the first one counts.
     pub(crate) fn end(&mut self, code: Code) {
         self.code.get_or_insert(code);
     }

@@ -51,7 +51,7 @@ impl Native {
             let ended = run.await;
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
             if let Err(status) = ended {
-                // If the client is gone nobody reads it, and nothing is lost.
+                // If the client is gone, the status is dropped.
                 if sender.room().await {
                     sender.send(Err(status));
                 }

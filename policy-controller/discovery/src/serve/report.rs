@@ -44,7 +44,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct ReportConfig {
     /// Name of this replica.
     pub replica: Arc<str>,
-    /// Tells of objects; absent: that is not offered.
+    /// Source of the status of objects; absent: not implemented.
     pub overviews: Option<Arc<dyn Overviews>>,
 }
 
@@ -83,12 +83,12 @@ impl PolicyReport for Report {
             Ok((connected.ending, held))
         });
         let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
-        tracing::debug!(replica = ?request.get_ref().replica, "a replica asks what is in force");
+        tracing::debug!(replica = ?request.get_ref().replica, "replica subscribed to reports");
         let feed = self.core.applied.follow();
         let (sender, receiver) = mpsc::channel(1);
         let replica = self.config.replica.clone();
         tokio::spawn(async move {
-            // Whichever way it ends: the listener has gone, or the connection is to end.
+            // Either the subscriber is gone, or the connection is to end.
             ending
                 .run_until_cancelled(stream_reports(
                     &feed,
@@ -132,7 +132,7 @@ impl Report {
     }
 }
 
-/// Tells everything, and then every change, until the listener is gone or takes nothing any more.
+/// Sends everything, and then every change, until the subscriber is gone or stops reading.
 async fn stream_reports(
     feed: &Feed,
     replica: &str,

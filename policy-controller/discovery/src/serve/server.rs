@@ -37,8 +37,8 @@ impl Server {
         Self::with_access(policies, config, options, AuthzConfig::default(), None)
     }
 
-    /// The same, for whom `access` names. Every stream ends once when `stale` says that a watch of
-    /// the source became stale.
+    /// Creates a server that authorizes callers by `access`. Every stream ends once when `stale`
+    /// reports that a watch of the source became stale.
     pub fn with_access(
         policies: Policies,
         config: ServeConfig,
@@ -69,7 +69,7 @@ impl Server {
         self
     }
 
-    /// Credentials that somebody gives and renews; handshakes fail until there are any.
+    /// Returns empty credentials, to be set later; handshakes fail until then.
     pub fn tls_to_be_given(&self) -> TlsHandle {
         TlsHandle::empty(&self.core.metrics.access.tls)
     }
@@ -91,14 +91,14 @@ impl Server {
         self
     }
 
-    /// Tells other replicas and viewers what `report` says.
+    /// Reports to other replicas and viewers as `report` configures.
     #[must_use]
     pub fn reporting(mut self, report: ReportConfig) -> Self {
         self.report = report;
         self
     }
 
-    /// Its metrics, to be registered.
+    /// Returns the metrics, to be registered.
     pub fn metrics(&self) -> ServeMetrics {
         self.core.metrics.clone()
     }

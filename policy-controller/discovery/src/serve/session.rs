@@ -39,7 +39,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// The sending half of the response stream.
 type MessageSender = slot::Sender<Result<Payload, Status>>;
 
-/// One watch.
+/// A native watch.
 pub(crate) struct Session {
     service: Encodings,
     number: u64,
@@ -54,9 +54,9 @@ pub(crate) struct Session {
     workload_hold: Option<Hold>,
     /// Bound of that wait, which silences every port, revocations included.
     hold_timeout: Option<HoldTimeout>,
-    /// The lists that holds ask for.
+    /// Requests for lists, by holds.
     lists: ListRequests,
-    /// Boxed, for a map has room for eleven where most watches have a few.
+    /// Boxed, because a map has room for eleven where most watches have a few.
     ports: BTreeMap<NonZeroU16, Box<Port>>,
     /// Ports to be answered with a denial because they cannot be watched.
     refused: BTreeMap<NonZeroU16, LookupError>,
@@ -229,7 +229,7 @@ impl Session {
         self.workload_hold.is_some() || self.ports.values().any(|port| port.hold.is_some())
     }
 
-    /// Lets go what this replica has caught up with.
+    /// Ends the holds that this replica has caught up with.
     fn end_holds(&mut self) {
         let core = &self.service.core;
         let seen = core.policies.seen();
@@ -255,7 +255,7 @@ impl Session {
         }
     }
 
-    /// Takes note of a port's next policy.
+    /// Marks a port whose policy changed.
     fn port_changed(&mut self, number: NonZeroU16) {
         let Some(port) = self.ports.get_mut(&number) else { return };
         port.due = true;
@@ -281,7 +281,7 @@ fn hold_for(core: &Core, lists: &mut ListRequests, applied: &Revision) -> Option
     if !seen.is_behind(applied) {
         return None;
     }
-    // Where events do not come any more, only a list shows what was missed.
+    // If events do not arrive any more, only a list shows what was missed.
     lists.request(core, &seen);
     Some(Hold::new(applied, &seen, Some(core.metrics.hold())))
 }

@@ -47,12 +47,12 @@ impl SlotSide {
     }
 }
 
-/// Puts messages into the place, one task alone.
+/// The sending half, for one task alone.
 #[derive(Debug)]
 pub(crate) struct Sender<T>(Arc<Mutex<SlotState<T>>>);
 
 impl<T> Sender<T> {
-    /// Waits until the place is free; false: nobody will take anything any more.
+    /// Waits until the slot is free; false: the receiver is gone.
     pub(crate) async fn room(&self) -> bool {
         poll_fn(|cx| {
             let mut shared = self.0.lock();
@@ -68,7 +68,7 @@ impl<T> Sender<T> {
         .await
     }
 
-    /// Waits until nobody will take anything any more.
+    /// Waits until the receiver is gone.
     pub(crate) async fn closed(&self) {
         poll_fn(|cx| {
             let mut shared = self.0.lock();
@@ -81,7 +81,7 @@ impl<T> Sender<T> {
         .await;
     }
 
-    /// Puts a message into the place, which is free: see [`Sender::room`].
+    /// Sends a message into the slot, which is free: see [`Sender::room`].
     pub(crate) fn send(&self, message: T) {
         let mut shared = self.0.lock();
         shared.place = Some(message);
@@ -97,7 +97,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Takes messages out, until the sender is gone and the place is empty.
+/// The receiving half: yields messages until the sender is gone and the slot is empty.
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<Mutex<SlotState<T>>>);
 

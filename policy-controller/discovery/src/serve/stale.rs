@@ -14,8 +14,8 @@ pub struct StaleNotice {
     pub watch: Arc<str>,
 }
 
-/// Waits until it happens again, after it had happened `before` times. Where nobody would tell, for
-/// ever. May be dropped and begun again: nothing is missed.
+/// Waits until it happens again, after it had happened `before` times; forever if the sender is
+/// gone. Cancel-safe.
 pub(crate) async fn became_stale(stale: &mut watch::Receiver<StaleNotice>, before: u64) -> Status {
     let became = stale.wait_for(|now| now.times != before).await.map(|now| now.watch.clone()).ok();
     match became {

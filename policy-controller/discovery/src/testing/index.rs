@@ -39,7 +39,7 @@ pub fn policy(name: &str) -> Arc<ServerPolicy> {
     routed(name, &[])
 }
 
-/// The same with one route per name, each with a grant of its own.
+/// A policy with one route per name, each with a grant of its own.
 pub fn routed(name: &str, routes: &[&str]) -> Arc<ServerPolicy> {
     Arc::new(ServerPolicy {
         owner: Owner::Server(ObjectRef::new("policy.linkerd.io", "Server", "ns", name)),
@@ -216,7 +216,7 @@ impl Index {
         }
     }
 
-    /// The same, with this hash of the policy.
+    /// Sets a port's policy with this hash.
     pub fn set_content(
         &self,
         key: &WorkloadKey,
@@ -255,7 +255,7 @@ impl Index {
         self.change_at(key, 1, change);
     }
 
-    /// The same, of the version `version` of Servers.
+    /// Changes a workload at `version` of Servers.
     pub fn change_at(
         &self,
         key: &WorkloadKey,
@@ -279,12 +279,12 @@ impl Index {
         self.workloads.lock().remove(key);
     }
 
-    /// Says whether objects have been listed.
+    /// Sets whether objects have been listed.
     pub fn set_synced(&self, synced: bool) {
         self.synced.send_replace(synced);
     }
 
-    /// Waits until somebody asks for everything to be listed again.
+    /// Waits until a full list is requested.
     pub async fn refreshed(&self) {
         soon(self.refresh.notified()).await;
     }
@@ -294,7 +294,7 @@ impl Index {
         tokio::time::timeout(QUIET, self.refresh.notified()).await.is_ok()
     }
 
-    /// Says how far the source has been read.
+    /// Sets how far the source has been read.
     pub fn see(&self, version: u64, lists: u64) {
         self.seen.send_replace(Arc::new(Seen { revision: revision(version), lists }));
     }

@@ -86,7 +86,7 @@ impl Authority {
         self.client_of(&[name], seconds, roots)
     }
 
-    /// The same with a certificate of these names.
+    /// A client with a certificate of these names.
     pub fn client_of(&self, names: &[&str], seconds: i64, roots: &Authority) -> ClientConfig {
         let (leaf, key) = self.leaf(names, seconds);
         let identity = TlsIdentity::new(Credentials {
@@ -136,7 +136,7 @@ pub struct Mesh {
     pub applied: Applied,
     /// The credentials of the server.
     pub tls: TlsHandle,
-    /// Says that a watch became stale.
+    /// Reports that a watch became stale.
     pub stale: watch::Sender<StaleNotice>,
     /// Directory of the credentials.
     pub directory: tempfile::TempDir,
@@ -144,17 +144,17 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// A server for whom `access` names.
+    /// A server with this authorization.
     pub async fn start(access: AuthzConfig) -> Self {
         Self::with(access, ServeConfig::default()).await
     }
 
-    /// The same with these settings.
+    /// A server with this authorization and these settings.
     pub async fn with(access: AuthzConfig, config: ServeConfig) -> Self {
         Self::behind(None, access, config).await
     }
 
-    /// The same behind a guard.
+    /// A server behind a policy.
     pub async fn behind(
         guard: Option<PolicyLayer>,
         access: AuthzConfig,
@@ -231,7 +231,7 @@ pub async fn get(channel: Channel, workload: &str) -> Result<inbound::Server, St
     Ok(InboundServerPoliciesClient::new(channel).get_port(spec).await?.into_inner())
 }
 
-/// The same as a stream, of which the first message has come.
+/// Opens a stream by Linkerd's API and awaits its first message.
 pub async fn watch_port(
     channel: Channel,
     workload: &str,

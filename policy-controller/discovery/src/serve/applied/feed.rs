@@ -34,8 +34,8 @@ impl Feed {
         self.state.wake.notified().await;
     }
 
-    /// At most `most` of the ports that changed, in order, each as it is now: nothing if no client
-    /// answers for it any more. The flag says whether more are left.
+    /// Takes up to `most` of the changed ports, in order, each in its current state: `None` if no
+    /// client has it in force. The flag is true if more are pending.
     pub fn take(&self, most: usize) -> (Vec<(PortAt, Option<InForce>)>, bool) {
         let mut dirty = self.state.dirty.lock();
         let rest = match dirty.iter().nth(most).cloned() {
@@ -52,8 +52,8 @@ impl Feed {
         (changes.collect(), more)
     }
 
-    /// At most `most` of the objects of which clients are not sent something, as far as that changed,
-    /// each as it is now: nothing if all of it is sent. The flag says whether more are left.
+    /// Takes up to `most` of the objects whose omissions changed, each in its current state: empty
+    /// if everything is sent. The flag is true if more are pending.
     pub fn take_unsent(&self, most: usize) -> (Vec<(ObjectRef, Unsent)>, bool) {
         if !self.state.unsent.swap(false, Ordering::AcqRel) {
             return (Vec::new(), false);

@@ -39,7 +39,7 @@ pub(super) struct FeedState {
 pub(super) struct Feeds(Mutex<Vec<Weak<FeedState>>>);
 
 impl Feeds {
-    /// One more, to whom these ports are news.
+    /// Adds a follower, for which these ports are pending.
     pub(super) fn add(&self, dirty: BTreeSet<PortAt>) -> Arc<FeedState> {
         let state = Arc::new(FeedState {
             dirty: Mutex::new(dirty),
@@ -53,7 +53,7 @@ impl Feeds {
         state
     }
 
-    /// Tells all of them that a port changed.
+    /// Notifies all followers that a port changed.
     pub(super) fn mark_dirty(&self, at: &PortAt) {
         for state in self.0.lock().iter().filter_map(Weak::upgrade) {
             state.dirty.lock().insert(at.clone());
@@ -61,7 +61,7 @@ impl Feeds {
         }
     }
 
-    /// Tells all of them that what clients are not sent changed.
+    /// Notifies all followers that the omissions changed.
     pub(super) fn mark_unsent(&self) {
         for state in self.0.lock().iter().filter_map(Weak::upgrade) {
             state.unsent.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Streams whose clients are not sent all that the objects ask for.
+//! Streams whose clients are not sent all parts of a policy.
 
 use super::omissions::Omissions;
 use super::record::Applied;

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Most bytes of one statement.
+/// Most bytes of one message.
 const MAX_MESSAGE: usize = 300;
 
 /// Parts that an encoding leaves out, by object. Never empty.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Omissions {
-    /// Of the rest, which may be long: every stream that is opened and closed is looked up by it.
+    /// Hash of the rest, which may be long: every stream that opens or closes looks it up.
     hash: u64,
     by_object: BTreeMap<ObjectRef, Unsent>,
 }
@@ -55,7 +55,7 @@ impl Omissions {
         })
     }
 
-    /// By object.
+    /// Returns the omissions by object.
     pub(super) fn by_object(&self) -> &BTreeMap<ObjectRef, Unsent> {
         &self.by_object
     }

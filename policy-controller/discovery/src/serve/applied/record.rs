@@ -30,7 +30,7 @@ struct AppliedInner {
 /// The clients of one port, and what they have together.
 #[derive(Debug)]
 struct Clients {
-    /// Mostly one.
+    /// Records by the number of the client's stream; mostly one.
     by_number: Vec<(u64, AppliedPort)>,
     in_force: InForce,
 }
@@ -59,7 +59,8 @@ pub struct Refused {
     pub field_path: String,
 }
 
-/// On how many workload ports of this replica's clients an object's current effect is in force.
+/// Number of workload ports of this replica's clients on which an object's current effect is in
+/// force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Acknowledged.
@@ -100,7 +101,7 @@ impl Applied {
             .map_or_else(Vec::new, |clients| clients.applied().cloned().collect())
     }
 
-    /// Adds a follower, to whom every port is news.
+    /// Adds a follower, for which every port is pending.
     pub(super) fn add_follower(&self) -> Arc<FeedState> {
         let ports = self.shared.ports.lock();
         let dirty = ports.keys().cloned().collect();
@@ -241,9 +242,8 @@ impl Clients {
         self.by_number.iter().map(|(_, applied)| applied)
     }
 
-    /// Finds out anew what all clients have together; true if that is news. One that lacks it
-    /// decides for all, so that nothing is said of a port that is not so for everybody who answers
-    /// for it.
+    /// Updates what all clients of the port have in force; true if it changed. One client that
+    /// lacks it decides for all, so that a port is in force only if it is for every client.
     fn settle(&mut self) -> bool {
         let mut contents = self.by_number.iter().map(|(_, client)| client.content);
         let first = contents.next().unwrap_or_default();

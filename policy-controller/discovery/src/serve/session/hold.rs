@@ -40,7 +40,7 @@ impl Hold {
 pub(crate) struct HoldTimeout(Pin<Box<Sleep>>);
 
 impl HoldTimeout {
-    /// From now on.
+    /// Starts the timeout.
     pub(crate) fn new(time: Duration) -> Self {
         Self(Box::pin(tokio::time::sleep(time)))
     }
@@ -56,7 +56,7 @@ impl HoldTimeout {
     }
 }
 
-/// The lists that the holds of one stream ask for.
+/// Requests for lists by the holds of one stream.
 #[derive(Debug)]
 pub(crate) struct ListRequests {
     peer: Peer,

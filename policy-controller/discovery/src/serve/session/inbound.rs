@@ -100,7 +100,7 @@ impl Session {
             return Ok(());
         };
         // What the client has is not what was sent: the next change goes out in full. The same is
-        // not sent again, for it would be refused again.
+        // not sent again, because it would be refused again.
         if let Some(sent) = port.sent.take()
             && *sent.revision != revision
         {
@@ -116,7 +116,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client cannot read the workload. Ending the stream tells it that this was heard.
+    /// The client cannot read the workload. The end of the stream acknowledges its refusal.
     fn workload_refused(&self, nack: &Nack) -> Status {
         let (reason, field) = (shortened(&nack.reason), shortened(&nack.field_path));
         self.service.core.metrics.nacked("workload");
@@ -124,10 +124,10 @@ impl Session {
         Status::aborted("the client refused the workload")
     }
 
-    /// Tells status what the client has on a port.
+    /// Reports to status the policy that the client has on a port.
     pub(super) fn record(&mut self, number: NonZeroU16) {
         if !self.grant.is_own() {
-            // Who only looks has nothing in force.
+            // A viewer has nothing in force.
             return;
         }
         let Some(port) = self.ports.get_mut(&number) else { return };

@@ -38,7 +38,7 @@ impl Session {
         let published = port.policy.current();
         let encoding = self.service.encoding(&published.policy, &self.features);
         let stamp = encoding.stamp(&published, number);
-        // Who only looks enforces nothing.
+        // A viewer enforces nothing.
         let omissions = encoding.omissions().filter(|_| self.grant.is_own());
         OmissionGuard::replace(&mut port.omission_guard, &self.service.core.applied, omissions);
         let shared = match &port.sent {

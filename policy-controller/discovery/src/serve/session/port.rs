@@ -14,7 +14,7 @@ use std::time::Instant;
 /// newest are tracked.
 const MAX_IN_FLIGHT: usize = 8;
 
-/// One watched port.
+/// A watched port.
 pub(super) struct Port {
     /// Time at which it was opened.
     pub(super) since: Instant,
@@ -26,7 +26,7 @@ pub(super) struct Port {
     /// Revision that the client reports to have, before anything was sent.
     pub(super) reported: Option<Revision>,
     pub(super) sent: Option<LastSent>,
-    /// Tells status what the client is not sent.
+    /// Reports to status the parts of the policy that the client is not sent.
     pub(super) omission_guard: Option<OmissionGuard>,
     pub(super) in_flight: VecDeque<PendingUpdate>,
     pub(super) in_force: Option<(Arc<ServerPolicy>, Arc<Revision>)>,
