@@ -68,7 +68,7 @@ impl Admin {
     /// Rejects clients outside of loopback, except for probes, until a policy is set
     /// ([`Admin::guard`]).
     #[must_use]
-    pub fn to_be_guarded(self) -> Self {
+    pub fn with_pending_policy(self) -> Self {
         Self { guard: Some(Arc::default()), ..self }
     }
 
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn the_node_is_near_as_soon_as_it_is_known_and_nobody_else() {
         let near = |admin: &Admin, client: &str| admin.is_near(client.parse().unwrap());
-        let admin = Admin::new(Readiness::default(), Registry::default()).to_be_guarded();
+        let admin = Admin::new(Readiness::default(), Registry::default()).with_pending_policy();
         assert!(near(&admin, "127.0.0.1") && near(&admin, "::1") && !near(&admin, "10.0.0.5"));
         admin.guard(self_policy::testing::on_node("10.0.0.5/32"), None);
         for (client, expected) in [

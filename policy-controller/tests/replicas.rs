@@ -75,7 +75,7 @@ impl Member {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        tokio::spawn(server.reporting(report).serve(listener, stop.clone()));
+        tokio::spawn(server.with_report(report).serve(listener, stop.clone()));
         let mut synced = controller.policies.synced();
         synced.wait_for(|synced| *synced).await.unwrap();
         let stop = Some(stop.drop_guard());

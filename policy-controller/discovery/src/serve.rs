@@ -39,7 +39,7 @@ mod stale;
 #[cfg(test)]
 mod tests;
 
-pub use applied::{Applied, AppliedPort, Counts, Feed, InForce, PortAt, Refused};
+pub use applied::{AckRegistry, AppliedPort, Counts, Feed, InForce, Rejection, WorkloadPort};
 pub use authz::AuthzConfig;
 pub use authz_metrics::AuthzMetrics;
 pub use caller::{Caller, Viewer};

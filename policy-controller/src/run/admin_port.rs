@@ -31,7 +31,7 @@ impl AdminPort {
         let address = listener.local_addr()?;
         let mut admin = Admin::new(readiness, Registry::default());
         if guarded {
-            admin = admin.to_be_guarded();
+            admin = admin.with_pending_policy();
         }
         admin.register(|registry| ProcessMetrics.register(registry));
         let stop = CancellationToken::new();

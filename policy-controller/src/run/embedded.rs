@@ -3,7 +3,7 @@
 use super::error::RunError;
 use super::serving::encode_options;
 use crate::admin;
-use policy_discovery::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use policy_discovery::serve::{AckRegistry, ServeConfig, ServeMetrics, Server};
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{Controller, start};
 use policy_engine::handles::ConditionsHandle;
@@ -29,7 +29,7 @@ pub struct Embedded {
     /// Diagnostics of the source, updated with every read.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
     /// Policies that native clients have in force.
-    pub applied: Applied,
+    pub applied: AckRegistry,
     /// Metrics of the server, for a registry of the caller.
     pub metrics: ServeMetrics,
     controller: Controller,

@@ -75,7 +75,7 @@ impl Serving {
         let grpc = listener.local_addr()?;
         let (listeners, tls) = self.listeners(&server, listener, admin.readiness()).await?;
         let server = match self.outbound.clone() {
-            Some(to) => server.forwarding_outbound(to, tls.clone()),
+            Some(to) => server.with_outbound(to, tls.clone()),
             None => server,
         };
         let known = self.replicas();
@@ -103,7 +103,7 @@ impl Serving {
             replica: self.replicas.name.clone(),
             overviews: Some(Arc::new(overview)),
         };
-        Ok(OpenServer { server: server.reporting(report), grpc, listeners, counting, tls })
+        Ok(OpenServer { server: server.with_report(report), grpc, listeners, counting, tls })
     }
 
     /// Returns the configuration of authorization. Tokens are reviewed only where the API server
@@ -125,7 +125,7 @@ impl Serving {
             Some(OwnCertificate::Certify(config)) => {
                 let config = IdentityConfig::Certify(*config.clone());
                 let source = IdentitySource::open(config, IdentityMetrics::default()).await?;
-                let tls = server.tls_to_be_given();
+                let tls = server.empty_tls();
                 let follow = identity::follow(source, tls.clone(), readiness.clone());
                 self.supervisor.spawn("the client of the issuer", follow);
                 credentials = Some(tls.clone());

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::num::NonZeroU16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RefusedLabels {
     port: u16,
     reason: &'static str,
 }
@@ -19,7 +19,7 @@ policy_core::metrics! {
     /// Handles on the guard's metrics; clones share them.
     #[derive(Clone, Debug)]
     pub struct SelfPolicyMetrics {
-        refused: Family<Refused, Counter> = "policy_guard_refused",
+        refused: Family<RefusedLabels, Counter> = "policy_guard_refused",
             "Connections and requests refused on the controller's own ports, by port and reason";
         follows: Gauge = "policy_guard_follows",
             "1 if the controller's own ports follow the cluster's Servers, 0 if the local policy applies";
@@ -28,7 +28,7 @@ policy_core::metrics! {
 
 impl SelfPolicyMetrics {
     pub(super) fn refused(&self, port: NonZeroU16, reason: Denied) {
-        let labels = Refused { port: port.get(), reason: reason.as_str() };
+        let labels = RefusedLabels { port: port.get(), reason: reason.as_str() };
         self.refused.get_or_create(&labels).inc();
     }
 

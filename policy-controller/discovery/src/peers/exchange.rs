@@ -2,7 +2,7 @@
 
 use super::connect::Connector;
 use super::definition::Replica;
-use crate::serve::{InForce, PortAt};
+use crate::serve::{InForce, WorkloadPort};
 use policy_core::{ObjectRef, WorkloadKey, WorkloadKind};
 use policy_engine::unsent::Unsent;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
@@ -35,9 +35,9 @@ pub(crate) struct PeerReport {
     /// Name of the replica.
     pub(crate) replica: String,
     /// Ports with a policy in force.
-    pub(crate) set: Vec<(PortAt, InForce)>,
+    pub(crate) set: Vec<(WorkloadPort, InForce)>,
     /// Ports without a client from now on.
-    pub(crate) gone: Vec<PortAt>,
+    pub(crate) gone: Vec<WorkloadPort>,
     /// Parts of objects that its clients are not sent, for the objects where that changed; empty:
     /// everything is sent.
     pub(crate) unsent: Vec<(ObjectRef, Unsent)>,
@@ -120,7 +120,7 @@ fn decode_unsent(unsent: ObjectUnsent) -> (ObjectRef, Unsent) {
     (ObjectRef::new(&group, &kind, &namespace, &name), unsent)
 }
 
-fn decode_port(port: PortInForce, now: Instant) -> Result<(PortAt, InForce), String> {
+fn decode_port(port: PortInForce, now: Instant) -> Result<(WorkloadPort, InForce), String> {
     let PortInForce { key, content, refused, age_ms } = port;
     let at = decode_key(key.ok_or("set: a port without a key")?)?;
     let since = now.checked_sub(Duration::from_millis(age_ms.into())).unwrap_or(now);
@@ -128,7 +128,7 @@ fn decode_port(port: PortInForce, now: Instant) -> Result<(PortAt, InForce), Str
     Ok((at, InForce { content, refused, since }))
 }
 
-fn decode_key(key: PortKey) -> Result<PortAt, String> {
+fn decode_key(key: PortKey) -> Result<WorkloadPort, String> {
     let PortKey { namespace, workload, external, port } = key;
     let number = u16::try_from(port).ok().and_then(NonZeroU16::new);
     let number = number.ok_or_else(|| format!("key.port: `{port}` is not from 1 to 65535"))?;

@@ -8,7 +8,7 @@
 //! policy the object contributes to, so that policies from a stale replica count nowhere.
 
 use super::timing::Timing;
-use crate::serve::{InForce, PortAt};
+use crate::serve::{InForce, WorkloadPort};
 use hashbrown::HashMap;
 use policy_core::{ObjectRef, WorkloadKey};
 use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
@@ -26,9 +26,9 @@ pub(crate) struct AckTable {
     keep: Duration,
     shapes: HashMap<ShapeNumber, Group>,
     workloads: HashMap<WorkloadKey, ShapeNumber>,
-    reported: HashMap<PortAt, BTreeMap<ReporterId, ReportedPort>>,
+    reported: HashMap<WorkloadPort, BTreeMap<ReporterId, ReportedPort>>,
     /// Reports that were withdrawn, oldest first.
-    withdrawals: VecDeque<(Instant, PortAt, ReporterId)>,
+    withdrawals: VecDeque<(Instant, WorkloadPort, ReporterId)>,
     dirty: BTreeSet<ShapeNumber>,
     totals: BTreeMap<ObjectRef, Count>,
     timing: Timing,
@@ -108,7 +108,12 @@ impl AckTable {
     }
 
     /// Records the report of `reporter` about a port; `None`: it is withdrawn.
-    pub(crate) fn record(&mut self, reporter: ReporterId, at: &PortAt, in_force: Option<InForce>) {
+    pub(crate) fn record(
+        &mut self,
+        reporter: ReporterId,
+        at: &WorkloadPort,
+        in_force: Option<InForce>,
+    ) {
         match in_force {
             Some(in_force) => {
                 let reported = ReportedPort { in_force, withdrawn: None };
@@ -130,13 +135,13 @@ impl AckTable {
     }
 
     /// Withdraws everything that `reporter` reported, except for the ports in `still`.
-    pub(crate) fn retract(&mut self, reporter: ReporterId, still: &BTreeSet<PortAt>) {
+    pub(crate) fn retract(&mut self, reporter: ReporterId, still: &BTreeSet<WorkloadPort>) {
         let says = |reporters: &BTreeMap<ReporterId, ReportedPort>| {
             reporters.get(&reporter).is_some_and(|reported| reported.withdrawn.is_none())
         };
         let gone =
             self.reported.iter().filter(|(at, reporters)| says(reporters) && !still.contains(*at));
-        let gone: Vec<PortAt> = gone.map(|(at, _)| at.clone()).collect();
+        let gone: Vec<WorkloadPort> = gone.map(|(at, _)| at.clone()).collect();
         for at in gone {
             self.record(reporter, &at, None);
         }
@@ -211,7 +216,7 @@ impl AckTable {
         self.timing.take_durations()
     }
 
-    fn touch(&mut self, at: &PortAt) {
+    fn touch(&mut self, at: &WorkloadPort) {
         if let Some(number) = self.workloads.get(&at.0) {
             self.dirty.insert(*number);
         }

@@ -4,7 +4,7 @@ use super::acks::{AckTable, ReporterId};
 use super::metrics::RolloutMetrics;
 use super::unsent::UnsentReports;
 use crate::peers::{Connector, PeerEvent, Replica, Replicas, watch_peer};
-use crate::serve::PortAt;
+use crate::serve::WorkloadPort;
 use policy_core::ObjectRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ struct PeerState {
     /// Time of its last message after its first complete list.
     last_seen: Option<Instant>,
     /// Ports reported since its stream began, until the first complete list.
-    said: Option<BTreeSet<PortAt>>,
+    said: Option<BTreeSet<WorkloadPort>>,
     /// Objects with omissions, as reported since its stream began.
     unsent: BTreeSet<ObjectRef>,
     /// Name that the replica reports itself, for the case that nothing else names it.

@@ -6,7 +6,7 @@ mod timing;
 mod tracker;
 
 use super::acks::AckTable;
-use crate::serve::{InForce, PortAt};
+use crate::serve::{InForce, WorkloadPort};
 use policy_core::{ObjectRef, WorkloadKey};
 use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
 use policy_engine::report::Count;
@@ -29,7 +29,7 @@ fn port(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).unwrap()
 }
 
-fn at(name: &str, number: u16) -> PortAt {
+fn at(name: &str, number: u16) -> WorkloadPort {
     (pod(name), port(number))
 }
 

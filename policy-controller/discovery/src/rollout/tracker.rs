@@ -5,7 +5,7 @@ use super::metrics::RolloutMetrics;
 use super::peer_set::{Completeness, PeerSet};
 use super::unsent::UnsentReports;
 use crate::peers::{Connector, Replicas};
-use crate::serve::{Applied, Feed};
+use crate::serve::{AckRegistry, Feed};
 use policy_crds::ObjectKey;
 use policy_engine::desired::Version;
 use policy_engine::handles::DemandHandle;
@@ -147,7 +147,7 @@ impl RolloutTracker {
 pub fn start(
     config: RolloutConfig,
     demand: DemandHandle,
-    applied: Applied,
+    applied: AckRegistry,
     replicas: watch::Receiver<Arc<Replicas>>,
     tls: Option<TlsHandle>,
 ) -> RolloutTracker {
@@ -178,7 +178,7 @@ fn not_counted() -> Tally {
 struct Counter {
     config: RolloutConfig,
     demand: DemandHandle,
-    applied: Applied,
+    applied: AckRegistry,
     replicas: watch::Receiver<Arc<Replicas>>,
     connector: Connector,
     interest: watch::Receiver<Interest>,

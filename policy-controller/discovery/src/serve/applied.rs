@@ -8,8 +8,8 @@ mod omissions;
 mod record;
 
 pub use feed::Feed;
-pub use followers::{InForce, PortAt};
-pub use record::{Applied, AppliedPort, Counts, Refused};
+pub use followers::{InForce, WorkloadPort};
+pub use record::{AckRegistry, AppliedPort, Counts, Rejection};
 
 pub(crate) use omission_guard::OmissionGuard;
 pub(crate) use omissions::Omissions;

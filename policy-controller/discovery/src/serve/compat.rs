@@ -69,7 +69,7 @@ impl Encoded {
         Payload { own: self.own.clone(), shared: self.shared.bytes.clone() }
     }
 
-    fn says(&self, other: &Encoded) -> bool {
+    fn is_same_message(&self, other: &Encoded) -> bool {
         self.own == other.own && self.shared.bytes == other.shared.bytes
     }
 }
@@ -300,7 +300,7 @@ impl PortWatch {
             OmissionGuard::replace(&mut self.omission_guard, &self.service.core.applied, omissions);
             // A change that the message does not show is not sent: proxies start rate limits anew
             // on each.
-            if self.sent.as_ref().is_some_and(|sent| sent.says(&encoded)) {
+            if self.sent.as_ref().is_some_and(|sent| sent.is_same_message(&encoded)) {
                 self.sent = Some(encoded);
                 continue;
             }

@@ -1,6 +1,6 @@
 //! State that the services of one server share.
 
-use super::applied::Applied;
+use super::applied::AckRegistry;
 use super::authz::Authorizer;
 use super::caller::ConnectionInfo;
 use super::config::ServeConfig;
@@ -20,7 +20,7 @@ pub(crate) struct Core {
     pub(super) streams: Allowance,
     pub(super) access: Authorizer,
     pub(super) metrics: ServeMetrics,
-    pub(super) applied: Applied,
+    pub(super) applied: AckRegistry,
     /// Lists of everything that holds cause.
     pub(super) lists: Limit<Peer>,
     /// Numbers of native streams.

@@ -98,12 +98,12 @@ pub(crate) struct Encoding {
     changes: Mutex<Vec<(Weak<Encoding>, Bytes)>>,
     /// The own part of the last update. Pods of one shape are published the same, so that most
     /// updates can reuse it.
-    stamped: Mutex<Option<(Weak<PortPolicy>, NonZeroU16, Stamp)>>,
+    last_header: Mutex<Option<(Weak<PortPolicy>, NonZeroU16, UpdateHeader)>>,
 }
 
 /// The part of an update that belongs to one client.
 #[derive(Clone, Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct UpdateHeader {
     /// The revision as sent.
     pub(crate) revision: Arc<Revision>,
     /// Port and revision, encoded.
@@ -114,25 +114,25 @@ impl Encoding {
     fn new(port: EncodedPort) -> Self {
         let full = shared(port.full(NonZeroU16::MIN, &Revision::default()));
         let whole = port.replaced().is_empty();
-        let (changes, stamped) = (Mutex::default(), Mutex::default());
-        Self { port, whole, omissions: None, full, changes, stamped }
+        let (changes, last_header) = (Mutex::default(), Mutex::default());
+        Self { port, whole, omissions: None, full, changes, last_header }
     }
 
     /// Returns the own part of an update about `published`, which this encodes, on `port`.
-    pub(crate) fn stamp(&self, published: &Arc<PortPolicy>, port: NonZeroU16) -> Stamp {
-        let mut stamped = self.stamped.lock();
-        if let Some((policy, number, stamp)) = &*stamped
+    pub(crate) fn header(&self, published: &Arc<PortPolicy>, port: NonZeroU16) -> UpdateHeader {
+        let mut last_header = self.last_header.lock();
+        if let Some((policy, number, header)) = &*last_header
             && policy.as_ptr() == Arc::as_ptr(published)
             && *number == port
         {
-            return stamp.clone();
+            return header.clone();
         }
         let mut revision = published.revision.clone();
         revision.content = self.content();
         let own = own_part(port, &revision);
-        let stamp = Stamp { revision: Arc::new(revision), own };
-        *stamped = Some((Arc::downgrade(published), port, stamp.clone()));
-        stamp
+        let header = UpdateHeader { revision: Arc::new(revision), own };
+        *last_header = Some((Arc::downgrade(published), port, header.clone()));
+        header
     }
 
     /// Hash of the policy as sent.
@@ -152,7 +152,7 @@ impl Encoding {
     }
 
     /// True if both are the same message.
-    pub(crate) fn says(&self, other: &Encoding) -> bool {
+    pub(crate) fn is_same_message(&self, other: &Encoding) -> bool {
         self.full == other.full
     }
 
@@ -172,7 +172,8 @@ impl Encoding {
         // A change of nearly everything is no smaller than everything, and has a bound of its own.
         let mut bytes = self.after(&base.port);
         // Where the hashes collide, a client could not distinguish the two.
-        if bytes.len() >= self.full.len() || (self.content() == base.content() && !self.says(base))
+        if bytes.len() >= self.full.len()
+            || (self.content() == base.content() && !self.is_same_message(base))
         {
             bytes = self.full();
         }

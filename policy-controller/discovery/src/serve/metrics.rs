@@ -122,12 +122,12 @@ policy_core::metrics! {
 }
 
 impl ServeMetrics {
-    pub(crate) fn open_connection(&self) -> OpenGauge {
-        OpenGauge::new(self.connections.clone())
+    pub(crate) fn open_connection(&self) -> GaugeGuard {
+        GaugeGuard::new(self.connections.clone())
     }
 
-    pub(crate) fn hold(&self) -> OpenGauge {
-        OpenGauge::new(self.holding.clone())
+    pub(crate) fn hold(&self) -> GaugeGuard {
+        GaugeGuard::new(self.holding.clone())
     }
 
     pub(crate) fn refused_connection(&self) {
@@ -205,23 +205,23 @@ impl ServeMetrics {
             sent: self.sent.get_or_create(&method).clone(),
             handled: self.handled.clone(),
             seconds: self.seconds.get_or_create(&method).clone(),
-            _open: OpenGauge::new(self.open.get_or_create(&method).clone()),
+            _open: GaugeGuard::new(self.open.get_or_create(&method).clone()),
         }
     }
 }
 
 /// Raises a gauge by one until dropped.
 #[derive(Debug)]
-pub(crate) struct OpenGauge(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl OpenGauge {
+impl GaugeGuard {
     fn new(gauge: Gauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for OpenGauge {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -237,7 +237,7 @@ pub(crate) struct Call {
     sent: Counter,
     handled: Family<HandledLabels, Counter>,
     seconds: Histogram,
-    _open: OpenGauge,
+    _open: GaugeGuard,
 }
 
 impl Call {

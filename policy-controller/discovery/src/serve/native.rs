@@ -52,7 +52,7 @@ impl Native {
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
             if let Err(status) = ended {
                 // If the client is gone, the status is dropped.
-                if sender.room().await {
+                if sender.ready().await {
                     sender.send(Err(status));
                 }
             }

@@ -1,7 +1,7 @@
 //! `portcullis.policy.v1.PolicyReport`: what this replica's clients have in force, for the other
 //! replicas, and what every object is overview, for viewers.
 
-use crate::serve::applied::{Feed, InForce, PortAt};
+use crate::serve::applied::{Feed, InForce, WorkloadPort};
 use crate::serve::caller::Caller;
 use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
@@ -162,7 +162,11 @@ async fn stream_reports(
     }
 }
 
-fn encode(changes: Vec<(PortAt, Option<InForce>)>, replica: &str, more: bool) -> InForceUpdate {
+fn encode(
+    changes: Vec<(WorkloadPort, Option<InForce>)>,
+    replica: &str,
+    more: bool,
+) -> InForceUpdate {
     let now = Instant::now();
     let mut update = InForceUpdate { replica: replica.to_owned(), more, ..Default::default() };
     for (at, in_force) in changes {
@@ -195,7 +199,7 @@ fn encode_unsent((object, unsent): (ObjectRef, Unsent)) -> ObjectUnsent {
     }
 }
 
-fn encode_key((workload, port): &PortAt) -> PortKey {
+fn encode_key((workload, port): &WorkloadPort) -> PortKey {
     PortKey {
         namespace: workload.namespace.to_string(),
         workload: workload.name.to_string(),
@@ -244,12 +248,12 @@ fn encode_condition(condition: ConditionReport) -> ObjectCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::{Applied, ServeMetrics};
+    use crate::serve::{AckRegistry, ServeMetrics};
     use crate::testing::soon;
 
     #[tokio::test]
     async fn nothing_is_kept_for_long_for_a_listener_that_takes_nothing() {
-        let (applied, metrics) = (Applied::default(), ServeMetrics::default());
+        let (applied, metrics) = (AckRegistry::default(), ServeMetrics::default());
         let (feed, call) = (applied.follow(), metrics.call(Method::IN_FORCE));
         let (sender, _receiver) = mpsc::channel(1);
         let streaming = stream_reports(&feed, "me", (&sender, Duration::from_millis(50)), &call);

@@ -1,6 +1,6 @@
 //! The policy server: its services, put together and listened for.
 
-use super::applied::Applied;
+use super::applied::AckRegistry;
 use super::authz::{Authorizer, AuthzConfig};
 use super::config::ServeConfig;
 use super::core::Core;
@@ -54,7 +54,7 @@ impl Server {
             streams,
             access: Authorizer::new(access, metrics.access.clone(), stale),
             metrics,
-            applied: Applied::default(),
+            applied: AckRegistry::default(),
             lists: Core::lists_per_peer(),
             sessions: AtomicU64::new(0),
         };
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// Returns empty credentials, to be set later; handshakes fail until then.
-    pub fn tls_to_be_given(&self) -> TlsHandle {
+    pub fn empty_tls(&self) -> TlsHandle {
         TlsHandle::empty(&self.core.metrics.access.tls)
     }
 
@@ -86,14 +86,14 @@ impl Server {
     /// Forwards `OutboundPolicies` to Linkerd's controller at `to`, to which `tls` proves who we are.
     /// Without this the service is unimplemented here.
     #[must_use]
-    pub fn forwarding_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
+    pub fn with_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
         self.outbound = Some(forward::Forward::new(self.core.clone(), to, tls));
         self
     }
 
     /// Reports to other replicas and viewers as `report` configures.
     #[must_use]
-    pub fn reporting(mut self, report: ReportConfig) -> Self {
+    pub fn with_report(mut self, report: ReportConfig) -> Self {
         self.report = report;
         self
     }
@@ -104,7 +104,7 @@ impl Server {
     }
 
     /// Returns the policies that its clients have in force.
-    pub fn applied(&self) -> Applied {
+    pub fn applied(&self) -> AckRegistry {
         self.core.applied.clone()
     }
 

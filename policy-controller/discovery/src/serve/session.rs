@@ -78,13 +78,13 @@ impl Session {
     ) -> Result<(), Status> {
         let ConnectionInfo { peer, ending, .. } = connected;
         let hello = tokio::select! {
-            hello = first(&mut inbound) => hello?,
+            hello = read_hello(&mut inbound) => hello?,
             () = ending.cancelled() => return Ok(()),
         };
         call.received();
         // What is done once or seldom is boxed, so that a watch that waits does not hold room for it.
         let mut session = Box::pin(Self::open(service, hello, (peer, &caller))).await?;
-        Box::pin(session.follow_declared()).await?;
+        Box::pin(session.sync_declared_ports()).await?;
         let mut open = true;
         let mut seen = session.service.core.policies.seen();
         loop {
@@ -104,7 +104,7 @@ impl Session {
                         return Ok(());
                     }
                     session.workload_due = true;
-                    Box::pin(session.follow_declared()).await?;
+                    Box::pin(session.sync_declared_ports()).await?;
                 }
                 (port, there) = poll_fn(|cx| next_change(&mut session.ports, cx)) => {
                     if !there {
@@ -116,7 +116,7 @@ impl Session {
                     if changed.is_err() {
                         return Ok(());
                     }
-                    session.end_holds();
+                    session.release_holds();
                 }
                 // After what changes, so that ports that were given up do not pile up while a client
                 // goes on asking.
@@ -127,7 +127,7 @@ impl Session {
                         Box::pin(session.request(request)).await?;
                     }
                 },
-                listened = out.room(), if due => {
+                listened = out.ready(), if due => {
                     let true = listened else { return Ok(()) };
                     let message = session.next_message();
                     // Checked after the policy was read: a workload's state is published before its
@@ -192,7 +192,7 @@ impl Session {
 
     /// Brings the watched ports in line with what the workload declares. Declared ports are never
     /// refused for their number: no client chose it.
-    async fn follow_declared(&mut self) -> Result<(), Status> {
+    async fn sync_declared_ports(&mut self) -> Result<(), Status> {
         let declared = self.state.read().declared.clone();
         let gone: Vec<_> = self
             .ports
@@ -230,7 +230,7 @@ impl Session {
     }
 
     /// Ends the holds that this replica has caught up with.
-    fn end_holds(&mut self) {
+    fn release_holds(&mut self) {
         let core = &self.service.core;
         let seen = core.policies.seen();
         let seen = seen.borrow();
@@ -287,7 +287,7 @@ fn hold_for(core: &Core, lists: &mut ListRequests, applied: &Revision) -> Option
 }
 
 /// The Hello that every watch begins with.
-async fn first(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
+async fn read_hello(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
     let first = tokio::time::timeout(HELLO_TIMEOUT, inbound.message()).await;
     match first.map_err(|_| Status::deadline_exceeded("no hello within 10 s"))?? {
         Some(WatchRequest { kind: Some(Kind::Hello(hello)) }) => Ok(hello),

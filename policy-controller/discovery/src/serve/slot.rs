@@ -53,7 +53,7 @@ pub(crate) struct Sender<T>(Arc<Mutex<SlotState<T>>>);
 
 impl<T> Sender<T> {
     /// Waits until the slot is free; false: the receiver is gone.
-    pub(crate) async fn room(&self) -> bool {
+    pub(crate) async fn ready(&self) -> bool {
         poll_fn(|cx| {
             let mut shared = self.0.lock();
             if shared.receiver.gone {
@@ -81,7 +81,7 @@ impl<T> Sender<T> {
         .await;
     }
 
-    /// Sends a message into the slot, which is free: see [`Sender::room`].
+    /// Sends a message into the slot, which is free: see [`Sender::ready`].
     pub(crate) fn send(&self, message: T) {
         let mut shared = self.0.lock();
         shared.place = Some(message);
@@ -139,7 +139,7 @@ mod tests {
         let (sender, receiver) = slot();
         let sending = async move {
             for number in 0..100 {
-                assert!(sender.room().await);
+                assert!(sender.ready().await);
                 sender.send(number);
                 tokio::task::yield_now().await;
             }
@@ -156,7 +156,7 @@ mod tests {
         tokio::select! {
             biased;
             () = sender.closed() => false,
-            room = sender.room() => {
+            room = sender.ready() => {
                 if room {
                     sender.send(number);
                 }
@@ -232,13 +232,13 @@ mod tests {
     #[tokio::test]
     async fn a_sender_learns_that_nobody_listens() {
         let (sender, receiver) = slot();
-        assert!(sender.room().await);
+        assert!(sender.ready().await);
         sender.send(1);
         let leaving = async {
             tokio::task::yield_now().await;
             drop(receiver);
         };
-        let (open, (), ()) = tokio::join!(sender.room(), sender.closed(), leaving);
+        let (open, (), ()) = tokio::join!(sender.ready(), sender.closed(), leaving);
         assert!(!open);
         sender.closed().await;
     }

@@ -1,6 +1,6 @@
 //! A stand-in for the index and a server over it, for the tests of this module.
 
-use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use crate::serve::{AckRegistry, ServeConfig, ServeMetrics, Server};
 use parking_lot::Mutex;
 use policy_core::{
     Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, InformationalHeaders,
@@ -309,7 +309,7 @@ pub struct Harness {
     /// Its metrics.
     pub metrics: ServeMetrics,
     /// The policies that clients have in force.
-    pub applied: Applied,
+    pub applied: AckRegistry,
     /// Ends it.
     pub shutdown: CancellationToken,
     /// The server.

@@ -1,7 +1,8 @@
 //! A server with TLS on a real socket, and clients with certificates of a test's own authority.
 
 use crate::serve::{
-    Applied, AuthzConfig, BoundListener, ServeConfig, ServeMetrics, Server, StaleNotice, Transport,
+    AckRegistry, AuthzConfig, BoundListener, ServeConfig, ServeMetrics, Server, StaleNotice,
+    Transport,
 };
 use crate::testing::{Index, policy};
 use hyper_util::rt::TokioIo;
@@ -133,7 +134,7 @@ pub struct Mesh {
     /// Its metrics.
     pub metrics: ServeMetrics,
     /// The policies that clients have in force.
-    pub applied: Applied,
+    pub applied: AckRegistry,
     /// The credentials of the server.
     pub tls: TlsHandle,
     /// Reports that a watch became stale.

@@ -199,7 +199,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Naive {
     shapes: BTreeMap<ShapeNumber, WantedPorts>,
     pods: BTreeMap<WorkloadKey, ShapeNumber>,
-    reported: BTreeMap<(PortAt, u64), (u64, bool)>,
+    reported: BTreeMap<(WorkloadPort, u64), (u64, bool)>,
 }
 
 impl Naive {

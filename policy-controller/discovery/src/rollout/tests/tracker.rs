@@ -3,7 +3,7 @@
 use super::*;
 use crate::peers::{Replica, Replicas};
 use crate::rollout::{RolloutConfig, RolloutTracker, start};
-use crate::serve::{Applied, AppliedPort};
+use crate::serve::{AckRegistry, AppliedPort};
 use crate::testing::{Harness, policy};
 use policy_engine::handles::DemandHandle;
 use policy_engine::programmed::Programmed;
@@ -75,7 +75,7 @@ impl Index {
 }
 
 /// A client of `replica` acknowledges what has this hash.
-fn acknowledge(applied: &Applied, name: &str, content: u64) {
+fn acknowledge(applied: &AckRegistry, name: &str, content: u64) {
     let record = AppliedPort { current: policy("web"), in_force: None, content, refused: None };
     applied.record(&pod(name), port(80), 1, record);
 }
@@ -87,7 +87,7 @@ fn known(addresses: &[SocketAddr]) -> Arc<Replicas> {
 
 fn counting(
     demand: DemandHandle,
-    applied: &Applied,
+    applied: &AckRegistry,
     replicas: watch::Receiver<Arc<Replicas>>,
 ) -> RolloutTracker {
     let config = RolloutConfig {
@@ -130,7 +130,8 @@ async fn until_unknown(counting: &RolloutTracker) -> String {
 #[tokio::test]
 async fn what_clients_of_other_replicas_acknowledged_counts() {
     let (mut index, demand, content) = Index::filled().await;
-    let (own, other, third) = (Applied::default(), Harness::start().await, Harness::start().await);
+    let (own, other, third) =
+        (AckRegistry::default(), Harness::start().await, Harness::start().await);
     acknowledge(&other.applied, "b", content);
     let (_replicas, receiver) = watch::channel(known(&[other.address, third.address]));
     let counting = counting(demand, &own, receiver);
@@ -159,7 +160,7 @@ async fn what_clients_of_other_replicas_acknowledged_counts() {
 #[tokio::test]
 async fn a_replica_that_goes_or_falls_silent_makes_it_unknown_and_is_named() {
     let (_index, demand, content) = Index::filled().await;
-    let (own, other) = (Applied::default(), Harness::start().await);
+    let (own, other) = (AckRegistry::default(), Harness::start().await);
     acknowledge(&own, "a", content);
     acknowledge(&other.applied, "b", content);
     // Accepts connections and never says anything.
@@ -186,7 +187,7 @@ async fn a_replica_that_goes_or_falls_silent_makes_it_unknown_and_is_named() {
 #[tokio::test]
 async fn while_it_is_not_known_which_replicas_there_are_nothing_is_said() {
     let (_index, demand, content) = Index::filled().await;
-    let own = Applied::default();
+    let own = AckRegistry::default();
     acknowledge(&own, "a", content);
     let why = Replicas::Unknown("the endpoints cannot be listed".into());
     let (replicas, receiver) = watch::channel(Arc::new(why));
@@ -201,7 +202,7 @@ async fn while_it_is_not_known_which_replicas_there_are_nothing_is_said() {
 #[tokio::test]
 async fn nothing_is_counted_while_nobody_wants_to_know() {
     let (_index, demand, content) = Index::filled().await;
-    let (own, other) = (Applied::default(), Harness::start().await);
+    let (own, other) = (AckRegistry::default(), Harness::start().await);
     acknowledge(&own, "a", content);
     let (_replicas, receiver) = watch::channel(known(&[other.address]));
     let counting = counting(demand, &own, receiver);
@@ -226,7 +227,7 @@ async fn nothing_is_counted_while_nobody_wants_to_know() {
 async fn before_objects_are_listed_it_is_unknown() {
     let (mut index, demand) = Index::start();
     let (_replicas, receiver) = watch::channel(known(&[]));
-    let counting = counting(demand, &Applied::default(), receiver);
+    let counting = counting(demand, &AckRegistry::default(), receiver);
     let _hold = counting.hold();
     let unknown = Tally::unknown("NotListed", "objects have not been listed completely");
     until(&counting, |tally| *tally == unknown).await;
@@ -237,7 +238,7 @@ async fn before_objects_are_listed_it_is_unknown() {
 #[tokio::test]
 async fn a_replica_with_many_clients_is_heard_out_before_it_counts_as_silent() {
     let (_index, demand, content) = Index::filled().await;
-    let (own, other) = (Applied::default(), Harness::start().await);
+    let (own, other) = (AckRegistry::default(), Harness::start().await);
     let current = policy("web");
     for n in 0..40_000 {
         let current = current.clone();

@@ -3,8 +3,8 @@
 //! A follower is notified which ports changed, and reads their state when it takes them. A slow one
 //! therefore skips states, and its backlog is bounded by the number of ports.
 
-use super::followers::{FeedState, InForce, PortAt};
-use super::record::Applied;
+use super::followers::{FeedState, InForce, WorkloadPort};
+use super::record::AckRegistry;
 use parking_lot::Mutex;
 use policy_core::ObjectRef;
 use policy_engine::unsent::Unsent;
@@ -15,13 +15,13 @@ use std::sync::atomic::Ordering;
 /// The changes since the last call; the first call returns everything.
 #[derive(Debug)]
 pub struct Feed {
-    applied: Applied,
+    applied: AckRegistry,
     state: Arc<FeedState>,
     /// The omissions as they were last taken.
     unsent: Mutex<BTreeMap<ObjectRef, Unsent>>,
 }
 
-impl Applied {
+impl AckRegistry {
     /// Follows what is in force, port by port.
     pub fn follow(&self) -> Feed {
         Feed { applied: self.clone(), state: self.add_follower(), unsent: Mutex::default() }
@@ -36,7 +36,7 @@ impl Feed {
 
     /// Takes up to `most` of the changed ports, in order, each in its current state: `None` if no
     /// client has it in force. The flag is true if more are pending.
-    pub fn take(&self, most: usize) -> (Vec<(PortAt, Option<InForce>)>, bool) {
+    pub fn take(&self, most: usize) -> (Vec<(WorkloadPort, Option<InForce>)>, bool) {
         let mut dirty = self.state.dirty.lock();
         let rest = match dirty.iter().nth(most).cloned() {
             Some(first) => dirty.split_off(&first),
@@ -83,7 +83,7 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::applied::{AppliedPort, OmissionGuard, Omissions, Refused};
+    use crate::serve::applied::{AppliedPort, OmissionGuard, Omissions, Rejection};
     use crate::testing::{policy, port};
     use policy_core::{Source, WorkloadKey};
     use policy_proto::{Done, Part, Replacement};
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_follower_hears_everything_first_and_then_what_changed() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let (a, b) = (WorkloadKey::pod("ns", "a"), WorkloadKey::pod("ns", "b"));
         applied.record(&a, port(80), 1, record(7));
         let feed = applied.follow();
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn one_client_that_lacks_it_decides_for_all_of_a_port() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let feed = applied.follow();
         let a = WorkloadKey::pod("ns", "a");
         applied.record(&a, port(80), 1, record(7));
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(taken(&feed), [("ns/a".to_owned(), Some((7, None)))]);
         applied.record(&a, port(80), 2, record(6));
         assert_eq!(taken(&feed), [("ns/a".to_owned(), Some((0, None)))]);
-        let refused = Some(Refused { reason: "no".into(), field_path: "port.deny".into() });
+        let refused = Some(Rejection { reason: "no".into(), field_path: "port.deny".into() });
         applied.record(&a, port(80), 2, AppliedPort { refused, ..record(7) });
         let told = Some((7, Some("port.deny: no".to_owned())));
         assert_eq!(taken(&feed), [("ns/a".to_owned(), told)]);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_at_once_is_bounded_and_nothing_is_lost() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let key = |n: u16| WorkloadKey::pod("ns", &format!("web-{n:04}"));
         for n in 0..1000 {
             applied.record(&key(n), port(80), n.into(), record(7));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_clients_are_not_sent_is_told_while_one_of_them_watches() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let of = |name: &str| {
             let object = ObjectRef::new("policy.linkerd.io", "HTTPRoute", "ns", name);
             let part = Part::Effect(Source::Object(object));
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_follower_that_is_gone_costs_nothing() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let feed = applied.follow();
         feed.changed().await;
         drop(feed);

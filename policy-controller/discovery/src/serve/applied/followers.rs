@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 /// A port of a workload.
-pub type PortAt = (WorkloadKey, NonZeroU16);
+pub type WorkloadPort = (WorkloadKey, NonZeroU16);
 
 /// The policy that all clients of a port have in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct InForce {
 #[derive(Debug)]
 pub(super) struct FeedState {
     /// Ports that changed since they were last taken.
-    pub(super) dirty: Mutex<BTreeSet<PortAt>>,
+    pub(super) dirty: Mutex<BTreeSet<WorkloadPort>>,
     /// True if the omissions may have changed since they were last taken.
     pub(super) unsent: AtomicBool,
     /// Woken when there are some.
@@ -40,7 +40,7 @@ pub(super) struct Feeds(Mutex<Vec<Weak<FeedState>>>);
 
 impl Feeds {
     /// Adds a follower, for which these ports are pending.
-    pub(super) fn add(&self, dirty: BTreeSet<PortAt>) -> Arc<FeedState> {
+    pub(super) fn add(&self, dirty: BTreeSet<WorkloadPort>) -> Arc<FeedState> {
         let state = Arc::new(FeedState {
             dirty: Mutex::new(dirty),
             unsent: AtomicBool::new(true),
@@ -54,7 +54,7 @@ impl Feeds {
     }
 
     /// Notifies all followers that a port changed.
-    pub(super) fn mark_dirty(&self, at: &PortAt) {
+    pub(super) fn mark_dirty(&self, at: &WorkloadPort) {
         for state in self.0.lock().iter().filter_map(Weak::upgrade) {
             state.dirty.lock().insert(at.clone());
             state.wake.notify_one();

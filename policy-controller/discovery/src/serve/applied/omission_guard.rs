@@ -1,17 +1,17 @@
 //! Streams whose clients are not sent all parts of a policy.
 
 use super::omissions::Omissions;
-use super::record::Applied;
+use super::record::AckRegistry;
 use std::sync::Arc;
 
 /// Counts one stream with omissions for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct OmissionGuard {
-    applied: Applied,
+    applied: AckRegistry,
     omissions: Arc<Omissions>,
 }
 
-impl Applied {
+impl AckRegistry {
     /// Counts one more stream with these omissions.
     pub(crate) fn omit(&self, omissions: &Arc<Omissions>) -> OmissionGuard {
         self.add_omissions(omissions);
@@ -23,7 +23,7 @@ impl OmissionGuard {
     /// Replaces the omissions of a stream. Equal omissions are left as they are.
     pub(crate) fn replace(
         before: &mut Option<Self>,
-        applied: &Applied,
+        applied: &AckRegistry,
         omissions: Option<&Arc<Omissions>>,
     ) {
         if before.as_ref().map(|watching| &watching.omissions) != omissions {

@@ -1,6 +1,6 @@
 //! The policies that clients have in force, by their acknowledgements.
 
-use super::followers::{FeedState, Feeds, InForce, PortAt};
+use super::followers::{FeedState, Feeds, InForce, WorkloadPort};
 use super::omissions::Omissions;
 use parking_lot::Mutex;
 use policy_core::{ObjectRef, Revision, ServerPolicy, WorkloadKey};
@@ -13,13 +13,13 @@ use tokio::sync::watch;
 
 /// A handle on the acknowledgements of every native client of this replica; clones share them.
 #[derive(Clone, Debug)]
-pub struct Applied {
+pub struct AckRegistry {
     shared: Arc<AppliedInner>,
 }
 
 #[derive(Debug)]
 struct AppliedInner {
-    ports: Mutex<BTreeMap<PortAt, Clients>>,
+    ports: Mutex<BTreeMap<WorkloadPort, Clients>>,
     changes: watch::Sender<u64>,
     feeds: Feeds,
     /// Omissions of all open streams, each with the number of its streams. Streams of one shape
@@ -47,12 +47,12 @@ pub struct AppliedPort {
     /// there is none, or where the client could not be sent all of it.
     pub content: u64,
     /// The refusal of the newest update, if the client refused it.
-    pub refused: Option<Refused>,
+    pub refused: Option<Rejection>,
 }
 
 /// A client's refusal of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct Rejection {
     /// The reason that the client gave.
     pub reason: String,
     /// Path of the field in the update.
@@ -78,7 +78,7 @@ impl AppliedPort {
     }
 }
 
-impl Default for Applied {
+impl Default for AckRegistry {
     fn default() -> Self {
         let (ports, feeds) = (Mutex::default(), Feeds::default());
         let omitting = Mutex::default();
@@ -87,7 +87,7 @@ impl Default for Applied {
     }
 }
 
-impl Applied {
+impl AckRegistry {
     /// Changes whenever anything here does.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
@@ -116,7 +116,7 @@ impl Applied {
 
     /// Returns what all clients of a port have in force; `None` if none of them ever acknowledged
     /// or refused.
-    pub(super) fn in_force(&self, at: &PortAt) -> Option<InForce> {
+    pub(super) fn in_force(&self, at: &WorkloadPort) -> Option<InForce> {
         self.shared.ports.lock().get(at).map(|clients| clients.in_force.clone())
     }
 
@@ -224,7 +224,7 @@ impl Applied {
         self.bump(changed.then_some(&at));
     }
 
-    fn bump(&self, changed: Option<&PortAt>) {
+    fn bump(&self, changed: Option<&WorkloadPort>) {
         if let Some(at) = changed {
             self.shared.feeds.mark_dirty(at);
         }
@@ -249,7 +249,7 @@ impl Clients {
         let first = contents.next().unwrap_or_default();
         let content = if contents.all(|content| content == first) { first } else { 0 };
         let refused = self.by_number.iter().find_map(|(_, client)| client.refused.as_ref());
-        let refused = refused.map(Refused::to_string);
+        let refused = refused.map(Rejection::to_string);
         let before = &self.in_force;
         let first_answer = self.by_number.len() == 1;
         if before.content == content && before.refused.as_deref() == refused.as_deref() {
@@ -263,7 +263,7 @@ impl Clients {
 }
 
 /// `field: reason`, or the reason alone.
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for Rejection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.field_path.as_str() {
             "" => f.write_str(&self.reason),
@@ -288,14 +288,14 @@ mod tests {
 
     #[test]
     fn an_object_counts_where_the_policy_it_is_part_of_is_in_force() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let changes = applied.changes();
         let (old, new) = (policy("web"), policy("web"));
         let port = NonZeroU16::new(80).unwrap();
         let pod = |n: u8| WorkloadKey::pod("ns", &format!("web-{n}"));
         applied.record(&pod(0), port, 1, record(&new, Some(&new)));
         applied.record(&pod(1), port, 2, record(&new, Some(&old)));
-        let refused = Some(Refused { reason: "no".into(), field_path: String::new() });
+        let refused = Some(Rejection { reason: "no".into(), field_path: String::new() });
         applied.record(&pod(2), port, 3, AppliedPort { refused, ..record(&new, Some(&old)) });
         let server = ObjectRef::new("policy.linkerd.io", "Server", "ns", "web");
         let counts = applied.counts();

@@ -1,7 +1,7 @@
 //! A stream that is held, and counted as such, and the lists that end it.
 
 use crate::serve::core::Core;
-use crate::serve::metrics::OpenGauge;
+use crate::serve::metrics::GaugeGuard;
 use policy_core::Revision;
 use policy_engine::hold;
 use policy_engine::publish::Seen;
@@ -15,13 +15,13 @@ use tonic::Status;
 /// A wait for this replica to catch up.
 pub(crate) struct Hold {
     wait: hold::Hold,
-    _gauge: Option<OpenGauge>,
+    _gauge: Option<GaugeGuard>,
 }
 
 impl Hold {
     /// Creates the wait of a client that has `applied` in force, starting from `seen`. A list has
     /// been requested.
-    pub(crate) fn new(applied: &Revision, seen: &Seen, gauge: Option<OpenGauge>) -> Self {
+    pub(crate) fn new(applied: &Revision, seen: &Seen, gauge: Option<GaugeGuard>) -> Self {
         Self { wait: hold::Hold::new(applied, seen), _gauge: gauge }
     }
 

@@ -3,7 +3,7 @@
 use super::Session;
 use super::fields::{port_number, revision, shortened};
 use super::port::PendingUpdate;
-use crate::serve::applied::{AppliedPort, Refused};
+use crate::serve::applied::{AppliedPort, Rejection};
 use crate::serve::refusal::refusal;
 use policy_engine::publish::LookupError;
 use policy_proto::messages::watch_request::Kind;
@@ -107,7 +107,7 @@ impl Session {
             port.due = true;
         }
         let refused =
-            Refused { reason: shortened(&nack.reason), field_path: shortened(&nack.field_path) };
+            Rejection { reason: shortened(&nack.reason), field_path: shortened(&nack.field_path) };
         self.service.core.metrics.nacked("refused");
         let (reason, field) = (&refused.reason, &refused.field_path);
         tracing::warn!(workload = %self.key, port = number, ?reason, ?field, "client refused an update");

@@ -37,22 +37,24 @@ impl Session {
         port.due = false;
         let published = port.policy.current();
         let encoding = self.service.encoding(&published.policy, &self.features);
-        let stamp = encoding.stamp(&published, number);
+        let header = encoding.header(&published, number);
         // A viewer enforces nothing.
         let omissions = encoding.omissions().filter(|_| self.grant.is_own());
         OmissionGuard::replace(&mut port.omission_guard, &self.service.core.applied, omissions);
         let shared = match &port.sent {
             // Equal hashes are no proof of equal content.
-            Some(sent) if sent.revision == stamp.revision && sent.encoding.says(&encoding) => {
+            Some(sent)
+                if sent.revision == header.revision && sent.encoding.is_same_message(&encoding) =>
+            {
                 return None;
             }
             Some(sent) => encoding.change_from(&sent.encoding),
             // A hash alone proves nothing, nor does another epoch's numbering.
-            None if port.reported.as_ref() == Some(&*stamp.revision) => encoding.unchanged(),
+            None if port.reported.as_ref() == Some(&*header.revision) => encoding.unchanged(),
             None => encoding.full(),
         };
-        let payload = update(&stamp.own, shared);
-        port.note_sent(&published, encoding, stamp.revision);
+        let payload = update(&header.own, shared);
+        port.note_sent(&published, encoding, header.revision);
         Some(payload)
     }
 

@@ -1,7 +1,7 @@
 //! State of one port of a watch.
 
 use super::hold::Hold;
-use crate::serve::applied::{OmissionGuard, Refused};
+use crate::serve::applied::{OmissionGuard, Rejection};
 use crate::serve::encodings::Encoding;
 use policy_core::{Revision, ServerPolicy};
 use policy_engine::latest::Latest;
@@ -34,7 +34,7 @@ pub(super) struct Port {
     pub(super) content: u64,
     /// The refusal of the newest update that was refused, with that update's number; none once a
     /// later one is in force.
-    pub(super) refused: Option<(u64, Refused)>,
+    pub(super) refused: Option<(u64, Rejection)>,
     /// Number of updates sent.
     sent_count: u64,
     /// True once the client has acknowledged or refused an update.

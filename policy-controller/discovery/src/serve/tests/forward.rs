@@ -82,10 +82,8 @@ async fn linkerd() -> (SocketAddr, Seen) {
 
 async fn in_front_of(address: SocketAddr, config: ServeConfig) -> Mesh {
     let to = ControllerAddress::loopback(address).unwrap();
-    Mesh::made(AuthzConfig::default(), config, |server, tls| {
-        server.forwarding_outbound(to, Some(tls))
-    })
-    .await
+    Mesh::made(AuthzConfig::default(), config, |server, tls| server.with_outbound(to, Some(tls)))
+        .await
 }
 
 fn spec(workload: &str) -> TrafficSpec {

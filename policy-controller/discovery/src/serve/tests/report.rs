@@ -1,7 +1,7 @@
 //! The report service: who may ask, and what is answered.
 
 use crate::peers::{Connector, PeerEvent, Replica, watch_peer};
-use crate::serve::applied::Applied;
+use crate::serve::applied::AckRegistry;
 use crate::serve::{
     AppliedPort, AuthzConfig, BoundListener, ReportConfig, ServeConfig, Server, Transport,
 };
@@ -54,7 +54,7 @@ fn set(workload: &str, content: u64) -> InForceUpdate {
     InForceUpdate { set: vec![port], ..InForceUpdate::default() }
 }
 
-fn record(applied: &Applied, workload: &str, content: u64) {
+fn record(applied: &AckRegistry, workload: &str, content: u64) {
     let record = AppliedPort { current: policy("web"), in_force: None, content, refused: None };
     applied.record(&WorkloadKey::pod("ns", workload), port(80), 1, record);
 }
@@ -257,7 +257,7 @@ async fn viewers_see_every_object_with_its_conditions_and_counts() {
     let (_index, policies) = crate::testing::Index::start();
     let options = EncodeOptions { localhost_authorization: false };
     let report = ReportConfig { replica: "me".into(), overviews: Some(Arc::new(One)) };
-    let server = Server::new(policies, ServeConfig::default(), options).reporting(report);
+    let server = Server::new(policies, ServeConfig::default(), options).with_report(report);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
