@@ -284,7 +284,7 @@ fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<http_body_util:
     response
 }
 
-/// Binds a listener, naming the address and what it was for if that fails.
+/// Binds a listener. The error names the address and its purpose.
 ///
 /// # Errors
 /// The operating system's, with `what` and `address` in its text.

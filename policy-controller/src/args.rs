@@ -1,5 +1,5 @@
-//! The command line of `policy-controller`, in two stages: [`RunArgs`] is what was written, each value
-//! read by clap (`value`); [`Settings`] is what it means, with every rule about several of them.
+//! The command line of `policy-controller`, in two stages: [`RunArgs`] has the flags as written, each
+//! value parsed by clap (`value`); [`Settings`] has their meaning, validated together.
 //!
 //! Flags that Linkerd's policy controller has too keep their names, and their defaults except
 //! `--grpc-addr` (on loopback), `--cluster-networks` (IPv6 is part of them),

@@ -1,7 +1,7 @@
 //! Finds the replicas through the EndpointSlices of their Service.
 //!
-//! They are listed every few seconds: a watch of its own would cost more than it tells, and what is
-//! waited for here, a replica that came or went, is counted in seconds.
+//! They are listed every few seconds: a watch would cost more than it saves, and a delay of seconds
+//! is acceptable for a replica that came or went.
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::api::ListParams;

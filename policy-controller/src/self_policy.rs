@@ -11,7 +11,7 @@
 //! local policy's place on that port, be it wider, narrower or invalid; the *default* policy of pod,
 //! namespace or cluster never does: default deny must not keep proxies from their policy.
 //!
-//! **Invariants.** No policy here can grant a stream: who may watch is decided by the service behind
+//! **Invariants.** No policy here can grant a stream: watches are authorized by the service behind
 //! it (`serve::authz`), and without TLS only loopback clients get there. What is decided here is
 //! decided by the evaluator that decides for every workload.
 
@@ -38,7 +38,7 @@ pub(crate) mod testing {
     use policy_engine::config::ControllerConfig;
     use std::num::NonZeroU16;
 
-    /// A guard with the built-in policy on a node of these addresses.
+    /// The built-in policy on a node of these addresses.
     pub(crate) fn on_node(network: &str) -> SelfPolicy {
         let mut settings = SelfPolicyArgs::default().settings(None, "ns");
         settings.node = vec![network.parse().unwrap()];

@@ -10,8 +10,9 @@
 //! Streams read the newest value from watch channels when their client can take it, so a slow
 //! client skips states and delays no other. Encodings are shared (see `cache`).
 //!
-//! **Invariants.** Sees [`Policies`](policy_engine::Policies) and nothing behind it. Never answers by a guess: a policy that is
-//! not known yet is `UNAVAILABLE`. Every stream ends with OK when its connection is to end.
+//! **Invariants.** Sees [`Policies`](policy_engine::Policies) and nothing behind it. Never answers by a
+//! guess: a policy that is not known yet is `UNAVAILABLE`. Every stream ends with OK when its
+//! connection is to end.
 
 mod applied;
 mod authn;

@@ -1,4 +1,4 @@
-//! Flags of the guard.
+//! Flags of the policy of the controller's own ports.
 
 use super::value::{List, Optional, addresses, label, optional};
 use crate::self_policy::{NAME, SelfPolicySettings, loopback};

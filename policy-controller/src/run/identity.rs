@@ -14,7 +14,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Requirement that `/ready` shows until there is one.
 const REQUIRED: &str = "an identity from the issuer";
 
-/// Keeps `tls` as the issuer certifies us. `/ready?verbose` says what is missing.
+/// Keeps `tls` up to date with the certificates of the issuer. `/ready?verbose` reports problems.
 ///
 /// With an issuer of this control plane the process is not ready before it has had its identity once:
 /// clients cannot reach the policy API of a replica without one, so that an upgrade must not replace the

@@ -72,7 +72,7 @@ impl Index {
         Ok(Self { handles, ended, stop })
     }
 
-    /// Waits until the source gives up; says why.
+    /// Waits until the source fails; returns its error.
     pub(super) async fn ended(&mut self) -> RunError {
         match (&mut self.ended).await {
             Ok(Err(error)) => error.into(),

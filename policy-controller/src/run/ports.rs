@@ -1,4 +1,4 @@
-//! Opens the ports and starts what is behind them.
+//! Opens the ports and starts their servers.
 
 use super::admin_port::{AdminPort, number};
 use super::cluster_tasks::{self, ClusterTasks, RunningClusterTasks};
@@ -42,7 +42,7 @@ pub(super) struct RunningPorts {
 const ENDPOINT_GONE: Duration = Duration::from_secs(5);
 
 impl Ports {
-    /// Opens them, puts the guard before them, and starts everything.
+    /// Opens the ports, enforces the self policy on them, and starts everything.
     pub(super) async fn open(
         self,
         index: &mut Index,
@@ -134,7 +134,7 @@ fn serve(mut policy: RunningThread, supervisor: &Supervisor) -> oneshot::Receive
     told
 }
 
-/// The ports that the guard knows, as they are bound.
+/// Returns the ports of the self policy, as they are bound.
 fn own_ports(
     grpc: SocketAddr,
     admission: Option<&Admission>,

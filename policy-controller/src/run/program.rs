@@ -221,7 +221,7 @@ impl MainLoop {
     }
 }
 
-/// Logs what is wrong with manifests when it appears, not each time it is still there.
+/// Logs problems of manifests when they appear, not each time they are still there.
 async fn log_diagnostics(mut diagnostics: watch::Receiver<Arc<[Diagnostic]>>) {
     let mut known = HashSet::new();
     loop {

@@ -31,7 +31,7 @@ impl Supervisor {
         (Self { ended }, names)
     }
 
-    /// Starts a task on the current runtime. `name` says in words what ended.
+    /// Starts a task on the current runtime. `name` describes it in errors.
     pub(super) fn spawn(
         &self,
         name: &'static str,

@@ -28,7 +28,7 @@ impl SelfPolicy {
     /// Reads the local policy and puts it in force.
     ///
     /// # Errors
-    /// [`LocalPolicyError`]: what is wrong with the file, or which port it forgets.
+    /// [`LocalPolicyError`]: the file is invalid, or no Server in it selects a port.
     pub fn new(
         settings: &SelfPolicySettings,
         ports: OwnPorts,

@@ -1,4 +1,4 @@
-//! Metrics of the guard.
+//! Metrics of the policy of the controller's own ports.
 
 use policy_core::Denied;
 use policy_enforce::record::Verdict;
@@ -16,7 +16,7 @@ struct RefusedLabels {
 }
 
 policy_core::metrics! {
-    /// Handles on the guard's metrics; clones share them.
+    /// Handles on the metrics of the controller's own ports; clones share them.
     #[derive(Clone, Debug)]
     pub struct SelfPolicyMetrics {
         refused: Family<RefusedLabels, Counter> = "policy_guard_refused",

@@ -9,7 +9,7 @@ use policy_enforce::PolicyStore;
 use policy_server::DefaultGateways;
 use std::sync::atomic::AtomicBool;
 
-/// The state of a guard, which its clones and its follower share.
+/// State of a [`SelfPolicy`](super::SelfPolicy), shared by its clones and its follower.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) workload: WorkloadKey,

@@ -4,7 +4,7 @@
 //! counted again: the work is in proportion to the workloads of the shapes concerned.
 //!
 //! **Invariants.** A workload counts once, whichever replicas it is connected to. It counts as having
-//! an object in force only if what it acknowledged equals what ought to be there on every port whose
+//! an object in force only if what it acknowledged equals the desired policy on every port whose
 //! policy the object contributes to, so that policies from a stale replica count nowhere.
 
 use super::timing::Timing;

@@ -130,7 +130,7 @@ impl RolloutTracker {
         let counted = tally.wait_for(
             |tally| !matches!(&**tally, Tally::Unknown { reason, .. } if **reason == *NOT_COUNTED),
         );
-        // After the timeout the answer is what is known.
+        // After the timeout the last known counts are returned.
         _ = tokio::time::timeout(patience, counted).await;
         self.tally.borrow().clone()
     }

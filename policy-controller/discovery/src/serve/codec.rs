@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// An encoded message: what is one client's own, then what is shared. Together they are one
+/// An encoded message: the part of one client, then the shared part. Together they are one
 /// protobuf message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Payload {

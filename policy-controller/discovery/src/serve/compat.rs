@@ -57,7 +57,7 @@ struct SharedPart {
     omissions: Option<Arc<Omissions>>,
 }
 
-/// A message: the workload's own addresses, then what workloads of one shape share.
+/// A message: the workload's own addresses, then the part that workloads of one shape share.
 #[derive(Clone, Debug)]
 struct Encoded {
     own: Bytes,
@@ -155,7 +155,7 @@ impl Compat {
             let omissions = Omissions::of(CLIENTS, policy, &encoded.replaced);
             return SharedPart { bytes: bytes.into(), omissions };
         }
-        // A client could not read it; what it cannot read it must not guess.
+        // A client could not read it, and must not fall back to a guess.
         self.core.metrics.too_large("compatible");
         let owner = &policy.owner;
         tracing::warn!(
@@ -195,7 +195,7 @@ impl Compat {
         call.received();
         let opened = self.open(&request, &mut call).await;
         let (held, ending, PortLookup { state, port, grant }) = opened?;
-        // The stream's future holds what is given to it more than once; of a box that is a pointer.
+        // The stream's future stores its state more than once; a box is only a pointer.
         let watch = Box::new(PortWatch {
             service: self,
             state,
@@ -314,7 +314,7 @@ impl PortWatch {
     /// Waits for a change; false: the workload is gone or the connection is to end.
     async fn changed(&mut self) -> Result<bool, Status> {
         tokio::select! {
-            // What ends the stream goes before what it would send.
+            // The end of the stream goes before further messages.
             biased;
             () = self.ending.cancelled() => Ok(false),
             status = self.grant.revoked() => Err(status),

@@ -28,8 +28,8 @@ pub(crate) struct Core {
 }
 
 /// Lists of everything that one peer's holds may cause: in a row, and after how long one more. What a
-/// client says it has in force cannot be proved, and a hold ends without a list, too, when watches come
-/// to tell what was missed. A hold takes two lists at most.
+/// client says it has in force cannot be proved, and a hold ends without a list, too, when the watches
+/// deliver what was missed. A hold takes two lists at most.
 const LIST_LIMIT: (u32, Duration) = (6, Duration::from_secs(300));
 
 impl Core {

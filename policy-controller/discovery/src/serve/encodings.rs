@@ -30,7 +30,7 @@ const CLIENTS: &str = "proxies of another version";
 /// The features of a client that this version knows.
 pub(crate) type Features = Arc<BTreeSet<Feature>>;
 
-/// The encodings that clients have now, and what they are made with.
+/// The encodings that clients have now, and the state to make them.
 #[derive(Clone, Debug)]
 pub(crate) struct Encodings {
     pub(crate) core: Arc<Core>,
@@ -196,7 +196,7 @@ fn shared(update: PortUpdate) -> Bytes {
     PortUpdate { port: 0, revision: None, ..update }.encode_to_vec().into()
 }
 
-/// The part of an update that says what is updated to what.
+/// The own part of an update: port and revision.
 pub(crate) fn own_part(port: NonZeroU16, revision: &Revision) -> Bytes {
     let own = PortUpdate {
         port: port.get().into(),

@@ -1,5 +1,5 @@
 //! `OutboundPolicies`, beside Linkerd: its proxies use one address for inbound and outbound policy, so
-//! what we do not serve goes to Linkerd's controller as it came.
+//! requests for outbound policy are forwarded to Linkerd's controller unchanged.
 //!
 //! Nothing is decoded: messages, metadata and trailers pass byte for byte, save for a viewer's
 //! `authorization`, which is meant for us. A stream counts against its peer's share as our own do and

@@ -169,7 +169,7 @@ async fn connection(
             serve(&shared, client, TokioIo::new(stream)).await;
         }
         Transport::Tls(tls) => {
-            // Apart, so that what a handshake needs is given back and no connection keeps the room.
+            // Boxed, so that a connection does not keep the handshake's memory.
             let handshake = Box::pin(handshake(&shared, &tls, stream, remote));
             let arrived = tokio::select! {
                 arrived = handshake => arrived,
@@ -317,7 +317,7 @@ async fn drive<I, S>(
     ending.cancel();
 }
 
-/// Waits until no root vouches for what the client has proved.
+/// Waits until no root vouches for the client's certificate any more.
 async fn lost(proof: Option<&(TlsHandle, Arc<Proof>)>) {
     match proof {
         Some((tls, proof)) => tls.lost(proof).await,

@@ -158,7 +158,7 @@ impl ServeMetrics {
         self.too_large.get_or_create(&Api { api }).inc();
     }
 
-    /// Counts an encoding that says less than its policy, and logs what was left out.
+    /// Counts an encoding that leaves out parts of its policy, and logs them.
     pub(crate) fn replaced(&self, api: &'static str, owner: &Owner, replaced: &[Replacement]) {
         if replaced.is_empty() {
             return;

@@ -1,5 +1,5 @@
 //! `portcullis.policy.v1.PolicyReport`: what this replica's clients have in force, for the other
-//! replicas, and what every object is overview, for viewers.
+//! replicas, and the status of every object, for viewers.
 
 use crate::serve::applied::{Feed, InForce, WorkloadPort};
 use crate::serve::caller::Caller;

@@ -65,7 +65,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Serves a client until it goes away, the workload does, or `ending` is cancelled.
+    /// Serves a client until it disconnects, the workload is deleted, or `ending` is cancelled.
     ///
     /// # Errors
     /// The status that ends the stream.
@@ -190,7 +190,7 @@ impl Session {
         })
     }
 
-    /// Brings the watched ports in line with what the workload declares. Declared ports are never
+    /// Brings the watched ports in line with the declared ports. Declared ports are never
     /// refused for their number: no client chose it.
     async fn sync_declared_ports(&mut self) -> Result<(), Status> {
         let declared = self.state.read().declared.clone();
@@ -274,7 +274,7 @@ impl Drop for Session {
     }
 }
 
-/// The wait for what a client has applied and this replica may not have seen.
+/// Returns the wait for a revision that a client has applied, if this replica lags behind it.
 fn hold_for(core: &Core, lists: &mut ListRequests, applied: &Revision) -> Option<Hold> {
     let seen = core.policies.seen();
     let seen = seen.borrow();

@@ -27,7 +27,7 @@ impl OmissionGuard {
         omissions: Option<&Arc<Omissions>>,
     ) {
         if before.as_ref().map(|watching| &watching.omissions) != omissions {
-            // The new one first: what both lack is lacked all the time.
+            // The new one first: common omissions are never counted as zero in between.
             let now = omissions.map(|omissions| applied.omit(omissions));
             *before = now;
         }

@@ -27,7 +27,7 @@ struct AppliedInner {
     omitting: Mutex<HashMap<Arc<Omissions>, usize>>,
 }
 
-/// The clients of one port, and what they have together.
+/// The clients of one port, and the policy that all of them have in force.
 #[derive(Debug)]
 struct Clients {
     /// Records by the number of the client's stream; mostly one.
@@ -188,7 +188,7 @@ impl AckRegistry {
         self.shared.feeds.mark_unsent();
     }
 
-    /// Records what `client` (a number of its stream) has on a port.
+    /// Records the policy that `client` (the number of its stream) has in force on a port.
     pub(crate) fn record(
         &self,
         workload: &WorkloadKey,
@@ -208,7 +208,7 @@ impl AckRegistry {
         self.bump(changed.then_some(&at));
     }
 
-    /// Forgets what `client` has on a port.
+    /// Removes the record of `client` for a port.
     pub(crate) fn forget(&self, workload: &WorkloadKey, port: NonZeroU16, client: u64) {
         let at = (workload.clone(), port);
         let mut ports = self.shared.ports.lock();

@@ -22,8 +22,8 @@ impl Session {
         any && self.workload_hold.is_none()
     }
 
-    /// The next message: the workload first, then ports in order. `None`: what was due turned out
-    /// to be what the client has.
+    /// The next message: the workload first, then ports in order. `None`: the client
+    /// has the pending state already.
     pub(super) fn next_message(&mut self) -> Option<Payload> {
         if std::mem::take(&mut self.workload_due) {
             return Some(self.workload());
