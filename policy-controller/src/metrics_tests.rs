@@ -38,11 +38,11 @@ macro_rules! sets {
 sets!(
     AdmissionMetrics,
     EventMetrics,
-    SelfPolicyMetrics,
     InjectorMetrics,
     IssuerMetrics,
     LeaseMetrics,
     RolloutMetrics,
+    SelfPolicyMetrics,
     ServeMetrics,
     StatusMetrics
 );
