@@ -1,4 +1,4 @@
-//! What it costs to find out what objects mean: all of them at once, and what one event changes.
+//! Cost of resolving objects: all of them at once, and the changes of one event.
 //!
 //! `bench/functions` runs it; `cargo bench -p policy-controller` measures time alone.
 
@@ -90,13 +90,13 @@ fn compile(name: &str, objects: fn() -> Vec<Object>) -> Function {
     Function::new(name, objects, |objects| compiled(std::mem::take(objects)))
 }
 
-/// What one event changes, with everything else known.
+/// Resolves the changes of one event, with everything else known.
 fn resolve(name: &str, objects: fn() -> Vec<Object>, change: fn() -> Object) -> Function {
     let setup = move || (compiled(objects()), Some(change()));
     Function::new(name, setup, |(compiled, change)| change.take().map(|c| compiled.update(c)))
 }
 
-/// The policy of a port that was not asked for before, with everything else known.
+/// Compiles the policy of a port that was not requested before, with everything else known.
 fn compile_port(name: &str, objects: fn() -> Vec<Object>) -> Function {
     let setup = move || compiled(objects());
     Function::new(name, setup, |compiled| {

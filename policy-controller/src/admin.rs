@@ -3,8 +3,8 @@
 
 mod debug;
 
-use crate::guard;
-use crate::guard::Guard;
+use crate::self_policy;
+use crate::self_policy::SelfPolicy;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
@@ -25,34 +25,34 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-/// Connections of the node and the pod itself, and as many of everybody else.
+/// Connections of the node and the pod itself, and as many of all other clients.
 const MOST: usize = 256;
 
-/// Connections of one address at once; scrapes and probes are few. Whoever holds as many keeps
-/// nobody out who comes from elsewhere.
+/// Connections of one address at once; scrapes and probes are few. A client that holds as many
+/// keeps no other address out.
 const PER_PEER: u32 = 16;
 
-/// How long a connection lasts at most.
+/// Longest duration of a connection.
 const CONNECTION: Duration = Duration::from_secs(60);
 
-/// What the admin server answers from.
+/// The admin server's state.
 #[derive(Clone, Debug)]
 pub struct Admin {
     readiness: Readiness,
     registry: Arc<Mutex<Registry>>,
-    /// What `/debug/policy` looks at.
+    /// The policies that `/debug/policy` shows.
     policies: Arc<OnceLock<Policies>>,
-    /// Who may ask, once it is known; absent: everybody may.
-    guard: Option<Arc<OnceLock<Guarding>>>,
-    /// For a whole connection, so that clients that do not read cannot keep the probes out.
+    /// Enforces the controller's own policy, once it is known; absent: every client may request.
+    guard: Option<Arc<OnceLock<AdminPolicy>>>,
+    /// Bounds a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
     room: Room,
 }
 
-/// Who may ask, and the credentials with which callers find out who answers.
+/// The policy of the admin port, and the credentials by which the port proves its identity.
 #[derive(Debug)]
-struct Guarding {
-    guard: Guard,
+struct AdminPolicy {
+    guard: SelfPolicy,
     tls: Option<TlsHandle>,
 }
 
@@ -65,23 +65,23 @@ impl Admin {
         Self { readiness, registry, policies, guard: None, bound: CONNECTION, room }
     }
 
-    /// The same, which tells nobody but loopback more than whether it lives and is ready before it
-    /// was told who may ask ([`Admin::guard`]).
+    /// Rejects clients outside of loopback, except for probes, until a policy is set
+    /// ([`Admin::guard`]).
     #[must_use]
-    pub fn to_be_guarded(self) -> Self {
+    pub fn with_pending_policy(self) -> Self {
         Self { guard: Some(Arc::default()), ..self }
     }
 
-    /// Asks `guard` about every request from now on. Callers may prove an identity over TLS, where
+    /// Enforces `guard` on every request from now on. Callers may prove an identity over TLS, where
     /// there are credentials to answer them with.
-    pub fn guard(&self, guard: Guard, tls: Option<TlsHandle>) {
+    pub fn guard(&self, guard: SelfPolicy, tls: Option<TlsHandle>) {
         if let Some(slot) = &self.guard {
             // The first stays: a process has one guard.
-            _ = slot.set(Guarding { guard, tls });
+            _ = slot.set(AdminPolicy { guard, tls });
         }
     }
 
-    /// What it answers `/ready` from.
+    /// Returns the readiness that `/ready` reports.
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
     }
@@ -108,11 +108,11 @@ impl Admin {
             match accepted {
                 Ok((stream, remote)) => {
                     let Some(held) = peers.take(&Address::at(remote.ip())) else {
-                        tracing::debug!(%remote, "admin connection refused: too many from there");
+                        tracing::debug!(%remote, "admin connection refused: too many of this address");
                         continue;
                     };
                     let Some(place) = self.room.enter(self.is_near(remote.ip())) else {
-                        tracing::debug!(%remote, "admin connection refused: too many");
+                        tracing::debug!(%remote, "admin connection refused: too many in total");
                         continue;
                     };
                     let (admin, shutdown) = (self.clone(), shutdown.clone());
@@ -133,11 +133,11 @@ impl Admin {
     }
 
     async fn connection(self, stream: TcpStream, remote: SocketAddr) {
-        let tls = self.guarding().and_then(|guarding| guarding.tls.as_ref());
-        let (stream, peer) = match guard::arrive(stream, remote, tls).await {
+        let tls = self.admin_policy().and_then(|admin_policy| admin_policy.tls.as_ref());
+        let (stream, peer) = match self_policy::arrive(stream, remote, tls).await {
             Ok(arrived) => arrived,
             Err(error) => {
-                tracing::debug!(%remote, %error, "admin connection did not begin");
+                tracing::debug!(%remote, %error, "admin connection failed");
                 return;
             }
         };
@@ -163,24 +163,25 @@ impl Admin {
         }
     }
 
-    /// Whether a client is the node or the pod itself, as far as that is known.
+    /// True if a client is the node or the pod itself, as far as that is known.
     fn is_near(&self, client: IpAddr) -> bool {
         let client = policy_core::fold_mapped(client);
-        let node = self.guarding().is_some_and(|guarding| guarding.guard.is_node(client));
+        let node =
+            self.admin_policy().is_some_and(|admin_policy| admin_policy.guard.is_node(client));
         client.is_loopback() || node
     }
 
-    fn guarding(&self) -> Option<&Guarding> {
+    fn admin_policy(&self) -> Option<&AdminPolicy> {
         self.guard.as_ref().and_then(|slot| slot.get())
     }
 
-    /// The answer to a request that may not be asked.
+    /// Returns the answer to a request that is not permitted.
     fn refusal<B>(
         &self,
         peer: &Peer,
         request: &Request<B>,
     ) -> Option<Response<http_body_util::Full<Bytes>>> {
-        if let Some(Guarding { guard, .. }) = self.guarding() {
+        if let Some(AdminPolicy { guard, .. }) = self.admin_policy() {
             let refusal = guard.admin(peer, request).err()?;
             return Some(plain(refusal.status, format!("{}\n", refusal.text)));
         }
@@ -193,8 +194,8 @@ impl Admin {
         Some(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")))
     }
 
-    /// The answer to a request for `/debug/policy`; none if it asks for something else. It tells who
-    /// may do what, so that only who is on the machine may ask: a port-forward is.
+    /// Returns the answer to a request for `/debug/policy`; `None` for other paths. It shows
+    /// permissions, so that only clients on the machine may request it: a port-forward is one.
     async fn debug(
         &self,
         request: &Request<Incoming>,
@@ -252,7 +253,7 @@ impl Admin {
         (StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
     }
 
-    /// The same, and what is not as it should be although it is no reason to be unready.
+    /// Returns the readiness with remarks, which are no reason to be unready.
     fn ready_with_remarks(&self) -> (StatusCode, &'static str, String) {
         let (status, kind, mut text) = self.ready();
         for remark in self.readiness.remarks() {
@@ -283,7 +284,7 @@ fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<http_body_util:
     response
 }
 
-/// Binds a listener, naming the address and what it was for if that fails.
+/// Binds a listener. The error names the address and its purpose.
 ///
 /// # Errors
 /// The operating system's, with `what` and `address` in its text.
@@ -430,9 +431,9 @@ mod tests {
     #[test]
     fn the_node_is_near_as_soon_as_it_is_known_and_nobody_else() {
         let near = |admin: &Admin, client: &str| admin.is_near(client.parse().unwrap());
-        let admin = Admin::new(Readiness::default(), Registry::default()).to_be_guarded();
+        let admin = Admin::new(Readiness::default(), Registry::default()).with_pending_policy();
         assert!(near(&admin, "127.0.0.1") && near(&admin, "::1") && !near(&admin, "10.0.0.5"));
-        admin.guard(guard::testing::on_node("10.0.0.5/32"), None);
+        admin.guard(self_policy::testing::on_node("10.0.0.5/32"), None);
         for (client, expected) in [
             ("10.0.0.5", true),
             ("::ffff:10.0.0.5", true),

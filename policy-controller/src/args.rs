@@ -1,5 +1,5 @@
-//! The command line of `policy-controller`, in two stages: [`RunArgs`] is what was written, each value
-//! read by clap (`value`); [`Settings`] is what it means, with every rule about several of them.
+//! The command line of `policy-controller`, in two stages: [`RunArgs`] has the flags as written, each
+//! value parsed by clap (`value`); [`Settings`] has their meaning, validated together.
 //!
 //! Flags that Linkerd's policy controller has too keep their names, and their defaults except
 //! `--grpc-addr` (on loopback), `--cluster-networks` (IPv6 is part of them),
@@ -7,21 +7,21 @@
 
 mod admission;
 mod auth;
-mod beside;
 mod choice;
 mod cli;
 mod connection;
 mod error;
-mod guard;
 mod injector;
 mod issuer;
 mod issuer_settings;
 mod kubernetes;
+mod linkerd_redirect;
 mod metrics;
 mod outbound;
 mod own_identity;
 mod replicas;
 mod run;
+mod self_policy;
 mod serve;
 mod serve_auth;
 mod settings;
@@ -30,21 +30,21 @@ mod value;
 
 pub use admission::AdmissionArgs;
 pub use auth::{AUDIENCE, ServeAuthArgs};
-pub use beside::BesideArgs;
 pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, SidecarArg, UndeclaredArg};
 pub use cli::{Cli, Command};
 pub use connection::ClusterArgs;
 pub use error::ArgsError;
-pub use guard::GuardArgs;
 pub use injector::InjectorArgs;
 pub use issuer::IssuerArgs;
 pub use issuer_settings::IssuerSettings;
 pub use kubernetes::KubernetesArgs;
+pub use linkerd_redirect::LinkerdRedirectArgs;
 pub use metrics::MetricsArgs;
 pub use outbound::OutboundArgs;
 pub use own_identity::{OwnIdentity, OwnIdentityArgs};
-pub use replicas::{ReplicaArgs, ReplicaSettings, Whom};
+pub use replicas::{PeerDiscovery, ReplicaArgs, ReplicaSettings};
 pub use run::RunArgs;
+pub use self_policy::SelfPolicyArgs;
 pub use serve::ServeArgs;
 pub use serve_auth::{OwnCertificate, ServeAuth, ViewerTokens};
 pub use settings::{ClusterSettings, Settings, SourceSettings};

@@ -10,26 +10,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// How long nothing may happen before the directory is read again after a change.
+/// Quiet time after a change before the directory is read again.
 const QUIET: Duration = Duration::from_millis(40);
 
-/// How long reading is put off at most while changes go on.
+/// Longest delay of reading while changes go on.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// How long a file must stay as it is to be believed: writing truncates first, and half of a
+/// Time for which a file must stay unchanged to be read: writing truncates first, and half of a
 /// manifest may be valid and mean something else.
 const STEADY: Duration = Duration::from_millis(25);
 
-/// The same where a file is empty: most likely it was truncated and not filled yet.
+/// The same time for an empty file: most likely it was truncated and not filled yet.
 const STEADY_EMPTY: Duration = Duration::from_millis(500);
 
-/// How often a directory that never rests is read before it is believed nonetheless.
+/// Number of times that a directory without rest is read before it is used nonetheless.
 const LOOKS: usize = 20;
 
-/// How often the directory is read although nothing was notified (links, network file systems).
+/// Interval of reading without a notification (links, network file systems).
 const RESCAN: Duration = Duration::from_secs(5);
 
-/// The same where there are no notifications at all.
+/// The same interval where there are no notifications at all.
 const RESCAN_BLIND: Duration = Duration::from_secs(1);
 
 /// A directory of manifests.
@@ -77,7 +77,7 @@ impl Source for DirectorySource {
         let rescan = match &watcher {
             Ok(_) => RESCAN,
             Err(error) => {
-                tracing::warn!(%error, "no change notification; reading every second instead");
+                tracing::warn!(%error, "no file change notifications; polling every second");
                 RESCAN_BLIND
             }
         };

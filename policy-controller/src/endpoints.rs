@@ -1,31 +1,31 @@
 //! Finds the replicas through the EndpointSlices of their Service.
 //!
-//! They are listed every few seconds: a watch of its own would cost more than it tells, and what is
-//! waited for here, a replica that came or went, is counted in seconds.
+//! They are listed every few seconds: a watch would cost more than it saves, and a delay of seconds
+//! is acceptable for a replica that came or went.
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use policy_discovery::replicas::{Replica, Replicas};
+use policy_discovery::peers::{Replica, Replicas};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often they are listed.
+/// Interval between lists.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// How long one list may take.
+/// Timeout of one list.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More replicas than anybody runs; further ones make the list unusable, which is said.
+/// Most replicas supported; with more the list is unusable, and an error says so.
 const MAX_REPLICAS: usize = 100;
 
 /// Name of the port of the slices, where they have several.
 const PORT_NAME: &str = "grpc";
 
-/// How a replica knows itself among the endpoints.
+/// Name and address of this replica among the endpoints.
 #[derive(Clone, Debug)]
 pub struct OwnName {
     /// Name of its pod.
@@ -34,8 +34,8 @@ pub struct OwnName {
     pub address: Option<IpAddr>,
 }
 
-/// Follows the endpoints of `service` until nobody listens. What was known stays known while the API
-/// server is away.
+/// Follows the endpoints of `service` until the receiver is dropped. The last list stays valid
+/// while the API server is away.
 pub async fn follow_endpoints(
     client: Client,
     namespace: Arc<str>,
@@ -60,7 +60,7 @@ pub async fn follow_endpoints(
     }
 }
 
-/// Puts what was found in place of what was known; true if it differs.
+/// Replaces the known replicas by those found; true if they differ.
 fn take(
     known: &mut Arc<Replicas>,
     found: Result<BTreeSet<Replica>, String>,

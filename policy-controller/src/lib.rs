@@ -1,4 +1,4 @@
-//! The policy controller: what it is told, and how its parts are put together.
+//! The policy controller: its settings, and the assembly of its parts.
 //!
 //! ```text
 //! source ──Batch──▶ policy-engine ──one policy per workload port──▶ serve
@@ -13,7 +13,7 @@ pub mod admin;
 pub mod args;
 pub mod directory;
 pub mod endpoints;
-pub mod guard;
 pub mod run;
+pub mod self_policy;
 #[cfg(test)]
 mod testing;

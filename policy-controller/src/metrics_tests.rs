@@ -1,8 +1,8 @@
 //! The documentation's table, and what a scrape says, have the metrics that sets declare.
 
-use crate::guard::GuardMetrics;
+use crate::self_policy::SelfPolicyMetrics;
 use policy_core::metric::Metric;
-use policy_discovery::programmed::ProgrammedMetrics;
+use policy_discovery::rollout::RolloutMetrics;
 use policy_discovery::serve::ServeMetrics;
 use policy_enforce::telemetry::names;
 use policy_engine::IndexMetrics;
@@ -38,11 +38,11 @@ macro_rules! sets {
 sets!(
     AdmissionMetrics,
     EventMetrics,
-    GuardMetrics,
     InjectorMetrics,
     IssuerMetrics,
     LeaseMetrics,
-    ProgrammedMetrics,
+    RolloutMetrics,
+    SelfPolicyMetrics,
     ServeMetrics,
     StatusMetrics
 );
@@ -60,8 +60,7 @@ fn listed() -> BTreeMap<String, String> {
     listed
 }
 
-/// What a controller says of itself before anything has happened: families without members are left
-/// out.
+/// The metrics of a controller before anything has happened: families without members are left out.
 fn scraped() -> BTreeMap<String, String> {
     let mut registry = Registry::default();
     register(&mut registry);
@@ -95,8 +94,8 @@ fn every_set_of_metrics_is_listed() {
     let mut found = Vec::new();
     sets_below(Path::new(env!("CARGO_MANIFEST_DIR")), &mut found);
     assert!(found.len() >= SETS.len(), "{found:?}");
-    // Parts of others: `Counts` of WatchMetrics, AccessMetrics of ServeMetrics.
-    found.retain(|set| !["Counts", "AccessMetrics"].contains(&set.as_str()));
+    // Parts of others: `Counts` of WatchMetrics, AuthzMetrics of ServeMetrics.
+    found.retain(|set| !["Counts", "AuthzMetrics"].contains(&set.as_str()));
     found.sort();
     assert_eq!(found, SETS);
 }

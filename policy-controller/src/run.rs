@@ -7,6 +7,7 @@
 //! is one more arm of [`run`].
 
 mod admin_port;
+mod cluster_tasks;
 mod embedded;
 mod error;
 mod freshness;
@@ -17,10 +18,9 @@ mod logging;
 mod ports;
 mod program;
 mod serving;
-mod side;
 mod signals;
+mod supervisor;
 mod thread;
-mod vital;
 
 pub use embedded::{Embedded, start_embedded};
 pub use error::RunError;

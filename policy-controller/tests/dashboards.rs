@@ -29,7 +29,7 @@ fn known() -> BTreeMap<String, Option<BTreeSet<&'static str>>> {
         rows.map(|(name, _)| (name.to_owned(), None)).collect();
     for metric in names::all() {
         let mut labels: BTreeSet<&str> = names::label_names(metric).into_iter().collect();
-        // What whoever scrapes adds, and histograms.
+        // Labels that the scraper adds, and those of histograms.
         labels.extend(["namespace", "pod", "le"]);
         known.insert(metric.name.to_owned(), Some(labels));
     }

@@ -12,9 +12,9 @@
 use policy_controller::directory::DirectorySource;
 use policy_core::ObjectRef;
 use policy_core::feature::Feature;
-use policy_discovery::programmed;
-use policy_discovery::programmed::{ClusterOverview, Counting, CountingConfig};
-use policy_discovery::replicas::{Replica, Replicas};
+use policy_discovery::peers::{Replica, Replicas};
+use policy_discovery::rollout;
+use policy_discovery::rollout::{ClusterOverview, RolloutConfig, RolloutTracker};
 use policy_discovery::serve::{ReportConfig, ServeConfig, Server};
 use policy_engine::report::{Count, Tally};
 use policy_engine::{Controller, ControllerConfig};
@@ -44,7 +44,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// One replica.
 struct Member {
     _controller: Controller,
-    counting: Counting,
+    counting: RolloutTracker,
     replicas: watch::Sender<Arc<Replicas>>,
     address: SocketAddr,
     stop: Option<DropGuard>,
@@ -58,11 +58,11 @@ impl Member {
         let options = EncodeOptions { localhost_authorization: false };
         let server = Server::new(controller.policies.clone(), ServeConfig::default(), options);
         let (replicas, receiver) = watch::channel(Arc::new(Replicas::Unknown("not yet".into())));
-        let counting = programmed::start(
-            CountingConfig {
+        let counting = rollout::start(
+            RolloutConfig {
                 timeout: TIMEOUT,
                 keep: Duration::from_secs(1),
-                ..CountingConfig::new(name)
+                ..RolloutConfig::new(name)
             },
             controller.desired.take().unwrap(),
             server.applied(),
@@ -75,7 +75,7 @@ impl Member {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        tokio::spawn(server.reporting(report).serve(listener, stop.clone()));
+        tokio::spawn(server.with_report(report).serve(listener, stop.clone()));
         let mut synced = controller.policies.synced();
         synced.wait_for(|synced| *synced).await.unwrap();
         let stop = Some(stop.drop_guard());
@@ -104,7 +104,7 @@ fn count(in_force: u64, concerned: u64, refused: u64) -> Count {
     Count { in_force, concerned, refused }
 }
 
-/// What a client does with updates.
+/// Behaviour of a client on updates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Acknowledges,
@@ -230,7 +230,7 @@ async fn three_replicas_add_up_to_every_proxy_wherever_it_is_connected() {
     let _moved = Proxy::of("web-0", third.address);
     third.until(count(4, 4, 0)).await;
 
-    // Whoever asks any replica sees the same, and who is missing once one is.
+    // Every replica reports the same objects, and names a replica that is missing.
     let objects = async || {
         let address = format!("http://{}", third.address);
         let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
@@ -250,7 +250,7 @@ async fn three_replicas_add_up_to_every_proxy_wherever_it_is_connected() {
     let server = told.objects.iter().find(|o| o.kind == "Server").unwrap();
     assert_eq!(server.programmed, None);
     let reason = format!(
-        "how far objects are in force cannot be said: replica two ({}) does not answer",
+        "the rollout of objects is unknown: replica two ({}) does not answer",
         second.address
     );
     assert_eq!(told.missing, [reason]);

@@ -21,7 +21,7 @@ fn run(flags: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What it says as it ends with `code`: 1, or 2 where a flag alone says what is wrong.
+/// The output of the binary as it ends with `code`: 1, or 2 where a flag alone is wrong.
 fn refusal(code: i32, flags: &[&str]) -> String {
     let output = run(flags);
     assert_eq!(output.status.code(), Some(code), "{output:?}");

@@ -126,8 +126,9 @@ status: {podIPs: [{ip: 10.42.1.7}]}
 const NODE: Ipv4Addr = Ipv4Addr::new(172, 18, 0, 2);
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 42, 1, 1);
 
-/// What clients of a controller with these flags are told of the node and of the first address of its
-/// pod network: by the native API as the node's and as proposed, by Linkerd's as networks of a grant.
+/// The networks that clients of a controller with these flags get for the node and for the first
+/// address of its pod network: by the native API as the node's and as proposed, by Linkerd's as
+/// networks of a grant.
 async fn told(flags: &[&str]) -> ([bool; 2], [bool; 2], [bool; 2]) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("base.yaml"), ON_NODE).unwrap();

@@ -1,4 +1,5 @@
-//! Tokens checked against supplied public keys, where the API server cannot be asked.
+//! Verification of tokens by configured public keys, for the case that the API server cannot review
+//! them.
 //!
 //! The key decides which algorithm is used (RFC 8725 section 3.1), never the token.
 
@@ -18,8 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Knows whom tokens stand for by the keys of their issuer. What those may see it does not know:
-/// only who is on the list of viewers sees anything.
+/// Authenticates tokens by the keys of their issuer. It grants no permissions: only users on the list
+/// of viewers see anything.
 #[derive(Debug)]
 pub struct KeyReviewer {
     keys: Vec<Key>,
@@ -27,26 +28,26 @@ pub struct KeyReviewer {
     audience: String,
 }
 
-/// Why keys cannot be used.
+/// Error of loading the keys.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("--viewer-token-keys: cannot read `{file}`: {error}")]
     Read {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
-    /// It holds something else.
+    /// The file does not hold usable keys.
     #[error(
         "--viewer-token-keys: `{file}`: {what}; allowed are a JSON Web Key Set and PEM public keys, \
          RSA of 2048 bits or more, P-256 and P-384"
     )]
     Unusable {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is wrong.
+        /// Description of the problem.
         what: String,
     },
 }
@@ -121,14 +122,14 @@ impl KeyReviewer {
         };
         let verifies = |key: &Key| key.verifies(parts.signed, &parts.signature);
         if !self.keys.iter().filter(fits).any(verifies) {
-            return Err(refused("no key that was supplied has signed it"));
+            return Err(refused("its signature matches no configured key"));
         }
         if parts.claims.iss != self.issuer {
             return Err(refused(&format!("its issuer is not `{}`", self.issuer)));
         }
         let expires = parts.claims.check(&self.audience, now)?;
         if parts.claims.sub.is_empty() {
-            return Err(refused("it names nobody (sub)"));
+            return Err(refused("it has no subject (sub)"));
         }
         let subject = Subject { user: parts.claims.sub, ..Subject::default() };
         Ok(Authenticated { subject: Arc::new(subject), expires })
@@ -165,7 +166,7 @@ fn key_set(text: &[u8]) -> Result<Vec<Key>, String> {
     let set: KeySet = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let mut keys = Vec::new();
     for (index, key) in set.keys.into_iter().enumerate() {
-        // Keys for encryption are no concern of ours.
+        // Keys for encryption are skipped.
         if key.usage.as_deref().is_none_or(|usage| usage == "sig") {
             keys.push(key.read().map_err(|what| format!("keys[{index}]: {what}"))?);
         }

@@ -3,15 +3,15 @@
 //! ```text
 //! policy-engine ──one policy per port──▶ serve ──▶ sidecars
 //!       │                                  │ acknowledgements
-//!       └──what ought to be in force──▶ programmed ◀── replicas
+//!       └──what should be in force───▶ rollout ◀── peers
 //! ```
 //!
-//! **Invariants.** Nothing that serves names a Kubernetes type: callers are told of workloads and objects as
+//! **Invariants.** Nothing in `serve` names a Kubernetes type: clients see workloads and objects as
 //! the engine does.
 
 mod keys;
-pub mod programmed;
-pub mod replicas;
+pub mod peers;
+pub mod rollout;
 pub mod serve;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -8,16 +8,19 @@
 //!                └─ health
 //! ```
 //! Streams read the newest value from watch channels when their client can take it, so a slow
-//! client skips states and holds up nobody. Encodings are shared (see `cache`).
+//! client skips states and delays no other. Encodings are shared (see `cache`).
 //!
-//! **Invariants.** Sees [`Policies`](policy_engine::Policies) and nothing behind it. Never answers from a guess: what is not
-//! known yet is `UNAVAILABLE`. Every stream ends with OK when its connection is to end.
+//! **Invariants.** Sees [`Policies`](policy_engine::Policies) and nothing behind it. Never answers by a
+//! guess: a policy that is not known yet is `UNAVAILABLE`. Every stream ends with OK when its
+//! connection is to end.
 
-mod access;
-mod access_metrics;
 mod applied;
+mod authn;
+mod authz;
+mod authz_metrics;
 mod cache;
 mod caller;
+mod channel_pool;
 mod codec;
 mod compat;
 mod config;
@@ -25,8 +28,6 @@ mod core;
 mod encodings;
 mod forward;
 mod health;
-mod identify;
-mod lanes;
 mod listener;
 mod metrics;
 mod native;
@@ -39,13 +40,13 @@ mod stale;
 #[cfg(test)]
 mod tests;
 
-pub use access::AccessConfig;
-pub use access_metrics::AccessMetrics;
-pub use applied::{Applied, AppliedPort, Counts, Feed, InForce, PortAt, Refused};
+pub use applied::{AckRegistry, AppliedPort, Counts, Feed, InForce, Rejection, WorkloadPort};
+pub use authz::AuthzConfig;
+pub use authz_metrics::AuthzMetrics;
 pub use caller::{Caller, Viewer};
 pub use config::ServeConfig;
-pub use listener::{Listening, Transport};
+pub use listener::{BoundListener, Transport};
 pub use metrics::ServeMetrics;
 pub use report::ReportConfig;
 pub use server::Server;
-pub use stale::Stale;
+pub use stale::StaleNotice;

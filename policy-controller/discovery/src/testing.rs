@@ -1,4 +1,4 @@
-//! Stand-ins for tests: an index that says what it is told to, a server over it, and clients.
+//! Stand-ins for tests: a scripted index, a server over it, and clients.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! `/debug/policy`: the policy of one port as this replica would serve it, for whoever is on the
-//! machine (a port-forward is).
+//! `/debug/policy`: the policy of one port as this replica would serve it, for clients on the
+//! machine (a port-forward is one).
 
 use http::StatusCode;
 use policy_core::WorkloadKey;
@@ -13,7 +13,7 @@ use std::num::NonZeroU16;
 const USAGE: &str = "/debug/policy?workload=NAMESPACE/POD&port=PORT, or \
                      workload=NAMESPACE/externalworkload/NAME";
 
-/// What is answered.
+/// The response body.
 #[derive(Debug, Serialize)]
 struct Report {
     workload: String,

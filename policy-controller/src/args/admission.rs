@@ -1,6 +1,6 @@
 //! Flags of the admission webhook.
 
-use super::value::{List, Read, address, items, label, name};
+use super::value::{List, ParseResult, address, items, label, name};
 use clap::Args;
 use policy_webhooks::admission::{
     AdmissionSettings, CertificateFiles, CertificateSource, Provisioning, WEBHOOK_CONFIGURATION,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Admission")]
 pub struct AdmissionArgs {
-    /// Where the admission webhook is served over HTTPS.
+    /// Address of the admission webhook, served over HTTPS.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:443", value_parser = address)]
     pub server_addr: SocketAddr,
 
@@ -52,7 +52,7 @@ pub struct AdmissionArgs {
 }
 
 impl AdmissionArgs {
-    /// What the flags mean; absent: the webhook is not served. `namespace` is the control plane's.
+    /// Returns the settings; absent: the webhook is not served. `namespace` is the control plane's.
     pub fn settings(&self, namespace: &str) -> Option<AdmissionSettings> {
         if self.admission_controller_disabled {
             return None;
@@ -70,7 +70,7 @@ impl AdmissionArgs {
 
     fn provisioning(&self, namespace: &str) -> Provisioning {
         let service = &self.webhook_service;
-        // The API server asks for the first; people for the others.
+        // The API server uses the first; people use the others.
         let mut names = vec![
             format!("{service}.{namespace}.svc"),
             format!("{service}.{namespace}.svc.cluster.local"),
@@ -87,7 +87,7 @@ impl AdmissionArgs {
 }
 
 /// Names that a certificate can have.
-fn server_names(list: &str) -> Read<List<String>> {
+fn server_names(list: &str) -> ParseResult<List<String>> {
     let wrong = |item: &str| format!("`{item}` is neither a DNS name nor an address");
     let one = |item: &str| match ServerName::try_from(item) {
         Ok(_) => Ok(item.to_owned()),

@@ -16,11 +16,11 @@ use std::sync::Arc;
 /// The audience that a viewer's token must have unless another is configured.
 pub const AUDIENCE: &str = "portcullis.dev/policy";
 
-/// Who may watch, as written.
+/// Flags of watch authorization, as written.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Who may watch")]
 pub struct ServeAuthArgs {
-    /// Where policies are served in plaintext too, on loopback: whoever reaches it there sees
+    /// Address to serve policies in plaintext too, on loopback: every client there may see
     /// everything.
     #[arg(long, value_name = "ADDR", value_parser = loopback)]
     pub grpc_plaintext_addr: Option<SocketAddr>,
@@ -37,7 +37,7 @@ pub struct ServeAuthArgs {
     #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
     pub grpc_tls_roots: Option<PathBuf>,
 
-    /// Where the certificate of the gRPC port comes from.
+    /// Source of the gRPC port's certificate.
     #[command(flatten)]
     pub identity: OwnIdentityArgs,
 
@@ -51,7 +51,7 @@ pub struct ServeAuthArgs {
     pub viewer_audience: String,
 
     /// File with public keys (a JSON Web Key Set, or PEM) by which viewers' tokens are checked,
-    /// instead of asking the API server. Only users of --viewer-identities see anything then.
+    /// instead of by the API server. Only users of --viewer-identities see anything then.
     #[arg(long, value_name = "FILE", requires = "viewer_token_issuer")]
     pub viewer_token_keys: Option<PathBuf>,
 
@@ -82,7 +82,7 @@ impl Default for ServeAuthArgs {
 }
 
 impl ServeAuthArgs {
-    /// What the flags mean beside `--grpc-addr`.
+    /// Returns the settings that the flags give beside `--grpc-addr`.
     ///
     /// # Errors
     /// [`ArgsError`] names the flags and what is allowed.

@@ -2,10 +2,10 @@
 
 use clap::ValueEnum;
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Plain,
     /// One JSON object per line.
@@ -17,38 +17,38 @@ pub enum LogFormat {
 pub enum KubeletArg {
     /// The probes and hooks that a pod declares.
     Probes,
-    /// Everything from the probe networks.
+    /// All connections from the probe networks.
     All,
 }
 
 /// See [`PodGateways`](policy_engine::config::PodGateways).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PodGatewaysArg {
-    /// They are the node's where they are a default gateway of the pod itself, which its sidecar looks up.
-    /// To Linkerd's proxies they are pods'.
+    /// The node, where they are a default gateway of the pod itself, which its sidecar looks up.
+    /// Linkerd's proxies take them for pods'.
     ByRoute,
-    /// They are the node's own, from which it reaches its pods: kubenet, flannel, k3s. Linkerd's proxies
-    /// there need this.
+    /// The node, which reaches its pods from them: kubenet, flannel, k3s. Linkerd's proxies there
+    /// need this.
     OfNode,
-    /// They may be pods': Calico, Cilium with pools of the cluster, addresses of a cloud's network.
+    /// Possibly pods: Calico, Cilium with pools of the cluster, addresses of a cloud's network.
     OfPods,
 }
 
 /// See [`ProbeRoutes`](policy_engine::config::ProbeRoutes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProbeRoutesArg {
-    /// On all.
+    /// All ports.
     Always,
-    /// On those without routes, as Linkerd does.
+    /// Ports without routes, as Linkerd does.
     Unrouted,
 }
 
 /// See [`ReferenceGrants`](policy_engine::config::ReferenceGrants).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GrantsArg {
-    /// Yes.
+    /// Required.
     Enforce,
-    /// No, but a missing one is reported.
+    /// Not required, but a missing one is reported.
     Warn,
 }
 
@@ -57,7 +57,7 @@ pub enum GrantsArg {
 pub enum UndeclaredArg {
     /// The default policy.
     Default,
-    /// They are refused.
+    /// Deny.
     Deny,
 }
 
@@ -78,9 +78,9 @@ pub enum SidecarArg {
 /// See [`Bypass`](policy_webhooks::injector::Bypass).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum BypassArg {
-    /// They are created, and their author is warned.
+    /// Create them, and warn their author.
     #[default]
     Warn,
-    /// They are refused.
+    /// Reject them.
     Refuse,
 }

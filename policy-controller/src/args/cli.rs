@@ -10,11 +10,10 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "policy-controller", version, about)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
-    /// Where the reason is written when the process does not start or cannot go on, if that file
-    /// exists.
+    /// File for the reason when the process does not start or cannot go on, if that file exists.
     #[arg(
         long,
         global = true,
@@ -25,7 +24,7 @@ pub struct Cli {
     pub termination_log: PathBuf,
 }
 
-/// What `policy-controller` can do.
+/// Subcommands of `policy-controller`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Read policy resources and serve the policies they make.

@@ -19,12 +19,12 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// What the flags name.
+    /// Returns the cluster that the flags name.
     pub fn cluster(&self) -> Cluster {
         Cluster { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
     }
 
-    /// Makes a client. Nothing is sent yet.
+    /// Creates a client. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ClusterError`]: what names the cluster is absent or cannot be read.
@@ -32,7 +32,7 @@ impl ClusterArgs {
         self.cluster().connect().await
     }
 
-    /// What a client would be made from.
+    /// Returns the configuration of a client.
     ///
     /// # Errors
     /// As [`ClusterArgs::connect`].

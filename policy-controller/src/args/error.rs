@@ -13,13 +13,13 @@ pub enum ArgsError {
     Server {
         /// The flags of its address and its identity, without dashes.
         flags: (&'static str, &'static str),
-        /// What is wrong.
+        /// The problem.
         error: AddressError,
     },
     /// A setting of the controller that makes no sense.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// No TLS where others could reach it.
+    /// A plaintext address outside of loopback.
     #[error(
         "--grpc-addr: `{0}` is not on loopback, and without --identity=certify or --grpc-tls-key, --grpc-tls-certs and \
          --grpc-tls-roots callers cannot prove who they are: give these, or an address on loopback"
@@ -39,7 +39,7 @@ pub enum ArgsError {
     OfLinkerd {
         /// The flag, without dashes.
         flag: &'static str,
-        /// What was written.
+        /// The value of the flag.
         value: Arc<str>,
     },
     /// A service account that cannot have an identity.

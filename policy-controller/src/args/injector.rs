@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Injector")]
 pub struct InjectorArgs {
     /// Serve the injector, on path /inject of the admission webhook's port, and keep the label of
-    /// namespaces whose annotation asks for injection.
+    /// namespaces whose annotation enables injection.
     #[arg(long)]
     pub injector: bool,
 
@@ -24,12 +24,12 @@ pub struct InjectorArgs {
     #[arg(long, value_name = "NAME", default_value = INJECTOR_CONFIGURATION, value_parser = name::<String>)]
     pub injector_configuration: String,
 
-    /// What holds for pods where neither they nor their namespace say: the name of a setting, as it
-    /// is annotated after `portcullis.dev/`, and its value; may be repeated.
+    /// Default of a setting for pods where neither the pod nor its namespace sets it: the name of
+    /// its annotation after `portcullis.dev/`, and the value; may be repeated.
     #[arg(long, value_name = "SETTING=VALUE")]
     pub injector_default: Vec<Preset>,
 
-    /// What kind of container the sidecar is.
+    /// Kind of container that the sidecar is.
     #[arg(long, value_enum, default_value_t)]
     pub injector_sidecar: SidecarArg,
 
@@ -66,8 +66,8 @@ pub struct InjectorArgs {
     #[arg(long)]
     pub injector_fixed_roots: bool,
 
-    /// What becomes of pods that could get around their sidecar, by capabilities or by images of
-    /// their own choice.
+    /// Handling of pods that could bypass their sidecar, by capabilities or by images of their own
+    /// choice.
     #[arg(long, value_enum, default_value_t)]
     pub injector_bypass: BypassArg,
 
@@ -77,8 +77,8 @@ pub struct InjectorArgs {
 }
 
 impl InjectorArgs {
-    /// What the flags mean; absent: the injector is not served. `control_plane` is the namespace of
-    /// the control plane.
+    /// Returns the settings; absent: the injector is not served. `control_plane` is the namespace
+    /// of the control plane.
     pub fn settings(&self, control_plane: &str, trust_domain: &str) -> Option<InjectorSettings> {
         if !self.injector {
             return None;
@@ -105,7 +105,7 @@ impl InjectorArgs {
         })
     }
 
-    /// Where the control plane is, as pods reach it.
+    /// Returns the addresses of the control plane as pods reach it.
     pub fn control_plane(&self, control_plane: &str, trust_domain: &str) -> ControlPlane {
         let mut control_plane =
             ControlPlane::new(control_plane, trust_domain, &self.injector_cluster_domain);

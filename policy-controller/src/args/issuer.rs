@@ -2,8 +2,10 @@
 
 use super::choice::LogFormat;
 use super::connection::ClusterArgs;
-use super::guard::GuardArgs;
-use super::value::{List, Perhaps, Read, address, items, label, labels, lasting, name, perhaps};
+use super::self_policy::SelfPolicyArgs;
+use super::value::{
+    List, Optional, ParseResult, address, duration_between, items, label, labels, name, optional,
+};
 use clap::Args;
 use policy_issuer::{AUDIENCE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT};
 use std::collections::BTreeSet;
@@ -12,17 +14,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What people are told below the flags.
+/// Help text below the flags.
 pub(super) const AFTER_HELP: &str = "\
 The authority:
   Without --issuer-cert the issuer makes an authority for itself and keeps it in a Secret, which all
   replicas share and which nobody else needs to read. It is replaced by itself, after --rotate-after
-  percent of its life, or when asked for:
+  percent of its life, or on request:
     kubectl -n NAMESPACE annotate secret portcullis-identity-issuer \\
       portcullis.dev/rotate=\"$(date +%s)\" --overwrite
   The next root is published for --root-settle before anything is issued from it, and the former one
   until everything that it signed has expired. The metric issuer_rotation and Events about the Secret
-  tell how far it is.
+  report its progress.
   With --issuer-cert, --issuer-key and --roots others keep the authority (cert-manager, for instance).
 
 Whom certificates are for:
@@ -41,8 +43,8 @@ pub struct IssuerArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
 
-    /// Which log lines are written, in the syntax of tracing filters. One line for each certificate
-    /// is at level info.
+    /// Filter of log lines, in the syntax of tracing filters. One line for each certificate is at
+    /// level info.
     #[arg(
         long,
         value_name = "FILTER",
@@ -51,15 +53,15 @@ pub struct IssuerArgs {
     )]
     pub log_level: String,
 
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Plain)]
     pub log_format: LogFormat,
 
-    /// Where certificates are issued, over TLS.
+    /// Address at which certificates are issued, over TLS.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080", value_parser = address)]
     pub grpc_addr: SocketAddr,
 
-    /// Where /live, /ready and /metrics are served.
+    /// Address of /live, /ready and /metrics.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9990", value_parser = address)]
     pub admin_addr: SocketAddr,
 
@@ -80,12 +82,12 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "AUDIENCES", default_value = AUDIENCE, value_parser = audiences)]
     pub identity_audiences: List<String>,
 
-    /// How long a certificate is valid: 1m to 30d.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = lasting("1m", "30d"))]
+    /// Lifetime of a certificate: 1m to 30d.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration_between("1m", "30d"))]
     pub issuance_lifetime: Duration,
 
-    /// How far clocks may differ: so much earlier a certificate begins, and so much later it ends.
-    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = lasting("0s", "1h"))]
+    /// Allowed clock skew: certificates begin so much earlier, and end so much later.
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration_between("0s", "1h"))]
     pub clock_skew: Duration,
 
     /// PEM file with a supplied authority's certificate, what leads to a root after it.
@@ -96,7 +98,7 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "FILE", requires = "issuer_cert")]
     pub issuer_key: Option<PathBuf>,
 
-    /// PEM file with the roots that everybody is to trust.
+    /// PEM file with the roots that all workloads are to trust.
     #[arg(long, value_name = "FILE", requires = "issuer_cert")]
     pub roots: Option<PathBuf>,
 
@@ -104,16 +106,16 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "NAME", default_value = SECRET, value_parser = name::<String>)]
     pub issuer_secret: String,
 
-    /// How long that authority is valid.
-    #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = lasting("1h", "36500d"))]
+    /// Lifetime of that authority.
+    #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = duration_between("1h", "36500d"))]
     pub ca_lifetime: Duration,
 
     /// Percent of its life after which the next one is made: 10 to 90.
     #[arg(long, value_name = "PERCENT", default_value_t = 66, value_parser = clap::value_parser!(u8).range(10..=90))]
     pub rotate_after: u8,
 
-    /// How long a root is published before anything is issued from it.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = lasting("1s", "30d"))]
+    /// Time for which a root is published before anything is issued from it.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration_between("1s", "30d"))]
     pub root_settle: Duration,
 
     /// ConfigMap that the roots are published in.
@@ -133,20 +135,20 @@ pub struct IssuerArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_rate_per_client: u32,
 
-    /// How long a request may take.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = lasting("1s", "1m"))]
+    /// Timeout of a request.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration_between("1s", "1m"))]
     pub request_timeout: Duration,
 
     /// Name of the issuer's own pod, for Events.
-    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = perhaps(name::<String>))]
-    pub pod_name: Option<Perhaps<String>>,
+    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = optional(name::<String>))]
+    pub pod_name: Option<Optional<String>>,
 
     /// The issuer's own ports.
     #[command(flatten)]
-    pub guard: GuardArgs,
+    pub guard: SelfPolicyArgs,
 }
 
-fn audiences(list: &str) -> Read<List<String>> {
+fn audiences(list: &str) -> ParseResult<List<String>> {
     let audiences: Vec<String> = items(list).map(ToOwned::to_owned).collect();
     match audiences.is_empty() {
         true => Err(format!("it names no audience (for example `{AUDIENCE}`)")),

@@ -1,10 +1,10 @@
-//! What the flags of `policy-controller issuer` mean.
+//! Settings of `policy-controller issuer`.
 
 use super::choice::LogFormat;
 use super::connection::ClusterArgs;
 use super::error::ArgsError;
 use super::issuer::IssuerArgs;
-use crate::guard::GuardSettings;
+use crate::self_policy::SelfPolicySettings;
 use policy_engine::config::ControllerConfig;
 use policy_issuer::{
     AuthorityFiles, AuthoritySettings, CaSecretSettings, IssuerConfig, Lifetime, Rate, RootsScope,
@@ -12,28 +12,28 @@ use policy_issuer::{
 };
 use std::net::SocketAddr;
 
-/// What the label portcullis.dev/component of its pods says.
+/// Value of the label portcullis.dev/component of its pods.
 const COMPONENT: &str = "issuer";
 
-/// What the flags mean.
+/// Settings of the issuer.
 #[derive(Clone, Debug)]
 pub struct IssuerSettings {
-    /// How the cluster is reached.
+    /// The connection to the cluster.
     pub cluster: ClusterArgs,
     /// Filter of log lines.
     pub log_level: String,
     /// Format of log lines.
     pub log_format: LogFormat,
-    /// Where certificates are issued.
+    /// Address at which certificates are issued.
     pub grpc: SocketAddr,
-    /// Where the admin server listens.
+    /// Address of the admin server.
     pub admin: SocketAddr,
-    /// What is issued, to whom and from which authority.
+    /// Configuration of the issuer: certificates, audiences, authority.
     pub issuer: IssuerConfig,
     /// The issuer's own pod.
     pub pod: Option<String>,
-    /// How its own ports are guarded.
-    pub guard: GuardSettings,
+    /// Policy of its own ports.
+    pub guard: SelfPolicySettings,
 }
 
 impl TryFrom<IssuerArgs> for IssuerSettings {
@@ -68,7 +68,7 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
             grpc: args.grpc_addr,
             admin: args.admin_addr,
             issuer,
-            guard: GuardSettings { component: COMPONENT, ..guard },
+            guard: SelfPolicySettings { component: COMPONENT, ..guard },
             cluster: args.cluster,
             log_level: args.log_level,
             log_format: args.log_format,

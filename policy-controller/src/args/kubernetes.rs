@@ -1,7 +1,7 @@
 //! Flags of a cluster as the source of objects.
 
 use super::connection::ClusterArgs;
-use super::value::{Read, addresses, name, some_labels};
+use super::value::{ParseResult, addresses, name, some_labels};
 use clap::Args;
 use policy_kube::cluster::ClusterError;
 use policy_kube::source::{Freshness, KubernetesConfig, Scope};
@@ -17,17 +17,17 @@ type Nodes = BTreeMap<Arc<str>, Vec<IpAddr>>;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct KubernetesArgs {
-    /// Which cluster.
+    /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 
     /// Watch these namespaces alone, separated by commas: Roles in them suffice, and nothing
-    /// outside is asked for [default: the whole cluster].
+    /// outside is requested [default: the whole cluster].
     #[arg(long, value_name = "NAMESPACES", value_parser = some_labels)]
     pub watch_namespace: Option<BTreeSet<Arc<str>>>,
 
-    /// Seconds of silence after which a watch is stale: it is told, and streams end once to look for a
-    /// replica that is current. The API server sends something every 60.
+    /// Seconds of silence after which a watch is stale: it is reported, and streams end once so
+    /// that clients look for a current replica. The API server sends a bookmark at least every 60.
     #[arg(long, value_name = "S", default_value_t = 150, value_parser = clap::value_parser!(u64).range(61..=86_400))]
     pub watch_freshness: u64,
 
@@ -42,7 +42,7 @@ pub struct KubernetesArgs {
 }
 
 impl KubernetesArgs {
-    /// What the flags mean.
+    /// Returns the settings.
     pub fn settings(&self, control_plane_namespace: Arc<str>) -> KubernetesConfig {
         KubernetesConfig {
             scope: self.watch_namespace.clone().map_or(Scope::Cluster, Scope::Namespaces),
@@ -54,7 +54,7 @@ impl KubernetesArgs {
         }
     }
 
-    /// Makes a client for the source. Nothing is sent yet.
+    /// Creates a client for the source. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ClusterError`]: what names the cluster is absent or cannot be read.
@@ -64,7 +64,7 @@ impl KubernetesArgs {
 }
 
 /// `NODE=ADDRESS,ADDRESS;NODE=ADDRESS`.
-fn node_addresses(list: &str) -> Read<Nodes> {
+fn node_addresses(list: &str) -> ParseResult<Nodes> {
     let mut nodes = Nodes::new();
     for item in list.split(';').map(str::trim).filter(|item| !item.is_empty()) {
         let named = item.split_once('=').and_then(|(node, listed)| {

@@ -7,7 +7,7 @@ use policy_crds::{Body, Resource};
 use policy_engine::config::MetricsReaders;
 use serde_json::json;
 
-/// Who may read the proxies' metrics, as written.
+/// Flags of access to the proxies' metrics, as written.
 #[derive(Args, Clone, Debug)]
 pub struct MetricsArgs {
     /// Mesh identities that may read the metrics of proxies, as a MeshTLSAuthentication lists them,

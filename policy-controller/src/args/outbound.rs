@@ -1,17 +1,17 @@
-//! Flags about Linkerd's controller, which is asked for what we do not serve.
+//! Flags about Linkerd's controller, to which services that we do not implement are forwarded.
 
 use super::error::ArgsError;
 use super::value::{host_port, server_identity};
 use clap::Args;
 use policy_tls::control::ControllerAddress;
 
-/// Where `OutboundPolicies` goes, as written.
+/// Destination of `OutboundPolicies`, as written.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Beside Linkerd")]
 pub struct OutboundArgs {
-    /// Linkerd's policy controller, host:port. Its proxies ask one address for inbound and outbound
-    /// policy; what they ask about outbound is forwarded there as it comes. Without this,
-    /// OutboundPolicies is unimplemented here.
+    /// Linkerd's policy controller, host:port. Its proxies use one address for inbound and outbound
+    /// policy; requests for outbound policy are forwarded there unchanged. Without this,
+    /// OutboundPolicies is unimplemented.
     #[arg(long, value_name = "ADDR", value_parser = host_port)]
     pub linkerd_policy_addr: Option<String>,
 
@@ -22,7 +22,7 @@ pub struct OutboundArgs {
 }
 
 impl OutboundArgs {
-    /// Where it goes; absent: nowhere.
+    /// Returns the destination; absent: none.
     ///
     /// # Errors
     /// [`ArgsError`] names the flag, its value and what is allowed.

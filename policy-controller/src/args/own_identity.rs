@@ -7,7 +7,7 @@ use policy_engine::config::ControllerConfig;
 use policy_tls::identity::{Anchors, CertifyConfig, Roots};
 use std::path::PathBuf;
 
-/// Where the certificate comes from, in a word.
+/// Source of the certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OwnIdentity {
     /// --grpc-tls-key, --grpc-tls-certs and --grpc-tls-roots, if they are given.
@@ -21,11 +21,11 @@ pub enum OwnIdentity {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "The controller's own certificate")]
 pub struct OwnIdentityArgs {
-    /// Where the certificate of the gRPC port comes from.
+    /// Source of the gRPC port's certificate.
     #[arg(long, value_enum, default_value_t, requires_if("certify", "identity_addr"))]
     pub identity: OwnIdentity,
 
-    /// Where the issuer is.
+    /// Address of the issuer.
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub identity_addr: Option<String>,
 
@@ -50,7 +50,7 @@ pub struct OwnIdentityArgs {
 }
 
 impl OwnIdentityArgs {
-    /// How the issuer is asked; `None`: it is not.
+    /// Returns the configuration of the issuer's client; `None`: it is not used.
     pub(super) fn settings(
         &self,
         config: &ControllerConfig,
@@ -58,7 +58,7 @@ impl OwnIdentityArgs {
         if self.identity == OwnIdentity::Files {
             return Ok(None);
         }
-        // clap asks for the address with `certify`.
+        // clap requires the address with `certify`.
         let Some(address) = &self.identity_addr else { return Ok(None) };
         let home = &config.control_plane_namespace;
         let of = |name: &Option<String>, account: &str| match name {

@@ -1,8 +1,8 @@
 //! Flags about the other replicas.
 
-use super::value::{List, Perhaps, Read, ip, items, label, name, perhaps};
+use super::value::{List, Optional, ParseResult, ip, items, label, name, optional};
 use clap::Args;
-use policy_discovery::replicas::Replica;
+use policy_discovery::peers::Replica;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,59 +14,59 @@ use std::time::Duration;
 pub struct ReplicaArgs {
     /// Headless Service in the control plane's namespace whose endpoints are the replicas; empty:
     /// there are no others.
-    #[arg(long, value_name = "NAME", default_value = "portcullis-policy", value_parser = perhaps(label::<Arc<str>>))]
-    pub replicas_service: Perhaps<Arc<str>>,
+    #[arg(long, value_name = "NAME", default_value = "portcullis-policy", value_parser = optional(label::<Arc<str>>))]
+    pub replicas_service: Optional<Arc<str>>,
 
     /// Addresses of the other replicas' policy ports, separated by commas, instead of a Service.
     #[arg(long, value_name = "ADDRS", conflicts_with = "replicas_service", value_parser = peers)]
     pub replica_peers: Option<List<SocketAddr>>,
 
-    /// Seconds that another replica may be silent before what is in force cannot be said.
+    /// Seconds of silence of another replica after which Programmed becomes unknown.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub replica_timeout: u64,
 
     /// Name of this replica: of its pod [default: $HOSTNAME].
-    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = perhaps(name::<Arc<str>>))]
-    pub replica_name: Option<Perhaps<Arc<str>>>,
+    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = optional(name::<Arc<str>>))]
+    pub replica_name: Option<Optional<Arc<str>>>,
 
     /// Address of this replica's pod, so that it does not take itself for another.
-    #[arg(long, value_name = "IP", env = "POD_IP", value_parser = perhaps(ip))]
-    pub replica_address: Option<Perhaps<IpAddr>>,
+    #[arg(long, value_name = "IP", env = "POD_IP", value_parser = optional(ip))]
+    pub replica_address: Option<Optional<IpAddr>>,
 }
 
-/// What the flags mean.
+/// Settings about the other replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSettings {
     /// Name of this replica.
     pub name: Arc<str>,
     /// Address of its pod, if known.
     pub address: Option<IpAddr>,
-    /// Whom to ask.
-    pub whom: Whom,
-    /// How long another replica may be silent.
+    /// Discovery of the other replicas.
+    pub discovery: PeerDiscovery,
+    /// Time after which a silent replica counts as unreachable.
     pub timeout: Duration,
 }
 
-/// Which replicas there are.
+/// Discovery of the other replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whom {
-    /// None but this.
-    Nobody,
+pub enum PeerDiscovery {
+    /// There are no others.
+    Off,
     /// The endpoints of this Service in the control plane's namespace.
     Service(Arc<str>),
-    /// These.
-    Peers(BTreeSet<Replica>),
+    /// These addresses.
+    Fixed(BTreeSet<Replica>),
 }
 
 impl ReplicaArgs {
-    /// What the flags mean.
+    /// Returns the settings.
     pub fn settings(&self) -> ReplicaSettings {
         let host = || std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
         let name = self.name().map(str::to_owned).or_else(host);
         ReplicaSettings {
             name: name.map_or("policy-controller".into(), Into::into),
             address: self.replica_address.flatten(),
-            whom: self.whom(),
+            discovery: self.discovery(),
             timeout: Duration::from_secs(self.replica_timeout),
         }
     }
@@ -76,17 +76,17 @@ impl ReplicaArgs {
         self.replica_name.as_ref()?.as_deref()
     }
 
-    fn whom(&self) -> Whom {
+    fn discovery(&self) -> PeerDiscovery {
         let peer = |address: &SocketAddr| Replica { address: *address, name: None };
         match (&self.replica_peers, &self.replicas_service) {
-            (Some(peers), _) => Whom::Peers(peers.iter().map(peer).collect()),
-            (None, Some(service)) => Whom::Service(service.clone()),
-            (None, None) => Whom::Nobody,
+            (Some(peers), _) => PeerDiscovery::Fixed(peers.iter().map(peer).collect()),
+            (None, Some(service)) => PeerDiscovery::Service(service.clone()),
+            (None, None) => PeerDiscovery::Off,
         }
     }
 }
 
-fn peers(list: &str) -> Read<List<SocketAddr>> {
+fn peers(list: &str) -> ParseResult<List<SocketAddr>> {
     let peer = |item: &str| {
         let address = item.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
         address.ok_or_else(|| {
@@ -111,7 +111,7 @@ mod tests {
         let expected = ReplicaSettings {
             name: "me".into(),
             address: None,
-            whom: Whom::Service("portcullis-policy".into()),
+            discovery: PeerDiscovery::Service("portcullis-policy".into()),
             timeout: Duration::from_secs(10),
         };
         assert_eq!(settings(&[]), Ok(expected.clone()));
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(
             settings(&["--replica-peers=10.0.0.1:8090, [fd00::1]:1", "--replica-timeout=5"]),
             Ok(ReplicaSettings {
-                whom: Whom::Peers(peers.into()),
+                discovery: PeerDiscovery::Fixed(peers.into()),
                 timeout: Duration::from_secs(5),
                 ..expected.clone()
             })
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(
             settings(&["--replicas-service=", "--replica-address=10.0.0.9"]),
             Ok(ReplicaSettings {
-                whom: Whom::Nobody,
+                discovery: PeerDiscovery::Off,
                 address: Some([10, 0, 0, 9].into()),
                 ..expected
             })

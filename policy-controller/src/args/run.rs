@@ -2,16 +2,16 @@
 
 use super::admission::AdmissionArgs;
 use super::auth::ServeAuthArgs;
-use super::beside::BesideArgs;
 use super::choice::{
     GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
 };
-use super::guard::GuardArgs;
 use super::injector::InjectorArgs;
 use super::kubernetes::KubernetesArgs;
+use super::linkerd_redirect::LinkerdRedirectArgs;
 use super::metrics::MetricsArgs;
 use super::outbound::OutboundArgs;
 use super::replicas::ReplicaArgs;
+use super::self_policy::SelfPolicyArgs;
 use super::serve::ServeArgs;
 use super::status::StatusArgs;
 use super::value::{
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Flags that mean nothing where a directory is read.
-pub(super) const OF_A_CLUSTER: [&str; 31] = [
+pub(super) const CLUSTER_ONLY_FLAGS: [&str; 31] = [
     "kubeconfig",
     "context",
     "watch_namespace",
@@ -65,14 +65,14 @@ pub(super) const OF_A_CLUSTER: [&str; 31] = [
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Directory of manifests (YAML or JSON, any layout) to read and follow, in place of a cluster.
-    #[arg(long, value_name = "DIR", conflicts_with_all = OF_A_CLUSTER)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = CLUSTER_ONLY_FLAGS)]
     pub manifests: Option<PathBuf>,
 
     /// The cluster, where no directory is named.
     #[command(flatten)]
     pub kubernetes: KubernetesArgs,
 
-    /// Which log lines are written, in the syntax of tracing filters.
+    /// Filter of log lines, in the syntax of tracing filters.
     #[arg(
         long,
         value_name = "FILTER",
@@ -81,20 +81,20 @@ pub struct RunArgs {
     )]
     pub log_level: String,
 
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, value_enum, default_value_t = LogFormat::Plain)]
     pub log_format: LogFormat,
 
-    /// Where /live, /ready and /metrics are served.
+    /// Address of /live, /ready and /metrics.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080", value_parser = address)]
     pub admin_addr: SocketAddr,
 
-    /// Where policies are served over gRPC: under mutual TLS if the files are given, else in
-    /// plaintext and on loopback only.
+    /// Address at which policies are served over gRPC: under mutual TLS if the files are given,
+    /// else in plaintext and on loopback only.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090", value_parser = address)]
     pub grpc_addr: SocketAddr,
 
-    /// What `cluster` means in policies: CIDRs, separated by commas.
+    /// Networks that `cluster` stands for in policies: CIDRs, separated by commas.
     #[arg(
         long,
         value_name = "CIDRS",
@@ -113,21 +113,21 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAMESPACE", default_value = "linkerd", value_parser = label::<Arc<str>>)]
     pub control_plane_namespace: Arc<str>,
 
-    /// Where kubelet probes may come from: CIDRs and `node-local` (the pod's own node), separated
-    /// by commas; empty: nowhere.
+    /// Networks of kubelet probes: CIDRs and `node-local` (the pod's own node), separated by
+    /// commas; empty: none.
     #[arg(long, value_name = "NETWORKS", default_value = "node-local", value_parser = probe_networks)]
     pub probe_networks: List<NetworkMatch>,
 
-    /// Whose the first addresses of a node's pod networks (podCIDRs) are: `node-local` names the
+    /// Owner of the first addresses of a node's pod networks (podCIDRs): `node-local` includes the
     /// node's own.
     #[arg(long, value_enum, default_value_t = PodGatewaysArg::ByRoute)]
     pub pod_gateways: PodGatewaysArg,
 
-    /// What the kubelet may do without an authorization.
+    /// Access of the kubelet without an authorization.
     #[arg(long, value_enum, default_value_t = KubeletArg::Probes)]
     pub kubelet_exemption: KubeletArg,
 
-    /// On which ports probes are let through.
+    /// Ports on which probes are authorized.
     #[arg(long, value_enum, default_value_t = ProbeRoutesArg::Always)]
     pub probe_routes: ProbeRoutesArg,
 
@@ -135,20 +135,20 @@ pub struct RunArgs {
     #[arg(long)]
     pub localhost_authorization: bool,
 
-    /// Whether an authentication of another namespace needs a ReferenceGrant.
+    /// Require a ReferenceGrant for authentications of other namespaces.
     #[arg(long, value_enum, default_value_t = GrantsArg::Enforce)]
     pub reference_grants: GrantsArg,
 
-    /// Namespaces whose authentications anybody may refer to, separated by commas; by default the
-    /// control plane's.
+    /// Namespaces whose authentications every namespace may refer to, separated by commas; by
+    /// default the control plane's.
     #[arg(long, value_name = "NAMESPACES", value_parser = labels::<Arc<str>>)]
     pub shared_namespaces: Option<BTreeSet<Arc<str>>>,
 
-    /// What holds on ports that no container port, probe or Server names.
+    /// Policy of ports that no container port, probe or Server names.
     #[arg(long, value_enum, default_value_t = UndeclaredArg::Default)]
     pub undeclared_ports: UndeclaredArg,
 
-    /// How long a port of unknown protocol waits for a client's first bytes, in seconds.
+    /// Seconds that a port of unknown protocol waits for a client's first bytes.
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub detect_timeout: u32,
@@ -158,17 +158,17 @@ pub struct RunArgs {
     #[arg(long, value_name = "PORTS", default_value = "4191", value_parser = ports)]
     pub proxy_ports: List<NonZeroU16>,
 
-    /// Who may read the proxies' metrics.
+    /// Access to the proxies' metrics.
     #[command(flatten)]
     pub metrics: MetricsArgs,
 
-    /// Who may watch.
+    /// Authorization of watches.
     #[command(flatten)]
     pub auth: ServeAuthArgs,
 
     /// The controller's own ports.
     #[command(flatten)]
-    pub guard: GuardArgs,
+    pub guard: SelfPolicyArgs,
 
     /// The admission webhook, with a cluster.
     #[command(flatten)]
@@ -176,7 +176,7 @@ pub struct RunArgs {
 
     /// Linkerd's proxies, with a cluster.
     #[command(flatten)]
-    pub beside: BesideArgs,
+    pub linkerd_redirect: LinkerdRedirectArgs,
 
     /// The injector, with a cluster.
     #[command(flatten)]

@@ -60,7 +60,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "S", default_value_t = ServeConfig::default().keepalive_timeout.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub keepalive_timeout: u64,
 
-    /// Seconds after which a client is asked to connect again, more or less a fifth; 0: never.
+    /// Seconds after which a client has to reconnect, jittered by a fifth; 0: never.
     #[arg(long, value_name = "S", default_value_t = 3600)]
     pub max_connection_age: u64,
 

@@ -1,6 +1,6 @@
-//! Who may watch, and where the certificate of the gRPC port comes from, as the flags say it.
+//! Settings of watch authorization and of the gRPC port's certificate.
 
-use policy_discovery::serve::AccessConfig;
+use policy_discovery::serve::AuthzConfig;
 use policy_discovery::{KeyError, KeyReviewer};
 use policy_engine::config::ControllerConfig;
 use policy_kube::ClusterReviewer;
@@ -13,53 +13,55 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the flags of who may watch mean.
+/// Settings of watch authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeAuth {
-    /// Where policies are served: over TLS if there are files, else in plaintext on loopback.
+    /// Address at which policies are served: over TLS if there is a certificate, else in plaintext
+    /// on loopback.
     pub grpc: SocketAddr,
-    /// Where its certificate comes from.
+    /// Source of its certificate.
     pub tls: Option<OwnCertificate>,
-    /// Where policies are served in plaintext besides.
+    /// Further address at which policies are served in plaintext.
     pub plaintext: Option<SocketAddr>,
-    /// Who may see everything.
+    /// Identities and users that may see everything.
     pub viewers: BTreeSet<Arc<str>>,
-    /// How tokens are checked.
+    /// Verification of viewers' tokens.
     pub tokens: ViewerTokens,
 }
 
-/// How viewers' tokens are checked.
+/// Verification of viewers' tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewerTokens {
-    /// There are none.
+    /// No tokens are accepted.
     Off,
-    /// By the API server.
+    /// TokenReviews of the API server.
     Review {
         /// The audience that they must have.
         audience: String,
     },
-    /// By supplied keys.
+    /// Configured keys.
     Keys {
-        /// Where the keys are.
+        /// File with the keys.
         file: PathBuf,
-        /// Who must have issued them.
+        /// Required issuer.
         issuer: String,
         /// The audience that they must have.
         audience: String,
     },
 }
 
-/// Where the certificate of the gRPC port comes from.
+/// Source of the gRPC port's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnCertificate {
     /// Files that others renew.
     Files(TlsFiles),
-    /// The issuer, whom the controller asks as proxies do.
+    /// The issuer, as for proxies.
     Certify(Box<CertifyConfig>),
 }
 
 impl ServeAuth {
-    /// What decides who may watch. `client`: the API server, if it may be asked about tokens.
+    /// Returns the configuration of authorization. `client`: the API server, if it may review
+    /// tokens.
     ///
     /// # Errors
     /// [`KeyError`]: the supplied keys cannot be used.
@@ -67,7 +69,7 @@ impl ServeAuth {
         &self,
         config: &ControllerConfig,
         client: Option<kube::Client>,
-    ) -> Result<AccessConfig, KeyError> {
+    ) -> Result<AuthzConfig, KeyError> {
         let reviewer: Option<Arc<dyn Reviewer>> = match (&self.tokens, client) {
             (ViewerTokens::Off, _) | (ViewerTokens::Review { .. }, None) => None,
             (ViewerTokens::Review { audience }, Some(client)) => {
@@ -79,11 +81,11 @@ impl ServeAuth {
         };
         let (namespace, domain) = (&config.control_plane_namespace, &config.identity_domain);
         let identity_suffix = format!("serviceaccount.identity.{namespace}.{domain}").into();
-        Ok(AccessConfig { viewers: self.viewers.clone(), identity_suffix, reviewer })
+        Ok(AuthzConfig { viewers: self.viewers.clone(), identity_suffix, reviewer })
     }
 
-    /// What does not work with these settings, in words. `reviews`: the API server may be asked
-    /// about tokens.
+    /// Describes the functions that these settings disable. `reviews`: the API server may review
+    /// tokens.
     pub fn lost(&self, reviews: bool) -> Vec<String> {
         let mut lost = Vec::new();
         if self.tls.is_none() {
@@ -95,7 +97,7 @@ impl ServeAuth {
         }
         if matches!(self.tokens, ViewerTokens::Review { .. }) && !reviews {
             lost.push(
-                "viewers' tokens are not accepted: the API server cannot be asked about them, and \
+                "viewers' tokens are not accepted: the API server may not review them, and \
                  --viewer-token-keys is not given"
                     .to_owned(),
             );

@@ -1,4 +1,4 @@
-//! What the flags of `policy-controller run` mean.
+//! Settings of `policy-controller run`.
 
 use super::choice::{
     GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
@@ -8,7 +8,7 @@ use super::kubernetes::KubernetesArgs;
 use super::replicas::ReplicaSettings;
 use super::run::RunArgs;
 use super::serve_auth::ServeAuth;
-use crate::guard::GuardSettings;
+use crate::self_policy::SelfPolicySettings;
 use policy_core::UndeclaredPorts;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
@@ -26,24 +26,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the flags mean.
+/// Settings of the controller.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where objects come from.
+    /// Source of objects.
     pub source: SourceSettings,
-    /// What compiling depends on.
+    /// Settings of compilation.
     pub controller: ControllerConfig,
     /// Bounds on serving.
     pub serve: ServeConfig,
-    /// Where policies are served, and to whom.
+    /// Addresses of the policy server, and its authorization.
     pub auth: ServeAuth,
     /// The other replicas.
     pub replicas: ReplicaSettings,
     /// Linkerd's controller, if outbound policy is forwarded.
     pub outbound: Option<ControllerAddress>,
-    /// How the controller's own ports are guarded; absent: they are not.
-    pub guard: Option<GuardSettings>,
-    /// Where the admin server listens.
+    /// Policy of the controller's own ports; absent: they are open.
+    pub guard: Option<SelfPolicySettings>,
+    /// Address of the admin server.
     pub admin: SocketAddr,
     /// Filter of log lines.
     pub log_level: String,
@@ -51,7 +51,7 @@ pub struct Settings {
     pub log_format: LogFormat,
 }
 
-/// Where objects come from.
+/// Source of objects.
 #[derive(Clone, Debug)]
 pub enum SourceSettings {
     /// A directory of manifests.
@@ -63,9 +63,9 @@ pub enum SourceSettings {
 /// A cluster as the source of objects.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
-    /// How it is reached.
+    /// The connection to it.
     pub args: KubernetesArgs,
-    /// How it is watched.
+    /// Settings of its watches.
     pub watches: KubernetesConfig,
     /// The admission webhook; absent: it is not served.
     pub admission: Option<AdmissionSettings>,
@@ -73,11 +73,11 @@ pub struct ClusterSettings {
     pub redirector: Option<ProxyRedirector>,
     /// The injector; absent: it is not served.
     pub injector: Option<InjectorSettings>,
-    /// How status is written.
+    /// Settings of status.
     pub status: StatusSettings,
-    /// By which Lease one of the replicas leads.
+    /// Settings of leader election.
     pub lease: LeaseSettings,
-    /// What does not work because of what was asked for, in words.
+    /// Descriptions of the functions that the flags disable.
     pub lost: Vec<String>,
 }
 
@@ -102,9 +102,9 @@ impl TryFrom<RunArgs> for Settings {
     }
 }
 
-/// On a laptop there is neither a node nor an identity that a guard could tell apart: with manifests
-/// the ports are guarded only if asked for.
-fn guard(args: &RunArgs) -> Option<GuardSettings> {
+/// With manifests the ports are guarded only on request, because a laptop has neither a node nor an
+/// identity that a policy could distinguish.
+fn guard(args: &RunArgs) -> Option<SelfPolicySettings> {
     if args.manifests.is_some() && args.guard.local_policy.is_none() {
         return None;
     }
@@ -138,7 +138,7 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
         );
     }
     let control_plane = args.injector.control_plane(namespace, &args.identity_domain);
-    let redirector = args.beside.settings(&control_plane, admission.as_mut())?;
+    let redirector = args.linkerd_redirect.settings(&control_plane, admission.as_mut())?;
     let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),

@@ -1,7 +1,7 @@
 //! Flags of the status writer and of the Lease.
 
 use super::error::ArgsError;
-use super::value::{Read, name};
+use super::value::{ParseResult, name};
 use clap::Args;
 use policy_crds::is_dns_name;
 use policy_kube::lease::{LEASE_NAME, LeaseSettings};
@@ -9,11 +9,11 @@ use policy_kube::status::{CONTROLLER_NAME, StatusSettings};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What Linkerd's controller is named, and its Lease. Ours only where that does not run.
+/// Names of Linkerd's controller and of its Lease. Ours only where that does not run.
 const LINKERD_NAME: &str = "linkerd.io/policy-controller";
 const LINKERD_LEASE: &str = "policy-controller-write";
 
-/// Who writes status and how, as written.
+/// Flags of status, as written.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Status")]
 pub struct StatusArgs {
@@ -23,7 +23,7 @@ pub struct StatusArgs {
     pub controller_name: Arc<str>,
 
     /// Linkerd's policy controller runs in the same cluster: write no status that it writes too or
-    /// does not expect, only entries of our own on routes. Other objects are told by Events.
+    /// does not expect, only entries of our own on routes. Other objects get Events.
     #[arg(long)]
     pub beside_linkerd: bool,
 
@@ -32,12 +32,12 @@ pub struct StatusArgs {
     #[arg(long, value_name = "NAME", default_value = LEASE_NAME, value_parser = name::<Arc<str>>)]
     pub lease_name: Arc<str>,
 
-    /// For how long a leader that is silent is waited for, in seconds.
+    /// Seconds after which a silent leader is replaced.
     // Below 3 s a renewal that takes a second would end leadership.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]
     pub lease_duration: u64,
 
-    /// How long one request to read or write a status may take, in milliseconds.
+    /// Timeout of one request to read or write a status, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
     pub patch_timeout_ms: u64,
 
@@ -51,7 +51,7 @@ pub struct StatusArgs {
 }
 
 impl StatusArgs {
-    /// What the flags mean. `namespaces`: those that are watched; absent: all.
+    /// Returns the settings. `namespaces`: those that are watched; absent: all.
     ///
     /// # Errors
     /// [`ArgsError::OfLinkerd`].
@@ -93,8 +93,8 @@ impl StatusArgs {
     }
 }
 
-/// As the Gateway API's schema has it.
-fn controller_name(value: &str) -> Read<Arc<str>> {
+/// Parses a controller name by the rules of the Gateway API's schema.
+fn controller_name(value: &str) -> ParseResult<Arc<str>> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
     let named = value.split_once('/').is_some_and(|(domain, path)| {
         is_dns_name(domain) && !path.is_empty() && path.bytes().all(allowed)

@@ -1,6 +1,6 @@
-//! What flags mean, and how wrong ones are refused.
+//! Flags become settings, and wrong ones are rejected.
 
-use super::run::OF_A_CLUSTER;
+use super::run::CLUSTER_ONLY_FLAGS;
 use super::*;
 use clap::Parser;
 use ipnet::IpNet;
@@ -23,7 +23,7 @@ fn settings(flags: &[&str]) -> Result<Settings, String> {
 fn flags_that_mean_nothing_with_manifests_are_refused() {
     let switches =
         ["beside_linkerd", "injector", "injector_disable_ipv6", "redirect_linkerd_proxies"];
-    for name in OF_A_CLUSTER {
+    for name in CLUSTER_ONLY_FLAGS {
         let value = match name {
             name if switches.contains(&name) => "",
             "injector_sidecar" => "=auto",
@@ -50,7 +50,7 @@ fn refusal(flags: &[&str]) -> String {
 #[test]
 fn without_flags_the_settings_are_the_defaults() {
     let settings = settings(&[]).unwrap();
-    // Whoever runs the binary has proxies; who embeds the controller may not.
+    // A deployment of the binary has proxies; a process that embeds the controller may not.
     let proxy_ports = [NonZeroU16::new(4191).unwrap()].into();
     assert_eq!(settings.controller, ControllerConfig { proxy_ports, ..Default::default() });
     assert_eq!(settings.serve, ServeConfig::default());

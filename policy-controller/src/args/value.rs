@@ -1,5 +1,5 @@
-//! Readers of values of flags. clap names the flag and the value where one makes no sense; what is said
-//! here is what is wrong with it, and what is allowed.
+//! Readers of values of flags. clap names the flag and the value where one makes no sense; the messages
+//! here describe the problem and the allowed values.
 
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
@@ -17,19 +17,19 @@ pub(super) type List<T> = Vec<T>;
 
 /// A value that may be empty, as a variable of the environment may. clap would take a flag whose type
 /// it knows as `Option` for one that may be left out.
-pub(super) type Perhaps<T> = Option<T>;
+pub(super) type Optional<T> = Option<T>;
 
-pub(super) type Read<T> = Result<T, String>;
+pub(super) type ParseResult<T> = Result<T, String>;
 
 /// A value that is read unless it is empty.
-pub(super) fn perhaps<T: 'static>(
-    read: fn(&str) -> Read<T>,
-) -> impl Fn(&str) -> Read<Perhaps<T>> + Clone + Send + Sync + 'static {
+pub(super) fn optional<T: 'static>(
+    read: fn(&str) -> ParseResult<T>,
+) -> impl Fn(&str) -> ParseResult<Optional<T>> + Clone + Send + Sync + 'static {
     move |value| if value.is_empty() { Ok(None) } else { read(value).map(Some) }
 }
 
 /// A name that is one label of the DNS (RFC 1123), as those of namespaces and Services are.
-pub(super) fn label<T: for<'a> From<&'a str>>(value: &str) -> Read<T> {
+pub(super) fn label<T: for<'a> From<&'a str>>(value: &str) -> ParseResult<T> {
     let expected = || {
         format!("`{value}` is not a name: up to 63 lower-case letters, digits and `-` are allowed")
     };
@@ -37,29 +37,29 @@ pub(super) fn label<T: for<'a> From<&'a str>>(value: &str) -> Read<T> {
 }
 
 /// Labels, separated by commas.
-pub(super) fn labels<T: for<'a> From<&'a str> + Ord>(list: &str) -> Read<BTreeSet<T>> {
+pub(super) fn labels<T: for<'a> From<&'a str> + Ord>(list: &str) -> ParseResult<BTreeSet<T>> {
     items(list).map(label).collect()
 }
 
-/// The same, one of them at least.
-pub(super) fn some_labels(list: &str) -> Read<BTreeSet<Arc<str>>> {
+/// Labels, separated by commas, at least one.
+pub(super) fn some_labels(list: &str) -> ParseResult<BTreeSet<Arc<str>>> {
     let labels = labels(list)?;
     if labels.is_empty() { Err("no name is given".to_owned()) } else { Ok(labels) }
 }
 
 /// A name of several labels, as those of objects and domains are.
-pub(super) fn name<T: for<'a> From<&'a str>>(value: &str) -> Read<T> {
+pub(super) fn name<T: for<'a> From<&'a str>>(value: &str) -> ParseResult<T> {
     let expected = "expected lower-case letters, digits, `-` and `.`, at most 253 characters";
     is_dns_name(value).then(|| value.into()).ok_or_else(|| expected.to_owned())
 }
 
 /// Texts of any form, separated by commas.
-pub(super) fn texts(list: &str) -> Read<BTreeSet<Arc<str>>> {
+pub(super) fn texts(list: &str) -> ParseResult<BTreeSet<Arc<str>>> {
     Ok(items(list).map(Arc::from).collect())
 }
 
 /// An identity that a certificate proves.
-pub(super) fn dns_identity(value: &str) -> Read<String> {
+pub(super) fn dns_identity(value: &str) -> ParseResult<String> {
     let expected = "expected a DNS name";
     policy_tls::identity::is_dns_name(value)
         .then(|| value.to_owned())
@@ -67,7 +67,7 @@ pub(super) fn dns_identity(value: &str) -> Read<String> {
 }
 
 /// An identity that a server proves, by a DNS name or a URI.
-pub(super) fn server_identity(value: &str) -> Read<String> {
+pub(super) fn server_identity(value: &str) -> ParseResult<String> {
     match ControllerAddress::parse("server:1", Some(value)) {
         Ok(_) if !value.is_empty() => Ok(value.to_owned()),
         Ok(_) | Err(_) => Err("expected a DNS name or a `spiffe://` URI".to_owned()),
@@ -75,14 +75,14 @@ pub(super) fn server_identity(value: &str) -> Read<String> {
 }
 
 /// An address of a server, by name or number.
-pub(super) fn host_port(value: &str) -> Read<String> {
+pub(super) fn host_port(value: &str) -> ParseResult<String> {
     match ControllerAddress::parse(value, Some("server")) {
         Ok(_) => Ok(value.to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-pub(super) fn ip(value: &str) -> Read<IpAddr> {
+pub(super) fn ip(value: &str) -> ParseResult<IpAddr> {
     value.parse().map_err(|_| format!("`{value}` is not an IP address"))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn items(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// An address to listen on. `:PORT` means every IPv4 address, as in Linkerd's chart.
-pub(super) fn address(value: &str) -> Read<SocketAddr> {
+pub(super) fn address(value: &str) -> ParseResult<SocketAddr> {
     let address = match value.strip_prefix(':') {
         Some(port) => format!("0.0.0.0:{port}").parse(),
         None => value.parse(),
@@ -100,15 +100,15 @@ pub(super) fn address(value: &str) -> Read<SocketAddr> {
     address.map_err(|_| "expected an address and port, for example `0.0.0.0:8090`".to_owned())
 }
 
-pub(super) fn addresses(list: &str) -> Read<List<IpAddr>> {
+pub(super) fn addresses(list: &str) -> ParseResult<List<IpAddr>> {
     items(list).map(ip).collect()
 }
 
-pub(super) fn cidrs(list: &str) -> Read<List<IpNet>> {
+pub(super) fn cidrs(list: &str) -> ParseResult<List<IpNet>> {
     items(list).map(|item| cidr(item, "")).collect()
 }
 
-pub(super) fn probe_networks(list: &str) -> Read<List<NetworkMatch>> {
+pub(super) fn probe_networks(list: &str) -> ParseResult<List<NetworkMatch>> {
     let one = |item: &str| match item {
         "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
         item => cidr(item, " or `node-local`").map(NetworkMatch::net),
@@ -117,7 +117,7 @@ pub(super) fn probe_networks(list: &str) -> Read<List<NetworkMatch>> {
 }
 
 /// Networks and the symbols that stand for some.
-pub(super) fn networks(list: &str) -> Read<List<NetworkMatch>> {
+pub(super) fn networks(list: &str) -> ParseResult<List<NetworkMatch>> {
     let one = |item: &str| match item {
         "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
         "cluster" => Ok(NetworkMatch::symbol(NetworkSymbol::Cluster)),
@@ -126,26 +126,26 @@ pub(super) fn networks(list: &str) -> Read<List<NetworkMatch>> {
     items(list).map(one).collect()
 }
 
-fn cidr(item: &str, also: &str) -> Read<IpNet> {
+fn cidr(item: &str, also: &str) -> ParseResult<IpNet> {
     let net = item.parse::<IpNet>().or_else(|_| item.parse::<IpAddr>().map(IpNet::from));
     net.map_err(|_| format!("`{item}` is not a CIDR or address{also}"))
 }
 
-pub(super) fn ports(list: &str) -> Read<List<NonZeroU16>> {
+pub(super) fn ports(list: &str) -> ParseResult<List<NonZeroU16>> {
     let wrong = |item: &str| format!("`{item}` is not a port from 1 to 65535");
     items(list).map(|item| item.parse().map_err(|_| wrong(item))).collect()
 }
 
-pub(super) fn default_policy(value: &str) -> Read<DefaultPolicy> {
+pub(super) fn default_policy(value: &str) -> ParseResult<DefaultPolicy> {
     let allowed = || DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
     DefaultPolicy::parse(value).ok_or_else(|| format!("expected one of {}", allowed()))
 }
 
 /// A duration within bounds, which are written as durations are.
-pub(super) fn lasting(
+pub(super) fn duration_between(
     least: &'static str,
     most: &'static str,
-) -> impl Fn(&str) -> Read<Duration> + Clone + Send + Sync + 'static {
+) -> impl Fn(&str) -> ParseResult<Duration> + Clone + Send + Sync + 'static {
     move |value| {
         let within =
             |lasts: &Duration| Some(*lasts) >= duration(least) && Some(*lasts) <= duration(most);
@@ -169,7 +169,7 @@ fn duration(text: &str) -> Option<Duration> {
     number.checked_mul(seconds).map(Duration::from_secs)
 }
 
-/// What a command line of these flags alone gives.
+/// Parses a command line of these flags alone.
 #[cfg(test)]
 pub(super) fn parsed<A: clap::Args>(flags: &[&str]) -> Result<A, String> {
     #[derive(clap::Parser)]

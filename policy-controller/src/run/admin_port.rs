@@ -1,7 +1,7 @@
 //! The admin port of a process.
 
 use super::error::RunError;
-use super::vital::Vital;
+use super::supervisor::Supervisor;
 use crate::admin;
 use crate::admin::{Admin, Readiness};
 use policy_server::ProcessMetrics;
@@ -25,17 +25,17 @@ impl AdminPort {
         address: SocketAddr,
         guarded: bool,
         readiness: Readiness,
-        vital: &Vital,
+        supervisor: &Supervisor,
     ) -> Result<Self, RunError> {
         let listener = admin::bind("/live, /ready and /metrics (--admin-addr)", address).await?;
         let address = listener.local_addr()?;
         let mut admin = Admin::new(readiness, Registry::default());
         if guarded {
-            admin = admin.to_be_guarded();
+            admin = admin.with_pending_policy();
         }
         admin.register(|registry| ProcessMetrics.register(registry));
         let stop = CancellationToken::new();
-        let task = vital.spawn("the admin port", admin.clone().run(listener, stop.clone()));
+        let task = supervisor.spawn("the admin port", admin.clone().run(listener, stop.clone()));
         Ok(Self { admin, address, task, stop })
     }
 

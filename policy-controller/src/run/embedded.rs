@@ -3,7 +3,7 @@
 use super::error::RunError;
 use super::serving::encode_options;
 use crate::admin;
-use policy_discovery::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use policy_discovery::serve::{AckRegistry, ServeConfig, ServeMetrics, Server};
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{Controller, start};
 use policy_engine::handles::ConditionsHandle;
@@ -20,17 +20,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// [`Embedded::shutdown`] lets streams end first.
 #[derive(Debug)]
 pub struct Embedded {
-    /// Where it listens.
+    /// Address of the gRPC server.
     pub addr: SocketAddr,
     /// The policies.
     pub policies: Policies,
-    /// What every object is told about itself.
+    /// Conditions of every object.
     pub conditions: ConditionsHandle,
-    /// What the source finds wrong, each time it looks.
+    /// Diagnostics of the source, updated with every read.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
-    /// What native clients have in force.
-    pub applied: Applied,
-    /// Metrics of the server, for whoever has a registry.
+    /// Policies that native clients have in force.
+    pub applied: AckRegistry,
+    /// Metrics of the server, for a registry of the caller.
     pub metrics: ServeMetrics,
     controller: Controller,
     served: JoinHandle<()>,

@@ -1,7 +1,7 @@
-//! Why a controller does not start, or ends.
+//! Errors of starting and running a controller.
 
 use crate::args::ArgsError;
-use crate::guard::LocalPolicyError;
+use crate::self_policy::LocalPolicyError;
 use policy_discovery::KeyError;
 use policy_engine::source::SourceError;
 use policy_kube::cluster::ClusterError;
@@ -10,7 +10,7 @@ use policy_tls::identity::SourceError as IdentitySourceError;
 use policy_webhooks::admission::AdmissionError;
 use std::io;
 
-/// Why a controller cannot start or go on.
+/// Error of starting or running a controller.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A flag makes no sense.
@@ -19,15 +19,15 @@ pub enum RunError {
     /// The filter of log lines cannot be read.
     #[error("--log-level: `{filter}`: {reason}")]
     LogLevel {
-        /// What was written.
+        /// The value of the flag.
         filter: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A port cannot be listened on, or the system lacks something else.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// There is no cluster.
+    /// The cluster cannot be reached.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// The admission webhook cannot be served.
@@ -36,7 +36,7 @@ pub enum RunError {
     /// The credentials of the gRPC port cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The identity that the issuer is to certify cannot be asked for.
+    /// The client of the issuer cannot be set up.
     #[error("--identity=certify: {0}")]
     Identity(#[from] IdentitySourceError),
     /// The local policy cannot be used.
@@ -51,7 +51,7 @@ pub enum RunError {
     /// The authority that was supplied to the issuer cannot be used.
     #[error("--issuer-cert, --issuer-key, --roots: {0}")]
     Authority(String),
-    /// Something that has to go on has ended.
+    /// A required task has ended.
     #[error("{0} ended unexpectedly")]
     Ended(&'static str),
 }

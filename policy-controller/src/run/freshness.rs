@@ -1,12 +1,12 @@
-//! Follows how the source's watches are doing: what `/ready` says of them, and when streams are told
-//! to look for a replica that is current.
+//! Follows the health of the source's watches, reports it at `/ready`, and ends streams when a
+//! watch becomes stale so that clients look for a current replica.
 //!
 //! A watch that falls behind is no reason to be unready. What makes a watch fail, a right that is
 //! withdrawn or a conversion webhook that is broken, makes it fail at every replica, and what a replica
 //! has listed is as good for admission and injection as before.
 
 use crate::admin::Readiness;
-use policy_discovery::serve::Stale;
+use policy_discovery::serve::StaleNotice;
 use policy_engine::source::{Health, WatchKey};
 use policy_kube::source::Freshness;
 use std::collections::BTreeSet;
@@ -14,40 +14,40 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How often lateness is looked at; reports of watches are looked at as they come.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval at which staleness is checked; reports of watches are read as they come.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches that became late since the last look.
 #[derive(Debug, PartialEq, Eq)]
-struct New {
-    /// In words.
+struct NewlyStale {
+    /// Names of the watches.
     names: Vec<String>,
-    /// Whether the controller cannot do without one of them.
+    /// True if the controller requires one of them.
     required: bool,
 }
 
-/// Which watches are late.
+/// The watches that are stale.
 #[derive(Debug, Default)]
-pub(super) struct Late {
+pub(super) struct StaleWatches {
     known: BTreeSet<WatchKey>,
-    /// When streams were ended last.
+    /// Time at which streams were ended last.
     ended: Option<Instant>,
 }
 
-impl Late {
+impl StaleWatches {
     /// The watches that became late since the last look.
-    fn became(&mut self, health: &Health, freshness: Freshness, now: Instant) -> New {
-        let late = || health.stale(now, freshness.bound);
-        let new = late().filter(|(key, _)| !self.known.contains(key));
+    fn update(&mut self, health: &Health, freshness: Freshness, now: Instant) -> NewlyStale {
+        let stale_watches = || health.stale(now, freshness.bound);
+        let new = stale_watches().filter(|(key, _)| !self.known.contains(key));
         let (names, optional): (Vec<String>, Vec<bool>) =
             new.map(|(key, watch)| (key.to_string(), watch.optional)).unzip();
-        self.known = late().map(|(key, _)| key.clone()).collect();
-        New { names, required: optional.contains(&false) }
+        self.known = stale_watches().map(|(key, _)| key.clone()).collect();
+        NewlyStale { names, required: optional.contains(&false) }
     }
 
-    /// Whether streams end because of what has just become late. What one failure makes late
-    /// becomes so at different times, as each watch was heard of last: streams end once for all of
-    /// it.
+    /// True if streams are to end because of the newly stale watches. Watches that one failure
+    /// makes stale become so at different times, each by its last message: streams end once for all
+    /// of them.
     fn ends_streams(&mut self, freshness: Freshness, now: Instant) -> bool {
         let ended = self.ended.map(|ended| now.saturating_duration_since(ended));
         let again = ended.is_none_or(|ago| ago > freshness.bound);
@@ -64,10 +64,10 @@ pub(super) async fn follow(
     mut health: watch::Receiver<Arc<Health>>,
     freshness: Freshness,
     readiness: Readiness,
-    stale: watch::Sender<Stale>,
+    stale: watch::Sender<StaleNotice>,
     became_stale: impl Fn(&[String]) + Send,
 ) {
-    let (mut late, mut complete) = (Late::default(), false);
+    let (mut stale_watches, mut complete) = (StaleWatches::default(), false);
     loop {
         let now = Instant::now();
         let current = health.borrow_and_update().clone();
@@ -77,11 +77,11 @@ pub(super) async fn follow(
         let (missing, relisting) = if complete { (vec![], unlisted) } else { (unlisted, vec![]) };
         readiness.report("watches", missing);
         readiness.remark("watches", [relisting, freshness.stale(&current, now)].concat());
-        let New { names: new, required } = late.became(&current, freshness, now);
+        let NewlyStale { names: new, required } = stale_watches.update(&current, freshness, now);
         if !new.is_empty() {
             let names = new.join(", ");
-            let ends = required && late.ends_streams(freshness, now);
-            tracing::warn!(watches = %names, streams_end = ends, "stale: the snapshot stays");
+            let ends = required && stale_watches.ends_streams(freshness, now);
+            tracing::warn!(watches = %names, streams_end = ends, "watch is stale; serving the last snapshot");
             if ends {
                 stale.send_modify(|stale| {
                     stale.times = stale.times.saturating_add(1);
@@ -91,7 +91,7 @@ pub(super) async fn follow(
             became_stale(&new);
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             changed = health.changed() => if changed.is_err() { return },
         }
     }
@@ -115,9 +115,11 @@ mod tests {
             let key = WatchKey { kind: Kind::Pod, namespace: None };
             Health { watches: BTreeMap::from([(key, health)]) }
         };
-        let mut late = Late::default();
+        let mut stale_watches = StaleWatches::default();
         let mut look = |heard_at, now| {
-            late.became(&heard(heard_at), freshness, start + Duration::from_secs(now)).names
+            stale_watches
+                .update(&heard(heard_at), freshness, start + Duration::from_secs(now))
+                .names
         };
         assert_eq!(look(0, 100), Vec::<String>::new());
         assert_eq!(look(0, 101), ["pods"]);
@@ -140,12 +142,12 @@ mod tests {
             });
             Health { watches: watches.collect() }
         };
-        let mut late = Late::default();
+        let mut stale_watches = StaleWatches::default();
         let mut look = |heard, now| {
-            let new = late.became(&health(heard), freshness, at(now)).names.len();
-            (new, new > 0 && late.ends_streams(freshness, at(now)))
+            let new = stale_watches.update(&health(heard), freshness, at(now)).names.len();
+            (new, new > 0 && stale_watches.ends_streams(freshness, at(now)))
         };
-        // Each watch was heard of last at another time, within the minute between bookmarks.
+        // Each watch had its last message at another time, within the minute between bookmarks.
         let lost = [0, 30, 59];
         let looks = [100, 101, 131, 160, 161, 300].map(|now| look(lost, now));
         let expected = [(0, false), (1, true), (1, false), (1, false), (0, false), (0, false)];

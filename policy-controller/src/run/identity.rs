@@ -7,18 +7,18 @@ use policy_tls::identity::IdentitySource;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is asked how the identity is doing, besides whenever it changes: time makes
-/// certificates expire.
-const LOOK: Duration = Duration::from_secs(5);
+/// Interval at which the identity's status is checked, besides whenever it changes: certificates
+/// expire with time.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What `/ready` shows until there has been one.
+/// Requirement that `/ready` shows until there is one.
 const REQUIRED: &str = "an identity from the issuer";
 
-/// Keeps `tls` as the issuer certifies us. `/ready?verbose` says what is missing.
+/// Keeps `tls` up to date with the certificates of the issuer. `/ready?verbose` reports problems.
 ///
 /// With an issuer of this control plane the process is not ready before it has had its identity once:
-/// nobody reaches the policy API of a replica without, so that an upgrade must not replace the
-/// replicas that have one. What is lost later takes nothing from anybody: every other replica would
+/// clients cannot reach the policy API of a replica without one, so that an upgrade must not replace the
+/// replicas that have one. A loss later does not affect readiness: every other replica would
 /// lose it too. An issuer that is not ours is not waited for, because its pods may need the webhooks.
 pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Readiness) {
     let required = is_ours(source.issuer()).then(|| readiness.require(REQUIRED));
@@ -45,7 +45,7 @@ pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Re
             }
             readiness.remark("identity", status.missing().into_iter().collect());
             // Whichever comes first.
-            _ = tokio::time::timeout(LOOK, status.changed()).await;
+            _ = tokio::time::timeout(POLL_INTERVAL, status.changed()).await;
         }
     };
     tokio::select! {
@@ -54,7 +54,7 @@ pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Re
     }
 }
 
-/// Whether the issuer of an identity's source is that of this control plane.
+/// True if the issuer of an identity's source is that of this control plane.
 fn is_ours(issuer: Option<&str>) -> bool {
     let account = issuer.and_then(|name| name.split('.').next());
     account == Some(SERVICE_ACCOUNT)

@@ -22,7 +22,7 @@ pub(super) struct Index {
     stop: CancellationToken,
 }
 
-/// What the rest of the process has of the index.
+/// Handles on the index for the rest of the process.
 pub(super) struct Handles {
     pub(super) policies: Policies,
     pub(super) diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
@@ -50,7 +50,7 @@ impl Index {
                 let source = match source.await {
                     Ok(source) => source,
                     Err(error) => {
-                        // If nobody waits any more the process is ending already.
+                        // Without a receiver the process is ending already.
                         _ = handles.send(Err(error));
                         return;
                     }
@@ -72,7 +72,7 @@ impl Index {
         Ok(Self { handles, ended, stop })
     }
 
-    /// Waits until the source gives up; says why.
+    /// Waits until the source fails; returns its error.
     pub(super) async fn ended(&mut self) -> RunError {
         match (&mut self.ended).await {
             Ok(Err(error)) => error.into(),

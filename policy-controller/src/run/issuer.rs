@@ -3,24 +3,24 @@
 use super::admin_port::{AdminPort, number};
 use super::error::RunError;
 use super::signals::{Signals, abort};
-use super::vital::Vital;
+use super::supervisor::Supervisor;
 use crate::admin;
 use crate::admin::Readiness;
 use crate::args::IssuerSettings;
-use crate::guard::{Guard, GuardedPorts};
+use crate::self_policy::{OwnPorts, SelfPolicy};
 use policy_issuer::Issuer;
 use tokio_util::sync::CancellationToken;
 
-/// Runs an issuer until it is told to stop by SIGTERM or SIGINT; a second one aborts.
+/// Runs an issuer until SIGTERM or SIGINT; a second one aborts.
 ///
 /// # Errors
-/// If it cannot listen, a supplied authority cannot be used, or something ends that has to go on.
+/// If it cannot listen, a supplied authority cannot be used, or a required task ends.
 pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
     let mut signals = Signals::new()?;
-    let (vital, mut ended) = Vital::new();
+    let (supervisor, mut ended) = Supervisor::new();
     let readiness = Readiness::default();
-    let ready = readiness.require("there is no authority whose roots are published");
-    let admin = AdminPort::open(settings.admin, true, readiness.clone(), &vital).await?;
+    let ready = readiness.require("there is no authority with published roots");
+    let admin = AdminPort::open(settings.admin, true, readiness.clone(), &supervisor).await?;
     let client = settings.cluster.connect().await?;
     let issuer = Issuer::new(&settings.issuer, client, ready).await.map_err(RunError::Authority)?;
     admin.admin.register(|registry| issuer.register(registry));
@@ -29,22 +29,22 @@ pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
     let grpc = listener.local_addr()?;
     tracing::info!(%grpc, admin = %admin.address, identity = %settings.issuer.identity, "listening");
     let (grpc, own) = (number(grpc)?, number(admin.address)?);
-    let ports = GuardedPorts { grpc, admission: None, admin: own };
-    let guard = Guard::new(&settings.guard, ports, &settings.issuer.controller)?;
+    let ports = OwnPorts { grpc, admission: None, admin: own };
+    let guard = SelfPolicy::new(&settings.guard, ports, &settings.issuer.controller)?;
     admin.admin.register(|registry| guard.metrics().register(registry));
     admin.admin.guard(guard.clone(), Some(issuer.tls()));
 
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
     let parts = issuer.guarded_by(guard.grpc());
-    vital.spawn("the look after namespaces", parts.roots.watch());
-    vital.spawn("the look after the authority", parts.ca_manager.run());
-    let events = vital.spawn("the writer of events", parts.events.run(stop.clone()));
-    let served = vital.spawn("the port of the issuer", parts.port.run(listener, drain.clone()));
+    supervisor.spawn("the namespace watcher", parts.roots.watch());
+    supervisor.spawn("the CA manager", parts.ca_manager.run());
+    let events = supervisor.spawn("the event writer", parts.events.run(stop.clone()));
+    let served = supervisor.spawn("the issuer port", parts.port.run(listener, drain.clone()));
     let result = tokio::select! {
         () = signals.next() => Ok(()),
         Some(name) = ended.recv() => Err(RunError::Ended(name)),
     };
-    tracing::info!("shutting down: requests under way are answered");
+    tracing::info!("shutting down: draining requests in progress");
     let _stopping = readiness.require("shutting down");
     drain.cancel();
     stop.cancel();

@@ -1,6 +1,7 @@
-//! The program: from the command line to a controller that runs until it is told to stop.
+//! The program: from the command line to a controller that runs until it receives a signal.
 
 use super::admin_port::AdminPort;
+use super::cluster_tasks::ClusterTasks;
 use super::error::RunError;
 use super::freshness;
 use super::index::Index;
@@ -8,16 +9,15 @@ use super::issuer::issuer;
 use super::logging::init_logging;
 use super::ports::Ports;
 use super::serving::Serving;
-use super::side::Side;
 use super::signals::{Signals, abort};
-use super::vital::Vital;
+use super::supervisor::Supervisor;
 use crate::admin::{Admin, Readiness, Requirement};
 use crate::args::{
     Cli, ClusterSettings, Command, IssuerSettings, ServeAuth, Settings, SourceSettings,
 };
 use crate::directory::DirectorySource;
 use clap::Parser;
-use policy_discovery::serve::Stale;
+use policy_discovery::serve::StaleNotice;
 use policy_engine::config::ControllerConfig;
 use policy_engine::source::Diagnostic;
 use policy_kube::source::{KubernetesSource, Scope};
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// The program: reads the command line, runs, and says how it ended.
+/// Reads the command line, runs the command, and reports its error.
 pub fn main() -> ExitCode {
     let Cli { command, termination_log } = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -68,18 +68,19 @@ fn block_on(run: impl Future<Output = Result<(), RunError>>) -> Result<(), RunEr
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run)
 }
 
-/// Runs a controller until it is told to stop by SIGTERM or SIGINT; a second one aborts.
+/// Runs a controller until SIGTERM or SIGINT; a second one aborts.
 ///
 /// # Errors
-/// If it cannot listen, objects cannot be read at all, or something ends that has to go on.
+/// If it cannot listen, objects cannot be read at all, or a required task ends.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let mut signals = Signals::new()?;
-    let (vital, ended) = Vital::new();
+    let (supervisor, ended) = Supervisor::new();
     let readiness = Readiness::default();
     let listed = readiness.require("objects have not been listed completely");
     let serving = readiness.require("the gRPC port is not open");
-    let port = AdminPort::open(settings.admin, settings.guard.is_some(), readiness.clone(), &vital)
-        .await?;
+    let port =
+        AdminPort::open(settings.admin, settings.guard.is_some(), readiness.clone(), &supervisor)
+            .await?;
     let admin = port.admin.clone();
 
     let Settings { source, controller, serve, auth, replicas, outbound, guard, .. } = settings;
@@ -87,34 +88,37 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         SourceSettings::Cluster(cluster) => Some(cluster.clone()),
         SourceSettings::Directory(_) => None,
     };
-    let side = match &cluster {
-        Some(cluster) => Some(Side::new(cluster).await?),
+    let cluster_tasks = match &cluster {
+        Some(cluster) => Some(ClusterTasks::new(cluster).await?),
         None => None,
     };
-    state_losses(&readiness, cluster.as_deref(), &auth);
-    let (stale, stale_receiver) = watch::channel(Stale::default());
-    let warn = side.as_ref().map(|side| Box::new(side.warn_stale()) as Warn);
-    let watching = Watching { admin: admin.clone(), stale, warn, vital: vital.clone() };
+    report_limitations(&readiness, cluster.as_deref(), &auth);
+    let (stale, stale_receiver) = watch::channel(StaleNotice::default());
+    let warn =
+        cluster_tasks.as_ref().map(|cluster_tasks| Box::new(cluster_tasks.warn_stale()) as Warn);
+    let observer =
+        WatchObserver { admin: admin.clone(), stale, warn, supervisor: supervisor.clone() };
     let mut index = tokio::select! {
-        index = open(source, controller.clone(), watching) => index?,
+        index = open(source, controller.clone(), observer) => index?,
         () = signals.next() => return Ok(()),
     };
     admin.show(index.handles.policies.clone());
     admin.register(|registry| index.handles.metrics.register(registry));
 
-    let client = side.as_ref().map(|side| side.client.clone());
+    let client = cluster_tasks.as_ref().map(|cluster_tasks| cluster_tasks.client.clone());
     let reviewer = match &cluster {
         Some(cluster) if reviews(Some(cluster)) => Some(cluster.args.connect().await?),
         Some(_) | None => None,
     };
-    let parts = Serving { controller, serve, auth, replicas, outbound, client, reviewer, vital };
-    let ports = Ports { serving: parts, cluster, side, guard, stale: stale_receiver };
+    let parts =
+        Serving { controller, serve, auth, replicas, outbound, client, reviewer, supervisor };
+    let ports = Ports { serving: parts, cluster, cluster_tasks, guard, stale: stale_receiver };
     let started = ports.open(&mut index, &port).await?;
     serving.met();
 
-    let mut running = Running { index, signals, ended };
+    let mut running = MainLoop { index, signals, ended };
     let ended = running.until_ended(&listed).await;
-    tracing::info!("shutting down: streams end, then connections");
+    tracing::info!("shutting down: draining streams, then connections");
     let _stopping = readiness.require("shutting down");
     tokio::select! {
         () = started.stop() => {}
@@ -125,14 +129,14 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     ended
 }
 
-/// Whether the API server may be asked about tokens: reviews are objects of the whole cluster, out of
-/// reach of Roles.
+/// True if the API server may review tokens: reviews are objects of the whole cluster, out of reach
+/// of Roles.
 pub(super) fn reviews(cluster: Option<&ClusterSettings>) -> bool {
     cluster.is_some_and(|cluster| cluster.watches.scope == Scope::Cluster)
 }
 
-/// Says what does not work, because of what was asked for, before anything else is done.
-fn state_losses(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
+/// Reports the functions that the flags disable, before anything else is done.
+fn report_limitations(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
     let reviews = reviews(cluster);
     let Some(cluster) = cluster else { return };
     let lost: Vec<String> = cluster.lost.iter().cloned().chain(auth.lost(reviews)).collect();
@@ -142,22 +146,22 @@ fn state_losses(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: 
     readiness.do_without(lost);
 }
 
-/// Tells somebody of watches that fell behind.
+/// Reports stale watches.
 type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
 
-/// What follows the source's watches.
-struct Watching {
+/// Reporting of the source's watches.
+struct WatchObserver {
     admin: Admin,
-    stale: watch::Sender<Stale>,
+    stale: watch::Sender<StaleNotice>,
     warn: Option<Warn>,
-    vital: Vital,
+    supervisor: Supervisor,
 }
 
 /// Starts the thread that owns the index, on whatever the settings name.
 async fn open(
     source: SourceSettings,
     config: ControllerConfig,
-    watching: Watching,
+    observer: WatchObserver,
 ) -> Result<Index, RunError> {
     let index = match source {
         SourceSettings::Directory(path) => {
@@ -169,7 +173,7 @@ async fn open(
             let source = async move {
                 let client = cluster.args.connect().await?;
                 let connecting = KubernetesSource::prepare(client, cluster.watches);
-                let Watching { admin, stale, warn, vital } = watching;
+                let WatchObserver { admin, stale, warn, supervisor } = observer;
                 admin.register(|registry| connecting.metrics().register(registry));
                 let warn = move |watches: &[String]| {
                     if let Some(warn) = &warn {
@@ -179,7 +183,7 @@ async fn open(
                 let (health, freshness) = (connecting.health(), connecting.freshness());
                 let readiness = admin.readiness().clone();
                 let follow = freshness::follow(health, freshness, readiness, stale, warn);
-                vital.spawn("the look after watches", follow);
+                supervisor.spawn("the watch monitor", follow);
                 Ok(connecting.connected().await)
             };
             Index::spawn(config, source).await?
@@ -189,14 +193,14 @@ async fn open(
     Ok(index)
 }
 
-/// What has to go on for the controller to.
-struct Running {
+/// Parts whose end ends the controller.
+struct MainLoop {
     index: Index,
     signals: Signals,
     ended: mpsc::UnboundedReceiver<&'static str>,
 }
 
-impl Running {
+impl MainLoop {
     /// Waits for a signal or for something that must not end.
     async fn until_ended(&mut self, listed: &Requirement) -> Result<(), RunError> {
         let mut synced = self.index.handles.policies.synced();
@@ -217,7 +221,7 @@ impl Running {
     }
 }
 
-/// Logs what is wrong with manifests when it appears, not each time it is still there.
+/// Logs problems of manifests when they appear, not each time they are still there.
 async fn log_diagnostics(mut diagnostics: watch::Receiver<Arc<[Diagnostic]>>) {
     let mut known = HashSet::new();
     loop {

@@ -1,21 +1,21 @@
-//! The gRPC server with all it is told: who may watch, what is counted, on which ports.
+//! The gRPC server and everything it needs: authorization, the rollout tracker, listeners.
 
 use super::error::RunError;
 use super::identity;
 use super::index::Handles;
+use super::supervisor::Supervisor;
 use super::thread::Thread;
-use super::vital::Vital;
 use crate::admin;
 use crate::admin::{Admin, Readiness};
 use crate::args::{OwnCertificate, ServeAuth};
-use crate::args::{ReplicaSettings, Whom};
+use crate::args::{PeerDiscovery, ReplicaSettings};
 use crate::endpoints::{OwnName, follow_endpoints};
 use kube::Client;
 use policy_discovery::KeyError;
-use policy_discovery::programmed::{self, ClusterOverview, Counting, CountingConfig};
-use policy_discovery::replicas::Replicas;
+use policy_discovery::peers::Replicas;
+use policy_discovery::rollout::{self, ClusterOverview, RolloutConfig, RolloutTracker};
 use policy_discovery::serve::{
-    AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, Transport,
+    AuthzConfig, BoundListener, ReportConfig, ServeConfig, Server, StaleNotice, Transport,
 };
 use policy_engine::config::ControllerConfig;
 use policy_engine::handles::Policies;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// What serving needs of the settings.
+/// Settings and clients that serving needs.
 pub(super) struct Serving {
     pub(super) controller: ControllerConfig,
     pub(super) serve: ServeConfig,
@@ -40,19 +40,19 @@ pub(super) struct Serving {
     pub(super) outbound: Option<ControllerAddress>,
     /// The API server, with a cluster.
     pub(super) client: Option<Client>,
-    /// The same for reviews of tokens, if it may be asked for them: a client of its own, because
-    /// connections belong to the thread that opens them.
+    /// A client for reviews of tokens, if these are allowed: of its own, because connections belong
+    /// to the thread that opens them.
     pub(super) reviewer: Option<Client>,
-    pub(super) vital: Vital,
+    pub(super) supervisor: Supervisor,
 }
 
 /// The server and where it listens.
-pub(super) struct Opened {
+pub(super) struct OpenServer {
     pub(super) server: Server,
     /// The address of the first listener.
     pub(super) grpc: SocketAddr,
-    pub(super) listeners: Vec<Listening>,
-    pub(super) counting: Counting,
+    pub(super) listeners: Vec<BoundListener>,
+    pub(super) counting: RolloutTracker,
     pub(super) tls: Option<TlsHandle>,
 }
 
@@ -61,10 +61,10 @@ impl Serving {
     pub(super) async fn open(
         self,
         handles: &mut Handles,
-        stale: watch::Receiver<Stale>,
+        stale: watch::Receiver<StaleNotice>,
         admin: &Admin,
         thread: &Thread,
-    ) -> Result<Opened, RunError> {
+    ) -> Result<OpenServer, RunError> {
         let access = self.access()?;
         let options = encode_options(&self.controller);
         let policies: Policies = handles.policies.clone();
@@ -75,25 +75,25 @@ impl Serving {
         let grpc = listener.local_addr()?;
         let (listeners, tls) = self.listeners(&server, listener, admin.readiness()).await?;
         let server = match self.outbound.clone() {
-            Some(to) => server.forwarding_outbound(to, tls.clone()),
+            Some(to) => server.with_outbound(to, tls.clone()),
             None => server,
         };
         let known = self.replicas();
         let demand = handles.demand.take().ok_or(RunError::Ended("the index"))?;
-        let config = CountingConfig {
+        let config = RolloutConfig {
             timeout: self.replicas.timeout,
-            ..CountingConfig::new(&self.replicas.name)
+            ..RolloutConfig::new(&self.replicas.name)
         };
         let counting = {
             // With the streams whose acknowledgements are counted.
             let _entered = thread.handle().enter();
-            programmed::start(config, demand, server.applied(), known, tls.clone())
+            rollout::start(config, demand, server.applied(), known, tls.clone())
         };
         admin.register(|registry| counting.metrics().register(registry));
         let mut tally = counting.tally();
-        // Whoever counts holds the other end.
+        // The task that counts holds the sender.
         let counts = async move { while tally.changed().await.is_ok() {} };
-        self.vital.spawn("the count of what is in force", counts);
+        self.supervisor.spawn("the rollout tracker", counts);
         let overview = ClusterOverview::new(
             handles.conditions.clone(),
             Some(counting.clone()),
@@ -103,73 +103,74 @@ impl Serving {
             replica: self.replicas.name.clone(),
             overviews: Some(Arc::new(overview)),
         };
-        Ok(Opened { server: server.reporting(report), grpc, listeners, counting, tls })
+        Ok(OpenServer { server: server.with_report(report), grpc, listeners, counting, tls })
     }
 
-    /// Who may watch. Only who may ask the API server about tokens does.
-    fn access(&self) -> Result<AccessConfig, KeyError> {
+    /// Returns the configuration of authorization. Tokens are reviewed only where the API server
+    /// may be used for that.
+    fn access(&self) -> Result<AuthzConfig, KeyError> {
         self.auth.access(&self.controller, self.reviewer.clone())
     }
 
-    /// The listeners, and the credentials that replicas are asked with.
+    /// Returns the listeners, and the credentials for the other replicas.
     async fn listeners(
         &self,
         server: &Server,
         listener: TcpListener,
         readiness: &Readiness,
-    ) -> Result<(Vec<Listening>, Option<TlsHandle>), RunError> {
+    ) -> Result<(Vec<BoundListener>, Option<TlsHandle>), RunError> {
         let mut listeners = Vec::new();
         let mut credentials = None;
         let transport = match &self.auth.tls {
             Some(OwnCertificate::Certify(config)) => {
                 let config = IdentityConfig::Certify(*config.clone());
                 let source = IdentitySource::open(config, IdentityMetrics::default()).await?;
-                let tls = server.tls_to_be_given();
+                let tls = server.empty_tls();
                 let follow = identity::follow(source, tls.clone(), readiness.clone());
-                self.vital.spawn("the client of the issuer", follow);
+                self.supervisor.spawn("the client of the issuer", follow);
                 credentials = Some(tls.clone());
                 Transport::Tls(tls)
             }
             Some(OwnCertificate::Files(files)) => {
                 let tls = server.load_tls(files.clone()).await?;
                 let follow = tls.clone().follow();
-                self.vital.spawn("the look after certificates", follow);
+                self.supervisor.spawn("the certificate reloader", follow);
                 credentials = Some(tls.clone());
                 Transport::Tls(tls)
             }
             None => Transport::Plaintext,
         };
-        listeners.push(Listening { listener, transport });
+        listeners.push(BoundListener { listener, transport });
         if let Some(address) = self.auth.plaintext {
             let listener =
                 admin::bind("gRPC in plaintext (--grpc-plaintext-addr)", address).await?;
             tracing::info!(plaintext = %listener.local_addr()?, "listening");
-            listeners.push(Listening { listener, transport: Transport::Plaintext });
+            listeners.push(BoundListener { listener, transport: Transport::Plaintext });
         }
         Ok((listeners, credentials))
     }
 
-    /// Which other replicas there are, now and later.
+    /// Returns the other replicas, now and later.
     fn replicas(&self) -> watch::Receiver<Arc<Replicas>> {
         let fixed = |peers| watch::channel(Arc::new(Replicas::Known(peers))).1;
-        match (&self.replicas.whom, self.client.clone()) {
-            (Whom::Peers(peers), _) => fixed(peers.clone()),
-            (Whom::Nobody, _) | (Whom::Service(_), None) => fixed(BTreeSet::new()),
-            (Whom::Service(service), Some(client)) => {
+        match (&self.replicas.discovery, self.client.clone()) {
+            (PeerDiscovery::Fixed(peers), _) => fixed(peers.clone()),
+            (PeerDiscovery::Off, _) | (PeerDiscovery::Service(_), None) => fixed(BTreeSet::new()),
+            (PeerDiscovery::Service(service), Some(client)) => {
                 let unknown = Replicas::Unknown("the replicas have not been listed yet".into());
                 let (sender, receiver) = watch::channel(Arc::new(unknown));
                 let own =
                     OwnName { name: self.replicas.name.clone(), address: self.replicas.address };
                 let namespace = self.controller.control_plane_namespace.clone();
                 let follow = follow_endpoints(client, namespace, service.clone(), own, sender);
-                self.vital.spawn("the look after replicas", follow);
+                self.supervisor.spawn("replica discovery", follow);
                 receiver
             }
         }
     }
 }
 
-/// What this replica is short of when somebody asks.
+/// Returns a function that describes what this replica is missing.
 fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
     let readiness = readiness.clone();
     move || {
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command, Settings, SourceSettings};
     use crate::run::program::reviews;
-    use crate::run::vital::Vital;
+    use crate::run::supervisor::Supervisor;
     use crate::testing::refusing_client;
     use clap::Parser;
 
@@ -206,7 +207,7 @@ mod tests {
             replicas: settings.replicas,
             outbound: settings.outbound,
             client: Some(refusing_client()),
-            vital: Vital::new().0,
+            supervisor: Supervisor::new().0,
         };
         serving.access().unwrap().reviewer.is_some()
     }

@@ -1,9 +1,9 @@
-//! The signals that ask for an end.
+//! Signals of shutdown.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask for an end.
+/// Signals of shutdown.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -23,7 +23,7 @@ impl Signals {
     }
 }
 
-/// Ends the process at once, because a second signal asked for an end.
+/// Ends the process at once, after a second signal.
 pub(super) fn abort() -> ! {
     tracing::warn!("second signal: not waiting for connections");
     std::process::exit(1);

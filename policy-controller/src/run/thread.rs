@@ -13,13 +13,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) struct Thread {
     name: &'static str,
     handle: Handle,
-    runtime: Idle,
+    runtime: DetachedRuntime,
 }
 
 /// A runtime that no thread drives yet. To drop one waits for its threads, which a task may not.
-struct Idle(Option<Runtime>);
+struct DetachedRuntime(Option<Runtime>);
 
-impl Drop for Idle {
+impl Drop for DetachedRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -28,7 +28,7 @@ impl Drop for Idle {
 }
 
 /// A thread that runs. Its runtime, and every task on it, ends when this is dropped.
-pub(super) struct Running {
+pub(super) struct RunningThread {
     ended: oneshot::Receiver<()>,
     _stop: DropGuard,
 }
@@ -37,10 +37,10 @@ impl Thread {
     pub(super) fn new(name: &'static str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        Ok(Self { name, handle, runtime: Idle(Some(runtime)) })
+        Ok(Self { name, handle, runtime: DetachedRuntime(Some(runtime)) })
     }
 
-    /// Where tasks are spawned that belong to it.
+    /// Returns the handle that spawns tasks on it.
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -49,7 +49,7 @@ impl Thread {
     pub(super) fn run(
         self,
         part: impl Future<Output = ()> + Send + 'static,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningThread> {
         let Self { name, mut runtime, handle: _ } = self;
         let (tell, ended) = oneshot::channel();
         let stop = CancellationToken::new();
@@ -58,18 +58,18 @@ impl Thread {
             let Some(runtime) = runtime.0.take() else { return };
             runtime.block_on(async move {
                 part.await;
-                // If nobody waits any more the process is ending already.
+                // Without a receiver the process is ending already.
                 _ = tell.send(());
                 // Its tasks go on until the rest of the process needs them no more.
                 stopped.cancelled().await;
             });
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
-        Ok(Running { ended, _stop: stop.drop_guard() })
+        Ok(RunningThread { ended, _stop: stop.drop_guard() })
     }
 }
 
-impl Running {
+impl RunningThread {
     /// Waits until the part has ended, by a panic too.
     pub(super) async fn ended(&mut self) {
         _ = (&mut self.ended).await;

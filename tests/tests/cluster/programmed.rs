@@ -13,7 +13,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use line::Line;
 use policy_controller::endpoints::{OwnName, follow_endpoints};
 use policy_crds::Kind;
-use policy_discovery::replicas::Replicas;
+use policy_discovery::peers::Replicas;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::messages::{ObjectsRequest, Undeclared};
 use policy_proto::native::PortState;

@@ -77,7 +77,7 @@ fn a_pem_key_is_as_good() {
     let signer = Signer { pair: pair.unwrap() };
     let keys = reviewer(&key.public_key_pem()).unwrap();
     keys.review(&signer.good(), now()).unwrap();
-    refused(&keys, &Signer::new().good(), "no key that was supplied has signed it");
+    refused(&keys, &Signer::new().good(), "its signature matches no configured key");
 }
 
 #[test]
@@ -99,14 +99,14 @@ fn an_rsa_token_is_checked_by_its_key() {
     keys.review(&token, now()).unwrap();
     signature[7] ^= 1;
     let broken = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(&signature));
-    refused(&keys, &broken, "no key that was supplied has signed it");
+    refused(&keys, &broken, "its signature matches no configured key");
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
     let signer = Signer::new();
     let keys = reviewer(&format!(r#"{{"keys":[{}]}}"#, signer.jwk("one"))).unwrap();
-    let unsigned = "no key that was supplied has signed it";
+    let unsigned = "its signature matches no configured key";
     let header = r#"{"alg":"ES256"}"#;
     refused(&keys, &Signer::new().good(), unsigned);
     // Neither an algorithm of the token's choice nor none at all.
@@ -123,7 +123,7 @@ fn what_does_not_fit_is_refused() {
     refused(&keys, &signer.token(header, &other), "its audience is not `aud`");
     refused(&keys, &signer.token(header, &claims(ISSUER, "aud", 999)), "it has expired");
     let nobody = format!(r#"{{"iss":"{ISSUER}","aud":"aud","exp":2000}}"#);
-    refused(&keys, &signer.token(header, &nobody), "it names nobody (sub)");
+    refused(&keys, &signer.token(header, &nobody), "it has no subject (sub)");
     let critical = r#"{"alg":"ES256","crit":["b64"],"b64":false}"#;
     let why = "it is not a JSON Web Token: it has critical extensions";
     refused(&keys, &signer.token(critical, &good), why);

@@ -1,14 +1,15 @@
-//! What clients have in force, as their acknowledgements say, and what they are not sent.
+//! The policies that clients have in force, by their acknowledgements, and the parts they are not
+//! sent.
 
 mod feed;
 mod followers;
-mod lacks;
+mod omission_guard;
+mod omissions;
 mod record;
-mod watching;
 
 pub use feed::Feed;
-pub use followers::{InForce, PortAt};
-pub use record::{Applied, AppliedPort, Counts, Refused};
+pub use followers::{InForce, WorkloadPort};
+pub use record::{AckRegistry, AppliedPort, Counts, Rejection};
 
-pub(crate) use lacks::Lacks;
-pub(crate) use watching::Watching;
+pub(crate) use omission_guard::OmissionGuard;
+pub(crate) use omissions::Omissions;

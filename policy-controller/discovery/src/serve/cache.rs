@@ -1,7 +1,7 @@
 //! Encodings shared between the streams that send them.
 //!
 //! An encoding lives as long as some stream holds it: a stream keeps what it sent last, to know
-//! what changed. Nothing is kept for policies that nobody watches.
+//! what changed. Nothing is kept for policies without a watch.
 
 use parking_lot::Mutex;
 use policy_core::ServerPolicy;

@@ -1,4 +1,4 @@
-//! Who calls.
+//! Callers of the gRPC services.
 
 use policy_core::Identity;
 use policy_server::Peer;
@@ -10,58 +10,58 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-/// Who a request is from; in the extensions of every request.
+/// The authenticated caller of a request; in the extensions of every request.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// Proved this identity by its certificate.
+    /// A client certificate with this identity.
     Mesh(Identity),
-    /// A person or a tool: its token was reviewed, or its identity is on the list of viewers.
+    /// A user or a tool: its token was reviewed, or its identity is on the list of viewers.
     Viewer(Viewer),
-    /// Proved the identity of the controller itself: another replica.
+    /// A client certificate with the identity of the controller itself: another replica.
     Controller(Identity),
-    /// Came by plaintext over loopback.
+    /// A plaintext connection over loopback.
     Loopback,
-    /// Proved nothing.
+    /// No credentials.
     Anonymous,
 }
 
-/// What is known of the connection that a request arrived on; in the request's extensions.
+/// The connection that a request arrived on; in the request's extensions.
 #[derive(Clone, Debug)]
-pub(crate) struct Connected {
+pub(crate) struct ConnectionInfo {
     /// The client.
     pub(crate) peer: Peer,
-    /// Who the client is by its connection alone.
+    /// The caller that the connection alone proves.
     pub(crate) caller: Caller,
     /// Cancelled when the connection is to end: its age, or shutdown. Streams end with OK then.
     pub(crate) ending: CancellationToken,
 }
 
-/// Somebody who may see the policies of others.
+/// A caller that may see the policies of others.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     name: Arc<str>,
-    pub(crate) sight: Sight,
+    pub(crate) scope: ViewScope,
     expires: Option<Instant>,
-    /// What its certificate proves, if it came with one: it may be a workload, too.
+    /// Identity of its certificate, if it has one: a viewer may be a workload, too.
     identity: Option<Identity>,
 }
 
-/// Whose policies a viewer may see.
+/// The policies that a viewer may see.
 #[derive(Clone, Debug)]
-pub(crate) enum Sight {
-    /// Everybody's.
+pub(crate) enum ViewScope {
+    /// All of them.
     Everything,
-    /// Those of namespaces where this subject has the right.
+    /// The policies of namespaces where this subject has the permission.
     Granted(Arc<Subject>),
 }
 
 impl Caller {
-    /// Who a request with these extensions is from. Nobody, if nothing was noted.
+    /// Returns the caller of a request with these extensions; anonymous if none was recorded.
     pub fn of(extensions: &http::Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or(Self::Anonymous)
     }
 
-    /// When what the caller proved stops to hold, apart from its connection.
+    /// Returns the expiry of the caller's credentials, apart from its connection.
     pub fn expires(&self) -> Option<Instant> {
         match self {
             Self::Viewer(viewer) => viewer.expires,
@@ -69,7 +69,8 @@ impl Caller {
         }
     }
 
-    /// What a caller is told that asks for more than it may have; `needed` says, in words, who may.
+    /// Returns the status for a caller that lacks a permission; `needed` describes the required
+    /// one.
     pub fn refusal(&self, needed: &str) -> Status {
         match self {
             Self::Anonymous => Status::unauthenticated(format!(
@@ -91,7 +92,7 @@ impl Caller {
     }
 }
 
-/// As messages and logs name it.
+/// The description in messages and logs.
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -106,29 +107,29 @@ impl fmt::Display for Caller {
 }
 
 impl Viewer {
-    /// One that may see everything, by its token.
+    /// Creates a viewer that may see everything, by its token.
     pub(crate) fn of_everything(name: &str, expires: Option<Instant>) -> Self {
-        Self { name: name.into(), sight: Sight::Everything, expires, identity: None }
+        Self { name: name.into(), scope: ViewScope::Everything, expires, identity: None }
     }
 
-    /// One that may see everything, by its certificate.
+    /// Creates a viewer that may see everything, by its certificate.
     pub(crate) fn of_identity(identity: Identity) -> Self {
         let identity_of = Some(identity.clone());
         Self { identity: identity_of, ..Self::of_everything(identity.as_str(), None) }
     }
 
-    /// What its certificate proves.
+    /// Returns the identity of its certificate.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// One whose rights are asked for.
+    /// Creates a viewer whose permissions are reviewed.
     pub(crate) fn granted(subject: &Arc<Subject>, expires: Option<Instant>) -> Self {
         let name = subject.user.as_str().into();
-        Self { name, sight: Sight::Granted(subject.clone()), expires, identity: None }
+        Self { name, scope: ViewScope::Granted(subject.clone()), expires, identity: None }
     }
 
-    /// Its name: of the user, or the identity.
+    /// Returns the name of the user, or the identity.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// An encoded message: what is one client's own, then what is shared. Together they are one
+/// An encoded message: the part of one client, then the shared part. Together they are one
 /// protobuf message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Payload {
@@ -65,7 +65,7 @@ impl<M> Encoder for PassThrough<M> {
         Ok(())
     }
 
-    /// Small buffers, for streams are many and mostly silent; and one message at a time, so that
+    /// Small buffers, because streams are many and mostly silent; and one message at a time, so that
     /// the next is made only when this one has been taken.
     fn buffer_settings(&self) -> BufferSettings {
         BufferSettings::new(256, 1)

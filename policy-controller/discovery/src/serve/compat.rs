@@ -1,10 +1,10 @@
 //! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
 //! (controller-semantics 3).
 
-use crate::serve::access::Stand;
-use crate::serve::applied::{Lacks, Watching};
+use crate::serve::applied::{OmissionGuard, Omissions};
+use crate::serve::authz::WatchGrant;
 use crate::serve::cache::Cache;
-use crate::serve::caller::{Caller, Connected};
+use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
@@ -32,36 +32,36 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status};
 
-/// Most bytes of a request, which names one port: whoever may call can make us hold as much for each
-/// that it does not end.
+/// Most bytes of a request, which names one port: a caller could otherwise make us buffer as much
+/// for each request that it does not end.
 const MAX_SPEC: usize = 4096;
 
-/// What an encoding depends on beside the policy: what network symbols stand for, and how many bytes
-/// the workload's own addresses take of the message's bound.
+/// The inputs of an encoding beside the policy: the networks of its symbols, and the bytes that the
+/// workload's own addresses take of the message's bound.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Shape {
+struct CacheKey {
     symbols: Facts,
-    /// Whether it is for pods of every node: nothing in the policy names the node.
+    /// True if it is for pods of every node: nothing in the policy names the node.
     anywhere: bool,
     own: usize,
 }
 
-/// Whom the messages are for, in conditions of objects that ask for more.
+/// Description of the clients, for conditions of objects that they are not sent.
 const CLIENTS: &str = "clients of Linkerd's API";
 
-/// What workloads of one shape share of a message.
+/// The part of a message that workloads of one shape share.
 #[derive(Debug)]
-struct Shared {
+struct SharedPart {
     bytes: Bytes,
-    /// What it does not say.
-    lacks: Option<Arc<Lacks>>,
+    /// Parts of the policy that it leaves out.
+    omissions: Option<Arc<Omissions>>,
 }
 
-/// A message: the workload's own addresses, then what workloads of one shape share.
+/// A message: the workload's own addresses, then the part that workloads of one shape share.
 #[derive(Clone, Debug)]
 struct Encoded {
     own: Bytes,
-    shared: Arc<Shared>,
+    shared: Arc<SharedPart>,
 }
 
 impl Encoded {
@@ -69,7 +69,7 @@ impl Encoded {
         Payload { own: self.own.clone(), shared: self.shared.bytes.clone() }
     }
 
-    fn says(&self, other: &Encoded) -> bool {
+    fn is_same_message(&self, other: &Encoded) -> bool {
         self.own == other.own && self.shared.bytes == other.shared.bytes
     }
 }
@@ -78,19 +78,19 @@ impl Encoded {
 #[derive(Clone, Debug)]
 pub(crate) struct Compat {
     core: Arc<Core>,
-    cache: Arc<Cache<Shape, Shared>>,
+    cache: Arc<Cache<CacheKey, SharedPart>>,
     options: EncodeOptions,
-    /// Whether it was told what clients are not told.
-    told: Arc<AtomicBool>,
+    /// True once the log line about pod gateways was written.
+    gateways_logged: Arc<AtomicBool>,
 }
 
 impl Compat {
     /// The service over `core`.
     pub(crate) fn new(core: Arc<Core>, options: EncodeOptions) -> Self {
-        Self { core, cache: Arc::default(), options, told: Arc::default() }
+        Self { core, cache: Arc::default(), options, gateways_logged: Arc::default() }
     }
 
-    /// What is sent for `policy` to a client of a workload with `facts`.
+    /// Returns the message for `policy` to a client of a workload with `facts`.
     fn encoded(&self, policy: &Arc<ServerPolicy>, facts: &Facts) -> Encoded {
         let own = Server { server_ips: server_ips(facts), ..Server::default() }.encode_to_vec();
         let (shared, made) = self.shared(policy, facts, own.len());
@@ -102,26 +102,31 @@ impl Compat {
         Encoded { own: own.into(), shared }
     }
 
-    /// What workloads share that cannot be told apart in a message of `policy`, and whether it was
-    /// made.
-    fn shared(&self, policy: &Arc<ServerPolicy>, facts: &Facts, own: usize) -> (Arc<Shared>, bool) {
+    /// Returns the part of the message that is equal for similar workloads, and true if it was
+    /// encoded now.
+    fn shared(
+        &self,
+        policy: &Arc<ServerPolicy>,
+        facts: &Facts,
+        own: usize,
+    ) -> (Arc<SharedPart>, bool) {
         let cluster = facts.cluster.clone();
         let symbols = Facts { cluster, ..Facts::default() };
-        let anywhere = Shape { symbols, anywhere: true, own };
+        let anywhere = CacheKey { symbols, anywhere: true, own };
         if let Some(known) = self.cache.known(policy, anywhere.clone()) {
             return (known, false);
         }
         // Such a client does not look for its default gateways.
         let (cluster, node_local) = (facts.cluster.clone(), facts.node_local.clone());
         let symbols = Facts { cluster, node_local, ..Facts::default() };
-        let here = Shape { symbols, anywhere: false, own };
+        let here = CacheKey { symbols, anywhere: false, own };
         if let Some(known) = self.cache.known(policy, here.clone()) {
             return (known, false);
         }
         // The policy is gone through once for each encoding that is made, not for each that is sent.
         let shape = match symbols::names(policy, NetworkSymbol::NodeLocal) {
             true => {
-                self.tell(&facts.pod_gateways);
+                self.log_pod_gateways(&facts.pod_gateways);
                 here
             }
             false => anywhere,
@@ -129,28 +134,28 @@ impl Compat {
         self.cache.get(policy, shape, |shape| self.encode(policy, shape))
     }
 
-    /// Logs once that there are addresses of which a client of this API cannot tell whose they are.
-    fn tell(&self, pod_gateways: &[IpAddr]) {
-        if !pod_gateways.is_empty() && !self.told.swap(true, Ordering::Relaxed) {
+    /// Logs once that there are addresses whose owner a client of this API cannot determine.
+    fn log_pod_gateways(&self, pod_gateways: &[IpAddr]) {
+        if !pod_gateways.is_empty() && !self.gateways_logged.swap(true, Ordering::Relaxed) {
             tracing::info!(
                 addresses = ?pod_gateways,
-                "Linkerd's proxies are not told that the first addresses of pod networks are their node's: \
-                 where the kubelet probes from them, --pod-gateways=of-node is needed"
+                "Linkerd's proxies cannot tell that the first addresses of pod networks are their node's: if \
+                 the kubelet probes from them, set --pod-gateways=of-node"
             );
         }
     }
 
-    fn encode(&self, policy: &ServerPolicy, shape: &Shape) -> Shared {
+    fn encode(&self, policy: &ServerPolicy, shape: &CacheKey) -> SharedPart {
         let encoded = encode(policy, &shape.symbols, &self.options);
         self.core.metrics.replaced("compatible", &policy.owner, &encoded.replaced);
         let bytes = encoded.server.encode_to_vec();
         let (size, limit) =
             (bytes.len().saturating_add(shape.own), self.core.config.max_policy_bytes);
         if size <= limit {
-            let lacks = Lacks::of(CLIENTS, policy, &encoded.replaced);
-            return Shared { bytes: bytes.into(), lacks };
+            let omissions = Omissions::of(CLIENTS, policy, &encoded.replaced);
+            return SharedPart { bytes: bytes.into(), omissions };
         }
-        // A client could not read it; what it cannot read it must not guess.
+        // A client could not read it, and must not fall back to a guess.
         self.core.metrics.too_large("compatible");
         let owner = &policy.owner;
         tracing::warn!(
@@ -164,18 +169,18 @@ impl Compat {
         let message =
             format!("{size} bytes, of {limit} that a message may have: the port is denied");
         let replaced = Replacement { part: Part::Port, done: Done::Denied, message };
-        Shared { bytes, lacks: Lacks::of(CLIENTS, policy, &[replaced]) }
+        SharedPart { bytes, omissions: Omissions::of(CLIENTS, policy, &[replaced]) }
     }
 
     async fn get_port(self, request: Request<PortSpec>) -> Result<Response<Payload>, Status> {
         let mut call = self.core.metrics.call(Method::GET_PORT);
         call.received();
         let found = self.lookup(&request).await;
-        let result = found.and_then(|Found { state, port, stand }| {
+        let result = found.and_then(|PortLookup { state, port, grant }| {
             // In this order, as where it is watched.
             let policy = port.current().policy.clone();
             let state = state.current();
-            stand.holds(&state)?;
+            grant.check(&state)?;
             Ok(Response::new(self.encoded(&policy, &state.facts).payload()))
         });
         call.end(result.as_ref().map_or_else(Status::code, |_| Code::Ok));
@@ -189,38 +194,38 @@ impl Compat {
         let mut call = self.core.metrics.call(Method::WATCH_PORT);
         call.received();
         let opened = self.open(&request, &mut call).await;
-        let (held, ending, Found { state, port, stand }) = opened?;
-        // The stream's future holds what is given to it more than once; of a box that is a pointer.
+        let (held, ending, PortLookup { state, port, grant }) = opened?;
+        // The stream's future stores its state more than once; a box is only a pointer.
         let watch = Box::new(PortWatch {
             service: self,
             state,
             port,
-            stand,
+            grant,
             ending,
             call,
             sent: None,
-            watching: None,
+            omission_guard: None,
             ended: false,
             _held: held,
         });
         Ok(Response::new(stream::unfold(watch, PortWatch::next)))
     }
 
-    /// Everything that can refuse a watch.
+    /// Performs every check that can reject a watch.
     async fn open(
         &self,
         request: &Request<PortSpec>,
         call: &mut Call,
-    ) -> Result<(Held, CancellationToken, Found), Status> {
+    ) -> Result<(Held, CancellationToken, PortLookup), Status> {
         let open = async {
-            let Connected { peer, ending, .. } = Core::connected(request.extensions())?;
+            let ConnectionInfo { peer, ending, .. } = Core::connected(request.extensions())?;
             let held = self.core.take_stream(&peer)?;
             Ok((held, ending, self.lookup(request).await?))
         };
         open.await.inspect_err(|status: &Status| call.end(status.code()))
     }
 
-    async fn lookup(&self, request: &Request<PortSpec>) -> Result<Found, Status> {
+    async fn lookup(&self, request: &Request<PortSpec>) -> Result<PortLookup, Status> {
         let (caller, spec) = (Caller::of(request.extensions()), request.get_ref());
         self.core.access.admit(&caller)?;
         let key = parse_workload(&spec.workload)
@@ -230,36 +235,36 @@ impl Compat {
             Status::invalid_argument(format!("Invalid port: `{port}` is not from 1 to 65535"))
         })?;
         let policies = &self.core.policies;
-        let (state, stand) = self.core.access.open(policies, &caller, &key).await?;
+        let (state, grant) = self.core.access.open(policies, &caller, &key).await?;
         let policy = policies.port(&key, port).await.map_err(|error| refusal(&key, port, error))?;
         // Its channel closes when a workload goes. The policy may be that of the next one of its name,
         // which may be another's.
         if state.is_closed() {
             return Err(refusal(&key, port, LookupError::NotFound));
         }
-        Ok(Found { state, port: policy, stand })
+        Ok(PortLookup { state, port: policy, grant })
     }
 }
 
-/// What was asked for, and what the caller stands on.
-struct Found {
+/// The result of a lookup, and the caller's authorization.
+struct PortLookup {
     state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
-    stand: Stand,
+    grant: WatchGrant,
 }
 
-/// One open `WatchPort`.
+/// An open `WatchPort` stream.
 struct PortWatch {
     service: Compat,
     state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
-    stand: Stand,
+    grant: WatchGrant,
     ending: CancellationToken,
     call: Call,
     sent: Option<Encoded>,
-    /// Tells status what the client is not sent.
-    watching: Option<Watching>,
-    /// Whether the stream has said why it ends.
+    /// Reports to status the parts of the policy that the client is not sent.
+    omission_guard: Option<OmissionGuard>,
+    /// True once the stream has sent its final status.
     ended: bool,
     _held: Held,
 }
@@ -281,21 +286,21 @@ impl PortWatch {
                     Err(status) => return Some(self.end(status)),
                 }
             }
-            // In this order: a workload's state is published before its policies, so that none is
-            // sent to whom it is not for any more.
+            // In this order: a workload's state is published before its policies, so that a policy is
+            // never sent to a client that it is no longer for.
             let policy = self.port.read().policy.clone();
             let state = self.state.read();
-            if let Err(status) = self.stand.holds(&state) {
+            if let Err(status) = self.grant.check(&state) {
                 return Some(self.end(status));
             }
             let facts = &state.facts;
             let encoded = self.service.encoded(&policy, facts);
-            // Who only looks enforces nothing.
-            let lacks = encoded.shared.lacks.as_ref().filter(|_| self.stand.is_own());
-            Watching::replace(&mut self.watching, &self.service.core.applied, lacks);
+            // A viewer enforces nothing.
+            let omissions = encoded.shared.omissions.as_ref().filter(|_| self.grant.is_own());
+            OmissionGuard::replace(&mut self.omission_guard, &self.service.core.applied, omissions);
             // A change that the message does not show is not sent: proxies start rate limits anew
             // on each.
-            if self.sent.as_ref().is_some_and(|sent| sent.says(&encoded)) {
+            if self.sent.as_ref().is_some_and(|sent| sent.is_same_message(&encoded)) {
                 self.sent = Some(encoded);
                 continue;
             }
@@ -309,10 +314,10 @@ impl PortWatch {
     /// Waits for a change; false: the workload is gone or the connection is to end.
     async fn changed(&mut self) -> Result<bool, Status> {
         tokio::select! {
-            // What ends the stream goes before what it would send.
+            // The end of the stream goes before further messages.
             biased;
             () = self.ending.cancelled() => Ok(false),
-            status = self.stand.lost() => Err(status),
+            status = self.grant.revoked() => Err(status),
             there = self.state.changed() => Ok(there),
             there = self.port.changed() => Ok(there),
         }

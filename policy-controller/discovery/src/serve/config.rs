@@ -1,4 +1,4 @@
-//! What an operator can set about serving policy: bounds of size, number and time.
+//! Settings of the policy server: bounds of size, number and time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// binary uses where no flag says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeConfig {
-    /// Where to listen. Port 0 takes a free port.
+    /// Address to listen on. Port 0 takes a free port.
     pub listen: SocketAddr,
     /// Open watches of one peer address, over all its connections.
     pub max_streams_per_peer: u32,
@@ -20,23 +20,23 @@ pub struct ServeConfig {
     /// Largest message accepted from a client, in bytes.
     pub max_request_bytes: usize,
     /// Largest policy sent to a compatible client, in bytes. gRPC libraries refuse more than 4 MiB
-    /// unless told otherwise.
+    /// by default.
     pub max_policy_bytes: usize,
     /// Largest message sent to a native client, in bytes.
     pub max_update_bytes: usize,
     /// HTTP/2 flow-control window of a stream and of a connection, in bytes.
     pub window_bytes: u32,
-    /// How long a connection is silent before a ping is sent.
+    /// Time without traffic after which a connection is pinged.
     pub keepalive_interval: Duration,
-    /// How long the answer to a ping may take before the connection is closed.
+    /// Time within which a ping has to be answered before the connection is closed.
     pub keepalive_timeout: Duration,
-    /// How long a native watch is silent because this replica lags behind the workload that the
-    /// client has, before the watch ends so that the client may find another replica.
+    /// Longest silence of a native watch while this replica lags behind the workload that the
+    /// client has. The watch ends then, so that the client may find another replica.
     pub max_workload_hold: Duration,
-    /// Age at which a connection is asked to reconnect, so that clients spread over replicas;
-    /// varied by a fifth either way. `None`: never.
+    /// Age at which a connection is closed gracefully, so that clients spread over replicas;
+    /// jittered by a fifth either way. `None`: never.
     pub max_connection_age: Option<Duration>,
-    /// How long connections may take to end, once asked to, before they are closed.
+    /// Time that connections have to drain before they are closed.
     pub drain_timeout: Duration,
 }
 

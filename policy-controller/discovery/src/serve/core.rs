@@ -1,8 +1,8 @@
-//! What the services of one server share.
+//! State that the services of one server share.
 
-use super::access::Access;
-use super::applied::Applied;
-use super::caller::Connected;
+use super::applied::AckRegistry;
+use super::authz::Authorizer;
+use super::caller::ConnectionInfo;
 use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
@@ -12,15 +12,15 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tonic::Status;
 
-/// What both services share.
+/// State that all services share.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(super) policies: Policies,
     pub(super) config: ServeConfig,
     pub(super) streams: Allowance,
-    pub(super) access: Access,
+    pub(super) access: Authorizer,
     pub(super) metrics: ServeMetrics,
-    pub(super) applied: Applied,
+    pub(super) applied: AckRegistry,
     /// Lists of everything that holds cause.
     pub(super) lists: Limit<Peer>,
     /// Numbers of native streams.
@@ -28,18 +28,18 @@ pub(crate) struct Core {
 }
 
 /// Lists of everything that one peer's holds may cause: in a row, and after how long one more. What a
-/// client says it has in force cannot be proved, and a hold ends without a list, too, when watches come
-/// to tell what was missed. A hold takes two lists at most.
-const LISTS: (u32, Duration) = (6, Duration::from_secs(300));
+/// client says it has in force cannot be proved, and a hold ends without a list, too, when the watches
+/// deliver what was missed. A hold takes two lists at most.
+const LIST_LIMIT: (u32, Duration) = (6, Duration::from_secs(300));
 
 impl Core {
-    /// How many lists the holds of each peer may cause.
+    /// Creates the limit on lists caused by the holds of each peer.
     pub(super) fn lists_per_peer() -> Limit<Peer> {
-        let (burst, interval) = LISTS;
+        let (burst, interval) = LIST_LIMIT;
         Limit::of(Limiter::every(interval, burst))
     }
 
-    /// Has everything listed, unless the holds of `peer` have caused as many lists as they may.
+    /// Requests a full list, unless the holds of `peer` have used up its limit.
     pub(super) fn list_for(&self, peer: &Peer) -> bool {
         let may = self.lists.take(peer, Instant::now());
         if may {
@@ -49,8 +49,8 @@ impl Core {
     }
 
     /// The connection a request came on.
-    pub(super) fn connected(extensions: &http::Extensions) -> Result<Connected, Status> {
-        let connected = extensions.get::<Connected>().cloned();
+    pub(super) fn connected(extensions: &http::Extensions) -> Result<ConnectionInfo, Status> {
+        let connected = extensions.get::<ConnectionInfo>().cloned();
         connected.ok_or_else(|| Status::internal("the connection is not known"))
     }
 

@@ -1,9 +1,9 @@
-//! What is sent for a policy over the native API, made once for all clients of the same features.
+//! Encodings of policies for the native API, made once for all clients with the same features.
 //!
-//! An update is two parts: port and revision, which are one client's own, and the rest, which is
-//! shared. Concatenated they are one message, for protobuf reads fields in any order.
+//! An update has two parts: port and revision, which belong to one client, and the rest, which is
+//! shared. Concatenated they are one message, because protobuf reads fields in any order.
 
-use crate::serve::applied::Lacks;
+use crate::serve::applied::Omissions;
 use crate::serve::cache::Cache;
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
@@ -24,13 +24,13 @@ use std::sync::{Arc, Weak};
 /// Field of `WatchResponse` that holds a `PortUpdate`.
 const PORT_FIELD: u32 = 2;
 
-/// Whom encodings that lack something are for, in conditions of objects that ask for more.
+/// Description of the clients that are not sent everything, for conditions of objects.
 const CLIENTS: &str = "proxies of another version";
 
 /// The features of a client that this version knows.
 pub(crate) type Features = Arc<BTreeSet<Feature>>;
 
-/// The encodings that clients have now, and what they are made with.
+/// The encodings that clients have now, and the state to make them.
 #[derive(Clone, Debug)]
 pub(crate) struct Encodings {
     pub(crate) core: Arc<Core>,
@@ -38,12 +38,12 @@ pub(crate) struct Encodings {
 }
 
 impl Encodings {
-    /// None yet.
+    /// Creates an empty cache.
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self { core, cache: Arc::default() }
     }
 
-    /// What `policy` is for a client with `features`.
+    /// Returns the encoding of `policy` for clients with `features`.
     pub(crate) fn encoding(
         &self,
         policy: &Arc<ServerPolicy>,
@@ -62,8 +62,8 @@ impl Encodings {
     fn encode(&self, policy: &ServerPolicy, features: &Features) -> Encoding {
         let port = encode_port(policy, features);
         self.core.metrics.replaced("native", &policy.owner, port.replaced());
-        let lacks = Lacks::of(CLIENTS, policy, port.replaced());
-        let encoding = Encoding { lacks, ..Encoding::new(port) };
+        let omissions = Omissions::of(CLIENTS, policy, port.replaced());
+        let encoding = Encoding { omissions, ..Encoding::new(port) };
         let (size, limit) = (encoding.full.len(), self.core.config.max_update_bytes);
         if size <= limit {
             return encoding;
@@ -80,30 +80,30 @@ impl Encodings {
         let message =
             format!("{size} bytes, of {limit} that an update may have: the port is denied");
         let replaced = Replacement { part: Part::Port, done: Done::Denied, message };
-        let lacks = Lacks::of(CLIENTS, policy, &[replaced]);
-        Encoding { whole: false, lacks, ..Encoding::new(denial) }
+        let omissions = Omissions::of(CLIENTS, policy, &[replaced]);
+        Encoding { whole: false, omissions, ..Encoding::new(denial) }
     }
 }
 
-/// What a policy is for clients of one set of features.
+/// The encoding of a policy for clients with one set of features.
 #[derive(Debug)]
 pub(crate) struct Encoding {
     port: EncodedPort,
     whole: bool,
-    /// What it does not say that objects ask for.
-    lacks: Option<Arc<Lacks>>,
+    /// Parts of the policy that it leaves out.
+    omissions: Option<Arc<Omissions>>,
     /// The full state, without port and revision.
     full: Bytes,
     /// The change from another encoding, for each that some client has.
     changes: Mutex<Vec<(Weak<Encoding>, Bytes)>>,
-    /// What the last client was told about its port. Pods of one shape are published the same, so
-    /// that most are told what the one before was.
-    stamped: Mutex<Option<(Weak<PortPolicy>, NonZeroU16, Stamp)>>,
+    /// The own part of the last update. Pods of one shape are published the same, so that most
+    /// updates can reuse it.
+    last_header: Mutex<Option<(Weak<PortPolicy>, NonZeroU16, UpdateHeader)>>,
 }
 
-/// What one client is told of an update beside what all share.
+/// The part of an update that belongs to one client.
 #[derive(Clone, Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct UpdateHeader {
     /// The revision as sent.
     pub(crate) revision: Arc<Revision>,
     /// Port and revision, encoded.
@@ -114,25 +114,25 @@ impl Encoding {
     fn new(port: EncodedPort) -> Self {
         let full = shared(port.full(NonZeroU16::MIN, &Revision::default()));
         let whole = port.replaced().is_empty();
-        let (changes, stamped) = (Mutex::default(), Mutex::default());
-        Self { port, whole, lacks: None, full, changes, stamped }
+        let (changes, last_header) = (Mutex::default(), Mutex::default());
+        Self { port, whole, omissions: None, full, changes, last_header }
     }
 
-    /// What a client is told of `published`, of which this is the encoding, on `port`.
-    pub(crate) fn stamp(&self, published: &Arc<PortPolicy>, port: NonZeroU16) -> Stamp {
-        let mut stamped = self.stamped.lock();
-        if let Some((policy, number, stamp)) = &*stamped
+    /// Returns the own part of an update about `published`, which this encodes, on `port`.
+    pub(crate) fn header(&self, published: &Arc<PortPolicy>, port: NonZeroU16) -> UpdateHeader {
+        let mut last_header = self.last_header.lock();
+        if let Some((policy, number, header)) = &*last_header
             && policy.as_ptr() == Arc::as_ptr(published)
             && *number == port
         {
-            return stamp.clone();
+            return header.clone();
         }
         let mut revision = published.revision.clone();
         revision.content = self.content();
         let own = own_part(port, &revision);
-        let stamp = Stamp { revision: Arc::new(revision), own };
-        *stamped = Some((Arc::downgrade(published), port, stamp.clone()));
-        stamp
+        let header = UpdateHeader { revision: Arc::new(revision), own };
+        *last_header = Some((Arc::downgrade(published), port, header.clone()));
+        header
     }
 
     /// Hash of the policy as sent.
@@ -140,19 +140,19 @@ impl Encoding {
         self.port.content()
     }
 
-    /// Whether it says all that the policy says: nothing was left out or denied because the client
+    /// True if it contains the whole policy: nothing was left out or denied because the client
     /// could not enforce it.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// What it does not say that objects ask for.
-    pub(crate) fn lacks(&self) -> Option<&Arc<Lacks>> {
-        self.lacks.as_ref()
+    /// Returns the parts of the policy that it leaves out.
+    pub(crate) fn omissions(&self) -> Option<&Arc<Omissions>> {
+        self.omissions.as_ref()
     }
 
-    /// Whether both are the same message.
-    pub(crate) fn says(&self, other: &Encoding) -> bool {
+    /// True if both are the same message.
+    pub(crate) fn is_same_message(&self, other: &Encoding) -> bool {
         self.full == other.full
     }
 
@@ -161,7 +161,7 @@ impl Encoding {
         self.full.clone()
     }
 
-    /// What a client that has `base` lacks, or all of it where that is less.
+    /// Returns the change for a client that has `base`, or the full state if that is smaller.
     pub(crate) fn change_from(&self, base: &Arc<Encoding>) -> Bytes {
         let mut changes = self.changes.lock();
         changes.retain(|(known, _)| known.strong_count() > 0);
@@ -171,8 +171,9 @@ impl Encoding {
         }
         // A change of nearly everything is no smaller than everything, and has a bound of its own.
         let mut bytes = self.after(&base.port);
-        // Nor can one be told from the other where their hashes collide.
-        if bytes.len() >= self.full.len() || (self.content() == base.content() && !self.says(base))
+        // Where the hashes collide, a client could not distinguish the two.
+        if bytes.len() >= self.full.len()
+            || (self.content() == base.content() && !self.is_same_message(base))
         {
             bytes = self.full();
         }
@@ -180,7 +181,7 @@ impl Encoding {
         bytes
     }
 
-    /// What a client lacks that has the same content by its own account.
+    /// Returns the update for a client that reports to have the same content.
     pub(crate) fn unchanged(&self) -> Bytes {
         self.after(&self.port)
     }
@@ -195,7 +196,7 @@ fn shared(update: PortUpdate) -> Bytes {
     PortUpdate { port: 0, revision: None, ..update }.encode_to_vec().into()
 }
 
-/// The part of an update that says what is updated to what.
+/// The own part of an update: port and revision.
 pub(crate) fn own_part(port: NonZeroU16, revision: &Revision) -> Bytes {
     let own = PortUpdate {
         port: port.get().into(),

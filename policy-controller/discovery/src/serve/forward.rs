@@ -1,13 +1,13 @@
-//! `OutboundPolicies`, beside Linkerd: its proxies ask one address for inbound and outbound policy, so
-//! what we do not serve goes to Linkerd's controller as it came.
+//! `OutboundPolicies`, beside Linkerd: its proxies use one address for inbound and outbound policy, so
+//! requests for outbound policy are forwarded to Linkerd's controller unchanged.
 //!
 //! Nothing is decoded: messages, metadata and trailers pass byte for byte, save for a viewer's
 //! `authorization`, which is meant for us. A stream counts against its peer's share as our own do and
 //! ends with OK when its connection is to end.
 
-use super::caller::{Caller, Connected};
+use super::caller::{Caller, ConnectionInfo};
+use super::channel_pool::{ChannelPool, StreamPermit};
 use super::core::Core;
-use super::lanes::{Lanes, Seat};
 use super::metrics::{Call, Method};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -31,8 +31,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tower::{Service, ServiceExt as _};
 
-/// How long reaching Linkerd's controller may take, and how often it is pinged. Linkerd's proxies give
-/// up on a first answer after 3 s (controller-semantics 2.2).
+/// Connect timeout and keep-alive interval of Linkerd's controller. Linkerd's proxies give up on a
+/// first answer after 3 s (controller-semantics 2.2).
 const BOUNDS: Bounds =
     Bounds { connect: Duration::from_secs(2), keep_alive: Duration::from_secs(10) };
 
@@ -45,13 +45,13 @@ struct Inner {
     core: Arc<Core>,
     to: ControllerAddress,
     tls: Option<TlsHandle>,
-    lanes: Lanes,
+    pool: ChannelPool,
 }
 
 impl Forward {
     /// Forwards to the controller at `to`, to which we prove who we are with `tls`.
     pub(crate) fn new(core: Arc<Core>, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
-        Self(Arc::new(Inner { core, to, tls, lanes: Lanes::default() }))
+        Self(Arc::new(Inner { core, to, tls, pool: ChannelPool::default() }))
     }
 }
 
@@ -74,7 +74,7 @@ impl Service<Request<Body>> for Forward {
             let mut call = inner.core.metrics.call(Method::of_outbound(request.uri().path()));
             Ok(match inner.forward(request).await {
                 Ok((response, held, connected)) => {
-                    response.map(|body| Forwarded::new(body, connected, held, call).into_body())
+                    response.map(|body| ForwardedBody::new(body, connected, held, call).into_body())
                 }
                 Err(status) => {
                     call.end(status.code());
@@ -89,18 +89,18 @@ impl Inner {
     async fn forward(
         &self,
         mut request: Request<Body>,
-    ) -> Result<(Response<Body>, (Held, Seat), Connected), Status> {
+    ) -> Result<(Response<Body>, (Held, StreamPermit), ConnectionInfo), Status> {
         let connected = Core::connected(request.extensions())?;
         self.core.access.admit(&Caller::of(request.extensions()))?;
         let held = self.core.take_stream(&connected.peer)?;
         request.headers_mut().remove(AUTHORIZATION);
-        // What is known of the connection is nobody else's.
+        // The extensions belong to this connection alone.
         request.extensions_mut().clear();
-        let seat = self.lanes.take();
-        let mut channel = seat.channel.get_or_try_init(|| self.connect()).await?.clone();
+        let permit = self.pool.take();
+        let mut channel = permit.channel.get_or_try_init(|| self.connect()).await?.clone();
         let ready = channel.ready().await.map_err(|error| self.unreachable(&error))?;
         let response = ready.call(request).await.map_err(|error| self.unreachable(&error))?;
-        Ok((response, (held, seat), connected))
+        Ok((response, (held, permit), connected))
     }
 
     async fn connect(&self) -> Result<Channel, Status> {
@@ -108,7 +108,10 @@ impl Inner {
         let credentials = Arc::new(move |expected| {
             let own = tls.as_ref().map(|tls| tls.client_of(expected)).transpose();
             own.map_err(Error::other)?.flatten().ok_or_else(|| {
-                Error::new(ErrorKind::NotConnected, "no certificate of our own to prove who we are")
+                Error::new(
+                    ErrorKind::NotConnected,
+                    "no client certificate for Linkerd's policy controller",
+                )
             })
         });
         let connecting = control::connect(&self.to, BOUNDS, credentials);
@@ -118,22 +121,22 @@ impl Inner {
     /// Linkerd's proxies take it as a reason to try again.
     fn unreachable(&self, error: &tonic::transport::Error) -> Status {
         let why = control::chain(error);
-        tracing::warn!(to = %self.to, error = why, "outbound policy cannot be asked for");
+        tracing::warn!(to = %self.to, error = why, "cannot forward the request for outbound policy");
         Status::unavailable(format!("Linkerd's policy controller at {} : {why}", self.to))
     }
 }
 
 /// An answer on its way through.
-struct Forwarded {
+struct ForwardedBody {
     body: Body,
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
     call: Call,
     ended: bool,
-    _held: (Held, Seat),
+    _held: (Held, StreamPermit),
 }
 
-impl Forwarded {
-    fn new(body: Body, connected: Connected, held: (Held, Seat), call: Call) -> Self {
+impl ForwardedBody {
+    fn new(body: Body, connected: ConnectionInfo, held: (Held, StreamPermit), call: Call) -> Self {
         let ending = Box::pin(connected.ending.cancelled_owned());
         Self { body, ending, call, ended: false, _held: held }
     }
@@ -143,7 +146,7 @@ impl Forwarded {
     }
 }
 
-impl hyper::body::Body for Forwarded {
+impl hyper::body::Body for ForwardedBody {
     type Data = Bytes;
     type Error = Status;
 

@@ -1,6 +1,6 @@
 //! `grpc.health.v1`: serving once objects have been listed, until shutdown begins.
 
-use crate::serve::caller::Connected;
+use crate::serve::caller::ConnectionInfo;
 use crate::serve::core::Core;
 use futures_util::stream::{self, BoxStream};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME as COMPATIBLE;
@@ -72,7 +72,7 @@ impl HealthApi for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let Connected { peer, ending, .. } = Core::connected(request.extensions())?;
+        let ConnectionInfo { peer, ending, .. } = Core::connected(request.extensions())?;
         let held = self.core.take_stream(&peer)?;
         let service = request.into_inner().service;
         let first = (self.clone(), None::<ServingStatus>, held);

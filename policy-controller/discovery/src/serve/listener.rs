@@ -1,10 +1,10 @@
-//! Accepts connections, finds out who connects, and serves HTTP/2, each connection with an age of its
-//! own.
+//! Accepts and authenticates connections, and serves HTTP/2 on them. Each connection has a maximum age
+//! of its own.
 
-use crate::serve::caller::{Caller, Connected, instant_of};
+use crate::serve::authn::{Authenticate, PolicyEnforced};
+use crate::serve::caller::{Caller, ConnectionInfo, instant_of};
 use crate::serve::config::{ServeConfig, jittered, random};
 use crate::serve::core::Core;
-use crate::serve::identify::{Guarded, Identify};
 use futures_util::future::select_all;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
@@ -30,41 +30,41 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::Service;
 
-/// How long a new connection may say nothing at all.
+/// Timeout of the first byte of a new connection.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
 
 /// Handshakes in progress at once. More would only share the processor: with thousands of clients that
 /// come together each would end when all do, after its client has given up.
 const HANDSHAKES: usize = 64;
 
-/// How long a handshake keeps its turn. A client that is slower goes on without, so that clients that
-/// say nothing keep nobody waiting.
+/// Time for which a handshake keeps its turn. A slower client continues without, so that silent
+/// clients delay nobody.
 const TURN: Duration = Duration::from_millis(500);
 
-/// How long a client waits for its turn. A proxy gives a connection up after five seconds, and what was
-/// done for it is lost then; told earlier, it comes again after its back-off.
-const WAITS: Duration = Duration::from_secs(3);
+/// Longest wait of a client for its turn. A proxy gives a connection up after five seconds, and the
+/// work done for it is lost then; rejected earlier, it comes back after its back-off.
+const MAX_TURN_WAIT: Duration = Duration::from_secs(3);
 
-/// A listener, and how clients prove there who they are.
+/// A bound listener and its transport.
 #[derive(Debug)]
-pub struct Listening {
-    /// Bound.
+pub struct BoundListener {
+    /// The listener.
     pub listener: TcpListener,
-    /// What is spoken below HTTP/2.
+    /// Transport below HTTP/2.
     pub transport: Transport,
 }
 
-/// What is spoken below HTTP/2.
+/// Transport below HTTP/2.
 #[derive(Clone, Debug)]
 pub enum Transport {
-    /// Nothing. Clients over loopback may see everything, all others nothing.
+    /// Plaintext. Clients over loopback may see everything, all others nothing.
     Plaintext,
     /// TLS with these credentials.
     Tls(TlsHandle),
 }
 
-/// What every connection needs.
-struct Shared {
+/// State that all connections share.
+struct ListenerState {
     core: Arc<Core>,
     connections: Allowance,
     waiting: Allowance,
@@ -76,7 +76,7 @@ struct Shared {
 
 /// Serves until `drain` is cancelled and every connection has ended, or the drain timeout passed.
 pub(crate) async fn run(
-    listeners: Vec<Listening>,
+    listeners: Vec<BoundListener>,
     routes: Routes,
     core: Arc<Core>,
     guard: Option<PolicyLayer>,
@@ -85,7 +85,7 @@ pub(crate) async fn run(
     let connections = Allowance::new(core.config.max_connections_per_peer);
     let waiting = Allowance::new(core.config.max_streams_per_peer);
     let handshakes = Turns::new(HANDSHAKES);
-    let shared = Shared { core, connections, waiting, handshakes, routes, guard, drain };
+    let shared = ListenerState { core, connections, waiting, handshakes, routes, guard, drain };
     let shared = Arc::new(shared);
     let tracker = TaskTracker::new();
     let accepting = listeners
@@ -101,12 +101,12 @@ pub(crate) async fn run(
     tracker.wait().await;
 }
 
-async fn accept(shared: Arc<Shared>, listening: Listening, tracker: TaskTracker) {
-    let Listening { listener, transport } = listening;
+async fn accept(shared: Arc<ListenerState>, listening: BoundListener, tracker: TaskTracker) {
+    let BoundListener { listener, transport } = listening;
     // It may have been opened on another runtime than this.
     let listener = match listener.into_std().and_then(TcpListener::from_std) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "the gRPC port cannot be listened on"),
+        Err(error) => return tracing::error!(%error, "cannot listen on the gRPC port"),
     };
     loop {
         let accepted = tokio::select! {
@@ -129,24 +129,24 @@ async fn accept(shared: Arc<Shared>, listening: Listening, tracker: TaskTracker)
     }
 }
 
-fn refused(shared: &Shared, remote: SocketAddr) {
+fn refused(shared: &ListenerState, remote: SocketAddr) {
     shared.core.metrics.refused_connection();
-    tracing::debug!(%remote, "connection refused: peer holds too many");
+    tracing::debug!(%remote, "connection refused: too many connections of this peer");
 }
 
-/// A client, and how long what it proved holds.
-struct Known {
+/// An authenticated client, and the expiry of its proof.
+struct AuthenticatedClient {
     remote: SocketAddr,
     peer: Peer,
     caller: Caller,
     tls: PeerTls,
     expires: Option<Instant>,
-    /// What it proved, and the credentials that it was judged by.
+    /// The client's proof, and the credentials that verified it.
     proof: Option<(TlsHandle, Arc<Proof>)>,
 }
 
 async fn connection(
-    shared: Arc<Shared>,
+    shared: Arc<ListenerState>,
     transport: Transport,
     stream: TcpStream,
     remote: SocketAddr,
@@ -165,11 +165,11 @@ async fn connection(
     }
     match transport {
         Transport::Plaintext => {
-            let known = over_loopback(&stream, remote);
-            serve(&shared, known, TokioIo::new(stream)).await;
+            let client = over_loopback(&stream, remote);
+            serve(&shared, client, TokioIo::new(stream)).await;
         }
         Transport::Tls(tls) => {
-            // Apart, so that what a handshake needs is given back and no connection keeps the room.
+            // Boxed, so that a connection does not keep the handshake's memory.
             let handshake = Box::pin(handshake(&shared, &tls, stream, remote));
             let arrived = tokio::select! {
                 arrived = handshake => arrived,
@@ -185,7 +185,7 @@ async fn connection(
                 ..Peer::at(remote.ip())
             };
             if peer.identity.is_some() {
-                // From here on it counts as who it is.
+                // From here on it counts by its identity.
                 let Some(own) = shared.connections.take(&peer) else {
                     return refused(&shared, remote);
                 };
@@ -196,9 +196,9 @@ async fn connection(
             let proof = proof.map(|proof| (tls, proof));
             let tls = PeerTls::Terminated(identity);
             let expires = expires.map(instant_of);
-            let known = Known { remote, peer, caller, tls, expires, proof };
+            let client = AuthenticatedClient { remote, peer, caller, tls, expires, proof };
             // Behind a pointer, because each call that it is handed through holds room for it.
-            serve(&shared, known, TokioIo::new(Box::new(stream))).await;
+            serve(&shared, client, TokioIo::new(Box::new(stream))).await;
         }
     }
     drop(held);
@@ -206,7 +206,7 @@ async fn connection(
 
 /// The client's handshake, in its turn; `None` if that did not come in time, or the client is gone.
 async fn handshake(
-    shared: &Shared,
+    shared: &ListenerState,
     tls: &TlsHandle,
     stream: TcpStream,
     remote: SocketAddr,
@@ -221,53 +221,58 @@ async fn handshake(
     Some(accepting.await)
 }
 
-/// Waits for the turn of a client that has said something.
-async fn turn(shared: &Shared, stream: &TcpStream, remote: SocketAddr) -> Option<Turn> {
+/// Waits for the turn of a client that has sent its first bytes.
+async fn turn(shared: &ListenerState, stream: &TcpStream, remote: SocketAddr) -> Option<Turn> {
     let next = shared.handshakes.next(ClientNetwork::of(remote.ip()), 1);
-    let Ok(turn) = tokio::time::timeout(WAITS, next).await else {
+    let Ok(turn) = tokio::time::timeout(MAX_TURN_WAIT, next).await else {
         shared.core.metrics.refused_handshake();
-        tracing::debug!(%remote, "connection refused: too many handshakes wait");
+        tracing::debug!(%remote, "connection refused: too many pending handshakes");
         return None;
     };
-    // It may have given up meanwhile, and a signature for nobody delays the others.
+    // The client may have given up meanwhile, and its handshake would delay the others.
     let ready = stream.ready(Interest::READABLE).await;
     turn.filter(|_| ready.is_ok_and(|ready| !ready.is_read_closed()))
 }
 
 /// Plaintext is for the machine's own loopback: both ends of the connection have to be there.
-fn over_loopback(stream: &TcpStream, remote: SocketAddr) -> Known {
+fn over_loopback(stream: &TcpStream, remote: SocketAddr) -> AuthenticatedClient {
     let local = stream.local_addr().map(|local| policy_core::fold_mapped(local.ip()));
     let peer = Peer::at(remote.ip());
     let loopback = peer.address.is_loopback() && local.is_ok_and(|local| local.is_loopback());
     let caller = if loopback { Caller::Loopback } else { Caller::Anonymous };
-    Known { remote, peer, caller, tls: PeerTls::Absent, expires: None, proof: None }
+    AuthenticatedClient { remote, peer, caller, tls: PeerTls::Absent, expires: None, proof: None }
 }
 
-async fn serve<I>(shared: &Arc<Shared>, known: Known, io: I)
+async fn serve<I>(shared: &Arc<ListenerState>, client: AuthenticatedClient, io: I)
 where
     I: Read + Write + Unpin + Send + 'static,
 {
-    let connected = Connected {
-        peer: known.peer.clone(),
-        caller: known.caller.clone(),
+    let connected = ConnectionInfo {
+        peer: client.peer.clone(),
+        caller: client.caller.clone(),
         ending: shared.drain.child_token(),
     };
     let (core, routes) = (shared.core.clone(), shared.routes.clone());
-    let identify = Identify::new(core, connected.clone(), routes, shared.waiting.clone());
+    let authenticate = Authenticate::new(core, connected.clone(), routes, shared.waiting.clone());
     match &shared.guard {
-        // Over loopback nobody can prove anything, and nobody else can get there.
-        Some(guard) if !matches!(known.caller, Caller::Loopback) => {
-            let peer = policy_tls::peer::Peer::new(known.remote, known.tls.clone());
-            let guarded = Guarded::new(guard, peer, identify);
-            drive(shared, known, connected, io, guarded).await;
+        // Clients over loopback cannot authenticate, and are trusted.
+        Some(guard) if !matches!(client.caller, Caller::Loopback) => {
+            let peer = policy_tls::peer::Peer::new(client.remote, client.tls.clone());
+            let enforced = PolicyEnforced::new(guard, peer, authenticate);
+            drive(shared, client, connected, io, enforced).await;
         }
-        Some(_) | None => drive(shared, known, connected, io, identify).await,
+        Some(_) | None => drive(shared, client, connected, io, authenticate).await,
     }
 }
 
 /// Serves until the connection ends: by its client, its age, what its client proved, or shutdown.
-async fn drive<I, S>(shared: &Arc<Shared>, known: Known, connected: Connected, io: I, service: S)
-where
+async fn drive<I, S>(
+    shared: &Arc<ListenerState>,
+    client: AuthenticatedClient,
+    connected: ConnectionInfo,
+    io: I,
+    service: S,
+) where
     I: Read + Write + Unpin + Send + 'static,
     S: Service<http::Request<Incoming>, Response = http::Response<Body>, Error = Infallible>
         + Clone
@@ -275,16 +280,16 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    let (config, remote, ending) = (&shared.core.config, known.remote, connected.ending);
+    let (config, remote, ending) = (&shared.core.config, client.remote, connected.ending);
     let service = TowerToHyperService::new(service);
     let mut connection = std::pin::pin!(builder(config).serve_connection(io, service));
     let age = config.max_connection_age.map(|age| jittered(age, random()));
     let old = age.and_then(|age| Instant::now().checked_add(age));
-    let last = [old, known.expires].into_iter().flatten().min();
+    let last = [old, client.expires].into_iter().flatten().min();
     let ended = tokio::select! {
         result = connection.as_mut() => Some(result),
         () = until(last) => None,
-        () = lost(known.proof.as_ref()) => {
+        () = lost(client.proof.as_ref()) => {
             tracing::info!(%remote, "the client's certificate is not trusted any more");
             None
         }
@@ -312,7 +317,7 @@ where
     ending.cancel();
 }
 
-/// Waits until no root vouches for what the client has proved.
+/// Waits until no root vouches for the client's certificate any more.
 async fn lost(proof: Option<&(TlsHandle, Arc<Proof>)>) {
     match proof {
         Some((tls, proof)) => tls.lost(proof).await,

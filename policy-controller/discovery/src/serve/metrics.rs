@@ -1,7 +1,7 @@
 //! Metrics of the policy server. The `grpc_server_` family has Linkerd's names
 //! (controller-semantics 6.4); the `policy_watch_` family is ours.
 
-use super::access_metrics::AccessMetrics;
+use super::authz_metrics::AuthzMetrics;
 use policy_core::Owner;
 use policy_proto::Replacement;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -45,7 +45,7 @@ impl Method {
         grpc_method: "Get",
         grpc_type: "unary",
     };
-    /// `OutboundPolicies.Watch`, which is forwarded; and whatever else that service is asked.
+    /// `OutboundPolicies.Watch`, which is forwarded, and every other method of that service.
     pub(crate) const OUTBOUND_WATCH: Self = Self {
         grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
         grpc_method: "Watch",
@@ -71,7 +71,7 @@ impl Method {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Handled {
+struct HandledLabels {
     grpc_service: &'static str,
     grpc_method: &'static str,
     grpc_type: &'static str,
@@ -95,7 +95,7 @@ policy_core::metrics! {
         started: Family<Method, Counter> = "grpc_server_started", "RPCs started";
         received: Family<Method, Counter> = "grpc_server_msg_received", "Messages received";
         sent: Family<Method, Counter> = "grpc_server_msg_sent", "Messages sent on streams";
-        handled: Family<Handled, Counter> = "grpc_server_handled",
+        handled: Family<HandledLabels, Counter> = "grpc_server_handled",
             "RPCs completed, by status code";
         seconds: Family<Method, Histogram, fn() -> Histogram> = "grpc_server_handling_seconds",
             "Time from the start of an RPC to its end"
@@ -110,24 +110,24 @@ policy_core::metrics! {
         too_large: Family<Api, Counter> = "policy_watch_too_large",
             "Policies sent as a denial because they were too large for the client";
         replaced: Family<Api, Counter> = "policy_watch_encodings_replaced",
-            "Encodings that say less than the policy, for what the client cannot enforce";
+            "Encodings that leave out parts of the policy that the client cannot enforce";
         ack_seconds: Histogram = "policy_watch_ack_seconds",
             "Time from publishing a policy to a client's acknowledgement"
             => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]);
         nacks: Family<Refusal, Counter> = "policy_watch_nacks", "Updates that clients refused";
         holding: Gauge = "policy_watch_held_streams",
-            "Streams held because their client applied what this replica has not seen";
+            "Streams held because this replica lags behind the state that their client has";
     }
-    with { pub access: AccessMetrics; }
+    with { pub access: AuthzMetrics; }
 }
 
 impl ServeMetrics {
-    pub(crate) fn open_connection(&self) -> OpenGauge {
-        OpenGauge::new(self.connections.clone())
+    pub(crate) fn open_connection(&self) -> GaugeGuard {
+        GaugeGuard::new(self.connections.clone())
     }
 
-    pub(crate) fn hold(&self) -> OpenGauge {
-        OpenGauge::new(self.holding.clone())
+    pub(crate) fn hold(&self) -> GaugeGuard {
+        GaugeGuard::new(self.holding.clone())
     }
 
     pub(crate) fn refused_connection(&self) {
@@ -158,7 +158,7 @@ impl ServeMetrics {
         self.too_large.get_or_create(&Api { api }).inc();
     }
 
-    /// Counts an encoding that says less than its policy, and logs what was left out.
+    /// Counts an encoding that leaves out parts of its policy, and logs them.
     pub(crate) fn replaced(&self, api: &'static str, owner: &Owner, replaced: &[Replacement]) {
         if replaced.is_empty() {
             return;
@@ -177,13 +177,13 @@ impl ServeMetrics {
         self.nacks.get_or_create(&Refusal { reason }).inc();
     }
 
-    /// How many refusals of clients were counted for `reason`.
+    /// Returns the number of client refusals counted for `reason`.
     #[cfg(test)]
     pub(crate) fn refused(&self, reason: &'static str) -> u64 {
         self.nacks.get_or_create(&Refusal { reason }).get()
     }
 
-    /// How many encodings were made and how many reused, of both APIs. For tests.
+    /// Returns the number of encodings made and reused, of both APIs. For tests.
     #[doc(hidden)]
     pub fn encodings(&self) -> (u64, u64) {
         let sum = |family: &Family<Api, Counter>| {
@@ -205,29 +205,29 @@ impl ServeMetrics {
             sent: self.sent.get_or_create(&method).clone(),
             handled: self.handled.clone(),
             seconds: self.seconds.get_or_create(&method).clone(),
-            _open: OpenGauge::new(self.open.get_or_create(&method).clone()),
+            _open: GaugeGuard::new(self.open.get_or_create(&method).clone()),
         }
     }
 }
 
 /// Raises a gauge by one until dropped.
 #[derive(Debug)]
-pub(crate) struct OpenGauge(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl OpenGauge {
+impl GaugeGuard {
     fn new(gauge: Gauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for OpenGauge {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-/// One RPC in progress. Dropped without [`Call::end`], it counts as cancelled by the client.
+/// An RPC in progress. Dropped without [`Call::end`], it counts as cancelled by the client.
 #[derive(Debug)]
 pub(crate) struct Call {
     method: Method,
@@ -235,9 +235,9 @@ pub(crate) struct Call {
     code: Option<Code>,
     received: Counter,
     sent: Counter,
-    handled: Family<Handled, Counter>,
+    handled: Family<HandledLabels, Counter>,
     seconds: Histogram,
-    _open: OpenGauge,
+    _open: GaugeGuard,
 }
 
 impl Call {
@@ -251,7 +251,7 @@ impl Call {
         self.sent.inc();
     }
 
-    /// Says how the RPC ends; the first word counts.
+    /// Sets the status that the RPC ends with; the first one counts.
     pub(crate) fn end(&mut self, code: Code) {
         self.code.get_or_insert(code);
     }
@@ -261,7 +261,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         let grpc_code = code_name(self.code.unwrap_or(Code::Cancelled));
         let Method { grpc_service, grpc_method, grpc_type } = self.method;
-        let labels = Handled { grpc_service, grpc_method, grpc_type, grpc_code };
+        let labels = HandledLabels { grpc_service, grpc_method, grpc_type, grpc_code };
         self.handled.get_or_create(&labels).inc();
         self.seconds.observe(self.began.elapsed().as_secs_f64());
     }

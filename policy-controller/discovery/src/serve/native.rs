@@ -51,8 +51,8 @@ impl Native {
             let ended = run.await;
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
             if let Err(status) = ended {
-                // If the client is gone nobody reads it, and nothing is lost.
-                if sender.room().await {
+                // If the client is gone, the status is dropped.
+                if sender.ready().await {
                     sender.send(Err(status));
                 }
             }

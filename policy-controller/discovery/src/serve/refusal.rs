@@ -1,11 +1,11 @@
-//! What clients are told of lookups that failed.
+//! Statuses of failed lookups.
 
 use policy_core::WorkloadKey;
 use policy_engine::publish::LookupError;
 use std::num::NonZeroU16;
 use tonic::Status;
 
-/// What a client is told of a failed lookup. Never a code that Linkerd's proxies take as final.
+/// Returns the status of a failed lookup. Never a code that Linkerd's proxies take as final.
 pub(super) fn refusal(key: &WorkloadKey, port: NonZeroU16, error: LookupError) -> Status {
     match error {
         LookupError::NotFound => Status::not_found(format!("unknown server: no workload `{key}`")),

@@ -1,7 +1,7 @@
 //! `portcullis.policy.v1.PolicyReport`: what this replica's clients have in force, for the other
-//! replicas, and what every object is told, for viewers.
+//! replicas, and the status of every object, for viewers.
 
-use crate::serve::applied::{Feed, InForce, PortAt};
+use crate::serve::applied::{Feed, InForce, WorkloadPort};
 use crate::serve::caller::Caller;
 use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
@@ -30,21 +30,21 @@ const PORTS_PER_MESSAGE: usize = 1000;
 const OBJECTS_PER_MESSAGE: usize = 400;
 
 /// Changes are gathered for so long, so that there are at most ten messages a second.
-const GATHER: Duration = Duration::from_millis(100);
+const BATCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a stream is silent at most: whoever listens takes a longer silence for a failure.
+/// Longest silence of a stream: its reader takes a longer one for a failure.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// How long a listener may take nothing. What changes meanwhile is kept for it, ports that came and
-/// went included.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time within which a follower has to take a message. Changes are buffered for it meanwhile, ports
+/// that came and went included.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is told, and in whose name.
+/// Settings of the report service.
 #[derive(Clone, Debug)]
 pub struct ReportConfig {
     /// Name of this replica.
     pub replica: Arc<str>,
-    /// Tells of objects; absent: that is not offered.
+    /// Source of the status of objects; absent: not implemented.
     pub overviews: Option<Arc<dyn Overviews>>,
 }
 
@@ -66,7 +66,7 @@ impl Report {
 /// Most bytes of a request, which names a replica or a namespace.
 const MAX_REQUEST: usize = 4096;
 
-type Sender = mpsc::Sender<Result<InForceUpdate, Status>>;
+type UpdateSender = mpsc::Sender<Result<InForceUpdate, Status>>;
 
 #[tonic::async_trait]
 impl PolicyReport for Report {
@@ -83,13 +83,20 @@ impl PolicyReport for Report {
             Ok((connected.ending, held))
         });
         let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
-        tracing::debug!(replica = ?request.get_ref().replica, "a replica asks what is in force");
+        tracing::debug!(replica = ?request.get_ref().replica, "replica subscribed to reports");
         let feed = self.core.applied.follow();
         let (sender, receiver) = mpsc::channel(1);
         let replica = self.config.replica.clone();
         tokio::spawn(async move {
-            // Whichever way it ends: the listener has gone, or the connection is to end.
-            ending.run_until_cancelled(tell(&feed, &replica, (&sender, PATIENCE), &call)).await;
+            // Either the subscriber is gone, or the connection is to end.
+            ending
+                .run_until_cancelled(stream_reports(
+                    &feed,
+                    &replica,
+                    (&sender, SEND_TIMEOUT),
+                    &call,
+                ))
+                .await;
             call.end(Code::Ok);
             drop((call, held));
         });
@@ -119,14 +126,19 @@ impl Report {
         if !*self.core.policies.synced().borrow() {
             return Err(Status::unavailable("objects have not been listed yet"));
         }
-        let told = overviews.overview(namespace);
-        let told = connected.ending.run_until_cancelled(told).await.flatten();
-        told.ok_or_else(|| Status::unavailable("the controller is shutting down"))
+        let overview = overviews.overview(namespace);
+        let overview = connected.ending.run_until_cancelled(overview).await.flatten();
+        overview.ok_or_else(|| Status::unavailable("the controller is shutting down"))
     }
 }
 
-/// Tells everything, and then every change, until the listener is gone or takes nothing any more.
-async fn tell(feed: &Feed, replica: &str, (sender, patience): (&Sender, Duration), call: &Call) {
+/// Sends everything, and then every change, until the subscriber is gone or stops reading.
+async fn stream_reports(
+    feed: &Feed,
+    replica: &str,
+    (sender, timeout): (&UpdateSender, Duration),
+    call: &Call,
+) {
     loop {
         loop {
             let (changes, more) = feed.take(PORTS_PER_MESSAGE);
@@ -134,14 +146,14 @@ async fn tell(feed: &Feed, replica: &str, (sender, patience): (&Sender, Duration
             let more = more || more_unsent;
             let mut update = encode(changes, replica, more);
             update.unsent = unsent.into_iter().map(encode_unsent).collect();
-            let taken = tokio::time::timeout(patience, sender.send(Ok(update))).await;
+            let taken = tokio::time::timeout(timeout, sender.send(Ok(update))).await;
             let Ok(Ok(())) = taken else { return };
             call.sent();
             if !more {
                 break;
             }
         }
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(BATCH_INTERVAL).await;
         tokio::select! {
             () = feed.changed() => {}
             () = tokio::time::sleep(HEARTBEAT) => {}
@@ -150,7 +162,11 @@ async fn tell(feed: &Feed, replica: &str, (sender, patience): (&Sender, Duration
     }
 }
 
-fn encode(changes: Vec<(PortAt, Option<InForce>)>, replica: &str, more: bool) -> InForceUpdate {
+fn encode(
+    changes: Vec<(WorkloadPort, Option<InForce>)>,
+    replica: &str,
+    more: bool,
+) -> InForceUpdate {
     let now = Instant::now();
     let mut update = InForceUpdate { replica: replica.to_owned(), more, ..Default::default() };
     for (at, in_force) in changes {
@@ -183,7 +199,7 @@ fn encode_unsent((object, unsent): (ObjectRef, Unsent)) -> ObjectUnsent {
     }
 }
 
-fn encode_key((workload, port): &PortAt) -> PortKey {
+fn encode_key((workload, port): &WorkloadPort) -> PortKey {
     PortKey {
         namespace: workload.namespace.to_string(),
         workload: workload.name.to_string(),
@@ -232,15 +248,15 @@ fn encode_condition(condition: ConditionReport) -> ObjectCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::{Applied, ServeMetrics};
+    use crate::serve::{AckRegistry, ServeMetrics};
     use crate::testing::soon;
 
     #[tokio::test]
     async fn nothing_is_kept_for_long_for_a_listener_that_takes_nothing() {
-        let (applied, metrics) = (Applied::default(), ServeMetrics::default());
+        let (applied, metrics) = (AckRegistry::default(), ServeMetrics::default());
         let (feed, call) = (applied.follow(), metrics.call(Method::IN_FORCE));
         let (sender, _receiver) = mpsc::channel(1);
-        let telling = tell(&feed, "me", (&sender, Duration::from_millis(50)), &call);
-        soon(telling).await;
+        let streaming = stream_reports(&feed, "me", (&sender, Duration::from_millis(50)), &call);
+        soon(streaming).await;
     }
 }

@@ -1,13 +1,13 @@
 //! The policy server: its services, put together and listened for.
 
-use super::access::{Access, AccessConfig};
-use super::applied::Applied;
+use super::applied::AckRegistry;
+use super::authz::{Authorizer, AuthzConfig};
 use super::config::ServeConfig;
 use super::core::Core;
-use super::listener::{Listening, Transport};
+use super::listener::{BoundListener, Transport};
 use super::metrics::ServeMetrics;
 use super::report::ReportConfig;
-use super::stale::Stale;
+use super::stale::StaleNotice;
 use super::{compat, forward, health, listener, native, report};
 use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
@@ -34,17 +34,17 @@ impl Server {
     /// A server of `policies`, for callers over loopback alone. `options` say how policies are put
     /// into Linkerd's messages.
     pub fn new(policies: Policies, config: ServeConfig, options: EncodeOptions) -> Self {
-        Self::with_access(policies, config, options, AccessConfig::default(), None)
+        Self::with_access(policies, config, options, AuthzConfig::default(), None)
     }
 
-    /// The same, for whom `access` names. Every stream ends once when `stale` says that a watch of
-    /// the source became stale.
+    /// Creates a server that authorizes callers by `access`. Every stream ends once when `stale`
+    /// reports that a watch of the source became stale.
     pub fn with_access(
         policies: Policies,
         config: ServeConfig,
         options: EncodeOptions,
-        access: AccessConfig,
-        stale: Option<watch::Receiver<Stale>>,
+        access: AuthzConfig,
+        stale: Option<watch::Receiver<StaleNotice>>,
     ) -> Self {
         let streams = Allowance::new(config.max_streams_per_peer);
         let metrics = ServeMetrics::default();
@@ -52,9 +52,9 @@ impl Server {
             policies,
             config,
             streams,
-            access: Access::new(access, metrics.access.clone(), stale),
+            access: Authorizer::new(access, metrics.access.clone(), stale),
             metrics,
-            applied: Applied::default(),
+            applied: AckRegistry::default(),
             lists: Core::lists_per_peer(),
             sessions: AtomicU64::new(0),
         };
@@ -62,15 +62,15 @@ impl Server {
         Self { core: Arc::new(core), options, guard: None, report, outbound: None }
     }
 
-    /// Lets requests over TLS through only as far as `guard` does, which is asked first.
+    /// Enforces the policies of `guard` on requests over TLS, before they reach the services.
     #[must_use]
     pub fn guarded_by(mut self, guard: policy_enforce::PolicyLayer) -> Self {
         self.guard = Some(guard);
         self
     }
 
-    /// Credentials that somebody gives and renews; handshakes fail until there are any.
-    pub fn tls_to_be_given(&self) -> TlsHandle {
+    /// Returns empty credentials, to be set later; handshakes fail until then.
+    pub fn empty_tls(&self) -> TlsHandle {
         TlsHandle::empty(&self.core.metrics.access.tls)
     }
 
@@ -86,37 +86,37 @@ impl Server {
     /// Forwards `OutboundPolicies` to Linkerd's controller at `to`, to which `tls` proves who we are.
     /// Without this the service is unimplemented here.
     #[must_use]
-    pub fn forwarding_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
+    pub fn with_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
         self.outbound = Some(forward::Forward::new(self.core.clone(), to, tls));
         self
     }
 
-    /// Tells other replicas and viewers what `report` says.
+    /// Reports to other replicas and viewers as `report` configures.
     #[must_use]
-    pub fn reporting(mut self, report: ReportConfig) -> Self {
+    pub fn with_report(mut self, report: ReportConfig) -> Self {
         self.report = report;
         self
     }
 
-    /// Its metrics, to be registered.
+    /// Returns the metrics, to be registered.
     pub fn metrics(&self) -> ServeMetrics {
         self.core.metrics.clone()
     }
 
-    /// What its clients have in force.
-    pub fn applied(&self) -> Applied {
+    /// Returns the policies that its clients have in force.
+    pub fn applied(&self) -> AckRegistry {
         self.core.applied.clone()
     }
 
     /// Serves in plaintext on `listener`, as [`Server::serve_on`] does.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
-        self.serve_on(vec![Listening { listener, transport: Transport::Plaintext }], shutdown)
+        self.serve_on(vec![BoundListener { listener, transport: Transport::Plaintext }], shutdown)
             .await;
     }
 
     /// Serves on all of `listeners` until `shutdown` is cancelled; then ends every stream with OK,
     /// and returns when every connection has ended or the drain timeout has passed.
-    pub async fn serve_on(self, listeners: Vec<Listening>, shutdown: CancellationToken) {
+    pub async fn serve_on(self, listeners: Vec<BoundListener>, shutdown: CancellationToken) {
         let health = health::Health::new(self.core.clone(), shutdown.clone());
         let mut routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
             .add_service(native::Native::new(self.core.clone()))

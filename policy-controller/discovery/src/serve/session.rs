@@ -1,4 +1,4 @@
-//! One native watch: what the client asked for, what it was sent, what it has in force.
+//! One native watch: the client's request, the updates sent, the policies in force.
 
 mod fields;
 pub(crate) mod hold;
@@ -6,15 +6,15 @@ mod inbound;
 mod outbound;
 mod port;
 
-use crate::serve::access::Stand;
-use crate::serve::caller::{Caller, Connected};
+use crate::serve::authz::WatchGrant;
+use crate::serve::caller::{Caller, ConnectionInfo};
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
-use hold::{Hold, Lists, Patience};
+use hold::{Hold, HoldTimeout, ListRequests};
 use policy_core::{Revision, WorkloadKey};
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, PublishedWorkload};
@@ -33,78 +33,78 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tonic::{Status, Streaming};
 
-/// How long the first message may take.
+/// Timeout of the first message.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where messages go.
-type Sender = slot::Sender<Result<Payload, Status>>;
+/// The sending half of the response stream.
+type MessageSender = slot::Sender<Result<Payload, Status>>;
 
-/// One watch.
+/// A native watch.
 pub(crate) struct Session {
     service: Encodings,
     number: u64,
     key: WorkloadKey,
     features: Features,
     state: Latest<Arc<PublishedWorkload>>,
-    stand: Stand,
-    /// Whether the workload as it is has to be sent.
+    grant: WatchGrant,
+    /// True if the workload has to be sent.
     workload_due: bool,
-    /// What the client has of the workload and this replica must have seen before it sends anything:
-    /// the workload is the first message, and policies are read by its facts.
+    /// The wait for the revision of the workload that the client has. Nothing is sent before: the
+    /// workload is the first message, and policies are read by its facts.
     workload_hold: Option<Hold>,
-    /// How long that may last: it silences every port, revocations included.
-    patience: Option<Patience>,
-    /// The lists that holds ask for.
-    lists: Lists,
-    /// Boxed, for a map has room for eleven where most watches have a few.
+    /// Bound of that wait, which silences every port, revocations included.
+    hold_timeout: Option<HoldTimeout>,
+    /// Requests for lists, by holds.
+    lists: ListRequests,
+    /// Boxed, because a map has room for eleven where most watches have a few.
     ports: BTreeMap<NonZeroU16, Box<Port>>,
     /// Ports to be answered with a denial because they cannot be watched.
     refused: BTreeMap<NonZeroU16, LookupError>,
-    /// What the client said it has in force, for ports that were not opened yet.
+    /// Revisions that the client reported to have in force, for ports that were not opened yet.
     applied: BTreeMap<NonZeroU16, Revision>,
 }
 
 impl Session {
-    /// Serves a client until it goes away, the workload does, or `ending` is cancelled.
+    /// Serves a client until it disconnects, the workload is deleted, or `ending` is cancelled.
     ///
     /// # Errors
     /// The status that ends the stream.
     pub(crate) async fn run(
         service: Encodings,
         mut inbound: Streaming<WatchRequest>,
-        out: &Sender,
+        out: &MessageSender,
         call: &Call,
-        (connected, caller): (Connected, Caller),
+        (connected, caller): (ConnectionInfo, Caller),
     ) -> Result<(), Status> {
-        let Connected { peer, ending, .. } = connected;
+        let ConnectionInfo { peer, ending, .. } = connected;
         let hello = tokio::select! {
-            hello = first(&mut inbound) => hello?,
+            hello = read_hello(&mut inbound) => hello?,
             () = ending.cancelled() => return Ok(()),
         };
         call.received();
         // What is done once or seldom is boxed, so that a watch that waits does not hold room for it.
         let mut session = Box::pin(Self::open(service, hello, (peer, &caller))).await?;
-        Box::pin(session.follow_declared()).await?;
+        Box::pin(session.sync_declared_ports()).await?;
         let mut open = true;
         let mut seen = session.service.core.policies.seen();
         loop {
             let due = session.is_due();
             tokio::select! {
-                // The end goes before all else, so that nothing is sent after it was asked for.
+                // Shutdown goes first, so that nothing is sent after it began.
                 biased;
                 () = ending.cancelled() => return Ok(()),
                 () = out.closed() => return Ok(()),
-                status = session.stand.lost() => return Err(status),
-                status = poll_fn(|cx| Patience::poll_end(&mut session.patience, cx)) => {
+                status = session.grant.revoked() => return Err(status),
+                status = poll_fn(|cx| HoldTimeout::poll_end(&mut session.hold_timeout, cx)) => {
                     return Err(status);
                 }
                 there = session.state.changed() => {
-                    session.stand.holds(&session.state.current())?;
+                    session.grant.check(&session.state.current())?;
                     if !there {
                         return Ok(());
                     }
                     session.workload_due = true;
-                    Box::pin(session.follow_declared()).await?;
+                    Box::pin(session.sync_declared_ports()).await?;
                 }
                 (port, there) = poll_fn(|cx| next_change(&mut session.ports, cx)) => {
                     if !there {
@@ -116,7 +116,7 @@ impl Session {
                     if changed.is_err() {
                         return Ok(());
                     }
-                    session.end_holds();
+                    session.release_holds();
                 }
                 // After what changes, so that ports that were given up do not pile up while a client
                 // goes on asking.
@@ -127,12 +127,13 @@ impl Session {
                         Box::pin(session.request(request)).await?;
                     }
                 },
-                listened = out.room(), if due => {
+                listened = out.ready(), if due => {
                     let true = listened else { return Ok(()) };
                     let message = session.next_message();
-                    // Asked after the policy was read: a workload's state is published before its
-                    // policies, so that none is sent to whom it is not for any more.
-                    session.stand.holds(&session.state.current())?;
+                    // Checked after the policy was read: a workload's state is published before its
+                    // policies, so that a policy is never sent to a client that it is no longer
+                    // for.
+                    session.grant.check(&session.state.current())?;
                     if let Some(payload) = message {
                         call.sent();
                         out.send(Ok(payload));
@@ -162,23 +163,24 @@ impl Session {
         let has =
             has.map(|has| fields::revision("hello.workload_revision", Some(has))).transpose()?;
         let core = &service.core;
-        let (state, stand) = core.access.open(&core.policies, caller, &key).await?;
+        let (state, grant) = core.access.open(&core.policies, caller, &key).await?;
         let client = fields::shortened(&hello.client);
         tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
         // The same, in the texts that all who follow the workload share.
         let key = state.current().key.clone();
-        let mut lists = Lists::new(peer);
+        let mut lists = ListRequests::new(peer);
         let workload_hold = has.as_ref().and_then(|has| hold_for(core, &mut lists, has));
-        let patience = workload_hold.as_ref().map(|_| Patience::new(core.config.max_workload_hold));
+        let hold_timeout =
+            workload_hold.as_ref().map(|_| HoldTimeout::new(core.config.max_workload_hold));
         Ok(Self {
-            patience,
+            hold_timeout,
             service,
             number,
             key,
             features: Arc::new(features),
             state,
-            stand,
+            grant,
             workload_due: true,
             workload_hold,
             lists,
@@ -188,9 +190,9 @@ impl Session {
         })
     }
 
-    /// Brings the watched ports in line with what the workload declares. Declared ports are never
+    /// Brings the watched ports in line with the declared ports. Declared ports are never
     /// refused for their number: no client chose it.
-    async fn follow_declared(&mut self) -> Result<(), Status> {
+    async fn sync_declared_ports(&mut self) -> Result<(), Status> {
         let declared = self.state.read().declared.clone();
         let gone: Vec<_> = self
             .ports
@@ -227,12 +229,12 @@ impl Session {
         self.workload_hold.is_some() || self.ports.values().any(|port| port.hold.is_some())
     }
 
-    /// Lets go what this replica has caught up with.
-    fn end_holds(&mut self) {
+    /// Ends the holds that this replica has caught up with.
+    fn release_holds(&mut self) {
         let core = &self.service.core;
         let seen = core.policies.seen();
         let seen = seen.borrow();
-        let mut again = self.lists.is_owed();
+        let mut again = self.lists.is_pending();
         let ports = self.ports.values_mut().map(|port| &mut port.hold);
         for hold in ports.chain([&mut self.workload_hold]) {
             if hold.as_ref().is_some_and(|hold| hold.has_ended(&seen)) {
@@ -241,9 +243,9 @@ impl Session {
                 again |= hold.asks_again(&seen);
             }
         }
-        self.patience.take_if(|_| self.workload_hold.is_none());
+        self.hold_timeout.take_if(|_| self.workload_hold.is_none());
         if again && self.holds() {
-            self.lists.ask(&self.service.core, &seen);
+            self.lists.request(&self.service.core, &seen);
         }
     }
 
@@ -253,7 +255,7 @@ impl Session {
         }
     }
 
-    /// Takes note of a port's next policy.
+    /// Marks a port whose policy changed.
     fn port_changed(&mut self, number: NonZeroU16) {
         let Some(port) = self.ports.get_mut(&number) else { return };
         port.due = true;
@@ -272,20 +274,20 @@ impl Drop for Session {
     }
 }
 
-/// The wait for what a client has applied and this replica may not have seen.
-fn hold_for(core: &Core, lists: &mut Lists, applied: &Revision) -> Option<Hold> {
+/// Returns the wait for a revision that a client has applied, if this replica lags behind it.
+fn hold_for(core: &Core, lists: &mut ListRequests, applied: &Revision) -> Option<Hold> {
     let seen = core.policies.seen();
     let seen = seen.borrow();
     if !seen.is_behind(applied) {
         return None;
     }
-    // Where events do not come any more, only a list shows what was missed.
-    lists.ask(core, &seen);
+    // If events do not arrive any more, only a list shows what was missed.
+    lists.request(core, &seen);
     Some(Hold::new(applied, &seen, Some(core.metrics.hold())))
 }
 
 /// The Hello that every watch begins with.
-async fn first(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
+async fn read_hello(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
     let first = tokio::time::timeout(HELLO_TIMEOUT, inbound.message()).await;
     match first.map_err(|_| Status::deadline_exceeded("no hello within 10 s"))?? {
         Some(WatchRequest { kind: Some(Kind::Hello(hello)) }) => Ok(hello),
@@ -294,8 +296,8 @@ async fn first(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
     }
 }
 
-/// The next port whose policy changed, and whether the workload is still there. Of many the first: the
-/// others are found when it is asked again.
+/// The next port whose policy changed, and true if the workload still exists. Returns the first of
+/// several; the next call finds the others.
 fn next_change(
     ports: &mut BTreeMap<NonZeroU16, Box<Port>>,
     cx: &Context<'_>,

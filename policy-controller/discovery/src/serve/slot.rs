@@ -10,29 +10,29 @@ use std::task::{Context, Poll, Waker};
 
 /// A new channel.
 pub(crate) fn slot<T>() -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Mutex::new(Shared {
+    let shared = Arc::new(Mutex::new(SlotState {
         place: None,
-        sender: Side::default(),
-        receiver: Side::default(),
+        sender: SlotSide::default(),
+        receiver: SlotSide::default(),
     }));
     (Sender(shared.clone()), Receiver(shared))
 }
 
 #[derive(Debug)]
-struct Shared<T> {
+struct SlotState<T> {
     place: Option<T>,
-    sender: Side,
-    receiver: Side,
+    sender: SlotSide,
+    receiver: SlotSide,
 }
 
 #[derive(Debug, Default)]
-struct Side {
+struct SlotSide {
     gone: bool,
-    /// Who waits on this side. It is one task, whatever it waits for.
+    /// Waker of the task on this side. It is one task, for all it waits for.
     waiting: Option<Waker>,
 }
 
-impl Side {
+impl SlotSide {
     fn wait(&mut self, cx: &Context<'_>) {
         match &self.waiting {
             Some(waker) if waker.will_wake(cx.waker()) => {}
@@ -47,13 +47,13 @@ impl Side {
     }
 }
 
-/// Puts messages into the place, one task alone.
+/// The sending half, for one task alone.
 #[derive(Debug)]
-pub(crate) struct Sender<T>(Arc<Mutex<Shared<T>>>);
+pub(crate) struct Sender<T>(Arc<Mutex<SlotState<T>>>);
 
 impl<T> Sender<T> {
-    /// Waits until the place is free; false: nobody will take anything any more.
-    pub(crate) async fn room(&self) -> bool {
+    /// Waits until the slot is free; false: the receiver is gone.
+    pub(crate) async fn ready(&self) -> bool {
         poll_fn(|cx| {
             let mut shared = self.0.lock();
             if shared.receiver.gone {
@@ -68,7 +68,7 @@ impl<T> Sender<T> {
         .await
     }
 
-    /// Waits until nobody will take anything any more.
+    /// Waits until the receiver is gone.
     pub(crate) async fn closed(&self) {
         poll_fn(|cx| {
             let mut shared = self.0.lock();
@@ -81,7 +81,7 @@ impl<T> Sender<T> {
         .await;
     }
 
-    /// Puts a message into the place, which is free: see [`Sender::room`].
+    /// Sends a message into the slot, which is free: see [`Sender::ready`].
     pub(crate) fn send(&self, message: T) {
         let mut shared = self.0.lock();
         shared.place = Some(message);
@@ -97,9 +97,9 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Takes messages out, until the sender is gone and the place is empty.
+/// The receiving half: yields messages until the sender is gone and the slot is empty.
 #[derive(Debug)]
-pub(crate) struct Receiver<T>(Arc<Mutex<Shared<T>>>);
+pub(crate) struct Receiver<T>(Arc<Mutex<SlotState<T>>>);
 
 impl<T> Stream for Receiver<T> {
     type Item = T;
@@ -139,7 +139,7 @@ mod tests {
         let (sender, receiver) = slot();
         let sending = async move {
             for number in 0..100 {
-                assert!(sender.room().await);
+                assert!(sender.ready().await);
                 sender.send(number);
                 tokio::task::yield_now().await;
             }
@@ -156,7 +156,7 @@ mod tests {
         tokio::select! {
             biased;
             () = sender.closed() => false,
-            room = sender.room() => {
+            room = sender.ready() => {
                 if room {
                     sender.send(number);
                 }
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// What comes of `future` on a thread of its own.
+    /// Runs `future` on a thread of its own.
     fn apart<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -232,13 +232,13 @@ mod tests {
     #[tokio::test]
     async fn a_sender_learns_that_nobody_listens() {
         let (sender, receiver) = slot();
-        assert!(sender.room().await);
+        assert!(sender.ready().await);
         sender.send(1);
         let leaving = async {
             tokio::task::yield_now().await;
             drop(receiver);
         };
-        let (open, (), ()) = tokio::join!(sender.room(), sender.closed(), leaving);
+        let (open, (), ()) = tokio::join!(sender.ready(), sender.closed(), leaving);
         assert!(!open);
         sender.closed().await;
     }

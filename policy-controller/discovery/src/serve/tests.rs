@@ -1,8 +1,8 @@
 //! The policy server against real clients over loopback, with a stand-in for the index.
 #![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 
-mod access;
 mod answers;
+mod authz;
 mod compat;
 mod connection;
 mod forward;

@@ -1,4 +1,4 @@
-//! A client of the native API that checks what it is told.
+//! A client of the native API that checks the updates it receives.
 
 use crate::testing::{Harness, PATIENCE, QUIET, soon};
 use policy_core::feature::Feature;
@@ -14,9 +14,9 @@ use tonic::{Code, Status, Streaming};
 
 /// A client of one watch.
 pub struct Client {
-    /// Where requests go.
+    /// The sending half of the requests.
     pub requests: mpsc::Sender<WatchRequest>,
-    /// What the server sends.
+    /// The responses of the server.
     pub responses: Streaming<WatchResponse>,
 }
 

@@ -1,6 +1,6 @@
 //! A stand-in for the index and a server over it, for the tests of this module.
 
-use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use crate::serve::{AckRegistry, ServeConfig, ServeMetrics, Server};
 use parking_lot::Mutex;
 use policy_core::{
     Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, InformationalHeaders,
@@ -41,7 +41,7 @@ pub fn policy(name: &str) -> Arc<ServerPolicy> {
     routed(name, &[])
 }
 
-/// The same with one route per name, each with a grant of its own.
+/// A policy with one route per name, each with a grant of its own.
 pub fn routed(name: &str, routes: &[&str]) -> Arc<ServerPolicy> {
     Arc::new(ServerPolicy {
         owner: Owner::Server(ObjectRef::new("policy.linkerd.io", "Server", "ns", name)),
@@ -116,7 +116,7 @@ struct Workload {
     ports: Ports,
 }
 
-/// What the index would hold.
+/// The content of the index.
 #[derive(Clone)]
 pub struct Index {
     workloads: Arc<Mutex<BTreeMap<WorkloadKey, Workload>>>,
@@ -151,7 +151,7 @@ impl Index {
         (index, policies)
     }
 
-    /// Does this when a port is asked for next, before the answer.
+    /// Runs `act` when a port is looked up next, before the answer.
     pub fn before_next_port(&self, act: impl FnOnce(&Self) + Send + 'static) {
         *self.before_port.lock() = Some(Box::new(act));
     }
@@ -218,7 +218,7 @@ impl Index {
         }
     }
 
-    /// The same, with this hash of the policy.
+    /// Sets a port's policy with this hash.
     pub fn set_content(
         &self,
         key: &WorkloadKey,
@@ -235,7 +235,7 @@ impl Index {
         });
     }
 
-    /// How many listen to a port.
+    /// Returns the number of watchers of a port.
     pub fn watchers(&self, key: &WorkloadKey, number: u16) -> usize {
         self.workloads.lock()[key].ports[&port(number)].receivers()
     }
@@ -257,7 +257,7 @@ impl Index {
         self.change_at(key, 1, change);
     }
 
-    /// The same, of the version `version` of Servers.
+    /// Changes a workload at `version` of Servers.
     pub fn change_at(
         &self,
         key: &WorkloadKey,
@@ -281,22 +281,22 @@ impl Index {
         self.workloads.lock().remove(key);
     }
 
-    /// Says whether objects have been listed.
+    /// Sets whether objects have been listed.
     pub fn set_synced(&self, synced: bool) {
         self.synced.send_replace(synced);
     }
 
-    /// Waits until somebody asks for everything to be listed again.
+    /// Waits until a full list is requested.
     pub async fn refreshed(&self) {
         soon(self.refresh.notified()).await;
     }
 
-    /// Whether somebody asks within a moment.
+    /// True if a refresh is requested within a moment.
     pub async fn is_asked(&self) -> bool {
         tokio::time::timeout(QUIET, self.refresh.notified()).await.is_ok()
     }
 
-    /// Says how far the source has been read.
+    /// Sets how far the source has been read.
     pub fn see(&self, version: u64, lists: u64) {
         self.seen.send_replace(Arc::new(SourceProgress { revision: revision(version), lists }));
     }
@@ -304,14 +304,14 @@ impl Index {
 
 /// A server on loopback over an [`Index`].
 pub struct Harness {
-    /// What is served.
+    /// The index that is served.
     pub index: Index,
-    /// Where.
+    /// Its address.
     pub address: SocketAddr,
     /// Its metrics.
     pub metrics: ServeMetrics,
-    /// What clients have in force.
-    pub applied: Applied,
+    /// The policies that clients have in force.
+    pub applied: AckRegistry,
     /// Ends it.
     pub shutdown: CancellationToken,
     /// The server.
@@ -344,7 +344,7 @@ impl Harness {
     }
 }
 
-/// What comes of `future` within [`PATIENCE`].
+/// Awaits `future` for at most [`PATIENCE`].
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
 }

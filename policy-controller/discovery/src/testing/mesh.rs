@@ -1,7 +1,8 @@
 //! A server with TLS on a real socket, and clients with certificates of a test's own authority.
 
 use crate::serve::{
-    AccessConfig, Applied, Listening, ServeConfig, ServeMetrics, Server, Stale, Transport,
+    AckRegistry, AuthzConfig, BoundListener, ServeConfig, ServeMetrics, Server, StaleNotice,
+    Transport,
 };
 use crate::testing::{Index, policy};
 use hyper_util::rt::TokioIo;
@@ -26,7 +27,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-/// What the identities of ServiceAccounts end in here.
+/// Suffix of the identities of ServiceAccounts in these tests.
 pub const SUFFIX: &str = "serviceaccount.identity.linkerd.cluster.local";
 
 /// The identity of pods made by [`Index::pod`].
@@ -86,7 +87,7 @@ impl Authority {
         self.client_of(&[name], seconds, roots)
     }
 
-    /// The same with a certificate of these names.
+    /// A client with a certificate of these names.
     pub fn client_of(&self, names: &[&str], seconds: i64, roots: &Authority) -> ClientConfig {
         let (leaf, key) = self.leaf(names, seconds);
         let identity = TlsIdentity::new(Credentials {
@@ -122,42 +123,42 @@ impl Authority {
 
 /// A server with TLS over an [`Index`] that has the pod `web-0`, declaring port 80.
 pub struct Mesh {
-    /// What is served.
+    /// The index that is served.
     pub index: Index,
     /// The handle on it.
     pub policies: Policies,
-    /// Whose certificates are trusted.
+    /// The trusted authority.
     pub authority: Authority,
-    /// Where it is served.
+    /// Its address.
     pub address: SocketAddr,
     /// Its metrics.
     pub metrics: ServeMetrics,
-    /// What clients have in force.
-    pub applied: Applied,
+    /// The policies that clients have in force.
+    pub applied: AckRegistry,
     /// The credentials of the server.
     pub tls: TlsHandle,
-    /// Says that a watch became stale.
-    pub stale: watch::Sender<Stale>,
-    /// Where the credentials are.
+    /// Reports that a watch became stale.
+    pub stale: watch::Sender<StaleNotice>,
+    /// Directory of the credentials.
     pub directory: tempfile::TempDir,
     _stop: DropGuard,
 }
 
 impl Mesh {
-    /// A server for whom `access` names.
-    pub async fn start(access: AccessConfig) -> Self {
+    /// A server with this authorization.
+    pub async fn start(access: AuthzConfig) -> Self {
         Self::with(access, ServeConfig::default()).await
     }
 
-    /// The same with these settings.
-    pub async fn with(access: AccessConfig, config: ServeConfig) -> Self {
+    /// A server with this authorization and these settings.
+    pub async fn with(access: AuthzConfig, config: ServeConfig) -> Self {
         Self::behind(None, access, config).await
     }
 
-    /// The same behind a guard.
+    /// A server behind a policy.
     pub async fn behind(
         guard: Option<PolicyLayer>,
-        access: AccessConfig,
+        access: AuthzConfig,
         config: ServeConfig,
     ) -> Self {
         Self::made(access, config, |server, _| match guard {
@@ -169,7 +170,7 @@ impl Mesh {
 
     /// A server that `finish` has the last word on, given its credentials.
     pub async fn made(
-        access: AccessConfig,
+        access: AuthzConfig,
         config: ServeConfig,
         finish: impl FnOnce(Server, TlsHandle) -> Server,
     ) -> Self {
@@ -177,8 +178,8 @@ impl Mesh {
         let pod = index.pod("web-0", &[80]);
         index.set(&pod, 80, &policy("web"), 1);
         let options = EncodeOptions { localhost_authorization: false };
-        let access = AccessConfig { identity_suffix: SUFFIX.into(), ..access };
-        let (stale, stale_receiver) = watch::channel(Stale::default());
+        let access = AuthzConfig { identity_suffix: SUFFIX.into(), ..access };
+        let (stale, stale_receiver) = watch::channel(StaleNotice::default());
         let server =
             Server::with_access(policies.clone(), config, options, access, Some(stale_receiver));
         let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
@@ -189,7 +190,7 @@ impl Mesh {
         let stop = CancellationToken::new();
         let (metrics, applied) = (server.metrics(), server.applied());
         let transport = Transport::Tls(tls.clone());
-        let listening = vec![Listening { listener, transport }];
+        let listening = vec![BoundListener { listener, transport }];
         tokio::spawn(server.serve_on(listening, stop.clone()));
         let _stop = stop.drop_guard();
         Self { index, policies, authority, address, metrics, applied, tls, stale, directory, _stop }
@@ -231,7 +232,7 @@ pub async fn get(channel: Channel, workload: &str) -> Result<inbound::Server, St
     Ok(InboundServerPoliciesClient::new(channel).get_port(spec).await?.into_inner())
 }
 
-/// The same as a stream, of which the first message has come.
+/// Opens a stream by Linkerd's API and awaits its first message.
 pub async fn watch_port(
     channel: Channel,
     workload: &str,

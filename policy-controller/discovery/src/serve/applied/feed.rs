@@ -1,10 +1,10 @@
-//! What is in force, told port by port to whoever adds it up.
+//! Changes of what is in force, port by port, for the tracker that adds them up.
 //!
-//! A follower is told which ports changed and reads how they are when it comes to it, so that a slow
-//! one skips states and what it makes us keep is bounded by the ports there are.
+//! A follower is notified which ports changed, and reads their state when it takes them. A slow one
+//! therefore skips states, and its backlog is bounded by the number of ports.
 
-use super::followers::{InForce, Noted, PortAt};
-use super::record::Applied;
+use super::followers::{FeedState, InForce, WorkloadPort};
+use super::record::AckRegistry;
 use parking_lot::Mutex;
 use policy_core::ObjectRef;
 use policy_engine::unsent::Unsent;
@@ -12,32 +12,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Tells what changed since it was last asked; at first, everything.
+/// The changes since the last call; the first call returns everything.
 #[derive(Debug)]
 pub struct Feed {
-    applied: Applied,
-    noted: Arc<Noted>,
-    /// What clients are not sent, as it was taken last.
+    applied: AckRegistry,
+    state: Arc<FeedState>,
+    /// The omissions as they were last taken.
     unsent: Mutex<BTreeMap<ObjectRef, Unsent>>,
 }
 
-impl Applied {
+impl AckRegistry {
     /// Follows what is in force, port by port.
     pub fn follow(&self) -> Feed {
-        Feed { applied: self.clone(), noted: self.add_follower(), unsent: Mutex::default() }
+        Feed { applied: self.clone(), state: self.add_follower(), unsent: Mutex::default() }
     }
 }
 
 impl Feed {
     /// Waits until there is something to take, or there may be.
     pub async fn changed(&self) {
-        self.noted.wake.notified().await;
+        self.state.wake.notified().await;
     }
 
-    /// At most `most` of the ports that changed, in order, each as it is now: nothing if no client
-    /// answers for it any more. The flag says whether more are left.
-    pub fn take(&self, most: usize) -> (Vec<(PortAt, Option<InForce>)>, bool) {
-        let mut dirty = self.noted.dirty.lock();
+    /// Takes up to `most` of the changed ports, in order, each in its current state: `None` if no
+    /// client has it in force. The flag is true if more are pending.
+    pub fn take(&self, most: usize) -> (Vec<(WorkloadPort, Option<InForce>)>, bool) {
+        let mut dirty = self.state.dirty.lock();
         let rest = match dirty.iter().nth(most).cloned() {
             Some(first) => dirty.split_off(&first),
             None => BTreeSet::new(),
@@ -52,10 +52,10 @@ impl Feed {
         (changes.collect(), more)
     }
 
-    /// At most `most` of the objects of which clients are not sent something, as far as that changed,
-    /// each as it is now: nothing if all of it is sent. The flag says whether more are left.
+    /// Takes up to `most` of the objects whose omissions changed, each in its current state: empty
+    /// if everything is sent. The flag is true if more are pending.
     pub fn take_unsent(&self, most: usize) -> (Vec<(ObjectRef, Unsent)>, bool) {
-        if !self.noted.unsent.swap(false, Ordering::AcqRel) {
+        if !self.state.unsent.swap(false, Ordering::AcqRel) {
             return (Vec::new(), false);
         }
         let now = self.applied.unsent();
@@ -74,7 +74,7 @@ impl Feed {
             };
         }
         if more {
-            self.noted.unsent.store(true, Ordering::Release);
+            self.state.unsent.store(true, Ordering::Release);
         }
         (changes, more)
     }
@@ -83,7 +83,7 @@ impl Feed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::applied::{AppliedPort, Lacks, Refused, Watching};
+    use crate::serve::applied::{AppliedPort, OmissionGuard, Omissions, Rejection};
     use crate::testing::{policy, port};
     use policy_core::{Source, WorkloadKey};
     use policy_proto::{Done, Part, Replacement};
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_follower_hears_everything_first_and_then_what_changed() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let (a, b) = (WorkloadKey::pod("ns", "a"), WorkloadKey::pod("ns", "b"));
         applied.record(&a, port(80), 1, record(7));
         let feed = applied.follow();
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn one_client_that_lacks_it_decides_for_all_of_a_port() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let feed = applied.follow();
         let a = WorkloadKey::pod("ns", "a");
         applied.record(&a, port(80), 1, record(7));
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(taken(&feed), [("ns/a".to_owned(), Some((7, None)))]);
         applied.record(&a, port(80), 2, record(6));
         assert_eq!(taken(&feed), [("ns/a".to_owned(), Some((0, None)))]);
-        let refused = Some(Refused { reason: "no".into(), field_path: "port.deny".into() });
+        let refused = Some(Rejection { reason: "no".into(), field_path: "port.deny".into() });
         applied.record(&a, port(80), 2, AppliedPort { refused, ..record(7) });
         let told = Some((7, Some("port.deny: no".to_owned())));
         assert_eq!(taken(&feed), [("ns/a".to_owned(), told)]);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_at_once_is_bounded_and_nothing_is_lost() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let key = |n: u16| WorkloadKey::pod("ns", &format!("web-{n:04}"));
         for n in 0..1000 {
             applied.record(&key(n), port(80), n.into(), record(7));
@@ -159,13 +159,13 @@ mod tests {
 
     #[test]
     fn what_clients_are_not_sent_is_told_while_one_of_them_watches() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let of = |name: &str| {
             let object = ObjectRef::new("policy.linkerd.io", "HTTPRoute", "ns", name);
             let part = Part::Effect(Source::Object(object));
             let message = "a timeout: not sent".to_owned();
             let replaced = Replacement { part, done: Done::LeftOut, message };
-            Lacks::of("old clients", &policy("web"), &[replaced]).unwrap()
+            Omissions::of("old clients", &policy("web"), &[replaced]).unwrap()
         };
         let taken = |feed: &Feed, most| {
             let (changes, more) = feed.take_unsent(most);
@@ -176,13 +176,13 @@ mod tests {
         let words = |name| {
             format!("{name}=old clients: effect of HTTPRoute ns/{name}: a timeout: not sent")
         };
-        let (first, second) = (applied.watching(&of("a")), applied.watching(&of("a")));
+        let (first, second) = (applied.omit(&of("a")), applied.omit(&of("a")));
         let feed = applied.follow();
         assert_eq!(taken(&feed, 9), (vec![words("a")], false));
         drop(first);
         assert_eq!(taken(&feed, 9), (vec![], false), "one still watches");
         let mut other = Some(second);
-        Watching::replace(&mut other, &applied, Some(&of("b")));
+        OmissionGuard::replace(&mut other, &applied, Some(&of("b")));
         assert_eq!(taken(&feed, 1), (vec!["a=".to_owned()], true));
         assert_eq!(taken(&feed, 1), (vec![words("b")], false));
         drop(other);
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_follower_that_is_gone_costs_nothing() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let feed = applied.follow();
         feed.changed().await;
         drop(feed);

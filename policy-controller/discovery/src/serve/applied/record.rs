@@ -1,7 +1,7 @@
-//! What clients have in force, as their acknowledgements say.
+//! The policies that clients have in force, by their acknowledgements.
 
-use super::followers::{Feeds, InForce, Noted, PortAt};
-use super::lacks::Lacks;
+use super::followers::{FeedState, Feeds, InForce, WorkloadPort};
+use super::omissions::Omissions;
 use parking_lot::Mutex;
 use policy_core::{ObjectRef, Revision, ServerPolicy, WorkloadKey};
 use policy_engine::unsent::Unsent;
@@ -13,29 +13,30 @@ use tokio::sync::watch;
 
 /// A handle on the acknowledgements of every native client of this replica; clones share them.
 #[derive(Clone, Debug)]
-pub struct Applied {
-    shared: Arc<Shared>,
+pub struct AckRegistry {
+    shared: Arc<AppliedInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    ports: Mutex<BTreeMap<PortAt, Clients>>,
+struct AppliedInner {
+    ports: Mutex<BTreeMap<WorkloadPort, Clients>>,
     changes: watch::Sender<u64>,
     feeds: Feeds,
-    /// What streams are not sent, each with their number. Those of one shape lack the same.
-    lacking: Mutex<HashMap<Arc<Lacks>, usize>>,
+    /// Omissions of all open streams, each with the number of its streams. Streams of one shape
+    /// share them.
+    omitting: Mutex<HashMap<Arc<Omissions>, usize>>,
 }
 
-/// The clients of one port, and what they have together.
+/// The clients of one port, and the policy that all of them have in force.
 #[derive(Debug)]
 struct Clients {
-    /// Mostly one.
+    /// Records by the number of the client's stream; mostly one.
     by_number: Vec<(u64, AppliedPort)>,
     in_force: InForce,
 }
 
-/// What one client has in force on one port. Exists once the client has acknowledged or refused
-/// something: clients that never do so (tools that only look) do not count.
+/// The policy that one client has in force on one port. Exists once the client has acknowledged or
+/// refused an update: clients that never do so (tools that only read) are not counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppliedPort {
     /// The policy published last to this client.
@@ -45,20 +46,21 @@ pub struct AppliedPort {
     /// Hash of that policy as published, comparable with other replicas' of the same build; 0 where
     /// there is none, or where the client could not be sent all of it.
     pub content: u64,
-    /// Why it refused the newest update, if it did.
-    pub refused: Option<Refused>,
+    /// The refusal of the newest update, if the client refused it.
+    pub refused: Option<Rejection>,
 }
 
 /// A client's refusal of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// Why, in the client's words.
+pub struct Rejection {
+    /// The reason that the client gave.
     pub reason: String,
-    /// Where in the update.
+    /// Path of the field in the update.
     pub field_path: String,
 }
 
-/// On how many workload ports of this replica's clients an object's current effect is in force.
+/// Number of workload ports of this replica's clients on which an object's current effect is in
+/// force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Acknowledged.
@@ -70,28 +72,28 @@ pub struct Counts {
 }
 
 impl AppliedPort {
-    /// Whether what was published last is in force.
+    /// True if the policy that was published last is in force.
     pub fn is_current(&self) -> bool {
         self.in_force.as_ref().is_some_and(|(policy, _)| Arc::ptr_eq(policy, &self.current))
     }
 }
 
-impl Default for Applied {
+impl Default for AckRegistry {
     fn default() -> Self {
         let (ports, feeds) = (Mutex::default(), Feeds::default());
-        let lacking = Mutex::default();
-        let shared = Shared { ports, changes: watch::Sender::new(0), feeds, lacking };
+        let omitting = Mutex::default();
+        let shared = AppliedInner { ports, changes: watch::Sender::new(0), feeds, omitting };
         Self { shared: Arc::new(shared) }
     }
 }
 
-impl Applied {
+impl AckRegistry {
     /// Changes whenever anything here does.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
     }
 
-    /// What each client of a workload's port has in force.
+    /// Returns the records of all clients of a workload's port.
     pub fn port(&self, workload: &WorkloadKey, port: NonZeroU16) -> Vec<AppliedPort> {
         let ports = self.shared.ports.lock();
         ports
@@ -99,21 +101,22 @@ impl Applied {
             .map_or_else(Vec::new, |clients| clients.applied().cloned().collect())
     }
 
-    /// Adds a follower, to whom every port is news.
-    pub(super) fn add_follower(&self) -> Arc<Noted> {
+    /// Adds a follower, for which every port is pending.
+    pub(super) fn add_follower(&self) -> Arc<FeedState> {
         let ports = self.shared.ports.lock();
         let dirty = ports.keys().cloned().collect();
         self.shared.feeds.add(dirty)
     }
 
-    /// How many followers there are.
+    /// Returns the number of followers.
     #[cfg(test)]
     pub(super) fn followers(&self) -> usize {
         self.shared.feeds.len()
     }
 
-    /// What the clients of a port have together; none if none of them ever answered.
-    pub(super) fn in_force(&self, at: &PortAt) -> Option<InForce> {
+    /// Returns what all clients of a port have in force; `None` if none of them ever acknowledged
+    /// or refused.
+    pub(super) fn in_force(&self, at: &WorkloadPort) -> Option<InForce> {
         self.shared.ports.lock().get(at).map(|clients| clients.in_force.clone())
     }
 
@@ -149,43 +152,43 @@ impl Applied {
         by_object
     }
 
-    /// What clients that watch now are not sent, by object.
+    /// Returns the omissions of all open streams, by object.
     pub(super) fn unsent(&self) -> BTreeMap<ObjectRef, Unsent> {
         let mut all = BTreeMap::<ObjectRef, Unsent>::new();
-        for lacks in self.shared.lacking.lock().keys() {
-            for (object, unsent) in lacks.by_object() {
+        for omissions in self.shared.omitting.lock().keys() {
+            for (object, unsent) in omissions.by_object() {
                 all.entry(object.clone()).or_default().add(unsent);
             }
         }
         all
     }
 
-    /// One more stream lacks this.
-    pub(super) fn begin_lacking(&self, lacks: &Arc<Lacks>) {
-        let mut lacking = self.shared.lacking.lock();
-        let streams = lacking.entry(lacks.clone()).or_default();
+    /// Counts one more stream with these omissions.
+    pub(super) fn add_omissions(&self, omissions: &Arc<Omissions>) {
+        let mut omitting = self.shared.omitting.lock();
+        let streams = omitting.entry(omissions.clone()).or_default();
         *streams = streams.saturating_add(1);
         let first = *streams == 1;
-        drop(lacking);
+        drop(omitting);
         if first {
-            self.shared.feeds.note_unsent();
+            self.shared.feeds.mark_unsent();
         }
     }
 
-    /// One stream less lacks this.
-    pub(super) fn end_lacking(&self, lacks: &Arc<Lacks>) {
-        let mut lacking = self.shared.lacking.lock();
-        let Some(streams) = lacking.get_mut(lacks) else { return };
+    /// Counts one stream less with these omissions.
+    pub(super) fn remove_omissions(&self, omissions: &Arc<Omissions>) {
+        let mut omitting = self.shared.omitting.lock();
+        let Some(streams) = omitting.get_mut(omissions) else { return };
         *streams = streams.saturating_sub(1);
         if *streams > 0 {
             return;
         }
-        lacking.remove(lacks);
-        drop(lacking);
-        self.shared.feeds.note_unsent();
+        omitting.remove(omissions);
+        drop(omitting);
+        self.shared.feeds.mark_unsent();
     }
 
-    /// Records what `client` (a number of its stream) has on a port.
+    /// Records the policy that `client` (the number of its stream) has in force on a port.
     pub(crate) fn record(
         &self,
         workload: &WorkloadKey,
@@ -205,7 +208,7 @@ impl Applied {
         self.bump(changed.then_some(&at));
     }
 
-    /// Forgets what `client` has on a port.
+    /// Removes the record of `client` for a port.
     pub(crate) fn forget(&self, workload: &WorkloadKey, port: NonZeroU16, client: u64) {
         let at = (workload.clone(), port);
         let mut ports = self.shared.ports.lock();
@@ -221,9 +224,9 @@ impl Applied {
         self.bump(changed.then_some(&at));
     }
 
-    fn bump(&self, changed: Option<&PortAt>) {
+    fn bump(&self, changed: Option<&WorkloadPort>) {
         if let Some(at) = changed {
-            self.shared.feeds.note(at);
+            self.shared.feeds.mark_dirty(at);
         }
         self.shared.changes.send_modify(|n| *n = n.wrapping_add(1));
     }
@@ -239,19 +242,18 @@ impl Clients {
         self.by_number.iter().map(|(_, applied)| applied)
     }
 
-    /// Finds out anew what all clients have together; true if that is news. One that lacks it
-    /// decides for all, so that nothing is said of a port that is not so for everybody who answers
-    /// for it.
+    /// Updates what all clients of the port have in force; true if it changed. One client that
+    /// lacks it decides for all, so that a port is in force only if it is for every client.
     fn settle(&mut self) -> bool {
         let mut contents = self.by_number.iter().map(|(_, client)| client.content);
         let first = contents.next().unwrap_or_default();
         let content = if contents.all(|content| content == first) { first } else { 0 };
         let refused = self.by_number.iter().find_map(|(_, client)| client.refused.as_ref());
-        let refused = refused.map(Refused::to_string);
+        let refused = refused.map(Rejection::to_string);
         let before = &self.in_force;
         let first_answer = self.by_number.len() == 1;
         if before.content == content && before.refused.as_deref() == refused.as_deref() {
-            // Nothing before the first answer, of which nobody has been told.
+            // Nothing was in force before the first answer, and nothing was reported.
             return first_answer && before.content == 0;
         }
         let since = if before.content == content { before.since } else { Instant::now() };
@@ -261,7 +263,7 @@ impl Clients {
 }
 
 /// `field: reason`, or the reason alone.
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for Rejection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.field_path.as_str() {
             "" => f.write_str(&self.reason),
@@ -286,14 +288,14 @@ mod tests {
 
     #[test]
     fn an_object_counts_where_the_policy_it_is_part_of_is_in_force() {
-        let applied = Applied::default();
+        let applied = AckRegistry::default();
         let changes = applied.changes();
         let (old, new) = (policy("web"), policy("web"));
         let port = NonZeroU16::new(80).unwrap();
         let pod = |n: u8| WorkloadKey::pod("ns", &format!("web-{n}"));
         applied.record(&pod(0), port, 1, record(&new, Some(&new)));
         applied.record(&pod(1), port, 2, record(&new, Some(&old)));
-        let refused = Some(Refused { reason: "no".into(), field_path: String::new() });
+        let refused = Some(Rejection { reason: "no".into(), field_path: String::new() });
         applied.record(&pod(2), port, 3, AppliedPort { refused, ..record(&new, Some(&old)) });
         let server = ObjectRef::new("policy.linkerd.io", "Server", "ns", "web");
         let counts = applied.counts();

@@ -6,7 +6,7 @@ use policy_proto::native::decode_revision;
 use std::num::NonZeroU16;
 use tonic::Status;
 
-/// Most characters of a client's own words that are kept or logged.
+/// Most characters of a client's text that are kept or logged.
 const MAX_WORDS: usize = 300;
 
 /// A port number, or which field holds none.
@@ -25,7 +25,7 @@ pub(super) fn revision(field: &str, revision: Option<&WireRevision>) -> Result<R
     }
 }
 
-/// Enough of a client's own words.
+/// Truncates a client's text.
 pub(super) fn shortened(words: &str) -> String {
     words.chars().take(MAX_WORDS).collect()
 }

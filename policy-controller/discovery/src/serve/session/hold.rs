@@ -1,7 +1,7 @@
 //! A stream that is held, and counted as such, and the lists that end it.
 
 use crate::serve::core::Core;
-use crate::serve::metrics::OpenGauge;
+use crate::serve::metrics::GaugeGuard;
 use policy_core::Revision;
 use policy_engine::hold;
 use policy_engine::publish::SourceProgress;
@@ -15,13 +15,17 @@ use tonic::Status;
 /// A wait for this replica to catch up.
 pub(crate) struct Hold {
     wait: hold::Hold,
-    _gauge: Option<OpenGauge>,
+    _gauge: Option<GaugeGuard>,
 }
 
 impl Hold {
-    /// A wait of a client that has `applied` in force, from what has been seen now. A list has been
-    /// asked for.
-    pub(crate) fn new(applied: &Revision, seen: &SourceProgress, gauge: Option<OpenGauge>) -> Self {
+    /// Creates the wait of a client that has `applied` in force, starting from `seen`. A list has
+    /// been requested.
+    pub(crate) fn new(
+        applied: &Revision,
+        seen: &SourceProgress,
+        gauge: Option<GaugeGuard>,
+    ) -> Self {
         Self { wait: hold::Hold::new(applied, seen), _gauge: gauge }
     }
 
@@ -36,18 +40,18 @@ impl Hold {
     }
 }
 
-/// How long a stream may be silent because its workload is held.
-pub(crate) struct Patience(Pin<Box<Sleep>>);
+/// Longest silence of a stream because its workload is held.
+pub(crate) struct HoldTimeout(Pin<Box<Sleep>>);
 
-impl Patience {
-    /// From now on.
+impl HoldTimeout {
+    /// Starts the timeout.
     pub(crate) fn new(time: Duration) -> Self {
         Self(Box::pin(tokio::time::sleep(time)))
     }
 
-    /// The status that ends the stream once patience is over; waits for ever where there is no end.
-    pub(crate) fn poll_end(patience: &mut Option<Self>, cx: &mut Context<'_>) -> Poll<Status> {
-        let Some(Self(sleep)) = patience else { return Poll::Pending };
+    /// The status that ends the stream once timeout is over; waits for ever where there is no end.
+    pub(crate) fn poll_end(timeout: &mut Option<Self>, cx: &mut Context<'_>) -> Poll<Status> {
+        let Some(Self(sleep)) = timeout else { return Poll::Pending };
         sleep.as_mut().poll(cx).map(|()| {
             let why = "this replica lags behind the workload that the client has: another replica may \
                        be current";
@@ -56,36 +60,36 @@ impl Patience {
     }
 }
 
-/// The lists that the holds of one stream ask for.
+/// Requests for lists by the holds of one stream.
 #[derive(Debug)]
-pub(crate) struct Lists {
+pub(crate) struct ListRequests {
     peer: Peer,
-    /// How many lists had ended when one was last asked for.
-    asked: Option<u64>,
-    /// Whether one is to be asked for as soon as the peer may.
-    owed: bool,
+    /// Number of completed lists when the last one was requested.
+    requested_at: Option<u64>,
+    /// True if a list is to be requested as soon as the peer's limit allows.
+    pending: bool,
 }
 
-impl Lists {
-    /// None asked for yet, on behalf of `peer`.
+impl ListRequests {
+    /// Creates the state of a stream of `peer`, without any request.
     pub(crate) fn new(peer: Peer) -> Self {
-        Self { peer, asked: None, owed: false }
+        Self { peer, requested_at: None, pending: false }
     }
 
-    /// Whether one could not be asked for yet.
-    pub(crate) fn is_owed(&self) -> bool {
-        self.owed
+    /// True if a list could not be requested yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending
     }
 
-    /// Asks for one, unless none has ended since one was last asked for: the end of that one is the
-    /// time to ask again.
-    pub(crate) fn ask(&mut self, core: &Core, seen: &SourceProgress) {
-        if self.asked == Some(seen.lists) {
+    /// Requests a list, unless the last requested one has not completed: that is the time to
+    /// request again.
+    pub(crate) fn request(&mut self, core: &Core, seen: &SourceProgress) {
+        if self.requested_at == Some(seen.lists) {
             return;
         }
-        self.owed = !core.list_for(&self.peer);
-        if !self.owed {
-            self.asked = Some(seen.lists);
+        self.pending = !core.list_for(&self.peer);
+        if !self.pending {
+            self.requested_at = Some(seen.lists);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What a client says on its watch.
+//! Messages of the client.
 
 use super::Session;
 use super::fields::{port_number, revision, shortened};
-use super::port::InFlight;
-use crate::serve::applied::{AppliedPort, Refused};
+use super::port::PendingUpdate;
+use crate::serve::applied::{AppliedPort, Rejection};
 use crate::serve::refusal::refusal;
 use policy_engine::publish::LookupError;
 use policy_proto::messages::watch_request::Kind;
@@ -24,7 +24,7 @@ impl Session {
                 if let Some(port) = self.ports.get_mut(&number) {
                     self.service.core.metrics.nacked("resync");
                     port.sent = None;
-                    port.claims = None;
+                    port.reported = None;
                     port.due = true;
                 }
                 Ok(())
@@ -96,18 +96,18 @@ impl Session {
         let number = port_number("nack.port", nack.port)?;
         let revision = revision("nack.revision", nack.revision.as_ref())?;
         let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
-        let Some(InFlight { number: refused_number, .. }) = port.nacked(&revision) else {
+        let Some(PendingUpdate { number: refused_number, .. }) = port.nacked(&revision) else {
             return Ok(());
         };
         // What the client has is not what was sent: the next change goes out in full. The same is
-        // not sent again, for it would be refused again.
+        // not sent again, because it would be refused again.
         if let Some(sent) = port.sent.take()
             && *sent.revision != revision
         {
             port.due = true;
         }
         let refused =
-            Refused { reason: shortened(&nack.reason), field_path: shortened(&nack.field_path) };
+            Rejection { reason: shortened(&nack.reason), field_path: shortened(&nack.field_path) };
         self.service.core.metrics.nacked("refused");
         let (reason, field) = (&refused.reason, &refused.field_path);
         tracing::warn!(workload = %self.key, port = number, ?reason, ?field, "client refused an update");
@@ -116,7 +116,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client cannot read the workload. Ending the stream tells it that this was heard.
+    /// The client cannot read the workload. The end of the stream acknowledges its refusal.
     fn workload_refused(&self, nack: &Nack) -> Status {
         let (reason, field) = (shortened(&nack.reason), shortened(&nack.field_path));
         self.service.core.metrics.nacked("workload");
@@ -124,10 +124,10 @@ impl Session {
         Status::aborted("the client refused the workload")
     }
 
-    /// Tells status what the client has on a port.
+    /// Reports to status the policy that the client has on a port.
     pub(super) fn record(&mut self, number: NonZeroU16) {
-        if !self.stand.is_own() {
-            // Who only looks has nothing in force.
+        if !self.grant.is_own() {
+            // A viewer has nothing in force.
             return;
         }
         let Some(port) = self.ports.get_mut(&number) else { return };

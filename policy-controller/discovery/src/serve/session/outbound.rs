@@ -1,7 +1,7 @@
-//! What a watch sends, and when.
+//! Messages to the client.
 
 use super::Session;
-use crate::serve::applied::Watching;
+use crate::serve::applied::OmissionGuard;
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
 use crate::serve::encodings::{own_part, update};
@@ -15,15 +15,15 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 impl Session {
-    /// Whether something is to be sent.
+    /// True if a message is to be sent.
     pub(super) fn is_due(&self) -> bool {
         let ports = || self.ports.values().any(|port| port.is_due());
         let any = self.workload_due || !self.refused.is_empty() || ports();
         any && self.workload_hold.is_none()
     }
 
-    /// The next message: the workload first, then ports in order. `None`: what was due turned out
-    /// to be what the client has.
+    /// The next message: the workload first, then ports in order. `None`: the client
+    /// has the pending state already.
     pub(super) fn next_message(&mut self) -> Option<Payload> {
         if std::mem::take(&mut self.workload_due) {
             return Some(self.workload());
@@ -37,22 +37,24 @@ impl Session {
         port.due = false;
         let published = port.policy.current();
         let encoding = self.service.encoding(&published.policy, &self.features);
-        let stamp = encoding.stamp(&published, number);
-        // Who only looks enforces nothing.
-        let lacks = encoding.lacks().filter(|_| self.stand.is_own());
-        Watching::replace(&mut port.watching, &self.service.core.applied, lacks);
+        let header = encoding.header(&published, number);
+        // A viewer enforces nothing.
+        let omissions = encoding.omissions().filter(|_| self.grant.is_own());
+        OmissionGuard::replace(&mut port.omission_guard, &self.service.core.applied, omissions);
         let shared = match &port.sent {
             // Equal hashes are no proof of equal content.
-            Some(sent) if sent.revision == stamp.revision && sent.encoding.says(&encoding) => {
+            Some(sent)
+                if sent.revision == header.revision && sent.encoding.is_same_message(&encoding) =>
+            {
                 return None;
             }
             Some(sent) => encoding.change_from(&sent.encoding),
             // A hash alone proves nothing, nor does another epoch's numbering.
-            None if port.claims.as_ref() == Some(&*stamp.revision) => encoding.unchanged(),
+            None if port.reported.as_ref() == Some(&*header.revision) => encoding.unchanged(),
             None => encoding.full(),
         };
-        let payload = update(&stamp.own, shared);
-        port.note_sent(&published, encoding, stamp.revision);
+        let payload = update(&header.own, shared);
+        port.note_sent(&published, encoding, header.revision);
         Some(payload)
     }
 

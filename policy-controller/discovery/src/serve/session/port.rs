@@ -1,7 +1,7 @@
-//! What a watch knows of one port.
+//! State of one port of a watch.
 
 use super::hold::Hold;
-use crate::serve::applied::{Refused, Watching};
+use crate::serve::applied::{OmissionGuard, Rejection};
 use crate::serve::encodings::Encoding;
 use policy_core::{Revision, ServerPolicy};
 use policy_engine::latest::Latest;
@@ -10,52 +10,52 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Updates of one port whose acknowledgement is still waited for, at most. A client that falls
-/// further behind is only asked about the newest.
+/// Most unacknowledged updates tracked per port. Of a client that falls further behind, only the
+/// newest are tracked.
 const MAX_IN_FLIGHT: usize = 8;
 
-/// One watched port.
+/// A watched port.
 pub(super) struct Port {
-    /// When it was asked for.
+    /// Time at which it was opened.
     pub(super) since: Instant,
     pub(super) policy: Latest<Arc<PortPolicy>>,
     pub(super) subscribed: bool,
     pub(super) due: bool,
-    /// What the client applied before and this replica must have seen before it sends anything.
+    /// The wait for the revision that the client has. Nothing is sent before.
     pub(super) hold: Option<Hold>,
-    /// What the client has by its own account, before anything was sent.
-    pub(super) claims: Option<Revision>,
-    pub(super) sent: Option<Sent>,
-    /// Tells status what the client is not sent.
-    pub(super) watching: Option<Watching>,
-    pub(super) in_flight: VecDeque<InFlight>,
+    /// Revision that the client reports to have, before anything was sent.
+    pub(super) reported: Option<Revision>,
+    pub(super) sent: Option<LastSent>,
+    /// Reports to status the parts of the policy that the client is not sent.
+    pub(super) omission_guard: Option<OmissionGuard>,
+    pub(super) in_flight: VecDeque<PendingUpdate>,
     pub(super) in_force: Option<(Arc<ServerPolicy>, Arc<Revision>)>,
     /// Hash of that policy as published; 0 unless the client was sent all of it.
     pub(super) content: u64,
     /// The refusal of the newest update that was refused, with that update's number; none once a
     /// later one is in force.
-    pub(super) refused: Option<(u64, Refused)>,
-    /// How many updates were sent.
+    pub(super) refused: Option<(u64, Rejection)>,
+    /// Number of updates sent.
     sent_count: u64,
-    /// Whether the client ever answered.
+    /// True once the client has acknowledged or refused an update.
     pub(super) answered: bool,
 }
 
-/// What was sent last; the next change builds on it.
-pub(super) struct Sent {
+/// The update sent last; the next change builds on it.
+pub(super) struct LastSent {
     pub(super) encoding: Arc<Encoding>,
     pub(super) revision: Arc<Revision>,
 }
 
 /// An update that waits for its answer.
-pub(super) struct InFlight {
+pub(super) struct PendingUpdate {
     /// Counts the port's updates.
     pub(super) number: u64,
     pub(super) policy: Arc<ServerPolicy>,
     pub(super) revision: Arc<Revision>,
     /// Hash of the policy as published; 0 unless the update says all of it.
     pub(super) content: u64,
-    /// When the client could first have got it.
+    /// Earliest time at which the client could have received it.
     pub(super) since: Instant,
 }
 
@@ -65,7 +65,7 @@ impl Port {
         policy: Latest<Arc<PortPolicy>>,
         subscribed: bool,
         hold: Option<Hold>,
-        claims: Option<Revision>,
+        reported: Option<Revision>,
     ) -> Self {
         Self {
             since: Instant::now(),
@@ -73,9 +73,9 @@ impl Port {
             subscribed,
             due: true,
             hold,
-            claims,
+            reported,
             sent: None,
-            watching: None,
+            omission_guard: None,
             in_flight: VecDeque::new(),
             in_force: None,
             content: 0,
@@ -85,7 +85,7 @@ impl Port {
         }
     }
 
-    /// Whether something is to be sent, and may be.
+    /// True if an update is to be sent and may be.
     pub(super) fn is_due(&self) -> bool {
         self.due && self.hold.is_none()
     }
@@ -106,15 +106,15 @@ impl Port {
         let policy = policy.policy.clone();
         self.sent_count = self.sent_count.wrapping_add(1);
         let number = self.sent_count;
-        let update = InFlight { number, policy, revision: revision.clone(), content, since };
+        let update = PendingUpdate { number, policy, revision: revision.clone(), content, since };
         self.in_flight.push_back(update);
-        self.sent = Some(Sent { encoding, revision });
-        self.claims = None;
+        self.sent = Some(LastSent { encoding, revision });
+        self.reported = None;
     }
 
     /// Takes the update that an acknowledgement is about; those before it are superseded by it.
     /// `None`: of an update long superseded.
-    pub(super) fn acknowledged(&mut self, revision: &Revision) -> Option<InFlight> {
+    pub(super) fn acknowledged(&mut self, revision: &Revision) -> Option<PendingUpdate> {
         let at = self.in_flight.iter().position(|sent| *sent.revision == *revision)?;
         let sent = self.in_flight.drain(..=at).next_back();
         if self.in_flight.is_empty() {
@@ -126,7 +126,7 @@ impl Port {
 
     /// Takes the update that a refusal is about. Those before it may still be acknowledged: what was
     /// in force before a refusal stays.
-    pub(super) fn nacked(&mut self, revision: &Revision) -> Option<InFlight> {
+    pub(super) fn nacked(&mut self, revision: &Revision) -> Option<PendingUpdate> {
         let at = self.in_flight.iter().position(|sent| *sent.revision == *revision)?;
         self.in_flight.remove(at)
     }

@@ -149,7 +149,7 @@ async fn a_workload_that_stays_held_ends_its_stream_so_that_ports_are_not_silent
     let status = held.next().await.expect_err("it ends");
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.message().contains("lags behind"), "{status}");
-    // Whoever is let go in time goes on.
+    // A client whose hold ended in time continues.
     let mut client = Client::open(&harness, ahead()).await;
     harness.index.change_at(&pod, 5, |state| state.undeclared = UndeclaredPorts::Deny);
     harness.index.see(5, 1);
@@ -199,7 +199,7 @@ async fn a_hold_has_everything_listed_until_a_list_begun_after_it_has_ended() {
     assert!(!harness.index.is_asked().await);
 }
 
-/// What a client says it has in force is not proved by anything.
+/// The revisions that a client reports are not proved by anything.
 #[tokio::test]
 async fn what_one_client_claims_has_everything_listed_in_no_great_number() {
     let harness = Harness::start().await;

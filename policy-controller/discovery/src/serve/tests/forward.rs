@@ -1,7 +1,7 @@
 //! `OutboundPolicies` reaches Linkerd's controller and comes back as it is: clients of both services,
 //! over one connection, of Linkerd's published types.
 
-use crate::serve::{AccessConfig, ServeConfig};
+use crate::serve::{AuthzConfig, ServeConfig};
 use crate::testing::mesh::{Mesh, OWN, get};
 use crate::testing::soon;
 use futures_util::stream::BoxStream;
@@ -19,7 +19,7 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status};
 
-/// Linkerd's controller: answers what it is asked, and says what it was told.
+/// A stand-in for Linkerd's controller that echoes and records requests.
 struct Linkerd {
     seen: mpsc::Sender<(MetadataMap, TrafficSpec)>,
 }
@@ -82,10 +82,8 @@ async fn linkerd() -> (SocketAddr, Seen) {
 
 async fn in_front_of(address: SocketAddr, config: ServeConfig) -> Mesh {
     let to = ControllerAddress::loopback(address).unwrap();
-    Mesh::made(AccessConfig::default(), config, |server, tls| {
-        server.forwarding_outbound(to, Some(tls))
-    })
-    .await
+    Mesh::made(AuthzConfig::default(), config, |server, tls| server.with_outbound(to, Some(tls)))
+        .await
 }
 
 fn spec(workload: &str) -> TrafficSpec {
@@ -182,7 +180,7 @@ async fn a_client_without_credentials_asks_nobody() {
 
 #[tokio::test]
 async fn where_nothing_is_forwarded_the_service_is_unimplemented() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let channel = mesh.channel(OWN).await;
     let refusal = soon(OutboundPoliciesClient::new(channel).get(spec("a"))).await.unwrap_err();
     assert_eq!(refusal.code(), Code::Unimplemented);

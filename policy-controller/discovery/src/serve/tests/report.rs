@@ -1,9 +1,9 @@
 //! The report service: who may ask, and what is answered.
 
-use crate::replicas::{Connector, Event, Replica, ask};
-use crate::serve::applied::Applied;
+use crate::peers::{Connector, PeerEvent, Replica, watch_peer};
+use crate::serve::applied::AckRegistry;
 use crate::serve::{
-    AccessConfig, AppliedPort, Listening, ReportConfig, ServeConfig, Server, Transport,
+    AppliedPort, AuthzConfig, BoundListener, ReportConfig, ServeConfig, Server, Transport,
 };
 use crate::testing::client::{Client, hello};
 use crate::testing::mesh::{CONTROLLER, Mesh, OWN, connect};
@@ -54,7 +54,7 @@ fn set(workload: &str, content: u64) -> InForceUpdate {
     InForceUpdate { set: vec![port], ..InForceUpdate::default() }
 }
 
-fn record(applied: &Applied, workload: &str, content: u64) {
+fn record(applied: &AckRegistry, workload: &str, content: u64) {
     let record = AppliedPort { current: policy("web"), in_force: None, content, refused: None };
     applied.record(&WorkloadKey::pod("ns", workload), port(80), 1, record);
 }
@@ -165,7 +165,7 @@ async fn the_stream_ends_with_ok_when_the_server_shuts_down() {
 #[tokio::test]
 async fn replicas_are_the_controller_itself_and_nobody_else() {
     let viewers = [Arc::from("viewer.example")].into();
-    let mesh = Mesh::start(AccessConfig { viewers, ..AccessConfig::default() }).await;
+    let mesh = Mesh::start(AuthzConfig { viewers, ..AuthzConfig::default() }).await;
     record(&mesh.applied, "web-0", 7);
     let mut stream = listen(mesh.channel(CONTROLLER).await).await.unwrap();
     assert_eq!(told(&mut stream).await, set("web-0", 7));
@@ -180,12 +180,12 @@ async fn replicas_are_the_controller_itself_and_nobody_else() {
 
 #[tokio::test]
 async fn another_replica_is_asked_with_the_certificate_of_the_controller() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     record(&mesh.applied, "web-0", 7);
     let said = |tls| {
         let replica = Replica { address: mesh.address, name: None };
         let (sender, mut events) = mpsc::channel(4);
-        tokio::spawn(ask(
+        tokio::spawn(watch_peer(
             replica,
             "me".into(),
             Connector::new(tls),
@@ -195,20 +195,20 @@ async fn another_replica_is_asked_with_the_certificate_of_the_controller() {
         async move { soon(events.recv()).await.unwrap() }
     };
     match said(Some(mesh.tls.clone())).await {
-        Event::Said(said) => {
+        PeerEvent::Report(said) => {
             let (at, in_force) = &said.set[0];
             let expected = (WorkloadKey::pod("ns", "web-0"), port(80));
             assert_eq!((at, in_force.content), (&expected, 7));
         }
-        Event::Lost => panic!("refused"),
+        PeerEvent::Disconnected => panic!("refused"),
     }
     // Plaintext into a port that speaks TLS.
-    assert!(matches!(said(None).await, Event::Lost));
-    // Whoever has the right address and another identity is not believed.
+    assert!(matches!(said(None).await, PeerEvent::Disconnected));
+    // A peer with the right address and another identity is rejected.
     let impostor = tempfile::tempdir().unwrap();
     let files = mesh.authority.write(impostor.path(), OWN);
     let handle = plain_server().load_tls(files).await.unwrap();
-    assert!(matches!(said(Some(handle)).await, Event::Lost));
+    assert!(matches!(said(Some(handle)).await, PeerEvent::Disconnected));
 }
 
 fn plain_server() -> Server {
@@ -257,11 +257,11 @@ async fn viewers_see_every_object_with_its_conditions_and_counts() {
     let (_index, policies) = crate::testing::Index::start();
     let options = EncodeOptions { localhost_authorization: false };
     let report = ReportConfig { replica: "me".into(), overviews: Some(Arc::new(One)) };
-    let server = Server::new(policies, ServeConfig::default(), options).reporting(report);
+    let server = Server::new(policies, ServeConfig::default(), options).with_report(report);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let listening = vec![Listening { listener, transport: Transport::Plaintext }];
+    let listening = vec![BoundListener { listener, transport: Transport::Plaintext }];
     tokio::spawn(server.serve_on(listening, stop.clone()));
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
     let channel = endpoint.connect().await.unwrap();
@@ -300,10 +300,10 @@ async fn viewers_see_every_object_with_its_conditions_and_counts() {
 #[tokio::test]
 async fn workloads_may_not_see_objects() {
     let viewers = [Arc::from("viewer.example")].into();
-    let mesh = Mesh::start(AccessConfig { viewers, ..AccessConfig::default() }).await;
+    let mesh = Mesh::start(AuthzConfig { viewers, ..AuthzConfig::default() }).await;
     let refused = objects(mesh.channel(OWN).await, "ns").await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
-    // This server tells of no objects: whoever may ask is told that.
+    // This server has no overview of objects: permitted callers get UNIMPLEMENTED.
     for name in ["viewer.example", CONTROLLER] {
         let answer = objects(mesh.channel(name).await, "ns").await.unwrap_err();
         assert_eq!(answer.code(), Code::Unimplemented, "{answer}");

@@ -1,8 +1,8 @@
 //! Viewers with tokens, over real TLS. Whom a token stands for is decided here by a stand-in; the real
 //! one is tested against an API server.
 
-use crate::serve::access_metrics::Unwelcome;
-use crate::serve::{AccessConfig, ServeConfig};
+use crate::serve::authz_metrics::RejectReason;
+use crate::serve::{AuthzConfig, ServeConfig};
 use crate::testing::client::{Client, hello, until};
 use crate::testing::mesh::{Mesh, OWN};
 use crate::testing::soon;
@@ -55,7 +55,7 @@ async fn mesh() -> Mesh {
     let viewers = ["root-user".into()].into();
     let reviewer: Arc<dyn Reviewer> = Arc::new(Names);
     let reviewer = Some(reviewer);
-    Mesh::start(AccessConfig { viewers, reviewer, ..AccessConfig::default() }).await
+    Mesh::start(AuthzConfig { viewers, reviewer, ..AuthzConfig::default() }).await
 }
 
 async fn stranger(mesh: &Mesh) -> Channel {
@@ -91,7 +91,7 @@ async fn a_viewer_sees_the_namespaces_it_has_the_right_to() {
     let absent = ask(channel.clone(), "Bearer ops", "ns:none").await.unwrap_err();
     assert_eq!(absent.0, Code::NotFound);
     ask(channel, "Bearer root-user", "ns:web-0").await.unwrap();
-    assert_eq!(mesh.metrics.access.count(Unwelcome::NoRight), 2);
+    assert_eq!(mesh.metrics.access.count(RejectReason::NoRight), 2);
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn made_up_tokens_of_one_client_are_reviewed_in_no_great_number_and_others
     let reviewed = codes[&i32::from(Code::Unauthenticated)];
     assert!((20..100).contains(&reviewed), "{codes:?}");
     assert_eq!(reviewed + codes[&i32::from(Code::ResourceExhausted)], 200, "{codes:?}");
-    // Whoever proves an identity is somebody else, at whatever address.
+    // An identity has limits of its own, at whatever address.
     ask(mesh.channel(OWN).await, "Bearer ops", "ns:web-0").await.unwrap();
     let again = async {
         while ask(channel.clone(), "Bearer ops", "ns:web-0").await.is_err() {
@@ -136,7 +136,7 @@ async fn made_up_tokens_of_one_client_are_reviewed_in_no_great_number_and_others
 #[tokio::test]
 async fn a_token_that_was_accepted_a_moment_ago_is_served_whoever_is_refused_at_its_address() {
     let reviewer: Arc<dyn Reviewer> = Arc::new(Bounded::new(Names));
-    let access = AccessConfig { reviewer: Some(reviewer), ..AccessConfig::default() };
+    let access = AuthzConfig { reviewer: Some(reviewer), ..AuthzConfig::default() };
     let mesh = Mesh::start(access).await;
     let channel = stranger(&mesh).await;
     let bad = || async {
@@ -152,11 +152,11 @@ async fn a_token_that_was_accepted_a_moment_ago_is_served_whoever_is_refused_at_
 
 #[tokio::test]
 async fn where_nobody_reviews_tokens_none_is_accepted() {
-    let mesh = Mesh::start(AccessConfig::default()).await;
+    let mesh = Mesh::start(AuthzConfig::default()).await;
     let refused = ask(stranger(&mesh).await, "Bearer ops", "ns:web-0").await.unwrap_err();
     let expected = (Code::Unauthenticated, "tokens are not accepted here".to_owned());
     assert_eq!(refused, expected);
-    assert_eq!(mesh.metrics.access.count(Unwelcome::TokensNotAccepted), 1);
+    assert_eq!(mesh.metrics.access.count(RejectReason::TokensNotAccepted), 1);
 }
 
 #[tokio::test]
@@ -168,8 +168,8 @@ async fn made_up_tokens_of_one_client_wait_in_no_great_number_and_others_go_on()
         tokio::spawn(async move { ask(channel, "Bearer slow", "ns:web-0").await.unwrap_err() })
     };
     let asked: Vec<_> = (0..100).map(slow).collect();
-    until(|| mesh.metrics.access.count(Unwelcome::TooManyReviews) == 84).await;
-    // Whoever proves an identity is somebody else, at whatever address.
+    until(|| mesh.metrics.access.count(RejectReason::TooManyReviews) == 84).await;
+    // An identity has limits of its own, at whatever address.
     ask(mesh.channel(OWN).await, "Bearer ops", "ns:web-0").await.unwrap();
     asked.iter().for_each(tokio::task::JoinHandle::abort);
     let freed = async {
@@ -184,7 +184,7 @@ async fn made_up_tokens_of_one_client_wait_in_no_great_number_and_others_go_on()
 async fn requests_that_wait_for_an_answer_are_bounded_like_watches() {
     let config = ServeConfig { max_streams_per_peer: 4, ..ServeConfig::default() };
     let reviewer: Arc<dyn Reviewer> = Arc::new(Names);
-    let access = AccessConfig { reviewer: Some(reviewer), ..AccessConfig::default() };
+    let access = AuthzConfig { reviewer: Some(reviewer), ..AuthzConfig::default() };
     let mesh = Mesh::with(access, config).await;
     let channel = stranger(&mesh).await;
     let mut asked = tokio::task::JoinSet::new();
