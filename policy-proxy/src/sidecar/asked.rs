@@ -175,7 +175,7 @@ impl<B: Body<Data = Bytes> + Unpin> Waiting<B> {
     pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Wire<B>> {
         loop {
             let wire = self.wires.borrow_mut().pop()?;
-            let quiet = wire.connection.borrow_mut().poll_quiet(cx);
+            let quiet = wire.connection.borrow_mut().poll_idle(cx);
             if quiet {
                 return Some(wire);
             }
@@ -185,7 +185,7 @@ impl<B: Body<Data = Bytes> + Unpin> Waiting<B> {
     /// Lets go of what the application has closed meanwhile.
     pub(super) fn tidy(&self) {
         let mut cx = Context::from_waker(Waker::noop());
-        self.wires.borrow_mut().retain(|wire| wire.connection.borrow_mut().poll_quiet(&mut cx));
+        self.wires.borrow_mut().retain(|wire| wire.connection.borrow_mut().poll_idle(&mut cx));
     }
 
     /// Keeps a connection whose exchange is complete, or closes it.
@@ -193,7 +193,7 @@ impl<B: Body<Data = Bytes> + Unpin> Waiting<B> {
         let room = wire.room.take();
         let mut wires = self.wires.borrow_mut();
         if wires.len() < MOST_WAITING && wire.connection.borrow().is_reusable() {
-            wire.connection.borrow_mut().rest();
+            wire.connection.borrow_mut().shrink();
             wires.push(wire);
         }
         drop(room);

@@ -17,10 +17,10 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use policy_http::ending::Ending;
-use policy_http::http1::encode::Framing;
-use policy_http::http1::out::Out;
-use policy_http::http1::request::{Bad, Bounds, Head};
-use policy_http::http1::response::{self, Asked, Length};
+use policy_http::http1::encode::BodyEncoder;
+use policy_http::http1::request_decode::{Bounds, RequestHead, RequestHeadError};
+use policy_http::http1::response_encode::{self, BodyLength, ResponseContext};
+use policy_http::http1::write_buf::WriteBuf;
 use policy_http::reused::Reused;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -61,7 +61,7 @@ struct Client<'a, A> {
 struct Sending {
     /// What is still to be asked for.
     body: Option<ResponseBody>,
-    framing: Framing,
+    framing: BodyEncoder,
     /// Whether the connection ends with it.
     last: bool,
 }
@@ -129,7 +129,7 @@ where
     }
 
     /// The next head. What the client began to send is served even if the connection is to end.
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, Broken>> {
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<RequestHead>, Broken>> {
         match self.wire.poll_head(cx, self.bounds) {
             Poll::Pending if self.wire.has_unread() => self.connection.unfinished(),
             Poll::Pending if self.is_ending() => return Poll::Ready(Ok(None)),
@@ -140,10 +140,11 @@ where
     }
 
     /// Has the request answered, and begins to write the answer.
-    async fn answer(&self, head: Head) -> Result<(Sending, Option<Box<Switch>>), Broken> {
-        let Head { parts, body, keep_alive, expects, trailers } = head;
+    async fn answer(&self, head: RequestHead) -> Result<(Sending, Option<Box<Switch>>), Broken> {
+        let RequestHead { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
-        let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
+        let mut asked =
+            ResponseContext { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(UploadBody::behind(&self.wire, body, (expects, self.bounds)));
         let mut answering = Reused::new(|| (self.answer)(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match answering.poll(cx) {
@@ -161,15 +162,15 @@ where
         Ok((self.begin(response, asked), switch))
     }
 
-    fn begin(&self, response: Response<ResponseBody>, asked: Asked) -> Sending {
+    fn begin(&self, response: Response<ResponseBody>, asked: ResponseContext) -> Sending {
         let length = response.body().size_hint().exact();
-        let length = length.map_or(Length::Unknown, Length::Known);
+        let length = length.map_or(BodyLength::Unknown, BodyLength::Known);
         let second = self.connection.worker.now();
         let (written, body) = self.wire.write(|out| {
-            out.head(|small| response::write(response, (asked, length), small, second))
+            out.head(|small| response_encode::write(response, (asked, length), small, second))
         });
         // A body that is not written is not asked for.
-        let body = (written.framing != Framing::None).then_some(body);
+        let body = (written.framing != BodyEncoder::None).then_some(body);
         Sending { body, framing: written.framing, last: written.last }
     }
 
@@ -204,24 +205,26 @@ where
     }
 
     /// Answers what is no request, as far as it can be.
-    async fn refuse(&self, bad: Bad) -> Result<(), Broken> {
+    async fn refuse(&self, bad: RequestHeadError) -> Result<(), Broken> {
         let status = match bad {
-            Bad::Malformed => StatusCode::BAD_REQUEST,
-            Bad::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Bad::TargetTooLong => StatusCode::URI_TOO_LONG,
+            RequestHeadError::Malformed => StatusCode::BAD_REQUEST,
+            RequestHeadError::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            RequestHeadError::TargetTooLong => StatusCode::URI_TOO_LONG,
         };
         let mut response = Response::new(());
         *response.status_mut() = status;
         let (head, trailers) = (false, false);
         let version = http::Version::HTTP_11;
-        let asked = Asked { version, head, trailers, keep_alive: false };
+        let asked = ResponseContext { version, head, trailers, keep_alive: false };
         let second = self.connection.worker.now();
         self.wire.write(|out| {
-            out.head(|small| response::write(response, (asked, Length::Known(0)), small, second))
+            out.head(|small| {
+                response_encode::write(response, (asked, BodyLength::Known(0)), small, second)
+            })
         });
         self.shut_down().await?;
         // Of a head without end nobody hears more than is bounded.
-        if bad == Bad::TooLarge { Ok(()) } else { self.see_off().await }
+        if bad == RequestHeadError::TooLarge { Ok(()) } else { self.see_off().await }
     }
 
     async fn shut_down(&self) -> Result<(), Broken> {
@@ -249,12 +252,12 @@ where
 }
 
 impl Sending {
-    fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut Out) -> Result<(), Broken> {
+    fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut WriteBuf) -> Result<(), Broken> {
         let Some(frame) = frame else { return self.end(out) };
         match frame.into_data() {
             Ok(data) => {
                 self.framing.data(data, out);
-                let complete = self.framing == Framing::Length(0);
+                let complete = self.framing == BodyEncoder::Length(0);
                 if complete || self.body.as_ref().is_some_and(ResponseBody::is_end_stream) {
                     return self.end(out);
                 }
@@ -268,7 +271,7 @@ impl Sending {
         }
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Broken> {
+    fn end(&mut self, out: &mut WriteBuf) -> Result<(), Broken> {
         self.body = None;
         self.framing.end(out).map_err(|_| cut_short())
     }

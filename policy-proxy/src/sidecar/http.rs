@@ -19,7 +19,7 @@ use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
 use policy_enforce::middleware::pipeline::{self, Admission, Held};
 use policy_enforce::respond::{Answer, Asker};
-use policy_http::http1::request::Bad;
+use policy_http::http1::request_decode::RequestHeadError;
 use policy_http::http2;
 use policy_tls::peer::Peer;
 use std::future::poll_fn;
@@ -139,8 +139,10 @@ impl HttpConnection {
     /// Counts a failed HTTP/1 connection.
     fn broken(&self, broken: &Broken) {
         let kind = match broken {
-            Broken::Head(Bad::TooLarge | Bad::TargetTooLong) => ErrorKind::RequestHeadTooLarge,
-            Broken::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
+            Broken::Head(RequestHeadError::TooLarge | RequestHeadError::TargetTooLong) => {
+                ErrorKind::RequestHeadTooLarge
+            }
+            Broken::Head(RequestHeadError::Malformed) => ErrorKind::BadRequestHead,
             Broken::Io(_) => ErrorKind::Io,
             // What broke off was recorded where it happened.
             Broken::Cut | Broken::Stopped => return,

@@ -4,7 +4,7 @@ use super::wire::{Upload, UploadError, Wire};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use policy_http::http1::decode::Decoder;
-use policy_http::http1::request::{Bounds, Framing};
+use policy_http::http1::request_decode::{Bounds, RequestFraming};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -18,12 +18,12 @@ pub(super) struct UploadBody {
 
 impl UploadBody {
     /// The body behind a head.
-    pub(super) fn behind(wire: &Rc<Wire>, framing: Framing, head: (bool, Bounds)) -> Self {
+    pub(super) fn behind(wire: &Rc<Wire>, framing: RequestFraming, head: (bool, Bounds)) -> Self {
         let (expects, bounds) = head;
         let decoder = match framing {
-            Framing::None => return Self { wire: None },
-            Framing::Length(bytes) => Decoder::length(bytes),
-            Framing::Chunked => Decoder::chunked(bounds.fields, MOST_TRAILERS),
+            RequestFraming::None => return Self { wire: None },
+            RequestFraming::Length(bytes) => Decoder::length(bytes),
+            RequestFraming::Chunked => Decoder::chunked(bounds.fields, MOST_TRAILERS),
         };
         wire.inner.borrow_mut().upload = Upload::of(decoder, expects);
         Self { wire: Some(Rc::clone(wire)) }

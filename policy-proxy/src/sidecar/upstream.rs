@@ -12,7 +12,7 @@ use http_body::Body;
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
-use policy_http::http1::request::Bounds;
+use policy_http::http1::request_decode::Bounds;
 use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
 use socket2::SockRef;
 use std::cell::OnceCell;
@@ -136,7 +136,7 @@ where
         let mut asked = poll_fn(|cx| poll_head(&wire, cx)).await;
         if let (Err(Error::Unsent), true) = (&asked, again) {
             let stream = Box::pin(self.connect()).await?;
-            wire.connection.borrow_mut().renew(stream);
+            wire.connection.borrow_mut().reconnect(stream);
             asked = poll_fn(|cx| poll_head(&wire, cx)).await;
         }
         let head = asked.map_err(|_| Fault::Broken)?;

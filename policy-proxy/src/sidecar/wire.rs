@@ -13,9 +13,9 @@ use super::io::{ClientIo, Metered};
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use inner::Inner;
-use policy_http::http1::out::Out;
-use policy_http::http1::request::{Bounds, Head};
-use policy_http::http1::scratch;
+use policy_http::http1::read_buf;
+use policy_http::http1::request_decode::{Bounds, RequestHead};
+use policy_http::http1::write_buf::WriteBuf;
 use policy_http::signal::remember;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -54,7 +54,7 @@ impl Wire {
         &self,
         cx: &mut Context<'_>,
         bounds: Bounds,
-    ) -> Poll<Result<Option<Head>, Broken>> {
+    ) -> Poll<Result<Option<RequestHead>, Broken>> {
         self.inner.borrow_mut().poll_head(cx, bounds)
     }
 
@@ -64,7 +64,7 @@ impl Wire {
     }
 
     /// Appends to what is to be written.
-    pub(super) fn write<T>(&self, append: impl FnOnce(&mut Out) -> T) -> T {
+    pub(super) fn write<T>(&self, append: impl FnOnce(&mut WriteBuf) -> T) -> T {
         append(&mut self.inner.borrow_mut().out)
     }
 
@@ -127,7 +127,7 @@ impl Wire {
         let mut inner = self.inner.borrow_mut();
         inner.read = BytesMut::new();
         let Some(io) = &mut inner.io else { return Poll::Ready(()) };
-        while let Ok(false) = ready!(scratch::poll_read(io, cx, <[u8]>::is_empty)) {}
+        while let Ok(false) = ready!(read_buf::poll_read(io, cx, <[u8]>::is_empty)) {}
         Poll::Ready(())
     }
 

@@ -6,15 +6,15 @@
 //! The connection may be used again only if both messages ended exactly where they said and nothing
 //! lies behind the response.
 
-use super::ask;
-use super::decode::{BadBody, Decoded, Decoder};
+use super::decode::{BodyError, Decoded, Decoder};
 use super::encode;
-use super::heads;
-use super::maps;
-use super::out::Out;
-use super::reply::{self, Framing, Head};
-use super::request::Bounds;
-use super::scratch;
+use super::head_arena;
+use super::header_pool;
+use super::read_buf;
+use super::request_decode::Bounds;
+use super::request_encode;
+use super::response_decode::{self, ResponseFraming, ResponseHead};
+use super::write_buf::WriteBuf;
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{Method, Response};
@@ -33,16 +33,16 @@ pub struct Connection<S, B> {
     /// What was read and not taken yet. Without memory while nothing is asked.
     input: BytesMut,
     /// The body, if it came with its head.
-    whole: Bytes,
+    buffered_body: Bytes,
     /// Room for the next read.
-    room: usize,
-    out: Out,
+    read_size: usize,
+    out: WriteBuf,
     /// The request's body until all of it is in `out`.
     upload: Option<B>,
-    framing: encode::Framing,
+    encoder: encode::BodyEncoder,
     /// Whether anything of the request was written.
-    begun: bool,
-    to_head: bool,
+    bytes_written: bool,
+    is_head: bool,
     /// Whether the response's head was read.
     answered: bool,
     decoder: Decoder,
@@ -68,10 +68,10 @@ pub enum Error {
     Closed,
     /// What came is no response.
     #[error(transparent)]
-    Head(#[from] reply::Bad),
+    Head(#[from] response_decode::ResponseHeadError),
     /// What came is not the body that the head announced.
     #[error(transparent)]
-    Body(#[from] BadBody),
+    Body(#[from] BodyError),
     /// The request's own body broke off.
     #[error("the request broke off")]
     Request,
@@ -100,13 +100,13 @@ where
             io,
             bounds,
             input: BytesMut::new(),
-            whole: Bytes::new(),
-            room: LEAST_READ,
-            out: Out::default(),
+            buffered_body: Bytes::new(),
+            read_size: LEAST_READ,
+            out: WriteBuf::default(),
             upload: None,
-            framing: encode::Framing::None,
-            begun: false,
-            to_head: false,
+            encoder: encode::BodyEncoder::None,
+            bytes_written: false,
+            is_head: false,
             answered: false,
             decoder: Decoder::empty(),
             switched: false,
@@ -117,7 +117,7 @@ where
 
     /// Whether a connection that nothing is asked on is as it was left: it has neither ended nor said
     /// anything. Without a system call, usually. Wakes `cx` when that changes.
-    pub fn poll_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+    pub fn poll_idle(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0; 1];
         let read = Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::new(&mut byte));
         self.watched = read.is_pending();
@@ -125,26 +125,27 @@ where
     }
 
     /// Begins an exchange on a connection that [`Self::is_reusable`] or is new. Where it was asked
-    /// [`Self::poll_quiet`] before, that and [`Self::poll_head`] are called in one poll of one task.
+    /// [`Self::poll_idle`] before, that and [`Self::poll_head`] are called in one poll of one task.
     pub fn begin(&mut self, head: &mut Parts, body: B) {
         let size = body.size_hint();
         let mut written = Vec::new();
         let small = self.out.small().unwrap_or(&mut written);
-        self.framing = ask::write(small, head, &size);
-        self.to_head = head.method == Method::HEAD;
-        maps::give(std::mem::take(&mut head.headers));
-        let none = matches!(self.framing, encode::Framing::None | encode::Framing::Length(0));
+        self.encoder = request_encode::write(small, head, &size);
+        self.is_head = head.method == Method::HEAD;
+        header_pool::recycle(std::mem::take(&mut head.headers));
+        let none =
+            matches!(self.encoder, encode::BodyEncoder::None | encode::BodyEncoder::Length(0));
         self.upload = (!none).then_some(body);
         // Some servers read no body of these, and would answer its chunks as a request.
         let bodyless = matches!(head.method, Method::GET | Method::HEAD);
-        let ignored = bodyless && matches!(self.framing, encode::Framing::Chunked(_));
-        (self.begun, self.answered, self.reusable) = (false, false, !ignored);
-        self.room = LEAST_READ;
+        let ignored = bodyless && matches!(self.encoder, encode::BodyEncoder::Chunked(_));
+        (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
+        self.read_size = LEAST_READ;
         self.decoder = Decoder::empty();
     }
 
     /// Carries the exchange on over another connection, after [`Error::Unsent`].
-    pub fn renew(&mut self, io: S) {
+    pub fn reconnect(&mut self, io: S) {
         self.io = io;
         self.watched = false;
         self.input.clear();
@@ -171,9 +172,9 @@ where
             if !self.out.is_empty() {
                 let before = self.out.len();
                 let flushed = self.out.poll_flush(&mut self.io, cx);
-                self.begun |= self.out.len() < before;
+                self.bytes_written |= self.out.len() < before;
                 if let Err(error) = ready!(flushed) {
-                    return Poll::Ready(self.refused(error));
+                    return Poll::Ready(self.write_failed(error));
                 }
             }
             match &self.upload {
@@ -186,16 +187,16 @@ where
 
     /// A server that takes no more of a request may have answered it all the same, unless it is waited
     /// for no longer.
-    fn refused(&mut self, error: io::Error) -> Result<(), Error> {
+    fn write_failed(&mut self, error: io::Error) -> Result<(), Error> {
         if error.kind() == io::ErrorKind::TimedOut {
             return Err(error.into());
         }
-        if !self.begun {
+        if !self.bytes_written {
             return Err(Error::Unsent);
         }
         self.reusable = false;
         self.upload = None;
-        self.out = Out::default();
+        self.out = WriteBuf::default();
         Ok(())
     }
 
@@ -211,11 +212,11 @@ where
             };
             let last = frame.is_none() || body.is_end_stream();
             match frame.map(Frame::into_data) {
-                Some(Ok(data)) => self.framing.data(data, &mut self.out),
+                Some(Ok(data)) => self.encoder.data(data, &mut self.out),
                 Some(Err(frame)) => {
                     if let Ok(trailers) = frame.into_trailers() {
                         self.upload = None;
-                        let ended = self.framing.trailers(&trailers, &mut self.out);
+                        let ended = self.encoder.trailers(&trailers, &mut self.out);
                         return ended.map(|()| false).map_err(|_| Error::Request);
                     }
                 }
@@ -223,7 +224,7 @@ where
             }
             if last {
                 self.upload = None;
-                self.framing.end(&mut self.out).map_err(|_| Error::Request)?;
+                self.encoder.end(&mut self.out).map_err(|_| Error::Request)?;
             }
         }
         Ok(false)
@@ -245,12 +246,12 @@ where
             return Poll::Pending;
         }
         loop {
-            match ready!(self.poll_look(cx)) {
-                Ok(None) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
-                Err(Error::Io(_)) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
+            match ready!(self.poll_parse(cx)) {
+                Ok(None) if !self.bytes_written => return Poll::Ready(Err(Error::Unsent)),
+                Err(Error::Io(_)) if !self.bytes_written => return Poll::Ready(Err(Error::Unsent)),
                 Ok(None) => return Poll::Ready(Err(Error::Closed)),
-                Ok(Some(Looked::Part)) => {}
-                Ok(Some(Looked::Head(head))) => return Poll::Ready(self.answered(head)),
+                Ok(Some(HeadStatus::Partial)) => {}
+                Ok(Some(HeadStatus::Complete(head))) => return Poll::Ready(self.start_body(head)),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -258,28 +259,28 @@ where
 
     /// Reads and looks for a head; `None` at the end of the connection. What has to be kept is copied
     /// out of the thread's buffer: most responses come at once, and need none of their own.
-    fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Looked>, Error>> {
-        let Self { io, input, whole, to_head, bounds, .. } = self;
-        let read = scratch::poll_read(io, cx, |fresh| {
+    fn poll_parse(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeadStatus>, Error>> {
+        let Self { io, input, buffered_body, is_head, bounds, .. } = self;
+        let read = read_buf::poll_read(io, cx, |fresh| {
             if fresh.is_empty() {
                 return Ok(None);
             }
-            look(fresh, input, whole, (*to_head, *bounds)).map(Some)
+            parse(fresh, input, buffered_body, (*is_head, *bounds)).map(Some)
         });
         Poll::Ready(ready!(read)?)
     }
 
-    fn answered(&mut self, head: Head) -> Result<Response<()>, Error> {
+    fn start_body(&mut self, head: ResponseHead) -> Result<Response<()>, Error> {
         self.answered = true;
         self.reusable &= head.keep_alive;
-        self.switched = head.body == Framing::Switched;
+        self.switched = head.body == ResponseFraming::Switched;
         self.decoder = match head.body {
-            Framing::Length(_) if !self.whole.is_empty() => Decoder::empty(),
-            Framing::Length(bytes) => Decoder::length(bytes),
-            Framing::Chunked => Decoder::chunked(TRAILERS.fields, TRAILERS.bytes),
-            Framing::UntilClose => Decoder::until_close(),
-            Framing::Switched if self.is_sending() => return Err(Error::Early),
-            Framing::Switched => Decoder::empty(),
+            ResponseFraming::Length(_) if !self.buffered_body.is_empty() => Decoder::empty(),
+            ResponseFraming::Length(bytes) => Decoder::length(bytes),
+            ResponseFraming::Chunked => Decoder::chunked(TRAILERS.fields, TRAILERS.bytes),
+            ResponseFraming::UntilClose => Decoder::until_close(),
+            ResponseFraming::Switched if self.is_sending() => return Err(Error::Early),
+            ResponseFraming::Switched => Decoder::empty(),
         };
         Ok(head.response)
     }
@@ -293,8 +294,8 @@ where
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        if !self.whole.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.whole)))));
+        if !self.buffered_body.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.buffered_body)))));
         }
         loop {
             match self.decoder.decode(&mut self.input) {
@@ -319,29 +320,29 @@ where
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.room == LEAST_READ {
+        if self.read_size == LEAST_READ {
             let input = &mut self.input;
-            let read = ready!(scratch::poll_read(&mut self.io, cx, |fresh| {
+            let read = ready!(read_buf::poll_read(&mut self.io, cx, |fresh| {
                 input.extend_from_slice(fresh);
                 fresh.len()
             }))?;
             if read >= LEAST_READ {
-                self.room = LEAST_READ.saturating_mul(2);
+                self.read_size = LEAST_READ.saturating_mul(2);
             }
             return Poll::Ready(Ok(read));
         }
-        self.input.reserve(self.room);
-        let room = self.input.capacity().saturating_sub(self.input.len());
+        self.input.reserve(self.read_size);
+        let read_size = self.input.capacity().saturating_sub(self.input.len());
         let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(cx))?;
-        if read == room {
-            self.room = self.room.saturating_mul(2).min(LARGEST_READ);
+        if read == read_size {
+            self.read_size = self.read_size.saturating_mul(2).min(LARGEST_READ);
         }
         Poll::Ready(Ok(read))
     }
 
     /// Whether the response is read to its end.
     pub fn is_answered(&self) -> bool {
-        self.answered && self.whole.is_empty() && self.decoder.is_end()
+        self.answered && self.buffered_body.is_empty() && self.decoder.is_end()
     }
 
     /// Whether another protocol follows the response's head.
@@ -351,8 +352,8 @@ where
 
     /// Bytes of the response's body that are to come.
     pub fn size_hint(&self) -> SizeHint {
-        let whole = u64::try_from(self.whole.len()).unwrap_or(u64::MAX);
-        let remaining = self.decoder.remaining().map(|bytes| bytes.saturating_add(whole));
+        let buffered_body = u64::try_from(self.buffered_body.len()).unwrap_or(u64::MAX);
+        let remaining = self.decoder.remaining().map(|bytes| bytes.saturating_add(buffered_body));
         remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 
@@ -363,7 +364,7 @@ where
     }
 
     /// Gives memory back until the next exchange.
-    pub fn rest(&mut self) {
+    pub fn shrink(&mut self) {
         if self.input.capacity() > 0 {
             self.input = BytesMut::new();
         }
@@ -377,35 +378,35 @@ where
 
 /// What was found where a head should be.
 #[allow(clippy::large_enum_variant, reason = "moved once per response; a box would cost more")]
-enum Looked {
-    Head(Head),
-    Part,
+enum HeadStatus {
+    Complete(ResponseHead),
+    Partial,
 }
 
 /// Looks for a head in `input` and `fresh`, which came behind it. A body that came with its head is
-/// `whole`; what is left of `fresh` is kept in `input`.
-fn look(
+/// `buffered_body`; what is left of `fresh` is kept in `input`.
+fn parse(
     fresh: &[u8],
     input: &mut BytesMut,
-    whole: &mut Bytes,
-    (to_head, bounds): (bool, Bounds),
-) -> Result<Looked, Error> {
+    buffered_body: &mut Bytes,
+    (is_head, bounds): (bool, Bounds),
+) -> Result<HeadStatus, Error> {
     if !input.is_empty() {
         input.extend_from_slice(fresh);
-        let head = reply::parse(input, to_head, bounds)?;
-        return Ok(head.map_or(Looked::Part, Looked::Head));
+        let head = response_decode::parse(input, is_head, bounds)?;
+        return Ok(head.map_or(HeadStatus::Partial, HeadStatus::Complete));
     }
-    let (head, used) = reply::find(fresh, to_head, bounds)?;
+    let (head, used) = response_decode::find(fresh, is_head, bounds)?;
     let mut rest = fresh.get(used..).unwrap_or_default();
-    if let Some(Head { body: Framing::Length(length), .. }) = &head
+    if let Some(ResponseHead { body: ResponseFraming::Length(length), .. }) = &head
         && let Ok(length) = usize::try_from(*length)
         && let Some((body, behind)) = rest.split_at_checked(length)
     {
-        *whole = heads::keep(body);
+        *buffered_body = head_arena::keep(body);
         rest = behind;
     }
     if !rest.is_empty() {
         input.extend_from_slice(rest);
     }
-    Ok(head.map_or(Looked::Part, Looked::Head))
+    Ok(head.map_or(HeadStatus::Partial, HeadStatus::Complete))
 }

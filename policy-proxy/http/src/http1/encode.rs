@@ -1,7 +1,7 @@
 //! How a body is written, so that the other side finds its end (RFC 9112 sections 6 and 7).
 
 use super::line::line;
-use super::out::Out;
+use super::write_buf::WriteBuf;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{
@@ -11,7 +11,7 @@ use http::header::{
 
 /// How a body goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub enum BodyEncoder {
     /// Nothing is written.
     None,
     /// So many bytes more.
@@ -25,11 +25,11 @@ pub enum Framing {
 /// The body ended before its length was reached; the message cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a body is shorter than its length")]
-pub struct Short;
+pub struct IncompleteBody;
 
-impl Framing {
+impl BodyEncoder {
     /// Appends a piece of the body. What goes beyond the length that was told is left out.
-    pub fn data(&mut self, mut piece: Bytes, out: &mut Out) {
+    pub fn data(&mut self, mut piece: Bytes, out: &mut WriteBuf) {
         if piece.is_empty() {
             return;
         }
@@ -55,10 +55,10 @@ impl Framing {
     ///
     /// # Errors
     /// The body was to be longer.
-    pub fn end(&mut self, out: &mut Out) -> Result<(), Short> {
+    pub fn end(&mut self, out: &mut WriteBuf) -> Result<(), IncompleteBody> {
         match std::mem::replace(self, Self::None) {
             Self::None | Self::Length(0) | Self::UntilClose => Ok(()),
-            Self::Length(_) => Err(Short),
+            Self::Length(_) => Err(IncompleteBody),
             Self::Chunked(_) => {
                 out.fixed(b"0\r\n\r\n");
                 Ok(())
@@ -70,11 +70,15 @@ impl Framing {
     ///
     /// # Errors
     /// The body was to be longer.
-    pub fn trailers(&mut self, trailers: &HeaderMap, out: &mut Out) -> Result<(), Short> {
+    pub fn trailers(
+        &mut self,
+        trailers: &HeaderMap,
+        out: &mut WriteBuf,
+    ) -> Result<(), IncompleteBody> {
         let Self::Chunked(announced) = &*self else { return self.end(out) };
         let mut lines = b"0\r\n".to_vec();
         for (name, value) in trailers {
-            if announced.contains(name) && !BARRED.contains(name) {
+            if announced.contains(name) && !FORBIDDEN_TRAILERS.contains(name) {
                 line(name, value.as_bytes(), &mut lines);
             }
         }
@@ -107,7 +111,7 @@ fn size_line(len: usize, line: &mut [u8; SIZE_LINE]) -> &[u8] {
 const SIZE_LINE: usize = 18;
 const HEX: [u8; 16] = *b"0123456789ABCDEF";
 /// RFC 9110 section 6.5.1: what routes, frames, modifies or authenticates has no business there.
-const BARRED: [HeaderName; 12] = [
+const FORBIDDEN_TRAILERS: [HeaderName; 12] = [
     AUTHORIZATION,
     CACHE_CONTROL,
     CONTENT_ENCODING,
@@ -128,8 +132,11 @@ mod tests {
     use http::HeaderValue;
     use std::future::poll_fn;
 
-    fn framed(mut framing: Framing, pieces: &[&'static [u8]]) -> (String, Result<(), Short>) {
-        let mut out = Out::default();
+    fn framed(
+        mut framing: BodyEncoder,
+        pieces: &[&'static [u8]],
+    ) -> (String, Result<(), IncompleteBody>) {
+        let mut out = WriteBuf::default();
         for piece in pieces {
             framing.data(Bytes::from_static(piece), &mut out);
         }
@@ -137,7 +144,7 @@ mod tests {
         (text(out), ended)
     }
 
-    fn text(mut out: Out) -> String {
+    fn text(mut out: WriteBuf) -> String {
         let mut written = Vec::new();
         let flushed = poll_fn(|cx| out.poll_flush(&mut written, cx));
         tokio_test::block_on(flushed).unwrap();
@@ -147,18 +154,21 @@ mod tests {
     #[test]
     fn a_length_is_neither_exceeded_nor_missed_unseen() {
         let pieces: [&[u8]; 3] = [b"abc", b"", b"defg"];
-        assert_eq!(framed(Framing::Length(7), &pieces), ("abcdefg".into(), Ok(())));
-        assert_eq!(framed(Framing::Length(5), &pieces), ("abcde".into(), Ok(())));
-        assert_eq!(framed(Framing::Length(8), &pieces), ("abcdefg".into(), Err(Short)));
-        assert_eq!(framed(Framing::UntilClose, &pieces), ("abcdefg".into(), Ok(())));
-        assert_eq!(framed(Framing::None, &pieces), (String::new(), Ok(())));
+        assert_eq!(framed(BodyEncoder::Length(7), &pieces), ("abcdefg".into(), Ok(())));
+        assert_eq!(framed(BodyEncoder::Length(5), &pieces), ("abcde".into(), Ok(())));
+        assert_eq!(
+            framed(BodyEncoder::Length(8), &pieces),
+            ("abcdefg".into(), Err(IncompleteBody))
+        );
+        assert_eq!(framed(BodyEncoder::UntilClose, &pieces), ("abcdefg".into(), Ok(())));
+        assert_eq!(framed(BodyEncoder::None, &pieces), (String::new(), Ok(())));
     }
 
     #[test]
     fn chunks_are_as_long_as_they_say_and_an_empty_piece_is_no_end() {
         let pieces: [&[u8]; 3] = [b"abc", b"", b"0123456789abcdefg"];
         let want = "3\r\nabc\r\n11\r\n0123456789abcdefg\r\n0\r\n\r\n";
-        assert_eq!(framed(Framing::Chunked(Vec::new()), &pieces), (want.into(), Ok(())));
+        assert_eq!(framed(BodyEncoder::Chunked(Vec::new()), &pieces), (want.into(), Ok(())));
     }
 
     #[test]
@@ -176,12 +186,12 @@ mod tests {
             trailers.insert(name, HeaderValue::from_static("1"));
         }
         let announced = vec![HeaderName::from_static("x-a"), CONTENT_LENGTH];
-        let mut framing = Framing::Chunked(announced);
-        let mut out = Out::default();
+        let mut framing = BodyEncoder::Chunked(announced);
+        let mut out = WriteBuf::default();
         framing.trailers(&trailers, &mut out).unwrap();
         assert_eq!(text(out), "0\r\nx-a: 1\r\n\r\n");
-        let mut out = Out::default();
-        Framing::Chunked(Vec::new()).trailers(&trailers, &mut out).unwrap();
+        let mut out = WriteBuf::default();
+        BodyEncoder::Chunked(Vec::new()).trailers(&trailers, &mut out).unwrap();
         assert_eq!(text(out), "0\r\n\r\n");
     }
 }

@@ -4,10 +4,10 @@
 use crate::sidecar::io::{ClientIo, Metered};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Frame;
-use policy_http::http1::decode::{BadBody, Decoded, Decoder};
-use policy_http::http1::out::Out;
-use policy_http::http1::request::{self, Bad, Bounds, Head};
-use policy_http::http1::scratch;
+use policy_http::http1::decode::{BodyError, Decoded, Decoder};
+use policy_http::http1::read_buf;
+use policy_http::http1::request_decode::{self, Bounds, RequestHead, RequestHeadError};
+use policy_http::http1::write_buf::WriteBuf;
 use policy_http::signal::remember;
 use std::io;
 use std::pin::pin;
@@ -24,7 +24,7 @@ pub(crate) struct Inner {
     /// How much of it was looked at for a head in vain.
     looked: usize,
     pub(crate) upload: Upload,
-    pub(super) out: Out,
+    pub(super) out: WriteBuf,
     pub(super) task: Option<Waker>,
     /// Present once a body had to wait.
     untaken: Option<Box<Untaken>>,
@@ -66,7 +66,7 @@ pub(crate) enum Upload {
 pub(crate) enum UploadError {
     /// What the client sends is not a body.
     #[error(transparent)]
-    Bad(#[from] BadBody),
+    Bad(#[from] BodyError),
     /// Reading failed.
     #[error("client: {0}")]
     Io(#[from] io::Error),
@@ -84,7 +84,7 @@ impl Upload {
 pub(crate) enum Broken {
     /// What should be a request is none.
     #[error(transparent)]
-    Head(#[from] Bad),
+    Head(#[from] RequestHeadError),
     /// Reading or writing failed, or the client is gone in the middle of an exchange.
     #[error("client: {0}")]
     Io(#[from] io::Error),
@@ -103,7 +103,7 @@ impl Inner {
             read: BytesMut::new(),
             looked: 0,
             upload: Upload::Done,
-            out: Out::default(),
+            out: WriteBuf::default(),
             task: None,
             untaken: None,
         }
@@ -119,9 +119,9 @@ impl Inner {
         &mut self,
         cx: &mut Context<'_>,
         bounds: Bounds,
-    ) -> Poll<Result<Option<Head>, Broken>> {
+    ) -> Poll<Result<Option<RequestHead>, Broken>> {
         if !self.read.is_empty()
-            && let Some((head, used)) = request::parse(&self.read, self.looked, bounds)?
+            && let Some((head, used)) = request_decode::parse(&self.read, self.looked, bounds)?
         {
             self.read.advance(used);
             return Poll::Ready(Ok(Some(self.begin(head))));
@@ -134,7 +134,7 @@ impl Inner {
         loop {
             let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
             let unread = (&mut self.read, &mut self.looked);
-            let looked = scratch::poll_read(io, cx, |fresh| look(unread, fresh, bounds));
+            let looked = read_buf::poll_read(io, cx, |fresh| look(unread, fresh, bounds));
             match ready!(looked).map_err(Broken::Io).flatten() {
                 Ok(Looked::Head(head)) => return Poll::Ready(Ok(Some(self.begin(head)))),
                 Ok(Looked::Part) => {}
@@ -146,7 +146,7 @@ impl Inner {
         }
     }
 
-    fn begin(&mut self, head: Head) -> Head {
+    fn begin(&mut self, head: RequestHead) -> RequestHead {
         self.looked = 0;
         if self.read.is_empty() && self.read.capacity() > 0 {
             self.read = BytesMut::new();
@@ -187,7 +187,7 @@ impl Inner {
             };
             let Some(io) = &mut self.io else { return Ok(()) };
             let (read, mut ended) = (&mut self.read, false);
-            let polled = scratch::poll_read(io, cx, |fresh| {
+            let polled = read_buf::poll_read(io, cx, |fresh| {
                 ended = fresh.is_empty();
                 if !unwanted {
                     read.extend_from_slice(fresh);
@@ -262,7 +262,7 @@ impl Inner {
         loop {
             let Upload::Going { decoder, expects, .. } = &mut self.upload else {
                 let broken = matches!(self.upload, Upload::Broken);
-                return Poll::Ready(broken.then(|| Err(BadBody::Incomplete.into())));
+                return Poll::Ready(broken.then(|| Err(BodyError::Incomplete.into())));
             };
             let found = match decoder.decode(&mut self.read) {
                 Ok(Decoded::Data(data)) => Some(Ok(Frame::data(data))),
@@ -352,7 +352,7 @@ fn look(
     }
     if read.is_empty() {
         // Usually nothing is left of it, and nothing has to be kept.
-        let (found, used) = match request::parse(fresh, 0, bounds)? {
+        let (found, used) = match request_decode::parse(fresh, 0, bounds)? {
             Some((head, used)) => (Looked::Head(head), used),
             None => (Looked::Part, 0),
         };
@@ -361,7 +361,7 @@ fn look(
         return Ok(found);
     }
     read.extend_from_slice(fresh);
-    if let Some((head, used)) = request::parse(read, *looked, bounds)? {
+    if let Some((head, used)) = request_decode::parse(read, *looked, bounds)? {
         read.advance(used);
         return Ok(Looked::Head(head));
     }
@@ -372,7 +372,7 @@ fn look(
 /// What was found where a head may be.
 #[allow(clippy::large_enum_variant, reason = "moved once per request; a box would cost more")]
 enum Looked {
-    Head(Head),
+    Head(RequestHead),
     Part,
     /// The client ended.
     End,

@@ -3,10 +3,10 @@
 //! The body alone decides how the message is framed: what the application's head says of it was read
 //! on the application's side and is written here anew, so that the two cannot disagree.
 
-use super::encode::Framing;
+use super::encode::BodyEncoder;
 use super::line::{line, sized};
-use super::request::{has_token, tokens};
-use super::{date, maps};
+use super::request_decode::{has_token, tokens};
+use super::{date, header_pool};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, DATE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
 };
@@ -15,7 +15,7 @@ use hyper::ext::ReasonPhrase;
 
 /// What the request says of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ResponseContext {
     /// HTTP/1.1 or HTTP/1.0.
     pub version: Version,
     /// A response to HEAD has no body, whatever its head says.
@@ -28,7 +28,7 @@ pub struct Asked {
 
 /// How long the body is that is to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum BodyLength {
     /// Nothing follows, or so many bytes.
     Known(u64),
     /// Nobody knows yet.
@@ -37,9 +37,9 @@ pub enum Length {
 
 /// A head that was written.
 #[derive(Debug)]
-pub struct Written {
+pub struct EncodedHead {
     /// How the body goes on.
-    pub framing: Framing,
+    pub framing: BodyEncoder,
     /// Whether the connection ends with this response.
     pub last: bool,
 }
@@ -48,26 +48,26 @@ pub struct Written {
 /// says when a new date is written out; it is never 0. The header map is given back.
 pub fn write<B>(
     response: Response<B>,
-    (asked, length): (Asked, Length),
+    (context, length): (ResponseContext, BodyLength),
     out: &mut Vec<u8>,
     second: u32,
-) -> (Written, B) {
+) -> (EncodedHead, B) {
     let (head, body) = response.into_parts();
     let status = head.status;
     let reason = head.extensions.get::<ReasonPhrase>();
-    status_line(status, asked.version, reason, out);
-    let passed = fields(&head.headers, out);
-    let framing = frame(status, asked, length, &head.headers, out);
-    let until_close = framing == Framing::UntilClose;
-    let last = connection(&head.headers, status, asked, until_close, out);
-    if !passed.date {
+    status_line(status, context.version, reason, out);
+    let written = fields(&head.headers, out);
+    let framing = frame(status, context, length, &head.headers, out);
+    let until_close = framing == BodyEncoder::UntilClose;
+    let last = connection(&head.headers, status, context, until_close, out);
+    if !written.date {
         out.extend_from_slice(b"date: ");
         date::append(out, second);
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");
-    maps::give(head.headers);
-    (Written { framing, last }, body)
+    header_pool::recycle(head.headers);
+    (EncodedHead { framing, last }, body)
 }
 
 fn status_line(
@@ -92,13 +92,13 @@ fn status_line(
     out.extend_from_slice(b"\r\n");
 }
 
-struct Passed {
+struct WrittenFields {
     date: bool,
 }
 
 /// Every field but those that are written by what they are about.
-fn fields(headers: &HeaderMap, out: &mut Vec<u8>) -> Passed {
-    let mut passed = Passed { date: false };
+fn fields(headers: &HeaderMap, out: &mut Vec<u8>) -> WrittenFields {
+    let mut written = WrittenFields { date: false };
     for (name, value) in headers {
         if *name == CONTENT_LENGTH
             || *name == TRANSFER_ENCODING
@@ -107,45 +107,45 @@ fn fields(headers: &HeaderMap, out: &mut Vec<u8>) -> Passed {
         {
             continue;
         }
-        passed.date |= *name == DATE;
+        written.date |= *name == DATE;
         line(name, value.as_bytes(), out);
     }
-    passed
+    written
 }
 
 /// RFC 9112 section 6.
 fn frame(
     status: StatusCode,
-    asked: Asked,
-    length: Length,
+    context: ResponseContext,
+    length: BodyLength,
     headers: &HeaderMap,
     out: &mut Vec<u8>,
-) -> Framing {
+) -> BodyEncoder {
     let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
     if status.is_informational() || bare {
-        return Framing::None;
+        return BodyEncoder::None;
     }
-    if asked.head {
+    if context.head {
         // What a GET would be answered with.
         match (headers.get(CONTENT_LENGTH), length) {
             (Some(value), _) => line(&CONTENT_LENGTH, value.as_bytes(), out),
-            (None, Length::Known(bytes)) if bytes > 0 => sized(bytes, out),
-            (None, Length::Known(_) | Length::Unknown) => {}
+            (None, BodyLength::Known(bytes)) if bytes > 0 => sized(bytes, out),
+            (None, BodyLength::Known(_) | BodyLength::Unknown) => {}
         }
-        return Framing::None;
+        return BodyEncoder::None;
     }
     match length {
-        Length::Known(bytes) => {
+        BodyLength::Known(bytes) => {
             sized(bytes, out);
-            if bytes == 0 { Framing::None } else { Framing::Length(bytes) }
+            if bytes == 0 { BodyEncoder::None } else { BodyEncoder::Length(bytes) }
         }
-        Length::Unknown if asked.version == Version::HTTP_10 => Framing::UntilClose,
-        Length::Unknown => chunked(asked, headers, out),
+        BodyLength::Unknown if context.version == Version::HTTP_10 => BodyEncoder::UntilClose,
+        BodyLength::Unknown => chunked(context, headers, out),
     }
 }
 
 /// Says that chunks follow. Other codings stay, since what was sent is still coded by them.
-pub(super) fn codings(headers: &HeaderMap, out: &mut Vec<u8>) {
+pub(super) fn write_transfer_encoding(headers: &HeaderMap, out: &mut Vec<u8>) {
     out.extend_from_slice(b"transfer-encoding: ");
     for value in headers.get_all(TRANSFER_ENCODING) {
         for coding in tokens(value.as_bytes()) {
@@ -158,16 +158,16 @@ pub(super) fn codings(headers: &HeaderMap, out: &mut Vec<u8>) {
     out.extend_from_slice(b"chunked\r\n");
 }
 
-fn chunked(asked: Asked, headers: &HeaderMap, out: &mut Vec<u8>) -> Framing {
-    codings(headers, out);
+fn chunked(context: ResponseContext, headers: &HeaderMap, out: &mut Vec<u8>) -> BodyEncoder {
+    write_transfer_encoding(headers, out);
     for value in headers.get_all(TRAILER) {
         line(&TRAILER, value.as_bytes(), out);
     }
-    Framing::Chunked(if asked.trailers { announced(headers) } else { Vec::new() })
+    BodyEncoder::Chunked(if context.trailers { declared_trailers(headers) } else { Vec::new() })
 }
 
 /// The names that a head announces as trailers.
-pub(super) fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
+pub(super) fn declared_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
     if !headers.contains_key(TRAILER) {
         return Vec::new();
     }
@@ -179,7 +179,7 @@ pub(super) fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
 fn connection(
     headers: &HeaderMap,
     status: StatusCode,
-    asked: Asked,
+    context: ResponseContext,
     until_close: bool,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -188,8 +188,8 @@ fn connection(
         headers.get_all(CONNECTION).iter().for_each(|own| option(own, out));
         return true;
     }
-    let last = !asked.keep_alive || until_close || own(b"close");
-    match (last, asked.version) {
+    let last = !context.keep_alive || until_close || own(b"close");
+    match (last, context.version) {
         (true, Version::HTTP_10) | (false, Version::HTTP_11) => {}
         (true, _) => option(&HeaderValue::from_static("close"), out),
         (false, _) => option(&HeaderValue::from_static("keep-alive"), out),
@@ -205,33 +205,37 @@ fn option(value: &HeaderValue, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    const GET: Asked =
-        Asked { version: Version::HTTP_11, head: false, trailers: false, keep_alive: true };
+    const GET: ResponseContext = ResponseContext {
+        version: Version::HTTP_11,
+        head: false,
+        trailers: false,
+        keep_alive: true,
+    };
 
     fn written(
         status: u16,
         lines: &[(&str, &str)],
-        asked: Asked,
-        length: Length,
-    ) -> (String, Framing, bool) {
+        context: ResponseContext,
+        length: BodyLength,
+    ) -> (String, BodyEncoder, bool) {
         let mut response = Response::builder().status(status).header(DATE, "now");
         for (name, value) in lines {
             response = response.header(*name, *value);
         }
         let mut out = Vec::new();
         let response = response.body(()).unwrap();
-        let (Written { framing, last }, ()) = write(response, (asked, length), &mut out, 1);
+        let (EncodedHead { framing, last }, ()) = write(response, (context, length), &mut out, 1);
         (String::from_utf8(out).unwrap().replace("date: now\r\n", ""), framing, last)
     }
 
     #[track_caller]
     fn check(
         (status, lines): (u16, &[(&str, &str)]),
-        (asked, length): (Asked, Length),
-        (head, framing, last): (&str, Framing, bool),
+        (context, length): (ResponseContext, BodyLength),
+        (head, framing, last): (&str, BodyEncoder, bool),
     ) {
         let head = head.replace('\n', "\r\n");
-        assert_eq!(written(status, lines, asked, length), (head, framing, last));
+        assert_eq!(written(status, lines, context, length), (head, framing, last));
     }
 
     #[test]
@@ -239,13 +243,17 @@ mod tests {
         let lines = [("content-length", "7"), ("transfer-encoding", "chunked"), ("x-a", "b")];
         check(
             (200, &lines),
-            (GET, Length::Known(12_345)),
-            ("HTTP/1.1 200 OK\nx-a: b\ncontent-length: 12345\n\n", Framing::Length(12_345), false),
+            (GET, BodyLength::Known(12_345)),
+            (
+                "HTTP/1.1 200 OK\nx-a: b\ncontent-length: 12345\n\n",
+                BodyEncoder::Length(12_345),
+                false,
+            ),
         );
         check(
             (404, &lines),
-            (GET, Length::Known(0)),
-            ("HTTP/1.1 404 Not Found\nx-a: b\ncontent-length: 0\n\n", Framing::None, false),
+            (GET, BodyLength::Known(0)),
+            ("HTTP/1.1 404 Not Found\nx-a: b\ncontent-length: 0\n\n", BodyEncoder::None, false),
         );
     }
 
@@ -253,10 +261,10 @@ mod tests {
     fn an_unknown_length_is_chunked_and_other_codings_stay() {
         check(
             (200, &[("transfer-encoding", "gzip, Chunked"), ("trailer", "x-a, x-b")]),
-            (Asked { trailers: true, ..GET }, Length::Unknown),
+            (ResponseContext { trailers: true, ..GET }, BodyLength::Unknown),
             (
                 "HTTP/1.1 200 OK\ntransfer-encoding: gzip, chunked\ntrailer: x-a, x-b\n\n",
-                Framing::Chunked(vec![
+                BodyEncoder::Chunked(vec![
                     HeaderName::from_static("x-a"),
                     HeaderName::from_static("x-b"),
                 ]),
@@ -265,7 +273,11 @@ mod tests {
         );
         let lines = [("trailer", "x-a"), ("content-length", "3")];
         let head = "HTTP/1.1 200 OK\ntransfer-encoding: chunked\ntrailer: x-a\n\n";
-        check((200, &lines), (GET, Length::Unknown), (head, Framing::Chunked(Vec::new()), false));
+        check(
+            (200, &lines),
+            (GET, BodyLength::Unknown),
+            (head, BodyEncoder::Chunked(Vec::new()), false),
+        );
     }
 
     #[test]
@@ -274,47 +286,51 @@ mod tests {
         for (status, head) in
             [(204, "HTTP/1.1 204 No Content\n\n"), (304, "HTTP/1.1 304 Not Modified\n\n")]
         {
-            check((status, &lines), (GET, Length::Known(7)), (head, Framing::None, false));
+            check((status, &lines), (GET, BodyLength::Known(7)), (head, BodyEncoder::None, false));
         }
-        let head = Asked { head: true, ..GET };
+        let head = ResponseContext { head: true, ..GET };
         let told = "HTTP/1.1 200 OK\ncontent-length: 7\n\n";
-        check((200, &lines), (head, Length::Known(0)), (told, Framing::None, false));
-        check((200, &[]), (head, Length::Unknown), ("HTTP/1.1 200 OK\n\n", Framing::None, false));
+        check((200, &lines), (head, BodyLength::Known(0)), (told, BodyEncoder::None, false));
+        check(
+            (200, &[]),
+            (head, BodyLength::Unknown),
+            ("HTTP/1.1 200 OK\n\n", BodyEncoder::None, false),
+        );
     }
 
     #[test]
     fn an_old_client_is_told_that_the_connection_stays_and_gets_no_chunks() {
-        let old = Asked { version: Version::HTTP_10, ..GET };
+        let old = ResponseContext { version: Version::HTTP_10, ..GET };
         check(
             (200, &[]),
-            (old, Length::Known(1)),
+            (old, BodyLength::Known(1)),
             (
                 "HTTP/1.0 200 OK\ncontent-length: 1\nconnection: keep-alive\n\n",
-                Framing::Length(1),
+                BodyEncoder::Length(1),
                 false,
             ),
         );
         check(
             (200, &[("transfer-encoding", "chunked"), ("trailer", "x-a")]),
-            (old, Length::Unknown),
-            ("HTTP/1.0 200 OK\n\n", Framing::UntilClose, true),
+            (old, BodyLength::Unknown),
+            ("HTTP/1.0 200 OK\n\n", BodyEncoder::UntilClose, true),
         );
     }
 
     #[test]
     fn an_end_of_the_connection_is_told_once() {
-        let closing = Asked { keep_alive: false, ..GET };
+        let closing = ResponseContext { keep_alive: false, ..GET };
         let head = "HTTP/1.1 502 Bad Gateway\ncontent-length: 0\nconnection: close\n\n";
-        check((502, &[]), (closing, Length::Known(0)), (head, Framing::None, true));
+        check((502, &[]), (closing, BodyLength::Known(0)), (head, BodyEncoder::None, true));
         let lines = [("connection", "close")];
-        check((502, &lines), (GET, Length::Known(0)), (head, Framing::None, true));
+        check((502, &lines), (GET, BodyLength::Known(0)), (head, BodyEncoder::None, true));
     }
 
     #[test]
     fn a_switch_keeps_its_own_words() {
         let lines = [("connection", "Upgrade"), ("upgrade", "websocket")];
         let head = "HTTP/1.1 101 Switching Protocols\nupgrade: websocket\nconnection: Upgrade\n\n";
-        check((101, &lines), (GET, Length::Known(0)), (head, Framing::None, true));
+        check((101, &lines), (GET, BodyLength::Known(0)), (head, BodyEncoder::None, true));
     }
 
     #[test]
@@ -324,7 +340,7 @@ mod tests {
         let reason = ReasonPhrase::from_static(b"Fine");
         response.extensions_mut().insert(reason);
         let mut out = Vec::new();
-        write(response, (GET, Length::Known(0)), &mut out, 1);
+        write(response, (GET, BodyLength::Known(0)), &mut out, 1);
         assert!(out.starts_with(b"HTTP/1.1 200 Fine\r\n"), "{}", out.escape_ascii());
     }
 }

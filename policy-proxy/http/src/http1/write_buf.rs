@@ -14,7 +14,7 @@ thread_local! {
 
 /// Bytes that wait to be written, in order. Holds no memory when there are none.
 #[derive(Debug, Default)]
-pub struct Out {
+pub struct WriteBuf {
     /// Heads and other small pieces, copied together; they come first.
     small: Vec<u8>,
     /// How many bytes of `small` were written.
@@ -27,7 +27,7 @@ pub struct Out {
     unflushed: bool,
 }
 
-impl Out {
+impl WriteBuf {
     /// Bytes that wait.
     #[inline]
     pub fn len(&self) -> usize {
@@ -37,11 +37,11 @@ impl Out {
     /// Whether nothing waits, neither here nor in the writer.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        !self.waits() && !self.unflushed
+        !self.has_pending() && !self.unflushed
     }
 
     #[inline]
-    fn waits(&self) -> bool {
+    fn has_pending(&self) -> bool {
         self.written < self.small.len() || self.rest > 0
     }
 
@@ -113,7 +113,7 @@ impl Out {
         io: &mut W,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        while self.waits() {
+        while self.has_pending() {
             let written = ready!(self.poll_write(io, cx))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -164,7 +164,7 @@ impl Out {
         }
         if self.written == self.small.len() {
             self.written = 0;
-            give(std::mem::take(&mut self.small));
+            recycle(std::mem::take(&mut self.small));
         }
         if self.pieces.is_empty() && self.pieces.capacity() > 0 {
             self.pieces = VecDeque::new();
@@ -172,7 +172,7 @@ impl Out {
     }
 }
 
-fn give(mut small: Vec<u8>) {
+fn recycle(mut small: Vec<u8>) {
     if small.capacity() == 0 || small.capacity() > LARGEST_SPARE {
         return;
     }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     async fn written(most: usize) -> (Vec<u8>, usize) {
-        let mut out = Out::default();
+        let mut out = WriteBuf::default();
         out.copy(b"head");
         out.push(Bytes::from(vec![b'x'; 3000]));
         out.copy(b"tail");

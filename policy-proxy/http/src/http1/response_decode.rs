@@ -7,8 +7,8 @@
 //! 3. A transfer coding ends in `chunked`, names it once, and stands beside no length; HTTP/1.0 has
 //!    none.
 
-use super::maps;
-use super::request::{Bounds, Shared, digits, has_token, is_token, tokens};
+use super::header_pool;
+use super::request_decode::{Bounds, HeadBytes, digits, has_token, is_token, tokens};
 use bytes::{Buf, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, Version};
@@ -18,18 +18,18 @@ use std::mem::MaybeUninit;
 
 /// A complete head.
 #[derive(Debug)]
-pub struct Head {
+pub struct ResponseHead {
     /// Status, version and fields. A reason phrase of the application's own is in its extensions.
     pub response: Response<()>,
     /// Where the body ends.
-    pub body: Framing,
+    pub body: ResponseFraming,
     /// Whether another request may follow on the connection.
     pub keep_alive: bool,
 }
 
 /// Where the body of a response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub enum ResponseFraming {
     /// After so many bytes; 0: there is none.
     Length(u64),
     /// With the last chunk.
@@ -42,7 +42,7 @@ pub enum Framing {
 
 /// Why a response is none. The connection is of no use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Bad {
+pub enum ResponseHeadError {
     /// It is not a response head, or it means more than one thing.
     #[error("the response head is malformed")]
     Malformed,
@@ -51,35 +51,39 @@ pub enum Bad {
     TooLarge,
 }
 
-/// Takes the head out of `buffer`, and interim ones that precede it. `to_head`: the
+/// Takes the head out of `buffer`, and interim ones that precede it. `is_head`: the
 /// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` says.
 ///
 /// # Errors
 /// Why there is no response in `buffer`, however many bytes follow.
-pub fn parse(buffer: &mut BytesMut, to_head: bool, bounds: Bounds) -> Result<Option<Head>, Bad> {
-    let (head, used) = find(buffer, to_head, bounds)?;
+pub fn parse(
+    buffer: &mut BytesMut,
+    is_head: bool,
+    bounds: Bounds,
+) -> Result<Option<ResponseHead>, ResponseHeadError> {
+    let (head, used) = find(buffer, is_head, bounds)?;
     buffer.advance(used);
     Ok(head)
 }
 
 /// Looks for a head in `bytes`, behind interim ones (RFC 9110 section 15.2), which are for this
-/// connection alone, and says how many bytes they took. `None`: it is not complete. `to_head`: the
+/// connection alone, and says how many bytes they took. `None`: it is not complete. `is_head`: the
 /// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` says.
 ///
 /// # Errors
 /// Why there is no response in `bytes`, however many follow.
 pub(super) fn find(
     bytes: &[u8],
-    to_head: bool,
+    is_head: bool,
     bounds: Bounds,
-) -> Result<(Option<Head>, usize), Bad> {
+) -> Result<(Option<ResponseHead>, usize), ResponseHeadError> {
     let mut used = 0_usize;
     loop {
         let rest = bytes.get(used..).unwrap_or_default();
         if rest.is_empty() {
             return Ok((None, used));
         }
-        let Some((head, length)) = parse_one(rest, to_head, bounds)? else {
+        let Some((head, length)) = parse_one(rest, is_head, bounds)? else {
             return Ok((None, used));
         };
         used = used.saturating_add(length);
@@ -87,11 +91,15 @@ pub(super) fn find(
         if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok((Some(head), used));
         }
-        maps::give(head.response.into_parts().0.headers);
+        header_pool::recycle(head.response.into_parts().0.headers);
     }
 }
 
-fn parse_one(bytes: &[u8], to_head: bool, bounds: Bounds) -> Result<Option<(Head, usize)>, Bad> {
+fn parse_one(
+    bytes: &[u8],
+    is_head: bool,
+    bounds: Bounds,
+) -> Result<Option<(ResponseHead, usize)>, ResponseHeadError> {
     let mut room = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let fields = bounds.fields.min(MOST_FIELDS);
     let mut parsed = httparse::Response::new(&mut []);
@@ -100,21 +108,25 @@ fn parse_one(bytes: &[u8], to_head: bool, bounds: Bounds) -> Result<Option<(Head
     let length = match config.parse_response_with_uninit_headers(&mut parsed, bytes, fields) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) if bytes.len() < bounds.bytes => return Ok(None),
-        Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => return Err(Bad::TooLarge),
-        Err(_) => return Err(Bad::Malformed),
+        Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(ResponseHeadError::TooLarge);
+        }
+        Err(_) => return Err(ResponseHeadError::Malformed),
     };
     if length > bounds.bytes {
-        return Err(Bad::TooLarge);
+        return Err(ResponseHeadError::TooLarge);
     }
-    let shared = Shared::new(bytes.get(..length).ok_or(Bad::Malformed)?);
-    Reading::new(&parsed, to_head)?.read(&parsed, &shared).map(|head| Some((head, length)))
+    let shared = HeadBytes::new(bytes.get(..length).ok_or(ResponseHeadError::Malformed)?);
+    ResponseHeadBuilder::new(&parsed, is_head)?
+        .read(&parsed, &shared)
+        .map(|head| Some((head, length)))
 }
 
 /// A head that is being made.
-struct Reading {
+struct ResponseHeadBuilder {
     status: StatusCode,
     version: Version,
-    to_head: bool,
+    is_head: bool,
     keep_alive: bool,
     closes: bool,
     length: Option<u64>,
@@ -123,20 +135,21 @@ struct Reading {
     headers: HeaderMap,
 }
 
-impl Reading {
-    fn new(parsed: &httparse::Response<'_, '_>, to_head: bool) -> Result<Self, Bad> {
+impl ResponseHeadBuilder {
+    fn new(parsed: &httparse::Response<'_, '_>, is_head: bool) -> Result<Self, ResponseHeadError> {
         let version = match parsed.version {
             Some(1) => Version::HTTP_11,
             Some(0) => Version::HTTP_10,
-            Some(_) | None => return Err(Bad::Malformed),
+            Some(_) | None => return Err(ResponseHeadError::Malformed),
         };
-        let status = StatusCode::from_u16(parsed.code.unwrap_or(0)).map_err(|_| Bad::Malformed)?;
-        let mut headers = maps::take();
+        let status = StatusCode::from_u16(parsed.code.unwrap_or(0))
+            .map_err(|_| ResponseHeadError::Malformed)?;
+        let mut headers = header_pool::take();
         headers.reserve(parsed.headers.len());
         Ok(Self {
             status,
             version,
-            to_head,
+            is_head,
             keep_alive: version == Version::HTTP_11,
             closes: false,
             length: None,
@@ -145,9 +158,13 @@ impl Reading {
         })
     }
 
-    fn read(mut self, parsed: &httparse::Response<'_, '_>, shared: &Shared) -> Result<Head, Bad> {
+    fn read(
+        mut self,
+        parsed: &httparse::Response<'_, '_>,
+        shared: &HeadBytes,
+    ) -> Result<ResponseHead, ResponseHeadError> {
         for field in &*parsed.headers {
-            let (name, value) = shared.field(field).ok_or(Bad::Malformed)?;
+            let (name, value) = shared.field(field).ok_or(ResponseHeadError::Malformed)?;
             if self.keep(&name, &value)? {
                 self.headers.append(name, value);
             }
@@ -163,12 +180,12 @@ impl Reading {
         if let Some(Ok(reason)) = reason {
             response.extensions_mut().insert(reason);
         }
-        let kept = !matches!(body, Framing::UntilClose | Framing::Switched);
-        Ok(Head { response, body, keep_alive: self.keep_alive && !self.closes && kept })
+        let kept = !matches!(body, ResponseFraming::UntilClose | ResponseFraming::Switched);
+        Ok(ResponseHead { response, body, keep_alive: self.keep_alive && !self.closes && kept })
     }
 
     /// Notes what a field says of the message. `false`: it says nothing more than one before it.
-    fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, Bad> {
+    fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, ResponseHeadError> {
         if *name == CONTENT_LENGTH {
             return self.size(value);
         }
@@ -180,16 +197,16 @@ impl Reading {
         Ok(true)
     }
 
-    fn size(&mut self, value: &HeaderValue) -> Result<bool, Bad> {
+    fn size(&mut self, value: &HeaderValue) -> Result<bool, ResponseHeadError> {
         if let (None, Some(length)) = (self.length, length(value.as_bytes())) {
             self.length = Some(length);
             return Ok(true);
         }
         let first = self.length.is_none();
         for text in tokens(value.as_bytes()) {
-            let length = length(text).ok_or(Bad::Malformed)?;
+            let length = length(text).ok_or(ResponseHeadError::Malformed)?;
             if self.length.replace(length).is_some_and(|again| again != length) {
-                return Err(Bad::Malformed);
+                return Err(ResponseHeadError::Malformed);
             }
         }
         if let (true, Some(length)) = (first, self.length) {
@@ -215,29 +232,29 @@ impl Reading {
         true
     }
 
-    fn code(&mut self, codings: &[u8]) -> Result<(), Bad> {
+    fn code(&mut self, codings: &[u8]) -> Result<(), ResponseHeadError> {
         for coding in tokens(codings) {
             if !is_token(coding) || self.coding == Some(true) {
-                return Err(Bad::Malformed);
+                return Err(ResponseHeadError::Malformed);
             }
             self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
         }
         Ok(())
     }
 
-    fn framing(&self) -> Result<Framing, Bad> {
+    fn framing(&self) -> Result<ResponseFraming, ResponseHeadError> {
         if self.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(Framing::Switched);
+            return Ok(ResponseFraming::Switched);
         }
         let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&self.status);
-        if self.to_head || bare || self.status.is_informational() {
-            return Ok(Framing::Length(0));
+        if self.is_head || bare || self.status.is_informational() {
+            return Ok(ResponseFraming::Length(0));
         }
         match (self.coding, self.length) {
-            (Some(true), None) if self.version == Version::HTTP_11 => Ok(Framing::Chunked),
-            (Some(_), _) => Err(Bad::Malformed),
-            (None, Some(length)) => Ok(Framing::Length(length)),
-            (None, None) => Ok(Framing::UntilClose),
+            (Some(true), None) if self.version == Version::HTTP_11 => Ok(ResponseFraming::Chunked),
+            (Some(_), _) => Err(ResponseHeadError::Malformed),
+            (None, Some(length)) => Ok(ResponseFraming::Length(length)),
+            (None, None) => Ok(ResponseFraming::UntilClose),
         }
     }
 }
@@ -256,9 +273,12 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { fields: 8, bytes: 200 };
 
-    fn read(text: &str, to_head: bool) -> Result<Option<(u16, Framing, bool, String)>, Bad> {
+    fn read(
+        text: &str,
+        is_head: bool,
+    ) -> Result<Option<(u16, ResponseFraming, bool, String)>, ResponseHeadError> {
         let mut buffer = BytesMut::from(text);
-        let head = parse(&mut buffer, to_head, BOUNDS)?;
+        let head = parse(&mut buffer, is_head, BOUNDS)?;
         Ok(head.map(|head| {
             let left = String::from_utf8(buffer.to_vec()).unwrap();
             (head.response.status().as_u16(), head.body, head.keep_alive, left)
@@ -266,7 +286,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(fields: &str, want: Result<(Framing, bool), Bad>) {
+    fn check(fields: &str, want: Result<(ResponseFraming, bool), ResponseHeadError>) {
         let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\nrest");
         let got = read(&text, false).map(|head| head.unwrap());
         assert_eq!(got, want.map(|(body, kept)| (200, body, kept, "rest".into())), "{fields}");
@@ -274,13 +294,16 @@ mod tests {
 
     #[test]
     fn a_body_has_one_end_or_there_is_no_response() {
-        check("", Ok((Framing::UntilClose, false)));
-        check("content-length: 5\r\n", Ok((Framing::Length(5), true)));
-        check("content-length: 5\r\ncontent-length: 5\r\n", Ok((Framing::Length(5), true)));
-        check("content-length: 5, 5\r\n", Ok((Framing::Length(5), true)));
-        check("Transfer-Encoding: Chunked\r\n", Ok((Framing::Chunked, true)));
-        check("transfer-encoding: gzip, chunked\r\n", Ok((Framing::Chunked, true)));
-        check("connection: x, CLOSE\r\ncontent-length: 0\r\n", Ok((Framing::Length(0), false)));
+        check("", Ok((ResponseFraming::UntilClose, false)));
+        check("content-length: 5\r\n", Ok((ResponseFraming::Length(5), true)));
+        check("content-length: 5\r\ncontent-length: 5\r\n", Ok((ResponseFraming::Length(5), true)));
+        check("content-length: 5, 5\r\n", Ok((ResponseFraming::Length(5), true)));
+        check("Transfer-Encoding: Chunked\r\n", Ok((ResponseFraming::Chunked, true)));
+        check("transfer-encoding: gzip, chunked\r\n", Ok((ResponseFraming::Chunked, true)));
+        check(
+            "connection: x, CLOSE\r\ncontent-length: 0\r\n",
+            Ok((ResponseFraming::Length(0), false)),
+        );
         for refused in [
             "content-length: 5\r\ncontent-length: 6\r\n",
             "content-length: 5, 6\r\n",
@@ -305,7 +328,7 @@ mod tests {
             "a: b\rc\r\n",
             "a: b\0\r\n",
         ] {
-            check(refused, Err(Bad::Malformed));
+            check(refused, Err(ResponseHeadError::Malformed));
         }
     }
 
@@ -313,10 +336,13 @@ mod tests {
     fn some_responses_have_no_body_whatever_they_say() {
         for status in ["204 No Content", "304 Not Modified"] {
             let text = format!("HTTP/1.1 {status}\r\ncontent-length: 5\r\n\r\n");
-            assert_eq!(read(&text, false).unwrap().unwrap().1, Framing::Length(0));
+            assert_eq!(read(&text, false).unwrap().unwrap().1, ResponseFraming::Length(0));
         }
         let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-        assert_eq!(read(text, true), Ok(Some((200, Framing::Length(0), true, String::new()))));
+        assert_eq!(
+            read(text, true),
+            Ok(Some((200, ResponseFraming::Length(0), true, String::new())))
+        );
     }
 
     #[test]
@@ -324,9 +350,15 @@ mod tests {
         let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 E\r\nLink: a\r\n\r\n";
         assert_eq!(read(text, false), Ok(None));
         let more = format!("{text}HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na");
-        assert_eq!(read(&more, false), Ok(Some((200, Framing::Length(1), true, "a".into()))));
+        assert_eq!(
+            read(&more, false),
+            Ok(Some((200, ResponseFraming::Length(1), true, "a".into())))
+        );
         let more = format!("{text}HTTP/1.1 101 S\r\nupgrade: x\r\n\r\na");
-        assert_eq!(read(&more, false), Ok(Some((101, Framing::Switched, false, "a".into()))));
+        assert_eq!(
+            read(&more, false),
+            Ok(Some((101, ResponseFraming::Switched, false, "a".into())))
+        );
     }
 
     #[test]
@@ -336,17 +368,17 @@ mod tests {
         let text = "HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive\r\n\r\n";
         assert!(read(text, false).unwrap().unwrap().2);
         let text = "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-        assert_eq!(read(text, false), Err(Bad::Malformed));
-        assert_eq!(read("HTTP/2.0 200 OK\r\n\r\n", false), Err(Bad::Malformed));
+        assert_eq!(read(text, false), Err(ResponseHeadError::Malformed));
+        assert_eq!(read("HTTP/2.0 200 OK\r\n\r\n", false), Err(ResponseHeadError::Malformed));
     }
 
     #[test]
     fn a_head_is_bounded_and_a_part_of_one_is_waited_for() {
         let long = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(BOUNDS.bytes));
-        assert_eq!(read(&long, false), Err(Bad::TooLarge));
-        assert_eq!(read(&format!("{long}\r\n\r\n"), false), Err(Bad::TooLarge));
+        assert_eq!(read(&long, false), Err(ResponseHeadError::TooLarge));
+        assert_eq!(read(&format!("{long}\r\n\r\n"), false), Err(ResponseHeadError::TooLarge));
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(9));
-        assert_eq!(read(&many, false), Err(Bad::TooLarge));
+        assert_eq!(read(&many, false), Err(ResponseHeadError::TooLarge));
         let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r";
         for end in 0..=text.len() {
             assert_eq!(read(text.get(..end).unwrap(), false), Ok(None));

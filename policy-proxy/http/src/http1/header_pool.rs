@@ -13,7 +13,7 @@ pub(super) fn take() -> HeaderMap {
 }
 
 /// Gives a map back. What it holds is let go of.
-pub(super) fn give(mut map: HeaderMap) {
+pub(super) fn recycle(mut map: HeaderMap) {
     if map.capacity() == 0 || map.capacity() > MOST_FIELDS {
         return;
     }
@@ -42,11 +42,11 @@ mod tests {
         map.append(HOST, HeaderValue::from_static("a"));
         map.append(HOST, HeaderValue::from_static("b"));
         let capacity = map.capacity();
-        give(map);
+        recycle(map);
         let again = take();
         assert_eq!((again.len(), again.capacity()), (0, capacity));
         assert_eq!(take().capacity(), 0, "there was one");
-        give(HeaderMap::with_capacity(1000));
+        recycle(HeaderMap::with_capacity(1000));
         assert_eq!(take().capacity(), 0, "too large to keep");
     }
 }

@@ -1,9 +1,9 @@
 //! The head of a request that is sent on: without formatting machinery, for it is names and values
 //! that are there already.
 
-use super::encode::Framing;
+use super::encode::BodyEncoder;
 use super::line::{line, sized};
-use super::response::{announced, codings};
+use super::response_encode::{declared_trailers, write_transfer_encoding};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Uri, Version};
@@ -18,7 +18,7 @@ use std::io::Write;
 /// 0; so too for a request of HTTP/1.0, which cannot have a body of unknown length. That a client of
 /// HTTP/2 has not ended a GET says that a body may follow, which is sent as a client of HTTP/1 would
 /// send it.
-pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing {
+pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> BodyEncoder {
     out.reserve(AVERAGE_HEAD);
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');
@@ -39,17 +39,17 @@ pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing
 }
 
 /// `said`: whether the client named a length.
-fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> Framing {
+fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> BodyEncoder {
     match body.exact() {
-        Some(0) if !said => Framing::None,
+        Some(0) if !said => BodyEncoder::None,
         Some(bytes) => {
             sized(bytes, out);
-            Framing::Length(bytes)
+            BodyEncoder::Length(bytes)
         }
-        None if head.version == Version::HTTP_10 => Framing::None,
+        None if head.version == Version::HTTP_10 => BodyEncoder::None,
         None => {
-            codings(&head.headers, out);
-            Framing::Chunked(announced(&head.headers))
+            write_transfer_encoding(&head.headers, out);
+            BodyEncoder::Chunked(declared_trailers(&head.headers))
         }
     }
 }

@@ -12,7 +12,7 @@
 //!    some recipients take it for a part of a value: a proxy in front of this one, or an application
 //!    behind another.
 
-use super::{heads, maps};
+use super::{head_arena, header_pool};
 use crate::bounds::MOST_FIELDS;
 use bytes::Bytes;
 use http::header::{
@@ -34,11 +34,11 @@ pub struct Bounds {
 
 /// A complete head.
 #[derive(Debug)]
-pub struct Head {
+pub struct RequestHead {
     /// Method, target, version and fields, which share one copy of the bytes.
     pub parts: Box<Parts>,
     /// Where the body ends.
-    pub body: Framing,
+    pub body: RequestFraming,
     /// Whether another request may follow on the connection.
     pub keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
@@ -49,7 +49,7 @@ pub struct Head {
 
 /// Where a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub enum RequestFraming {
     /// There is none.
     None,
     /// After so many bytes, at least one.
@@ -60,7 +60,7 @@ pub enum Framing {
 
 /// Why a head is refused. The connection cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Bad {
+pub enum RequestHeadError {
     /// It is not a request head, or it means more than one thing: 400.
     #[error("the request head is malformed")]
     Malformed,
@@ -78,7 +78,11 @@ pub enum Bad {
 ///
 /// # Errors
 /// Why there is no request in `bytes`, however many follow.
-pub fn parse(bytes: &[u8], before: usize, bounds: Bounds) -> Result<Option<(Head, usize)>, Bad> {
+pub fn parse(
+    bytes: &[u8],
+    before: usize,
+    bounds: Bounds,
+) -> Result<Option<(RequestHead, usize)>, RequestHeadError> {
     if before > 0 && !may_be_complete(bytes, before) {
         return partial(bytes, bounds);
     }
@@ -96,19 +100,19 @@ pub fn parse(bytes: &[u8], before: usize, bounds: Bounds) -> Result<Option<(Head
     let length = match parsed.parse_with_uninit_headers(bytes, fields) {
         Ok(Status::Complete(length)) => length,
         Ok(Status::Partial) => return partial(bytes, bounds),
-        Err(httparse::Error::TooManyHeaders) => return Err(Bad::TooLarge),
-        Err(_) => return Err(Bad::Malformed),
+        Err(httparse::Error::TooManyHeaders) => return Err(RequestHeadError::TooLarge),
+        Err(_) => return Err(RequestHeadError::Malformed),
     };
     if length > bounds.bytes {
-        return Err(Bad::TooLarge);
+        return Err(RequestHeadError::TooLarge);
     }
-    let head = bytes.get(..length).ok_or(Bad::Malformed)?;
-    let shared = Shared::new(head);
-    Reading::new(&parsed)?.read(&parsed, &shared).map(|head| Some((head, length)))
+    let head = bytes.get(..length).ok_or(RequestHeadError::Malformed)?;
+    let shared = HeadBytes::new(head);
+    RequestHeadBuilder::new(&parsed)?.read(&parsed, &shared).map(|head| Some((head, length)))
 }
 
-fn partial(bytes: &[u8], bounds: Bounds) -> Result<Option<(Head, usize)>, Bad> {
-    if bytes.len() >= bounds.bytes { Err(Bad::TooLarge) } else { Ok(None) }
+fn partial(bytes: &[u8], bounds: Bounds) -> Result<Option<(RequestHead, usize)>, RequestHeadError> {
+    if bytes.len() >= bounds.bytes { Err(RequestHeadError::TooLarge) } else { Ok(None) }
 }
 
 /// Whether the bytes behind the first `before` can end a head. Keeps a head that comes byte by byte
@@ -119,15 +123,15 @@ fn may_be_complete(bytes: &[u8], before: usize) -> bool {
 }
 
 /// The head's bytes, once for all that refers to them.
-pub(super) struct Shared {
+pub(super) struct HeadBytes {
     /// Where the original lies.
     base: usize,
     bytes: Bytes,
 }
 
-impl Shared {
+impl HeadBytes {
     pub(super) fn new(head: &[u8]) -> Self {
-        Self { base: head.as_ptr().addr(), bytes: heads::keep(head) }
+        Self { base: head.as_ptr().addr(), bytes: head_arena::keep(head) }
     }
 
     /// Whether every line ends in CR LF, those before the request line too: a name follows the end of
@@ -162,7 +166,7 @@ impl Shared {
 }
 
 /// A head that is being made.
-struct Reading {
+struct RequestHeadBuilder {
     version: Version,
     keep_alive: bool,
     closes: bool,
@@ -174,14 +178,14 @@ struct Reading {
     headers: HeaderMap,
 }
 
-impl Reading {
-    fn new(parsed: &httparse::Request<'_, '_>) -> Result<Self, Bad> {
+impl RequestHeadBuilder {
+    fn new(parsed: &httparse::Request<'_, '_>) -> Result<Self, RequestHeadError> {
         let version = match parsed.version {
             Some(1) => Version::HTTP_11,
             Some(0) => Version::HTTP_10,
-            Some(_) | None => return Err(Bad::Malformed),
+            Some(_) | None => return Err(RequestHeadError::Malformed),
         };
-        let mut headers = maps::take();
+        let mut headers = header_pool::take();
         headers.reserve(parsed.headers.len().saturating_add(SET_HERE));
         Ok(Self {
             version,
@@ -195,23 +199,28 @@ impl Reading {
         })
     }
 
-    fn read(mut self, parsed: &httparse::Request<'_, '_>, shared: &Shared) -> Result<Head, Bad> {
+    fn read(
+        mut self,
+        parsed: &httparse::Request<'_, '_>,
+        shared: &HeadBytes,
+    ) -> Result<RequestHead, RequestHeadError> {
         if !shared.has_whole_lines(parsed) {
-            return Err(Bad::Malformed);
+            return Err(RequestHeadError::Malformed);
         }
-        let (method, target) = parsed.method.zip(parsed.path).ok_or(Bad::Malformed)?;
+        let (method, target) = parsed.method.zip(parsed.path).ok_or(RequestHeadError::Malformed)?;
         if target.len() > LONGEST_TARGET {
-            return Err(Bad::TargetTooLong);
+            return Err(RequestHeadError::TargetTooLong);
         }
-        let method = Method::from_bytes(method.as_bytes()).map_err(|_| Bad::Malformed)?;
+        let method =
+            Method::from_bytes(method.as_bytes()).map_err(|_| RequestHeadError::Malformed)?;
         // `http` would cut a fragment off, and somebody behind us might not.
         if target.contains('#') {
-            return Err(Bad::Malformed);
+            return Err(RequestHeadError::Malformed);
         }
-        let target = shared.of(target.as_bytes()).ok_or(Bad::Malformed)?;
-        let uri = Uri::from_maybe_shared(target).map_err(|_| Bad::Malformed)?;
+        let target = shared.of(target.as_bytes()).ok_or(RequestHeadError::Malformed)?;
+        let uri = Uri::from_maybe_shared(target).map_err(|_| RequestHeadError::Malformed)?;
         for field in &*parsed.headers {
-            let (name, value) = shared.field(field).ok_or(Bad::Malformed)?;
+            let (name, value) = shared.field(field).ok_or(RequestHeadError::Malformed)?;
             if self.keep(&name, &value)? {
                 self.headers.append(name, value);
             }
@@ -220,12 +229,12 @@ impl Reading {
     }
 
     /// Notes what a field says of the message. `false`: it says nothing more than one before it.
-    fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, Bad> {
+    fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, RequestHeadError> {
         if *name == CONTENT_LENGTH {
-            let length = digits(value.as_bytes()).ok_or(Bad::Malformed)?;
+            let length = digits(value.as_bytes()).ok_or(RequestHeadError::Malformed)?;
             let again = self.length.replace(length);
             if again.is_some_and(|again| again != length) {
-                return Err(Bad::Malformed);
+                return Err(RequestHeadError::Malformed);
             }
             return Ok(again.is_none());
         }
@@ -242,25 +251,25 @@ impl Reading {
         Ok(true)
     }
 
-    fn code(&mut self, codings: &[u8]) -> Result<(), Bad> {
+    fn code(&mut self, codings: &[u8]) -> Result<(), RequestHeadError> {
         if self.version < Version::HTTP_11 {
-            return Err(Bad::Malformed);
+            return Err(RequestHeadError::Malformed);
         }
         for coding in tokens(codings) {
             if !is_token(coding) || self.coding == Some(true) {
-                return Err(Bad::Malformed);
+                return Err(RequestHeadError::Malformed);
             }
             self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
         }
         Ok(())
     }
 
-    fn end(self, method: Method, uri: Uri) -> Result<Head, Bad> {
+    fn end(self, method: Method, uri: Uri) -> Result<RequestHead, RequestHeadError> {
         let body = match (self.coding, self.length) {
-            (Some(false), _) => return Err(Bad::Malformed),
-            (Some(true), _) => Framing::Chunked,
-            (None, Some(0) | None) => Framing::None,
-            (None, Some(length)) => Framing::Length(length),
+            (Some(false), _) => return Err(RequestHeadError::Malformed),
+            (Some(true), _) => RequestFraming::Chunked,
+            (None, Some(0) | None) => RequestFraming::None,
+            (None, Some(length)) => RequestFraming::Length(length),
         };
         // Boxed, since it is handed on a good many times.
         let mut parts = Box::new(Request::new(()).into_parts().0);
@@ -269,9 +278,10 @@ impl Reading {
         parts.version = self.version;
         parts.headers = self.headers;
         let ambiguous = self.coding.is_some() && self.length.is_some();
-        let expects = self.expects && self.version == Version::HTTP_11 && body != Framing::None;
+        let expects =
+            self.expects && self.version == Version::HTTP_11 && body != RequestFraming::None;
         let keep_alive = self.keep_alive && !self.closes && !ambiguous;
-        Ok(Head { parts, body, keep_alive, expects, trailers: self.trailers })
+        Ok(RequestHead { parts, body, keep_alive, expects, trailers: self.trailers })
     }
 }
 
@@ -320,7 +330,11 @@ mod tests {
         for (at, _) in head.match_indices("\r\n") {
             let mut lone = head.to_owned();
             lone.remove(at);
-            assert_eq!(parse(lone.as_bytes(), 0, bounds).unwrap_err(), Bad::Malformed, "{lone:?}");
+            assert_eq!(
+                parse(lone.as_bytes(), 0, bounds).unwrap_err(),
+                RequestHeadError::Malformed,
+                "{lone:?}"
+            );
         }
     }
 
@@ -334,7 +348,10 @@ mod tests {
         let most = parse(head(MOST_FIELDS).as_bytes(), 0, bounds).unwrap().unwrap().0;
         assert_eq!(most.parts.headers.len(), MOST_FIELDS);
         for fields in [MOST_FIELDS + 1, 40_000] {
-            assert_eq!(parse(head(fields).as_bytes(), 0, bounds).unwrap_err(), Bad::TooLarge);
+            assert_eq!(
+                parse(head(fields).as_bytes(), 0, bounds).unwrap_err(),
+                RequestHeadError::TooLarge
+            );
         }
     }
 }
