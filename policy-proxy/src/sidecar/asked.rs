@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use policy_http::http1::client::{Connection, Error};
-use policy_http::http2::{Received, Watched};
+use policy_http::http2::{Interruptible, RecvBody};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -53,7 +53,7 @@ pub(super) enum UpstreamBody<B> {
     /// From a connection of ours.
     Http1(Answered<B>),
     /// A stream of an HTTP/2 connection.
-    Http2(Received),
+    Http2(RecvBody),
 }
 
 /// A response's body, with the connection that it comes by.
@@ -200,7 +200,7 @@ impl<B: Body<Data = Bytes> + Unpin> Waiting<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Answered<B> {
+impl<B: Body<Data = Bytes> + Interruptible + Unpin + 'static> Answered<B> {
     /// The body behind a head that was just read. What is left of the request is sent by a task of its
     /// own, since a client that takes no response may have to be heard out first.
     pub(super) fn new(wire: Wire<B>, waiting: &Rc<Waiting<B>>) -> Self {
@@ -256,7 +256,7 @@ impl<B> Drop for Answered<B> {
 /// has it.
 fn send_rest<B>(wire: Wire<B>, waiting: &Rc<Waiting<B>>) -> AbortHandle
 where
-    B: Body<Data = Bytes> + Watched + Unpin + 'static,
+    B: Body<Data = Bytes> + Interruptible + Unpin + 'static,
 {
     let waiting = Rc::clone(waiting);
     let task = spawn_local(async move {
@@ -294,7 +294,7 @@ impl<B> UpstreamBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Body for UpstreamBody<B> {
+impl<B: Body<Data = Bytes> + Interruptible + Unpin + 'static> Body for UpstreamBody<B> {
     type Data = Bytes;
     type Error = Broken;
 

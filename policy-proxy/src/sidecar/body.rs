@@ -10,7 +10,7 @@ use policy_enforce::headers;
 use policy_enforce::middleware::pipeline::Held;
 use policy_enforce::respond;
 use policy_enforce::respond::{Answer, Asker};
-use policy_http::http2::{Reset, Watched};
+use policy_http::http2::{Interruptible, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -164,7 +164,7 @@ impl Drop for ResponseBody {
     }
 }
 
-impl Watched for ResponseBody {
+impl Interruptible for ResponseBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
         if let Source::Upstream(body) = &mut self.source {
             body.gather(cx);

@@ -47,12 +47,12 @@ impl ClientConnection for HttpConnection {
         self.worker.now()
     }
 
-    fn ended_by(&self, error: &h2::Error) {
+    fn on_error(&self, error: &h2::Error) {
         let kind = if error.is_io() { ErrorKind::Io } else { ErrorKind::Http2Protocol };
         self.http_error(kind);
     }
 
-    fn silent(&self) {
+    fn on_ping_timeout(&self) {
         self.http_error(ErrorKind::Http2Protocol);
     }
 }

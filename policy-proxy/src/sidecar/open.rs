@@ -23,7 +23,7 @@ use policy_enforce::record::RequestRecord;
 use policy_enforce::store::{InForce, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Series, Side};
 use policy_http::ending::Ending;
-use policy_http::http2::Watched;
+use policy_http::http2::Interruptible;
 use policy_http::signal::Signal;
 use policy_tls::peer::Peer;
 use slab::Slab;
@@ -370,7 +370,7 @@ impl Body for RequestBody {
     }
 }
 
-impl Watched for RequestBody {
+impl Interruptible for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
         let lost = self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some());
         self.cut || lost || self.body.is_broken(cx)

@@ -13,7 +13,7 @@ use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request_decode::Bounds;
-use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
+use policy_http::http2::{Interruptible, Reset, Sender, Settings, Streams, while_waiting};
 use socket2::SockRef;
 use std::cell::OnceCell;
 use std::future::poll_fn;
@@ -86,7 +86,7 @@ pub(super) async fn connect(
 
 impl<B> Upstream<B>
 where
-    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin + 'static,
 {
     pub(super) fn new(
         address: SocketAddr,
@@ -235,7 +235,7 @@ where
                 (stream, _) => break stream?,
             }
         };
-        let begun = self.streams.begin(self.metered(stream), self.settings).await;
+        let begun = self.streams.handshake(self.metered(stream), self.settings).await;
         begun.map_err(|_| Fault::Connect)
     }
 
@@ -252,7 +252,7 @@ where
 /// takes.
 fn poll_head<B>(wire: &Wire<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
 where
-    B: Body<Data = Bytes> + Watched + Unpin,
+    B: Body<Data = Bytes> + Interruptible + Unpin,
 {
     let mut connection = wire.connection.borrow_mut();
     let head = connection.poll_head(cx);

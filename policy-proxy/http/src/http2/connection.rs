@@ -1,6 +1,6 @@
 //! A client's connection, as its owner knows it.
 
-use super::pump::{Reset, Watched};
+use super::send_body::{Interruptible, Reset};
 use super::upstream::Streams;
 use crate::ending::Ending;
 use crate::signal::Signal;
@@ -14,9 +14,9 @@ pub trait ClientConnection {
     /// The stream to the application.
     type Stream: AsyncRead + AsyncWrite + Unpin;
     /// The body of a request, as it is sent to the application.
-    type RequestBody: Body<Data = Bytes, Error: Reset> + Watched + Unpin;
+    type RequestBody: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin;
     /// The body of an answer, as it is sent to the client.
-    type ResponseBody: Body<Data = Bytes, Error: Reset> + Watched + Unpin;
+    type ResponseBody: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin;
 
     /// The bounds of the connection.
     fn limits(&self) -> Limits;
@@ -34,10 +34,10 @@ pub trait ClientConnection {
     fn second(&self) -> u32;
 
     /// The client broke the protocol, or its stream broke.
-    fn ended_by(&self, error: &h2::Error);
+    fn on_error(&self, error: &h2::Error);
 
     /// The client answered no PING in time.
-    fn silent(&self);
+    fn on_ping_timeout(&self);
 }
 
 /// Bounds of a client's connection.

@@ -2,8 +2,8 @@
 //! is sent, and a request's body that is sent on.
 
 use super::connection::ClientConnection;
-use super::pump::{Pump, Reset, Watched};
-use super::turns::Place;
+use super::scheduler::Entry;
+use super::send_body::{Interruptible, Reset, SendBody};
 use crate::http1::date;
 use crate::reused::Reused;
 use bytes::Bytes;
@@ -17,16 +17,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// One that has turns.
-pub(super) enum Turn<F: 'static, C: ClientConnection> {
+pub(super) enum StreamTask<F: 'static, C: ClientConnection> {
     /// A request is being answered.
     Answering { answering: Reused<F>, respond: SendResponse<Bytes> },
     /// Its answer is being sent.
-    Responding(Pump<C::ResponseBody>),
+    Responding(SendBody<C::ResponseBody>),
     /// The body of a request is being sent on, whatever becomes of its answer.
-    Uploading(Pump<C::RequestBody>),
+    Uploading(SendBody<C::RequestBody>),
 }
 
-impl<F, C> Turn<F, C>
+impl<F, C> StreamTask<F, C>
 where
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
     C: ClientConnection,
@@ -40,21 +40,21 @@ where
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        place: Option<&Place>,
+        entry: Option<&Entry>,
         (second, stall): (u32, Option<Duration>),
     ) -> Poll<()> {
         loop {
-            let pump = match self {
-                Self::Responding(pump) => return pump.poll(cx, place, stall),
-                Self::Uploading(pump) => return pump.poll(cx, place, stall),
+            let body = match self {
+                Self::Responding(body) => return body.poll(cx, entry, stall),
+                Self::Uploading(body) => return body.poll(cx, entry, stall),
                 Self::Answering { answering, respond } => match answering.poll(cx) {
                     Poll::Ready(answered) => begin(answered.into(), respond, second),
                     // Who is gone wants no answer.
                     Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
                 },
             };
-            match pump {
-                Some(pump) => *self = Self::Responding(pump),
+            match body {
+                Some(body) => *self = Self::Responding(body),
                 None => return Poll::Ready(()),
             }
         }
@@ -66,9 +66,9 @@ fn begin<B>(
     response: Response<B>,
     respond: &mut SendResponse<Bytes>,
     second: u32,
-) -> Option<Pump<B>>
+) -> Option<SendBody<B>>
 where
-    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin,
+    B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin,
 {
     let (mut head, body) = response.into_parts();
     let last = body.is_end_stream();
@@ -77,7 +77,7 @@ where
     }
     head.headers.entry(DATE).or_insert_with(|| date::value(second));
     match respond.send_response(Response::from_parts(head, ()), last) {
-        Ok(stream) => (!last).then(|| Pump::new(stream, body)),
+        Ok(stream) => (!last).then(|| SendBody::new(stream, body)),
         Err(_) => {
             // It is gone, or a header is none that HTTP/2 has.
             respond.send_reset(Reason::INTERNAL_ERROR);

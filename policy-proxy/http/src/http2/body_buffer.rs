@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// Pieces of a body in order. Small ones are put together, so that memory follows bytes, of which the
 /// windows are the bound, and not frames.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct BodyBuffer {
     pieces: VecDeque<Bytes>,
     /// Small pieces behind them.
     small: BytesMut,
@@ -14,7 +14,7 @@ pub(super) struct Kept {
     pub(super) failed: Option<h2::Error>,
 }
 
-impl Kept {
+impl BodyBuffer {
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty() && self.small.is_empty()
     }
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn small_pieces_are_put_together_and_nothing_changes_its_place() {
-        let mut kept = Kept::default();
+        let mut kept = BodyBuffer::default();
         for piece in ["a", "b", &"c".repeat(2000), "d", "e", "f"] {
             kept.push(Bytes::copy_from_slice(piece.as_bytes()));
         }

@@ -1,7 +1,7 @@
 //! Sends a body by a stream, as far as the other side's windows allow.
 
-use super::received::Cut;
-use super::turns::Place;
+use super::recv_body::UploadCancel;
+use super::scheduler::Entry;
 use crate::stall::Stall;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
@@ -13,15 +13,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// A body on its way. At most one piece of it waits for a window, here or in the library.
-pub(super) struct Pump<B> {
+pub(super) struct SendBody<B> {
     stream: SendStream<Bytes>,
     body: B,
     /// A piece that waits, and whether nothing follows it.
-    held: Option<(Bytes, bool)>,
+    pending_data: Option<(Bytes, bool)>,
     /// Whether a piece was sent. The first needs no room: the library keeps what does not fit.
-    begun: bool,
+    started: bool,
     /// Says that nobody wants the rest.
-    cut: Option<Rc<Cut>>,
+    cancel: Option<Rc<UploadCancel>>,
     stall: Stall,
 }
 
@@ -32,14 +32,14 @@ pub trait Reset {
 }
 
 /// A body that may have to end before it is complete.
-pub trait Watched {
+pub trait Interruptible {
     /// Whether it must end now. Else wakes `cx` when that changes. Asked while nothing of it can be
     /// sent: what comes meanwhile is taken in.
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
 }
 
 /// Waits for something before `body` can be sent, and takes in what comes of it meanwhile.
-pub async fn while_waiting<B: Watched, F: Future>(body: &mut B, waits: F) -> F::Output {
+pub async fn while_waiting<B: Interruptible, F: Future>(body: &mut B, waits: F) -> F::Output {
     let mut waits = pin!(waits);
     poll_fn(|cx| {
         let polled = waits.as_mut().poll(cx);
@@ -51,18 +51,25 @@ pub async fn while_waiting<B: Watched, F: Future>(body: &mut B, waits: F) -> F::
     .await
 }
 
-impl<B> Pump<B>
+impl<B> SendBody<B>
 where
-    B: Body<Data = Bytes> + Watched + Unpin,
+    B: Body<Data = Bytes> + Interruptible + Unpin,
     B::Error: Reset,
 {
     pub(super) fn new(stream: SendStream<Bytes>, body: B) -> Self {
-        Self { stream, body, held: None, begun: false, cut: None, stall: Stall::default() }
+        Self {
+            stream,
+            body,
+            pending_data: None,
+            started: false,
+            cancel: None,
+            stall: Stall::default(),
+        }
     }
 
-    /// One that is broken off by `cut`.
-    pub(super) fn until(self, cut: Rc<Cut>) -> Self {
-        Self { cut: Some(cut), ..self }
+    /// One that is broken off by `cancel`.
+    pub(super) fn cancelled_by(self, cancel: Rc<UploadCancel>) -> Self {
+        Self { cancel: Some(cancel), ..self }
     }
 
     /// Sends what there is. Ready when all is sent, or nobody takes the rest. `bound`: how long the
@@ -70,16 +77,16 @@ where
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        place: Option<&Place>,
+        entry: Option<&Entry>,
         bound: Option<Duration>,
     ) -> Poll<()> {
-        if let Some(reason) = self.cut.as_ref().and_then(|cut| cut.signal.poll(cx)) {
+        if let Some(reason) = self.cancel.as_ref().and_then(|cancel| cancel.signal.poll(cx)) {
             self.stream.send_reset(reason);
             return Poll::Ready(());
         }
-        let sent = self.poll_send(cx, place);
+        let sent = self.poll_send(cx, entry);
         if sent.is_pending()
-            && self.held.is_some()
+            && self.pending_data.is_some()
             && bound.is_some_and(|bound| self.stall.poll(cx, bound).is_ready())
         {
             self.stream.send_reset(Reason::CANCEL);
@@ -91,12 +98,12 @@ where
         sent
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>, place: Option<&Place>) -> Poll<()> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, entry: Option<&Entry>) -> Poll<()> {
         loop {
-            while self.held.is_some() && self.stream.capacity() == 0 {
+            while self.pending_data.is_some() && self.stream.capacity() == 0 {
                 if self.body.must_end(cx) {
                     // Which is not to wait for a window that may never open; the body says how.
-                    self.held = None;
+                    self.pending_data = None;
                     break;
                 }
                 match ready!(self.stream.poll_capacity(cx)) {
@@ -104,14 +111,14 @@ where
                     Some(Err(_)) | None => return Poll::Ready(()),
                 }
             }
-            if let Some((data, last)) = self.held.take() {
+            if let Some((data, last)) = self.pending_data.take() {
                 self.stall.moved();
                 if self.stream.send_data(data, last).is_err() || last {
                     return Poll::Ready(());
                 }
             }
             let done = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(Ok(frame)) => self.take(frame, place),
+                Some(Ok(frame)) => self.take(frame, entry),
                 Some(Err(error)) => {
                     self.stream.send_reset(error.reason());
                     true
@@ -128,7 +135,7 @@ where
     }
 
     /// Sends a frame or keeps it until there is room. `true`: nothing follows.
-    fn take(&mut self, frame: Frame<Bytes>, place: Option<&Place>) -> bool {
+    fn take(&mut self, frame: Frame<Bytes>, entry: Option<&Entry>) -> bool {
         match frame.into_data() {
             Ok(data) => {
                 let last = self.body.is_end_stream();
@@ -136,17 +143,17 @@ where
                     // It says nothing, and would wait for no window.
                     return false;
                 }
-                if self.begun && !data.is_empty() {
+                if self.started && !data.is_empty() {
                     // No more than a claim: what is sent asks for its own room.
-                    match place {
+                    match entry {
                         // It looks at once.
-                        Some(place) => place.unheard(|| self.stream.reserve_capacity(1)),
+                        Some(entry) => entry.without_wake(|| self.stream.reserve_capacity(1)),
                         None => self.stream.reserve_capacity(1),
                     }
-                    self.held = Some((data, last));
+                    self.pending_data = Some((data, last));
                     return false;
                 }
-                self.begun = true;
+                self.started = true;
                 self.stream.send_data(data, last).is_err() || last
             }
             Err(frame) => match frame.into_trailers() {

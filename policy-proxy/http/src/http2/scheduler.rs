@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 
 /// The places of one task, and which of them have been woken.
-pub(super) struct Turns {
-    shared: Arc<Shared>,
-    places: Vec<(Arc<Place>, Waker)>,
+pub(super) struct Scheduler {
+    queue: Arc<RunQueue>,
+    entries: Vec<(Arc<Entry>, Waker)>,
 }
 
-struct Shared {
+struct RunQueue {
     state: Mutex<State>,
 }
 
@@ -28,35 +28,35 @@ struct State {
 }
 
 /// Where one of them is woken.
-pub(super) struct Place {
-    shared: Arc<Shared>,
+pub(super) struct Entry {
+    queue: Arc<RunQueue>,
     index: usize,
     /// Whether it is in the list.
     woken: AtomicBool,
 }
 
-impl Turns {
+impl Scheduler {
     pub(super) fn new() -> Self {
         let task = Waker::noop().clone();
         let state = State { woken: VecDeque::new(), task, running: false };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state) }), places: Vec::new() }
+        Self { queue: Arc::new(RunQueue { state: Mutex::new(state) }), entries: Vec::new() }
     }
 
     /// The waker of a place. One that was not asked for yet is new, and has its first turn.
     pub(super) fn waker(&mut self, index: usize) -> Waker {
-        while self.places.len() <= index {
-            let (shared, index) = (Arc::clone(&self.shared), self.places.len());
-            let place = Arc::new(Place { shared, index, woken: AtomicBool::new(false) });
-            self.places.push((Arc::clone(&place), Waker::from(place)));
+        while self.entries.len() <= index {
+            let (queue, index) = (Arc::clone(&self.queue), self.entries.len());
+            let entry = Arc::new(Entry { queue, index, woken: AtomicBool::new(false) });
+            self.entries.push((Arc::clone(&entry), Waker::from(entry)));
         }
-        self.places.get(index).map_or_else(|| Waker::noop().clone(), |(_, waker)| waker.clone())
+        self.entries.get(index).map_or_else(|| Waker::noop().clone(), |(_, waker)| waker.clone())
     }
 
     /// The task polls. It is woken again only for what is woken after [`Self::next`] said that there
     /// is nobody.
     #[inline]
-    pub(super) fn begin(&self, cx: &Context<'_>) {
-        let mut state = self.shared.state.lock();
+    pub(super) fn start(&self, cx: &Context<'_>) {
+        let mut state = self.queue.state.lock();
         state.task.clone_from(cx.waker());
         state.running = true;
     }
@@ -64,7 +64,7 @@ impl Turns {
     /// Who has the next turn, once [`Self::take`] takes it. If nobody has, the task waits.
     #[inline]
     pub(super) fn next(&self) -> Option<usize> {
-        let mut state = self.shared.state.lock();
+        let mut state = self.queue.state.lock();
         let next = state.woken.pop_front();
         state.running = next.is_some();
         next
@@ -73,30 +73,30 @@ impl Turns {
     /// Takes a turn: what wakes the place from now on is news. What did before it knows when it is
     /// polled.
     #[inline]
-    pub(super) fn take(&self, place: usize) -> Waker {
-        let Some((place, waker)) = self.places.get(place) else { return Waker::noop().clone() };
-        place.woken.store(false, Ordering::Relaxed);
+    pub(super) fn take(&self, entry: usize) -> Waker {
+        let Some((entry, waker)) = self.entries.get(entry) else { return Waker::noop().clone() };
+        entry.woken.store(false, Ordering::Relaxed);
         waker.clone()
     }
 
     /// The task lets others have their turn before it goes on.
     #[inline]
-    pub(super) fn pause(&self) {
-        let mut state = self.shared.state.lock();
+    pub(super) fn yield_now(&self) {
+        let mut state = self.queue.state.lock();
         state.running = false;
         state.task.wake_by_ref();
     }
 
     /// The place that has its turn.
     #[inline]
-    pub(super) fn place(&self, index: usize) -> Option<&Place> {
-        self.places.get(index).map(|(place, _)| &**place)
+    pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
+        self.entries.get(index).map(|(entry, _)| &**entry)
     }
 }
 
-impl Place {
+impl Entry {
     /// Does something that wakes whoever does it, who knows already.
-    pub(super) fn unheard<T>(&self, act: impl FnOnce() -> T) -> T {
+    pub(super) fn without_wake<T>(&self, act: impl FnOnce() -> T) -> T {
         let woken = self.woken.swap(true, Ordering::Relaxed);
         let done = act();
         self.woken.store(woken, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Place {
     }
 }
 
-impl Wake for Place {
+impl Wake for Entry {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -113,7 +113,7 @@ impl Wake for Place {
         if self.woken.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut state = self.shared.state.lock();
+        let mut state = self.queue.state.lock();
         state.woken.push_back(self.index);
         if !state.running {
             state.task.wake_by_ref();
@@ -133,13 +133,13 @@ mod tests {
         let task = Waker::from(Arc::clone(&count));
         let cx = Context::from_waker(&task);
         let woken = || count.0.load(Ordering::Relaxed);
-        let mut turns = Turns::new();
+        let mut turns = Scheduler::new();
         let (two, one) = (turns.waker(2), turns.waker(1));
-        turns.begin(&cx);
+        turns.start(&cx);
         assert_eq!(turns.next(), None);
         two.wake_by_ref();
         assert_eq!(woken(), 1, "it waits");
-        turns.begin(&cx);
+        turns.start(&cx);
         one.wake_by_ref();
         two.wake_by_ref();
         assert_eq!(woken(), 1, "it sees by itself");
@@ -150,12 +150,12 @@ mod tests {
         let rest: Vec<_> =
             std::iter::from_fn(|| turns.next().inspect(|at| drop(turns.take(*at)))).collect();
         assert_eq!(rest, [1, 2], "what came before the turn was taken is not news");
-        turns.place(1).unwrap().unheard(|| one.wake_by_ref());
+        turns.entry(1).unwrap().without_wake(|| one.wake_by_ref());
         assert_eq!(woken(), 1);
         one.wake();
         assert_eq!(woken(), 2);
-        turns.begin(&cx);
-        turns.pause();
+        turns.start(&cx);
+        turns.yield_now();
         assert_eq!(woken(), 3, "there is more to do");
     }
 }

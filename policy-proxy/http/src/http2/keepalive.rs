@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep};
 /// What was heard of the other side. A byte is nothing: only what is whole, a request, an answer, DATA,
 /// a PING's answer, shows that it goes on.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct Activity {
     last: Cell<Instant>,
     /// Of DATA, since the last answer to a PING and the pause behind it.
     bytes: Cell<usize>,
@@ -20,32 +20,32 @@ pub(super) struct Heard {
 }
 
 /// The PINGs of a connection.
-pub(super) struct Pulse {
+pub(super) struct Keepalive {
     pings: PingPong,
-    heard: Rc<Heard>,
+    activity: Rc<Activity>,
     interval: Duration,
-    answer: Duration,
+    timeout: Duration,
     /// Until the next look, or until an answer is overdue.
     sleep: Pin<Box<Sleep>>,
     /// When the PING went whose answer is awaited.
-    asked: Option<Instant>,
+    ping_sent: Option<Instant>,
     /// Whether `sleep` is the bound of that answer.
-    due: bool,
-    window: Option<Window>,
+    pong_due: bool,
+    bdp: Option<BdpEstimator>,
 }
 
 /// What a look told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beat {
+pub(super) enum KeepaliveEvent {
     /// The other side is gone.
-    Dead,
+    TimedOut,
     /// It could send more than its windows let it: they should have as many bytes.
     Window(u32),
 }
 
 /// How much the other side sends while a PING and its answer are on their way.
 #[derive(Debug)]
-struct Window {
+struct BdpEstimator {
     bytes: u32,
     /// Bytes per second, at their most.
     most: f64,
@@ -56,7 +56,7 @@ struct Window {
     stable: u8,
 }
 
-impl Heard {
+impl Activity {
     pub(super) fn new() -> Rc<Self> {
         let now = Instant::now();
         let (last, bytes) = (Cell::new(now), Cell::new(0));
@@ -65,13 +65,13 @@ impl Heard {
 
     /// Something whole came.
     #[inline]
-    pub(super) fn note(&self) {
+    pub(super) fn record(&self) {
         self.last.set(Instant::now());
     }
 
     /// DATA came.
     #[inline]
-    pub(super) fn data(&self, bytes: usize) {
+    pub(super) fn record_data(&self, bytes: usize) {
         let now = Instant::now();
         self.last.set(now);
         if now >= self.counted_from.get() {
@@ -80,79 +80,79 @@ impl Heard {
     }
 }
 
-impl Pulse {
-    /// `window`: from which on windows follow what is measured; absent: they stay as they are.
+impl Keepalive {
+    /// `bdp`: from which on windows follow what is measured; absent: they stay as they are.
     pub(super) fn new(
         pings: PingPong,
-        heard: Rc<Heard>,
-        (interval, answer): (Duration, Duration),
-        window: Option<u32>,
+        activity: Rc<Activity>,
+        (interval, timeout): (Duration, Duration),
+        bdp: Option<u32>,
     ) -> Self {
         let sleep = Box::pin(tokio::time::sleep(interval));
-        let window = window.map(Window::new);
-        Self { pings, heard, interval, answer, sleep, asked: None, due: false, window }
+        let bdp = bdp.map(BdpEstimator::new);
+        Self { pings, activity, interval, timeout, sleep, ping_sent: None, pong_due: false, bdp }
     }
 
     /// Whether it has to be looked at whenever something was read.
     #[inline]
-    pub(super) fn measures(&self) -> bool {
-        self.window.is_some()
+    pub(super) fn is_adaptive(&self) -> bool {
+        self.bdp.is_some()
     }
 
     /// `idle`: nobody needs to know.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<Beat> {
-        if let Some(sent) = self.asked
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<KeepaliveEvent> {
+        if let Some(sent) = self.ping_sent
             && let Poll::Ready(Ok(_)) = self.pings.poll_pong(cx)
         {
-            self.asked = None;
-            self.heard.note();
-            if std::mem::take(&mut self.due) {
+            self.ping_sent = None;
+            self.activity.record();
+            if std::mem::take(&mut self.pong_due) {
                 self.wake_after(self.interval);
             }
-            if let Some(grown) = self.measured(sent.elapsed()) {
-                return Poll::Ready(Beat::Window(grown));
+            if let Some(grown) = self.on_pong(sent.elapsed()) {
+                return Poll::Ready(KeepaliveEvent::Window(grown));
             }
         }
-        if self.window.is_some() && self.heard.bytes.get() > 0 {
-            self.ask(cx);
+        if self.bdp.is_some() && self.activity.bytes.get() > 0 {
+            self.send_ping(cx);
         }
-        self.poll_late(cx, idle)
+        self.poll_timeout(cx, idle)
     }
 
     /// What the answer that came after `time` says of the windows.
-    fn measured(&mut self, time: Duration) -> Option<u32> {
-        let window = self.window.as_mut()?;
-        let grown = window.measured(self.heard.bytes.replace(0), time);
-        if let Some(at) = Instant::now().checked_add(window.pause) {
-            self.heard.counted_from.set(at);
+    fn on_pong(&mut self, time: Duration) -> Option<u32> {
+        let bdp = self.bdp.as_mut()?;
+        let grown = bdp.on_pong(self.activity.bytes.replace(0), time);
+        if let Some(at) = Instant::now().checked_add(bdp.pause) {
+            self.activity.counted_from.set(at);
         }
         grown
     }
 
-    fn poll_late(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<Beat> {
+    fn poll_timeout(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<KeepaliveEvent> {
         loop {
             ready!(self.sleep.as_mut().poll(cx));
-            if self.due {
-                return Poll::Ready(Beat::Dead);
+            if self.pong_due {
+                return Poll::Ready(KeepaliveEvent::TimedOut);
             }
-            let quiet = self.heard.last.get().elapsed();
-            let rest = self.interval.saturating_sub(quiet);
+            let quiet = self.activity.last.get().elapsed();
+            let back_off = self.interval.saturating_sub(quiet);
             if idle {
                 self.wake_after(self.interval);
-            } else if !rest.is_zero() {
-                self.wake_after(rest);
+            } else if !back_off.is_zero() {
+                self.wake_after(back_off);
             } else {
-                self.ask(cx);
-                self.due = true;
-                self.wake_after(self.answer);
+                self.send_ping(cx);
+                self.pong_due = true;
+                self.wake_after(self.timeout);
             }
         }
     }
 
     /// Sends a PING, unless one is on its way.
-    fn ask(&mut self, cx: &mut Context<'_>) {
-        if self.asked.is_none() && self.pings.send_ping(Ping::opaque()).is_ok() {
-            self.asked = Some(Instant::now());
+    fn send_ping(&mut self, cx: &mut Context<'_>) {
+        if self.ping_sent.is_none() && self.pings.send_ping(Ping::opaque()).is_ok() {
+            self.ping_sent = Some(Instant::now());
             // To be woken by its answer.
             let _ = self.pings.poll_pong(cx);
         }
@@ -165,14 +165,14 @@ impl Pulse {
     }
 }
 
-impl Window {
+impl BdpEstimator {
     fn new(bytes: u32) -> Self {
         Self { bytes, most: 0.0, round_trip: 0.0, pause: FIRST_PAUSE, stable: 0 }
     }
 
     /// `bytes` were heard while a PING and its answer took `time`: the windows, if they were nearly
     /// used up and more goes through than ever before.
-    fn measured(&mut self, bytes: usize, time: Duration) -> Option<u32> {
+    fn on_pong(&mut self, bytes: usize, time: Duration) -> Option<u32> {
         let seconds = time.as_secs_f64();
         self.round_trip = if self.round_trip > 0.0 {
             (seconds - self.round_trip).mul_add(NEWEST, self.round_trip)
@@ -184,7 +184,7 @@ impl Window {
         let rate = f64::from(bytes) / (self.round_trip * 1.5);
         let nearly = u64::from(bytes).saturating_mul(3) >= u64::from(self.bytes).saturating_mul(2);
         if !nearly || rate < self.most || self.bytes >= LARGEST_WINDOW {
-            self.rest();
+            self.back_off();
             return None;
         }
         self.most = rate;
@@ -195,7 +195,7 @@ impl Window {
     }
 
     /// What does not grow is measured less often.
-    fn rest(&mut self) {
+    fn back_off(&mut self) {
         self.stable = self.stable.saturating_add(1);
         if self.stable >= 2 {
             self.pause = self.pause.saturating_mul(4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
@@ -218,14 +218,14 @@ mod tests {
 
     #[test]
     fn windows_grow_with_what_goes_through_and_never_beyond_their_bound() {
-        let mut window = Window::new(65_535);
+        let mut bdp = BdpEstimator::new(65_535);
         let ten = Duration::from_millis(10);
-        assert_eq!(window.measured(1_000, ten), None, "the window was not what held it up");
-        assert_eq!(window.measured(60_000, ten), Some(120_000));
-        assert_eq!(window.measured(90_000, Duration::from_secs(9)), None, "slower than before");
+        assert_eq!(bdp.on_pong(1_000, ten), None, "the window was not what held it up");
+        assert_eq!(bdp.on_pong(60_000, ten), Some(120_000));
+        assert_eq!(bdp.on_pong(90_000, Duration::from_secs(9)), None, "slower than before");
         let mut last = 0;
         for _ in 0..100 {
-            last = window.measured(usize::MAX, ten).unwrap_or(last);
+            last = bdp.on_pong(usize::MAX, ten).unwrap_or(last);
         }
         assert_eq!(last, LARGEST_WINDOW);
     }

@@ -12,26 +12,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A stream whose bytes are read in portions. The library reads as long as there is something, and keeps
 /// an entry for each frame of a body: those whom the frames are for have their turn in between.
 #[derive(Debug)]
-pub(super) struct Inflow<S> {
+pub(super) struct FrameFilter<S> {
     io: S,
-    portion: Portion,
-    frames: Frames,
+    budget: ReadBudget,
+    parser: FrameParser,
 }
 
 /// Bytes that are read before others have their turn.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Portion(Rc<Cell<usize>>);
+pub(super) struct ReadBudget(Rc<Cell<usize>>);
 
 /// Where in its frames the other side is.
 #[derive(Debug)]
-struct Frames {
+struct FrameParser {
     /// Bytes to come that are no head of a frame.
     payload: usize,
     /// A head of which a part came, or one that is to be handed on.
     head: [u8; HEAD],
-    came: usize,
+    header_len: usize,
     /// How much of it was handed on; absent while more of it is to come.
-    given: Option<usize>,
+    header_sent: Option<usize>,
     /// Whether a block of header fields goes on in the next frame.
     in_block: bool,
     /// Empty frames that others have not made up for, and since when.
@@ -39,49 +39,49 @@ struct Frames {
     since: Instant,
 }
 
-impl Portion {
-    pub(super) fn renew(&self) {
-        self.0.set(PORTION);
+impl ReadBudget {
+    pub(super) fn refill(&self) {
+        self.0.set(BUDGET_BYTES);
     }
 
-    pub(super) fn is_spent(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.0.get() == 0
     }
 }
 
-impl<S> Inflow<S> {
+impl<S> FrameFilter<S> {
     /// What a client sends: a preface first.
-    pub(super) fn of_client(io: S, portion: Portion) -> Self {
-        Self { io, portion, frames: Frames::behind(PREFACE) }
+    pub(super) fn of_client(io: S, budget: ReadBudget) -> Self {
+        Self { io, budget, parser: FrameParser::after(PREFACE) }
     }
 
     /// What an application sends.
-    pub(super) fn of_server(io: S, portion: Portion) -> Self {
-        Self { io, portion, frames: Frames::behind(0) }
+    pub(super) fn of_server(io: S, budget: ReadBudget) -> Self {
+        Self { io, budget, parser: FrameParser::after(0) }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Inflow<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { io, portion, frames } = self.get_mut();
-        if portion.is_spent() {
+        let Self { io, budget, parser } = self.get_mut();
+        if budget.is_exhausted() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         loop {
-            if frames.hand_on(buf) {
+            if parser.flush_header(buf) {
                 return Poll::Ready(Ok(()));
             }
-            if frames.came > 0 {
+            if parser.header_len > 0 {
                 let mut rest = [0; HEAD];
-                let missing = HEAD.saturating_sub(frames.came);
+                let missing = HEAD.saturating_sub(parser.header_len);
                 let mut rest = ReadBuf::new(rest.get_mut(..missing).unwrap_or_default());
                 ready!(Pin::new(&mut *io).poll_read(cx, &mut rest))?;
-                frames.complete(rest.filled());
+                parser.complete_header(rest.filled());
                 continue;
             }
             let before = buf.filled().len();
@@ -90,8 +90,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Inflow<S> {
             if fresh.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            portion.0.set(portion.0.get().saturating_sub(fresh.len()));
-            let left = frames.sift(fresh);
+            budget.0.set(budget.0.get().saturating_sub(fresh.len()));
+            let left = parser.filter(fresh);
             buf.set_filled(before.saturating_add(left));
             if left > 0 {
                 return Poll::Ready(Ok(()));
@@ -100,51 +100,51 @@ impl<S: AsyncRead + Unpin> AsyncRead for Inflow<S> {
     }
 }
 
-impl Frames {
-    fn behind(payload: usize) -> Self {
+impl FrameParser {
+    fn after(payload: usize) -> Self {
         let (head, since) = ([0; HEAD], Instant::now());
-        Self { payload, head, came: 0, given: None, in_block: false, empty: 0, since }
+        Self { payload, head, header_len: 0, header_sent: None, in_block: false, empty: 0, since }
     }
 
     /// Hands on what there is of a head. False: nothing.
-    fn hand_on(&mut self, buf: &mut ReadBuf<'_>) -> bool {
-        let Some(given) = self.given else { return false };
-        let rest = self.head.get(given..self.came).unwrap_or_default();
+    fn flush_header(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let Some(header_sent) = self.header_sent else { return false };
+        let rest = self.head.get(header_sent..self.header_len).unwrap_or_default();
         let fits = rest.get(..rest.len().min(buf.remaining())).unwrap_or_default();
         buf.put_slice(fits);
-        self.given = Some(given.saturating_add(fits.len()));
-        if self.given == Some(self.came) {
-            (self.given, self.came) = (None, 0);
+        self.header_sent = Some(header_sent.saturating_add(fits.len()));
+        if self.header_sent == Some(self.header_len) {
+            (self.header_sent, self.header_len) = (None, 0);
         }
         true
     }
 
     /// Takes the rest of a head; nothing: the other side ends within it.
-    fn complete(&mut self, rest: &[u8]) {
+    fn complete_header(&mut self, rest: &[u8]) {
         if rest.is_empty() {
-            self.given = Some(0);
+            self.header_sent = Some(0);
             return;
         }
-        self.hold(rest);
-        if self.came == HEAD {
+        self.buffer_header(rest);
+        if self.header_len == HEAD {
             let head = self.head;
-            if self.says_nothing(head) {
-                self.came = 0;
+            if self.is_empty_data(head) {
+                self.header_len = 0;
             } else {
-                self.given = Some(0);
+                self.header_sent = Some(0);
             }
         }
     }
 
-    fn hold(&mut self, part: &[u8]) {
-        let places = self.head.iter_mut().skip(self.came);
+    fn buffer_header(&mut self, part: &[u8]) {
+        let places = self.head.iter_mut().skip(self.header_len);
         places.zip(part).for_each(|(place, byte)| *place = *byte);
-        self.came = self.came.saturating_add(part.len()).min(HEAD);
+        self.header_len = self.header_len.saturating_add(part.len()).min(HEAD);
     }
 
     /// Takes frames that say nothing out of `bytes`, and the part of a head at its end. How many bytes
     /// are left, in front.
-    fn sift(&mut self, bytes: &mut [u8]) -> usize {
+    fn filter(&mut self, bytes: &mut [u8]) -> usize {
         let (mut from, mut to) = (0_usize, 0_usize);
         while let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) {
             let passed = if self.payload > 0 {
@@ -152,13 +152,13 @@ impl Frames {
                 self.payload = self.payload.saturating_sub(passed);
                 passed
             } else if let Some(head) = rest.first_chunk::<HEAD>() {
-                if self.says_nothing(*head) {
+                if self.is_empty_data(*head) {
                     from = from.saturating_add(HEAD);
                     continue;
                 }
                 HEAD
             } else {
-                self.hold(rest);
+                self.buffer_header(rest);
                 break;
             };
             let end = from.saturating_add(passed);
@@ -173,7 +173,7 @@ impl Frames {
     /// Whether a frame with this head is DATA that neither carries anything nor ends its stream. The
     /// library ends a connection at the hundred and first of its life. What is not as it should be is the
     /// library's to refuse.
-    fn says_nothing(&mut self, head: [u8; HEAD]) -> bool {
+    fn is_empty_data(&mut self, head: [u8; HEAD]) -> bool {
         let [high, middle, low, kind, flags, stream @ ..] = head;
         let length = u32::from_be_bytes([0, high, middle, low]);
         self.payload = usize::try_from(length).unwrap_or(usize::MAX);
@@ -186,11 +186,11 @@ impl Frames {
             return false;
         }
         let nothing = kind == DATA && flags & (END_STREAM | PADDED) == 0;
-        nothing && !in_block && stream != [0; 4] && self.are_few()
+        nothing && !in_block && stream != [0; 4] && self.is_within_limit()
     }
 
     /// Whether one more empty frame is no flood.
-    fn are_few(&mut self) -> bool {
+    fn is_within_limit(&mut self) -> bool {
         if self.empty >= MOST_EMPTY && self.since.elapsed() >= SECOND {
             (self.empty, self.since) = (0, Instant::now());
         }
@@ -200,7 +200,7 @@ impl Frames {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Inflow<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FrameFilter<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -233,9 +233,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Inflow<S> {
 /// What small DATA frames that nobody has read may cost, as the library reckons: 256 less their length.
 /// Enough for the smallest frames of four portions, of which one is read at a time; the library takes
 /// 256 bytes for each, 7 MB in all.
-pub(super) const FRAMES_BUDGET: usize = 4 * (PORTION / (HEAD + 1)) * 256;
+pub(super) const FRAMES_BUDGET: usize = 4 * (BUDGET_BYTES / (HEAD + 1)) * 256;
 /// Bytes of a portion; a read goes beyond it by no more than its room.
-const PORTION: usize = 64 * 1024;
+const BUDGET_BYTES: usize = 64 * 1024;
 /// RFC 9113 section 4.1.
 const HEAD: usize = 9;
 /// RFC 9113 section 3.4.
@@ -282,11 +282,11 @@ mod tests {
     }
 
     async fn through(bytes: &[u8], most: usize, room: usize) -> Vec<u8> {
-        let portion = Portion::default();
-        let mut inflow = Inflow::of_client(Slow(bytes, most), portion.clone());
+        let budget = ReadBudget::default();
+        let mut inflow = FrameFilter::of_client(Slow(bytes, most), budget.clone());
         let mut all = Vec::new();
         loop {
-            portion.renew();
+            budget.refill();
             let mut own = vec![0; room];
             let mut buf = ReadBuf::new(&mut own);
             poll_fn(|cx| Pin::new(&mut inflow).poll_read(cx, &mut buf)).await.unwrap();
