@@ -5,9 +5,9 @@
 //! parameters: nothing here knows a policy, a metric or Kubernetes.
 
 pub mod bounds;
-pub mod ending;
+pub mod future_pool;
 pub mod http1;
 pub mod http2;
-pub mod reused;
+pub mod shutdown;
 pub mod signal;
 pub mod stall;

@@ -38,7 +38,7 @@ impl<T: Copy> Signal<T> {
 
     /// The value, if it was raised, and a promise to wake `cx` when another is.
     pub fn poll(&self, cx: &Context<'_>) -> Option<T> {
-        remember(&mut self.waker.borrow_mut(), cx);
+        store_waker(&mut self.waker.borrow_mut(), cx);
         self.value.get()
     }
 }
@@ -51,7 +51,7 @@ impl<T: Copy> Default for Signal<T> {
 
 /// Keeps the waker of `cx`, which is copied only if it is another than the one that is kept.
 #[inline]
-pub fn remember(waker: &mut Option<Waker>, cx: &Context<'_>) {
+pub fn store_waker(waker: &mut Option<Waker>, cx: &Context<'_>) {
     match waker {
         Some(known) => known.clone_from(cx.waker()),
         None => *waker = Some(cx.waker().clone()),

@@ -16,12 +16,12 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
-use policy_http::ending::Ending;
+use policy_http::future_pool::PooledFuture;
 use policy_http::http1::encode::BodyEncoder;
 use policy_http::http1::request_decode::{Bounds, RequestHead, RequestHeadError};
 use policy_http::http1::response_encode::{self, BodyLength, ResponseContext};
 use policy_http::http1::write_buf::WriteBuf;
-use policy_http::reused::Reused;
+use policy_http::shutdown::Shutdown;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -77,7 +77,7 @@ where
         cx: &mut Context<'_>,
         work: impl FnOnce(&mut Context<'_>) -> Poll<Result<(), Broken>>,
     ) -> Poll<Result<(), Broken>> {
-        if self.connection.ending.poll(cx) == Some(Ending::Now) {
+        if self.connection.ending.poll(cx) == Some(Shutdown::Immediate) {
             return Poll::Ready(Err(Broken::Stopped));
         }
         self.wire.run(cx, work)
@@ -146,7 +146,8 @@ where
         let mut asked =
             ResponseContext { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(UploadBody::behind(&self.wire, body, (expects, self.bounds)));
-        let mut answering = Reused::new(|| (self.answer)(Rc::clone(self.connection), parts, body));
+        let mut answering =
+            PooledFuture::new(|| (self.answer)(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match answering.poll(cx) {
             Poll::Ready(answered) => {
                 asked.keep_alive &= self.wire.can_go_on(cx) && !self.is_ending();

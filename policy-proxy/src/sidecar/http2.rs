@@ -4,8 +4,8 @@ use super::body::ResponseBody;
 use super::io::Metered;
 use super::open::{HttpConnection, RequestBody};
 use policy_enforce::error::ErrorKind;
-use policy_http::ending::Ending;
 use policy_http::http2::{ClientConnection, Limits, Streams};
+use policy_http::shutdown::Shutdown;
 use policy_http::signal::Signal;
 use tokio::net::TcpStream;
 
@@ -31,7 +31,7 @@ impl ClientConnection for HttpConnection {
         }
     }
 
-    fn ending(&self) -> &Signal<Ending> {
+    fn shutdown(&self) -> &Signal<Shutdown> {
         &self.ending
     }
 

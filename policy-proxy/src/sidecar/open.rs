@@ -22,8 +22,8 @@ use policy_enforce::open::Kept;
 use policy_enforce::record::RequestRecord;
 use policy_enforce::store::{InForce, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Series, Side};
-use policy_http::ending::Ending;
 use policy_http::http2::Interruptible;
+use policy_http::shutdown::Shutdown;
 use policy_http::signal::Signal;
 use policy_tls::peer::Peer;
 use slab::Slab;
@@ -48,7 +48,7 @@ pub(super) struct HttpConnection {
     /// Whether it is HTTP/2, whose frames between requests are no unfinished request.
     http2: bool,
     /// Raised to end the connection.
-    pub(super) ending: Signal<Ending>,
+    pub(super) ending: Signal<Shutdown>,
     caller: Caller,
     /// What the application is told of the client.
     pub(super) informed: Informed,

@@ -16,7 +16,7 @@ use inner::Inner;
 use policy_http::http1::read_buf;
 use policy_http::http1::request_decode::{Bounds, RequestHead};
 use policy_http::http1::write_buf::WriteBuf;
-use policy_http::signal::remember;
+use policy_http::signal::store_waker;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -41,7 +41,7 @@ impl Wire {
         cx: &mut Context<'_>,
         part: impl FnOnce(&mut Context<'_>) -> T,
     ) -> T {
-        remember(&mut self.inner.borrow_mut().task, cx);
+        store_waker(&mut self.inner.borrow_mut().task, cx);
         self.running.set(true);
         let done = part(cx);
         self.running.set(false);

@@ -2,7 +2,7 @@
 
 use super::send_body::{Interruptible, Reset};
 use super::upstream::Streams;
-use crate::ending::Ending;
+use crate::shutdown::Shutdown;
 use crate::signal::Signal;
 use bytes::Bytes;
 use http_body::Body;
@@ -22,7 +22,7 @@ pub trait ClientConnection {
     fn limits(&self) -> Limits;
 
     /// Raised to end the connection.
-    fn ending(&self) -> &Signal<Ending>;
+    fn shutdown(&self) -> &Signal<Shutdown>;
 
     /// The requests that are open at the application.
     fn streams(&self) -> &Streams<Self::Stream, Self::RequestBody>;

@@ -81,15 +81,15 @@ impl Activity {
 }
 
 impl Keepalive {
-    /// `bdp`: from which on windows follow what is measured; absent: they stay as they are.
+    /// `window`: from which on windows follow what is measured; absent: they stay as they are.
     pub(super) fn new(
         pings: PingPong,
         activity: Rc<Activity>,
         (interval, timeout): (Duration, Duration),
-        bdp: Option<u32>,
+        window: Option<u32>,
     ) -> Self {
         let sleep = Box::pin(tokio::time::sleep(interval));
-        let bdp = bdp.map(BdpEstimator::new);
+        let bdp = window.map(BdpEstimator::new);
         Self { pings, activity, interval, timeout, sleep, ping_sent: None, pong_due: false, bdp }
     }
 

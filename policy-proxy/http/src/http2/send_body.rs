@@ -112,7 +112,7 @@ where
                 }
             }
             if let Some((data, last)) = self.pending_data.take() {
-                self.stall.moved();
+                self.stall.reset();
                 if self.stream.send_data(data, last).is_err() || last {
                     return Poll::Ready(());
                 }

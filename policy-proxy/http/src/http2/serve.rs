@@ -6,7 +6,7 @@ use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
 use super::recv_body::RecvBody;
 use super::scheduler::Scheduler;
 use super::stream::StreamTask;
-use crate::ending::Ending;
+use crate::shutdown::Shutdown;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
@@ -34,9 +34,9 @@ where
     budget.refill();
     let io = FrameFilter::of_client(io, budget.clone());
     let mut handshake = pin!(builder(&limits).handshake::<_, Bytes>(io));
-    let handshaken = poll_fn(|cx| match connection.ending().poll(cx) {
-        Some(Ending::Now) => Poll::Ready(None),
-        Some(Ending::Gracefully) | None => handshake.as_mut().poll(cx).map(Some),
+    let handshaken = poll_fn(|cx| match connection.shutdown().poll(cx) {
+        Some(Shutdown::Immediate) => Poll::Ready(None),
+        Some(Shutdown::Graceful) | None => handshake.as_mut().poll(cx).map(Some),
     });
     let mut client = match handshaken.await {
         None => return,
@@ -129,14 +129,14 @@ where
     /// Does what there is to do. Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.scheduler.start(cx);
-        match self.connection.ending().poll(cx) {
-            Some(Ending::Now) => return Poll::Ready(()),
-            Some(Ending::Gracefully) if !self.goaway_sent => {
+        match self.connection.shutdown().poll(cx) {
+            Some(Shutdown::Immediate) => return Poll::Ready(()),
+            Some(Shutdown::Graceful) if !self.goaway_sent => {
                 self.goaway_sent = true;
                 self.client.graceful_shutdown();
                 self.scheduler.waker(CLIENT).wake();
             }
-            Some(Ending::Gracefully) | None => {}
+            Some(Shutdown::Graceful) | None => {}
         }
         let mut more_to_read = false;
         while let Some(entry) = self.scheduler.next() {

@@ -4,8 +4,8 @@
 use super::connection::ClientConnection;
 use super::scheduler::Entry;
 use super::send_body::{Interruptible, Reset, SendBody};
+use crate::future_pool::PooledFuture;
 use crate::http1::date;
-use crate::reused::Reused;
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::SendResponse;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// One that has turns.
 pub(super) enum StreamTask<F: 'static, C: ClientConnection> {
     /// A request is being answered.
-    Answering { answering: Reused<F>, respond: SendResponse<Bytes> },
+    Answering { answering: PooledFuture<F>, respond: SendResponse<Bytes> },
     /// Its answer is being sent.
     Responding(SendBody<C::ResponseBody>),
     /// The body of a request is being sent on, whatever becomes of its answer.
@@ -32,7 +32,7 @@ where
     C: ClientConnection,
 {
     pub(super) fn answering(answer: impl FnOnce() -> F, respond: SendResponse<Bytes>) -> Self {
-        Self::Answering { answering: Reused::new(answer), respond }
+        Self::Answering { answering: PooledFuture::new(answer), respond }
     }
 
     /// Ready when nothing is left to do. `second`: the worker's clock. `stall`: how long the other

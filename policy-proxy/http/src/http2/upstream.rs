@@ -6,7 +6,7 @@ use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
 use super::recv_body::{FinishedStreams, RecvBody, ResponseGuard, UploadCancel};
 use super::send_body::{Interruptible, Reset, SendBody, while_waiting};
 use super::stream_permits::StreamPermits;
-use crate::signal::remember;
+use crate::signal::store_waker;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{Request, Response};
@@ -173,7 +173,7 @@ where
     /// Reads and writes what there is. `idle`: no request is open. `true`: there is more to be read,
     /// once others have had their turn.
     pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) -> bool {
-        remember(&mut self.task.borrow_mut(), cx);
+        store_waker(&mut self.task.borrow_mut(), cx);
         let mut more_to_read = false;
         self.drivers.borrow_mut().retain_mut(|driver| {
             driver.budget.refill();

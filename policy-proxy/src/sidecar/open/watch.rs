@@ -6,7 +6,7 @@ use crate::sidecar::worker::Member;
 use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{Decided, Requested};
-use policy_http::ending::Ending;
+use policy_http::shutdown::Shutdown;
 use policy_tls::identity::{Judge, Stale};
 use policy_tls::peer::Peer;
 use std::rc::{Rc, Weak};
@@ -27,7 +27,7 @@ impl HttpConnection {
     /// Ends after what is open, unless it is to end at once already.
     fn end_gracefully(&self) {
         if self.ending.get().is_none() {
-            self.ending.raise(Ending::Gracefully);
+            self.ending.raise(Shutdown::Graceful);
         }
     }
 
@@ -84,7 +84,7 @@ impl Member for HttpConnection {
             let old = |open: &Open| self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS;
             let stuck = |open: &Open| open.lost.get().is_some() && old(open);
             if !self.http2 && self.open.borrow().iter().any(|(_, open)| stuck(open)) {
-                self.ending.raise(Ending::Now);
+                self.ending.raise(Shutdown::Immediate);
             } else if !self.http2 && self.is_uploading() {
                 // Looks whether its client is still there, while nobody takes what it sends.
                 self.ending.wake();
@@ -100,7 +100,7 @@ impl Member for HttpConnection {
         // Who does not take the last of its answer does not end by being asked to.
         let deaf = timeouts.idle.saturating_add(timeouts.request_head);
         if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, deaf) {
-            self.ending.raise(Ending::Now);
+            self.ending.raise(Shutdown::Immediate);
         } else if over(idle, timeouts.idle) || self.handle.is_given_up() {
             self.end_gracefully();
         }
@@ -108,7 +108,9 @@ impl Member for HttpConnection {
 
     fn prove(&self, judge: &mut Judge) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
-        let (Some(stale), false) = (stale, self.ending.get() == Some(Ending::Now)) else { return };
+        let (Some(stale), false) = (stale, self.ending.get() == Some(Shutdown::Immediate)) else {
+            return;
+        };
         let kind = match stale {
             Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
             Stale::Expired(since) => {
@@ -125,7 +127,7 @@ impl Member for HttpConnection {
         let mut all = self.open.borrow_mut();
         let standing = all.iter_mut().filter(|(_, open)| open.lost.get().is_none());
         standing.for_each(|(_, open)| self.revoke(open));
-        self.ending.raise(Ending::Now);
+        self.ending.raise(Shutdown::Immediate);
     }
 
     fn drain(&self) {

@@ -8,7 +8,7 @@ use policy_http::http1::decode::{BodyError, Decoded, Decoder};
 use policy_http::http1::read_buf;
 use policy_http::http1::request_decode::{self, Bounds, RequestHead, RequestHeadError};
 use policy_http::http1::write_buf::WriteBuf;
-use policy_http::signal::remember;
+use policy_http::signal::store_waker;
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -248,7 +248,7 @@ impl Inner {
 
     /// Whether the client broke its request's body off. Else wakes `cx` when it does.
     pub(crate) fn is_broken(&mut self, cx: &Context<'_>) -> bool {
-        remember(&mut self.untaken.get_or_insert_default().sender, cx);
+        store_waker(&mut self.untaken.get_or_insert_default().sender, cx);
         matches!(self.upload, Upload::Broken)
     }
 

@@ -9,52 +9,52 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A place that a future was in.
-type Place<F> = Box<Pin<Box<Option<F>>>>;
+type PooledBox<F> = Box<Pin<Box<Option<F>>>>;
 
 thread_local! {
     static SPARE: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A future in memory that is given back to the thread.
-pub struct Reused<F: 'static> {
+pub struct PooledFuture<F: 'static> {
     /// Absent only while it is dropped.
-    place: Option<Place<F>>,
+    slot: Option<PooledBox<F>>,
 }
 
-impl<F: Future + 'static> Reused<F> {
+impl<F: Future + 'static> PooledFuture<F> {
     /// Makes the future in memory that another one had, if there is some. It is made here because one
     /// that is handed over is copied with all the room for what it has yet to hold.
     #[inline]
     pub fn new(make: impl FnOnce() -> F) -> Self {
         let spare = SPARE.with_borrow_mut(Vec::pop);
         let spare = spare.and_then(|spare| spare.downcast::<Pin<Box<Option<F>>>>().ok());
-        let mut place = spare.unwrap_or_else(|| Box::new(Box::pin(None)));
-        (*place).as_mut().set(Some(make()));
-        Self { place: Some(place) }
+        let mut slot = spare.unwrap_or_else(|| Box::new(Box::pin(None)));
+        (*slot).as_mut().set(Some(make()));
+        Self { slot: Some(slot) }
     }
 
     /// Polls the future; not again once it is ready.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let future = self.place.as_mut().and_then(|place| (**place).as_mut().as_pin_mut());
+        let future = self.slot.as_mut().and_then(|slot| (**slot).as_mut().as_pin_mut());
         future.map_or(Poll::Pending, |future| future.poll(cx))
     }
 }
 
-impl<F: 'static> Drop for Reused<F> {
+impl<F: 'static> Drop for PooledFuture<F> {
     fn drop(&mut self) {
-        let Some(mut place) = self.place.take() else { return };
+        let Some(mut slot) = self.slot.take() else { return };
         // Before the list is borrowed: what is dropped may be anything.
-        (*place).as_mut().set(None);
+        (*slot).as_mut().set(None);
         SPARE.with_borrow_mut(|spare| {
-            if spare.len() < MOST_SPARE {
-                spare.push(place);
+            if spare.len() < MAX_SPARE {
+                spare.push(slot);
             }
         });
     }
 }
 
 /// Places that a thread keeps.
-const MOST_SPARE: usize = 32;
+const MAX_SPARE: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -67,7 +67,7 @@ mod tests {
         let shared = Rc::new(());
         for other in [true, false] {
             let own = Rc::clone(&shared);
-            let mut unready = Reused::new(|| async move {
+            let mut unready = PooledFuture::new(|| async move {
                 future::pending::<()>().await;
                 drop(own);
             });
@@ -77,7 +77,7 @@ mod tests {
             drop(unready);
             assert_eq!(Rc::strong_count(&shared), 1);
             if other {
-                let mut number = Reused::new(|| ready(7));
+                let mut number = PooledFuture::new(|| ready(7));
                 assert_eq!(poll_fn(|cx| number.poll(cx)).await, 7, "a place of another type");
             }
         }

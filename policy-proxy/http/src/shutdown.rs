@@ -2,9 +2,9 @@
 
 /// How a connection is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum Shutdown {
     /// After what is open.
-    Gracefully,
+    Graceful,
     /// At once.
-    Now,
+    Immediate,
 }
