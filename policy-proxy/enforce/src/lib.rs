@@ -1,7 +1,7 @@
 //! Enforces policy on connections and requests, in the sidecar and inside somebody else's server.
 //!
 //! ```text
-//! updates ──► store ──► Live, InForce ──► middleware: Gate, PolicyLayer ──► respond
+//! updates ──► store ──► Live, InForce ──► middleware: Authorizer, PolicyLayer ──► respond
 //!                                              │
 //!                                              └──► record, telemetry
 //! ```

@@ -3,7 +3,7 @@
 use super::body::ResponseBody;
 use super::tunnel::Switch;
 use http::Response;
-use policy_enforce::middleware::pipeline::Refused;
+use policy_enforce::middleware::pipeline::LocalResponse;
 
 /// An answer, and what it switches to.
 pub(super) struct Answered {
@@ -18,8 +18,8 @@ impl From<Response<ResponseBody>> for Answered {
     }
 }
 
-impl From<Refused> for Answered {
-    fn from(Refused { response, asker }: Refused) -> Self {
+impl From<LocalResponse> for Answered {
+    fn from(LocalResponse { response, asker }: LocalResponse) -> Self {
         response.map(|text| ResponseBody::text(text, asker)).into()
     }
 }

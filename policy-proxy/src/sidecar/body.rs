@@ -7,7 +7,7 @@ use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use policy_core::Denied;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::Held;
+use policy_enforce::middleware::pipeline::TimedRequest;
 use policy_enforce::respond;
 use policy_enforce::respond::{Answer, Asker};
 use policy_http::http2::{Interruptible, Reset};
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     source: Source,
-    held: Option<Held<OpenGuard>>,
+    held: Option<TimedRequest<OpenGuard>>,
     asker: Asker,
 }
 
@@ -48,7 +48,11 @@ impl ResponseBody {
     }
 
     /// The application's, while the request is held open.
-    pub(super) fn upstream(body: UpstreamBody, held: Held<OpenGuard>, asker: Asker) -> Self {
+    pub(super) fn upstream(
+        body: UpstreamBody,
+        held: TimedRequest<OpenGuard>,
+        asker: Asker,
+    ) -> Self {
         Self { source: Source::Upstream(body), held: Some(held), asker }
     }
 
@@ -115,7 +119,7 @@ impl Body for ResponseBody {
             Source::Upstream(body) => match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(Ok(mut frame))) => {
-                    if let Some(Held { open, .. }) = &this.held {
+                    if let Some(TimedRequest { open, .. }) = &this.held {
                         if let Some(trailers) = frame.trailers_mut() {
                             headers::clean_trailers(trailers);
                             open.trailers(trailers);

@@ -5,7 +5,7 @@ use http::header::MaxSizeReached;
 use http::{HeaderMap, Response};
 use policy_core::Denied;
 use policy_enforce::error::ErrorKind;
-use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, Permitted, Role};
+use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, PermittedRequest, Role};
 use policy_enforce::record::{Decided, RequestRecord, Requested};
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::store::PortHandle;
@@ -70,14 +70,14 @@ impl Enforcer for Connected<'_> {
 
     fn changes(&self) {}
 
-    fn open(&self, (): (), permitted: Permitted) -> OpenGuard {
+    fn open(&self, (): (), permitted: PermittedRequest) -> OpenGuard {
         self.0.open(permitted)
     }
 }
 
 impl OpenRequest for OpenGuard {
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
-        Self::poll_lost(self, cx)
+    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
+        Self::poll_revoked(self, cx)
     }
 
     fn begun<B>(&mut self, response: &Response<B>, started: Instant, waited: Duration) {

@@ -17,7 +17,7 @@ use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::{self, Admission, Held};
+use policy_enforce::middleware::pipeline::{self, Admission, TimedRequest};
 use policy_enforce::respond::{Answer, Asker};
 use policy_http::http1::request_decode::RequestHeadError;
 use policy_http::http2;
@@ -59,11 +59,11 @@ pub(super) async fn answer(
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
-    let body = RequestBody::new(body, &admitted.held.open);
+    let body = RequestBody::new(body, &admitted.request.open);
     // Asked for by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
     let carried = admitted.asked.carried;
-    let forwarded = forward(&connection, (head, body), &mut admitted.held, carried).await;
+    let forwarded = forward(&connection, (head, body), &mut admitted.request, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
         Ok(response) => response,
@@ -75,13 +75,13 @@ pub(super) async fn answer(
     }
     let asker = admitted.asker();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return switch(response, admitted.held.open, asker);
+        return switch(response, admitted.request.open, asker);
     }
     if let Some(version) = carried {
         headers::wrap_carried(response.headers_mut(), version);
     }
     *response.version_mut() = Version::HTTP_11;
-    response.map(|body| ResponseBody::upstream(body, admitted.held, asker)).into()
+    response.map(|body| ResponseBody::upstream(body, admitted.request, asker)).into()
 }
 
 /// Sends the request on and waits for the response's head, or for a reason to give up. `carried`: the
@@ -89,7 +89,7 @@ pub(super) async fn answer(
 async fn forward(
     connection: &Rc<HttpConnection>,
     (mut head, body): (Box<Parts>, RequestBody),
-    held: &mut Held<OpenGuard>,
+    held: &mut TimedRequest<OpenGuard>,
     carried: Option<Version>,
 ) -> Result<Response<UpstreamBody>, Answer> {
     let shared = &connection.worker.shared;
@@ -110,7 +110,7 @@ async fn forward(
 
 async fn until<F, E>(
     mut sending: Pin<F>,
-    held: &mut Held<OpenGuard>,
+    held: &mut TimedRequest<OpenGuard>,
 ) -> Result<Response<UpstreamBody>, Answer>
 where
     F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody>, E>>>,

@@ -15,9 +15,9 @@ use policy_core::{Denied, Permit};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
 use policy_enforce::informed::Informed;
+use policy_enforce::middleware::authorizer::Authorizer;
 use policy_enforce::middleware::exchange::Exchange;
-use policy_enforce::middleware::gate::Gate;
-use policy_enforce::middleware::pipeline::Permitted;
+use policy_enforce::middleware::pipeline::PermittedRequest;
 use policy_enforce::open::Kept;
 use policy_enforce::record::RequestRecord;
 use policy_enforce::store::{InForce, PortHandle};
@@ -40,7 +40,7 @@ pub(super) struct HttpConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) handle: PortHandle,
     pub(super) peer: Peer,
-    pub(super) gate: RefCell<Gate>,
+    pub(super) gate: RefCell<Authorizer>,
     pub(super) upstream: Upstream<RequestBody>,
     /// Since when the client has been sending what is not yet a request, by the worker's clock; 0 while it
     /// does not.
@@ -102,7 +102,7 @@ impl HttpConnection {
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {
-            gate: RefCell::new(Gate::new(caller, worker.index)),
+            gate: RefCell::new(Authorizer::new(caller, worker.index)),
             upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
             unfinished_since: Cell::new(0),
             http2,
@@ -150,9 +150,9 @@ impl HttpConnection {
     }
 
     /// Registers a permitted request.
-    pub(super) fn open(self: &Rc<Self>, permitted: Permitted) -> OpenGuard {
+    pub(super) fn open(self: &Rc<Self>, permitted: PermittedRequest) -> OpenGuard {
         self.handle.permitted();
-        let Permitted { kept, permit, policy, exchange } = permitted;
+        let PermittedRequest { kept, permit, policy, exchange } = permitted;
         let (lost, lost_upload) = (Signal::new(), Signal::new());
         let open = Open {
             kept,
@@ -220,7 +220,7 @@ impl Open {
 
 impl OpenGuard {
     /// Why permission was lost, or a promise to wake `cx` when it is.
-    pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Option<Denied> {
+    pub(super) fn poll_revoked(&self, cx: &Context<'_>) -> Option<Denied> {
         let open = self.connection.open.borrow();
         let open = open.get(self.place)?;
         if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
@@ -330,7 +330,7 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
         let this = self.get_mut();
-        if this.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some()) {
+        if this.open.as_ref().is_some_and(|open| open.poll_revoked(cx).is_some()) {
             this.cut = true;
             this.open = None;
         }
@@ -372,7 +372,7 @@ impl Body for RequestBody {
 
 impl Interruptible for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        let lost = self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some());
+        let lost = self.open.as_ref().is_some_and(|open| open.poll_revoked(cx).is_some());
         self.cut || lost || self.body.is_broken(cx)
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Switch {
 pub(super) async fn carry(client: Prefixed<Metered<ClientIo>>, switch: Switch) {
     let Switch { server, guard } = switch;
     let mut copy = pin!(Copy::new(client.for_ever(), server.for_ever(), Look::Never));
-    poll_fn(|cx| match guard.poll_lost(cx) {
+    poll_fn(|cx| match guard.poll_revoked(cx) {
         Some(_) => Poll::Ready(()),
         None => copy.as_mut().poll_copy(cx).map(|_| ()),
     })

@@ -1,5 +1,5 @@
 //! The order of steps for a request, written once: [`admit`] runs before the application is asked,
-//! [`Admitted::pass`] or [`Admitted::refuse`] once there is an answer.
+//! [`AdmittedRequest::pass`] or [`AdmittedRequest::refuse`] once there is an answer.
 //!
 //! [`PolicyService`](super::PolicyService) and the sidecar's connections run the same steps. The steps
 //! are synchronous and generic over what is kept of an open request ([`Enforcer::Open`]); each caller
@@ -7,9 +7,9 @@
 //! `tower_service::Service` takes requests by value: the copies alone are 2.6 % of the instructions of
 //! an HTTP/1 request.
 
-use super::effects;
+use super::authorizer::{AuthorizeOutcome, Authorizer, Forward, Refusal};
 use super::exchange::Exchange;
-use super::gate::{Forward, Gate, Refusal, Verdict};
+use super::filters;
 use crate::headers::{self, Asked};
 use crate::open::Kept;
 use crate::record::{Decided, RequestRecord, Requested, Told};
@@ -73,13 +73,13 @@ pub trait Enforcer {
     fn changes(&self) -> Self::Changes;
 
     /// Keeps a permitted request open.
-    fn open(&self, changes: Self::Changes, permitted: Permitted) -> Self::Open;
+    fn open(&self, changes: Self::Changes, permitted: PermittedRequest) -> Self::Open;
 }
 
 /// A request that is open: it is decided on again whenever the policy changes.
 pub trait OpenRequest {
     /// Why permission was lost, or a promise to wake `cx` when it is.
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
+    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
 
     /// The answer's head is there. The request came at `started`; of the time since then, `waited` was
     /// spent by the application.
@@ -105,7 +105,7 @@ pub enum Role {
 
 /// A permitted request, for whoever keeps it open.
 #[derive(Debug)]
-pub struct Permitted {
+pub struct PermittedRequest {
     /// What decides on it again.
     pub kept: Box<Kept>,
     /// What permits it.
@@ -120,14 +120,14 @@ pub struct Permitted {
 #[derive(Debug)]
 pub enum Admission<O> {
     /// It is forwarded, as its head now stands.
-    Admitted(Admitted<O>),
+    Admitted(AdmittedRequest<O>),
     /// It is answered here.
-    Refused(Refused),
+    Refused(LocalResponse),
 }
 
 /// An answer in the application's place.
 #[derive(Debug)]
-pub struct Refused {
+pub struct LocalResponse {
     /// The answer.
     pub response: Response<Bytes>,
     /// Who gets it.
@@ -136,8 +136,8 @@ pub struct Refused {
 
 /// A permitted request, until its answer begins.
 #[derive(Debug)]
-pub struct Admitted<O> {
-    asking: Asking,
+pub struct AdmittedRequest<O> {
+    context: RequestContext,
     /// What the request asks of the connection that carries it.
     pub asked: Asked,
     permit: Permit,
@@ -145,12 +145,12 @@ pub struct Admitted<O> {
     /// Whether policy changes the response's head.
     changes_response: bool,
     /// The request as it is kept open.
-    pub held: Held<O>,
+    pub request: TimedRequest<O>,
 }
 
 /// An open request and the time until which its answer must be complete.
 #[derive(Debug)]
-pub struct Held<O> {
+pub struct TimedRequest<O> {
     /// The open request.
     pub open: O,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -158,14 +158,14 @@ pub struct Held<O> {
 
 /// What is known of a request when it is answered.
 #[derive(Debug)]
-struct Asking {
+struct RequestContext {
     asker: Asker,
     started: Instant,
     /// Absent where nobody records.
     told: Option<Box<Told>>,
 }
 
-/// Decides on a request of the connection whose gate is `gate`, and makes the head what is forwarded.
+/// Decides on a request of the connection whose gate is `authorizer`, and makes the head what is forwarded.
 ///
 /// 1. What records tell of the request is taken down.
 /// 2. The head is bounded and cleaned.
@@ -178,56 +178,63 @@ struct Asking {
 /// The answer in the application's place.
 pub fn admit<E: Enforcer>(
     enforcer: &E,
-    gate: Option<&mut Gate>,
+    authorizer: Option<&mut Authorizer>,
     head: &mut Parts,
 ) -> Admission<E::Open> {
     let started = Instant::now();
     let told = enforcer.is_recording().then(|| Box::new(Told::of(head)));
     let peer = enforcer.peer();
     let meshed = peer.is_some_and(Peer::is_meshed);
-    let mut asking = Asking { asker: Asker::of(head, meshed), started, told };
+    let mut context = RequestContext { asker: Asker::of(head, meshed), started, told };
     let Some(asked) = clean(enforcer.role(), head, meshed) else {
-        return Admission::Refused(asking.too_large(enforcer));
+        return Admission::Refused(context.too_large(enforcer));
     };
-    let (Some(peer), Some(gate)) = (peer, gate) else {
-        return Admission::Refused(asking.refuse(enforcer, &nobody()));
+    let (Some(peer), Some(authorizer)) = (peer, authorizer) else {
+        return Admission::Refused(context.refuse(enforcer, &missing_peer()));
     };
     let changes = enforcer.changes();
-    let verdict = {
+    let outcome = {
         let live = enforcer.handle().live();
-        gate.judge(&live, peer, head, started)
+        authorizer.authorize(&live, peer, head, started)
     };
-    let Forward { permit, plan, kept, policy, series } = match verdict {
-        Verdict::Forward(forward) => forward,
-        Verdict::Refuse(refusal) => {
-            asking.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
-            return Admission::Refused(asking.refuse(enforcer, &refusal));
+    let Forward { permit, plan, kept, policy, series } = match outcome {
+        AuthorizeOutcome::Forward(forward) => forward,
+        AuthorizeOutcome::Refuse(refusal) => {
+            context.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
+            return Admission::Refused(context.refuse(enforcer, &refusal));
         }
     };
-    if let Some(told) = &mut asking.told {
+    if let Some(told) = &mut context.told {
         told.judged(&kept);
     }
     if permit.is_audited() {
-        asking.notice(enforcer, head, (Some(&policy), Ok(permit)));
+        context.notice(enforcer, head, (Some(&policy), Ok(permit)));
     }
     if policy.informs() && enforcer.inform(&mut head.headers).is_err() {
         let (answer, policy) = (Answer::HeadTooLarge, Some(policy));
         enforcer.failed(&answer);
         return Admission::Refused(
-            asking.refuse(enforcer, &Refusal { answer, decision: Ok(permit), policy }),
+            context.refuse(enforcer, &Refusal { answer, decision: Ok(permit), policy }),
         );
     }
     if let Some(series) = policy.counters.series(enforcer.worker(), series) {
         series.request();
     }
-    let exchange = Exchange::new(series, started, asking.asker.is_grpc());
-    let permitted = Permitted { kept, permit, policy: Arc::clone(&policy), exchange };
+    let exchange = Exchange::new(series, started, context.asker.is_grpc());
+    let permitted = PermittedRequest { kept, permit, policy: Arc::clone(&policy), exchange };
     let open = enforcer.open(changes, permitted);
     let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
     let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
-    let held = Held { open, deadline };
+    let request = TimedRequest { open, deadline };
     let changes_response = plan.response;
-    Admission::Admitted(Admitted { asking, asked, permit, policy, changes_response, held })
+    Admission::Admitted(AdmittedRequest {
+        context,
+        asked,
+        permit,
+        policy,
+        changes_response,
+        request,
+    })
 }
 
 /// Bounds and cleans a head before anything looks at it; none if it has too many fields. What a client
@@ -250,21 +257,21 @@ fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<Asked> {
     }
 }
 
-fn nobody() -> Refusal {
+fn missing_peer() -> Refusal {
     tracing::error!("a request without a `Peer` in its extensions was refused");
     let denial = Denial { reason: Denied::Unauthorized, route: None };
     Refusal { answer: Answer::Denied(denial.reason), decision: Err(denial), policy: None }
 }
 
-impl<O: OpenRequest> Admitted<O> {
+impl<O: OpenRequest> AdmittedRequest<O> {
     /// Who asks.
     pub fn asker(&self) -> Asker {
-        self.asking.asker
+        self.context.asker
     }
 
     /// Whether the request is recorded.
     pub fn is_recorded(&self) -> bool {
-        self.asking.told.is_some()
+        self.context.told.is_some()
     }
 
     /// Makes the application's head the one that the client gets, and records and counts it. Of the time
@@ -278,29 +285,29 @@ impl<O: OpenRequest> Admitted<O> {
         enforcer: &E,
         response: &mut Response<B>,
         waited: Duration,
-    ) -> Option<Refused>
+    ) -> Option<LocalResponse>
     where
         E: Enforcer<Open = O>,
     {
         if let Err(answer) = self.filter(enforcer.role(), response) {
             return Some(self.refuse(enforcer, answer, waited));
         }
-        self.asking.record(enforcer, response, (Some(&self.policy), Ok(self.permit)), waited);
-        self.held.open.begun(response, self.asking.started, waited);
+        self.context.record(enforcer, response, (Some(&self.policy), Ok(self.permit)), waited);
+        self.request.open.begun(response, self.context.started, waited);
         None
     }
 
     /// Answers in the application's place. The request ends with it.
-    pub fn refuse<E>(&mut self, enforcer: &E, answer: Answer, waited: Duration) -> Refused
+    pub fn refuse<E>(&mut self, enforcer: &E, answer: Answer, waited: Duration) -> LocalResponse
     where
         E: Enforcer<Open = O>,
     {
         enforcer.failed(&answer);
         let decision = answer.instead_of(self.permit);
         let policy = Some(Arc::clone(&self.policy));
-        let refused = self.asking.refuse(enforcer, &Refusal { answer, decision, policy });
-        let open = &mut self.held.open;
-        open.begun(&refused.response, self.asking.started, waited);
+        let refused = self.context.refuse(enforcer, &Refusal { answer, decision, policy });
+        let open = &mut self.request.open;
+        open.begun(&refused.response, self.context.started, waited);
         open.ended(false);
         refused
     }
@@ -318,8 +325,8 @@ impl<O: OpenRequest> Admitted<O> {
             headers::clean_response(headers, switching);
         }
         if self.changes_response {
-            effects::change_response(&self.policy, &self.permit, headers)?;
-            if role != Role::Origin && self.asking.asker.version() >= Version::HTTP_2 {
+            filters::change_response(&self.policy, &self.permit, headers)?;
+            if role != Role::Origin && self.context.asker.version() >= Version::HTTP_2 {
                 headers::clean_for_http2(headers);
             }
         }
@@ -327,13 +334,13 @@ impl<O: OpenRequest> Admitted<O> {
     }
 }
 
-impl<O: OpenRequest> Held<O> {
+impl<O: OpenRequest> TimedRequest<O> {
     /// Why the request must end now, if it must. Else wakes `cx` when it must.
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
-        if let Some(reason) = self.open.poll_lost(cx) {
+        if let Some(reason) = self.open.poll_revoked(cx) {
             return Some(Answer::Denied(reason));
         }
-        self.is_late(cx).then_some(Answer::Upstream(Fault::Timeout))
+        self.is_timed_out(cx).then_some(Answer::Upstream(Fault::Timeout))
     }
 
     /// Polls the application for its answer. `Err`: the request must end first. An answer that is there
@@ -343,40 +350,40 @@ impl<O: OpenRequest> Held<O> {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Answer>> {
-        if let Some(reason) = self.open.poll_lost(cx) {
+        if let Some(reason) = self.open.poll_revoked(cx) {
             return Poll::Ready(Err(Answer::Denied(reason)));
         }
-        let late = self.is_late(cx);
+        let timed_out = self.is_timed_out(cx);
         match poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-            Poll::Pending if late => Poll::Ready(Err(Answer::Upstream(Fault::Timeout))),
+            Poll::Pending if timed_out => Poll::Ready(Err(Answer::Upstream(Fault::Timeout))),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+    fn is_timed_out(&mut self, cx: &mut Context<'_>) -> bool {
         self.deadline.as_mut().is_some_and(|at| at.as_mut().poll(cx).is_ready())
     }
 }
 
-impl Asking {
+impl RequestContext {
     /// Answers in the application's place.
-    fn refuse<E: Enforcer>(&self, enforcer: &E, refusal: &Refusal) -> Refused {
+    fn refuse<E: Enforcer>(&self, enforcer: &E, refusal: &Refusal) -> LocalResponse {
         if let (None, Err(denial)) = (&refusal.policy, &refusal.decision) {
             enforcer.telemetry().refused(denial.reason);
         }
         let response = respond::respond(&refusal.answer, &self.asker);
         let by = (refusal.policy.as_deref(), refusal.decision);
         self.record(enforcer, &response, by, Duration::ZERO);
-        Refused { response, asker: self.asker }
+        LocalResponse { response, asker: self.asker }
     }
 
     /// Answers a head with too many fields, as one of HTTP/1 is answered before it is a request: nothing
     /// is decided.
-    fn too_large<E: Enforcer>(&self, enforcer: &E) -> Refused {
+    fn too_large<E: Enforcer>(&self, enforcer: &E) -> LocalResponse {
         let answer = Answer::HeadTooLarge;
         enforcer.failed(&answer);
-        Refused { response: respond::respond(&answer, &self.asker), asker: self.asker }
+        LocalResponse { response: respond::respond(&answer, &self.asker), asker: self.asker }
     }
 
     /// Tells the log of a decision on a request whose head is `head`.

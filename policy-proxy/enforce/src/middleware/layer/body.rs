@@ -1,7 +1,7 @@
 //! The body of a response that the layer watches.
 
 use crate::middleware::exchange::Exchange;
-use crate::middleware::pipeline::{Held, OpenRequest};
+use crate::middleware::pipeline::{OpenRequest, TimedRequest};
 use crate::open::Kept;
 use crate::record::{Decided, Notices, Requested};
 use crate::respond::{self, Asker};
@@ -40,7 +40,7 @@ pub(super) struct Watch {
 }
 
 impl OpenRequest for Watch {
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
+    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
         while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
             let peer = self.peer.as_ref();
             if peer.is_none_or(|peer| self.kept.review(&self.handle.live(), peer).is_err()) {
@@ -96,7 +96,7 @@ pin_project! {
             #[pin]
             inner: R,
             // Absent once the body has ended.
-            watch: Option<Box<Held<Watch>>>,
+            watch: Option<Box<TimedRequest<Watch>>>,
             asker: Asker,
         },
         Text { text: Bytes },
@@ -105,7 +105,7 @@ pin_project! {
 
 impl<R> PolicyBody<R> {
     /// The server's, for as long as `watch` lets it.
-    pub(super) fn open(inner: R, watch: Option<Box<Held<Watch>>>, asker: Asker) -> Self {
+    pub(super) fn open(inner: R, watch: Option<Box<TimedRequest<Watch>>>, asker: Asker) -> Self {
         Self { state: BodyState::Inner { inner, watch, asker } }
     }
 

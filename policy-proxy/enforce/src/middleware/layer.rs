@@ -12,8 +12,10 @@ mod body;
 
 pub use body::{EndedByPolicy, PolicyBody};
 
-use super::gate::Gate;
-use super::pipeline::{self, Admission, Admitted, Enforcer, Permitted, Refused, Role};
+use super::authorizer::Authorizer;
+use super::pipeline::{
+    self, Admission, AdmittedRequest, Enforcer, LocalResponse, PermittedRequest, Role,
+};
 use crate::informed::Informed;
 use crate::record::{Decided, Notices, Recorder, RequestRecord, Requested};
 use crate::respond::Answer;
@@ -38,10 +40,10 @@ use tower_service::Service;
 /// Enforces the policy of one port. Clones share the store.
 #[derive(Clone)]
 pub struct PolicyLayer {
-    shared: Arc<Shared>,
+    shared: Arc<LayerState>,
 }
 
-struct Shared {
+struct LayerState {
     handle: PortHandle,
     telemetry: Arc<Telemetry>,
     workload: Arc<str>,
@@ -52,15 +54,15 @@ struct Shared {
 /// A server that lets through what policy permits. Made by [`PolicyLayer`].
 pub struct PolicyService<S> {
     inner: S,
-    shared: Arc<Shared>,
+    shared: Arc<LayerState>,
     /// What is known of the connection that the last request came by.
-    last: Option<(Arc<Peer>, Gate)>,
+    last_peer: Option<(Arc<Peer>, Authorizer)>,
 }
 
 impl PolicyLayer {
     /// Enforces what `store` holds for `port`; `workload` is the name in records.
     pub fn new(store: &PolicyStore, port: NonZeroU16, workload: &str) -> Self {
-        let shared = Shared {
+        let shared = LayerState {
             handle: store.port(port),
             telemetry: Arc::clone(store.telemetry()),
             workload: workload.into(),
@@ -73,8 +75,8 @@ impl PolicyLayer {
     /// Hands one record per request to `recorder`.
     #[must_use]
     pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
-        let Shared { handle, telemetry, workload, notices, recorder: _ } = &*self.shared;
-        let shared = Shared {
+        let LayerState { handle, telemetry, workload, notices, recorder: _ } = &*self.shared;
+        let shared = LayerState {
             handle: handle.clone(),
             telemetry: Arc::clone(telemetry),
             workload: Arc::clone(workload),
@@ -95,13 +97,13 @@ impl<S> Layer<S> for PolicyLayer {
     type Service = PolicyService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        PolicyService { inner, shared: Arc::clone(&self.shared), last: None }
+        PolicyService { inner, shared: Arc::clone(&self.shared), last_peer: None }
     }
 }
 
 impl<S: Clone> Clone for PolicyService<S> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), last: None }
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), last_peer: None }
     }
 }
 
@@ -128,13 +130,13 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut head, body) = request.into_parts();
         let peer = head.extensions.get::<Arc<Peer>>().cloned();
-        let client = Client { shared: Arc::clone(&self.shared), peer };
-        let gate = client.peer.as_ref().map(|peer| self.gate(peer));
-        match pipeline::admit(&client, gate, &mut head) {
+        let connection = LayerConnection { shared: Arc::clone(&self.shared), peer };
+        let authorizer = connection.peer.as_ref().map(|peer| self.authorizer(peer));
+        match pipeline::admit(&connection, authorizer, &mut head) {
             Admission::Refused(refused) => PolicyFuture::refused(refused),
             Admission::Admitted(admitted) => {
                 let inner = self.inner.call(Request::from_parts(head, body));
-                let open = Some(Box::new((client, admitted)));
+                let open = Some(Box::new((connection, admitted)));
                 PolicyFuture { state: FutureState::Open { inner, open } }
             }
         }
@@ -143,25 +145,26 @@ where
 
 impl<S> PolicyService<S> {
     /// The gate of the peer's connection; a new one for another peer.
-    fn gate(&mut self, peer: &Arc<Peer>) -> &mut Gate {
+    fn authorizer(&mut self, peer: &Arc<Peer>) -> &mut Authorizer {
         let telemetry = &self.shared.telemetry;
-        let fresh = || (Arc::clone(peer), Gate::new(telemetry.caller(&peer.as_tls()), WORKER));
-        if self.last.as_ref().is_some_and(|(last, _)| !Arc::ptr_eq(last, peer)) {
-            self.last = None;
+        let fresh =
+            || (Arc::clone(peer), Authorizer::new(telemetry.caller(&peer.as_tls()), WORKER));
+        if self.last_peer.as_ref().is_some_and(|(last_peer, _)| !Arc::ptr_eq(last_peer, peer)) {
+            self.last_peer = None;
         }
-        let (_, gate) = self.last.get_or_insert_with(fresh);
-        gate
+        let (_, authorizer) = self.last_peer.get_or_insert_with(fresh);
+        authorizer
     }
 }
 
 /// The connection that a request came by.
-struct Client {
-    shared: Arc<Shared>,
+struct LayerConnection {
+    shared: Arc<LayerState>,
     /// Absent where the server does not say who is connected.
     peer: Option<Arc<Peer>>,
 }
 
-impl Enforcer for Client {
+impl Enforcer for LayerConnection {
     type Open = Watch;
     type Changes = WatchStream<u64>;
 
@@ -212,8 +215,8 @@ impl Enforcer for Client {
         WatchStream::from_changes(self.shared.handle.changed())
     }
 
-    fn open(&self, changed: WatchStream<u64>, permitted: Permitted) -> Watch {
-        let Permitted { kept, permit: _, policy, exchange } = permitted;
+    fn open(&self, changed: WatchStream<u64>, permitted: PermittedRequest) -> Watch {
+        let PermittedRequest { kept, permit: _, policy, exchange } = permitted;
         let (handle, peer) = (self.shared.handle.clone(), self.peer.clone());
         let notices = Arc::clone(&self.shared.notices);
         Watch { handle, peer, notices, kept, changed, counted: Some((exchange, policy)) }
@@ -235,14 +238,14 @@ pin_project! {
         Open {
             #[pin]
             inner: F,
-            open: Option<Box<(Client, Admitted<Watch>)>>,
+            open: Option<Box<(LayerConnection, AdmittedRequest<Watch>)>>,
         },
         Refused { response: Option<Response<Bytes>> },
     }
 }
 
 impl<F> PolicyFuture<F> {
-    fn refused(refused: Refused) -> Self {
+    fn refused(refused: LocalResponse) -> Self {
         Self { state: FutureState::Refused { response: Some(refused.response) } }
     }
 }
@@ -268,26 +271,28 @@ where
                 return Poll::Ready(Ok(response.map(PolicyBody::text)));
             }
         };
-        let Some((client, admitted)) = open.as_deref_mut() else { return Poll::Pending };
-        let answered = ready!(admitted.held.poll_answer(cx, |cx| inner.poll(cx)));
+        let Some((connection, admitted)) = open.as_deref_mut() else { return Poll::Pending };
+        let answered = ready!(admitted.request.poll_answer(cx, |cx| inner.poll(cx)));
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Poll::Ready(Err(error)),
-            Err(answer) => return in_its_place(admitted.refuse(client, answer, Duration::ZERO)),
+            Err(answer) => {
+                return in_its_place(admitted.refuse(connection, answer, Duration::ZERO));
+            }
         };
-        if let Some(refused) = admitted.pass(client, &mut response, Duration::ZERO) {
+        if let Some(refused) = admitted.pass(connection, &mut response, Duration::ZERO) {
             return in_its_place(refused);
         }
         let asker = admitted.asker();
         let watch = open.take().map(|open| {
             let (_, admitted) = *open;
-            Box::new(admitted.held)
+            Box::new(admitted.request)
         });
         Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, asker))))
     }
 }
 
 /// Ends a [`PolicyFuture`] with an answer in the server's place.
-fn in_its_place<R, E>(refused: Refused) -> Poll<Result<Response<PolicyBody<R>>, E>> {
+fn in_its_place<R, E>(refused: LocalResponse) -> Poll<Result<Response<PolicyBody<R>>, E>> {
     Poll::Ready(Ok(refused.response.map(PolicyBody::text)))
 }

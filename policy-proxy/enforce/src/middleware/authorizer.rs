@@ -7,7 +7,7 @@
 //! 4. No effect of the rule or the Server answers in its place (redirect, injected failure).
 //! 5. Every rate limit that names the client has room.
 
-use super::effects::{self, Plan};
+use super::filters::{self, FilterPlan};
 use super::hosts;
 use crate::headers;
 use crate::limiter::ClientBucket;
@@ -28,14 +28,14 @@ use std::time::Instant;
 
 /// What one connection remembers between its requests: void once another policy is in force.
 #[derive(Debug)]
-pub struct Gate {
+pub struct Authorizer {
     caller: Caller,
     worker: usize,
-    current: Option<Current>,
+    cache: Option<PolicyCache>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct PolicyCache {
     policy: Arc<InForce>,
     memo: Memo,
     bucket: Option<ClientBucket>,
@@ -46,7 +46,7 @@ struct Current {
 /// What becomes of a request.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "moved once per request; a box would cost more")]
-pub enum Verdict {
+pub enum AuthorizeOutcome {
     /// It is forwarded, as its head now stands.
     Forward(Forward),
     /// It is answered here.
@@ -60,7 +60,7 @@ pub struct Forward {
     /// Proof that forwarding is allowed.
     pub permit: Permit,
     /// Effects on the response, and the time allowed.
-    pub plan: Plan,
+    pub plan: FilterPlan,
     /// Boxed, since it is handed on a good many times.
     pub kept: Box<Kept>,
     /// The policy that decided.
@@ -81,23 +81,29 @@ pub struct Refusal {
     pub policy: Option<Arc<InForce>>,
 }
 
-impl Gate {
+impl Authorizer {
     /// A gate for the requests of one connection of `caller`, counted at `worker`.
     pub fn new(caller: Caller, worker: usize) -> Self {
-        Self { caller, worker, current: None }
+        Self { caller, worker, cache: None }
     }
 
     /// Decides on the request whose head is `head` by the policy that is `live`, and makes the head
     /// what will be forwarded.
-    pub fn judge(&mut self, live: &Live, peer: &Peer, head: &mut Parts, now: Instant) -> Verdict {
+    pub fn authorize(
+        &mut self,
+        live: &Live,
+        peer: &Peer,
+        head: &mut Parts,
+        now: Instant,
+    ) -> AuthorizeOutcome {
         let policy = match live.in_force() {
             Ok(policy) => policy,
             Err(reason) => return refuse(Denial { reason, route: None }, None),
         };
         let (worker, caller) = (self.worker, self.caller);
-        let current = self.refresh(policy);
+        let cache = self.refresh(policy);
         let counters = &policy.counters;
-        let (permit, canonical) = match decide(current, peer, head) {
+        let (permit, canonical) = match decide(cache, peer, head) {
             Ok(permitted) => permitted,
             Err(denial) => {
                 counters.http_denied(worker, caller, &denial);
@@ -108,48 +114,55 @@ impl Gate {
         canonical.apply(head);
         // Kept as it was judged, before effects change headers.
         let kept = Box::new(Kept::of(head, &policy.evaluator));
-        let plan = match effects::plan(policy, &permit, head) {
+        let plan = match filters::plan(policy, &permit, head) {
             Ok(plan) => plan,
             Err(answer) => {
                 let policy = Some(Arc::clone(policy));
-                return Verdict::Refuse(Refusal { answer, decision: Ok(permit), policy });
+                return AuthorizeOutcome::Refuse(Refusal { answer, decision: Ok(permit), policy });
             }
         };
-        if let Err(exceeded) = current.take(peer, now) {
+        if let Err(exceeded) = cache.take(peer, now) {
             counters.rate_limited(worker, caller, exceeded.scope);
             let denial = Denial { reason: Denied::RateLimited, route: permit.route() };
             let policy = Some(Arc::clone(policy));
             let answer = Answer::Limited(exceeded);
-            return Verdict::Refuse(Refusal { answer, decision: Err(denial), policy });
+            return AuthorizeOutcome::Refuse(Refusal { answer, decision: Err(denial), policy });
         }
-        let series = current.series(worker, caller, permit);
-        Verdict::Forward(Forward { permit, plan, kept, policy: Arc::clone(policy), series })
+        let series = cache.series(worker, caller, permit);
+        AuthorizeOutcome::Forward(Forward {
+            permit,
+            plan,
+            kept,
+            policy: Arc::clone(policy),
+            series,
+        })
     }
 
-    fn refresh(&mut self, policy: &Arc<InForce>) -> &mut Current {
-        let fresh = |policy: &Arc<InForce>| Current {
+    fn refresh(&mut self, policy: &Arc<InForce>) -> &mut PolicyCache {
+        let fresh = |policy: &Arc<InForce>| PolicyCache {
             policy: Arc::clone(policy),
             memo: Memo::new(),
             bucket: None,
             series: None,
         };
-        let current = self.current.get_or_insert_with(|| fresh(policy));
-        if !Arc::ptr_eq(&current.policy, policy) {
-            *current = fresh(policy);
+        let cache = self.cache.get_or_insert_with(|| fresh(policy));
+        if !Arc::ptr_eq(&cache.policy, policy) {
+            *cache = fresh(policy);
         }
-        current
+        cache
     }
 
     /// Lets go of what is remembered unless `policy` is what it was remembered under.
     pub fn forget_unless(&mut self, policy: Option<&Arc<InForce>>) {
-        let same = |own: &Current| policy.is_some_and(|policy| Arc::ptr_eq(&own.policy, policy));
-        if !self.current.as_ref().is_some_and(same) {
-            self.current = None;
+        let same =
+            |own: &PolicyCache| policy.is_some_and(|policy| Arc::ptr_eq(&own.policy, policy));
+        if !self.cache.as_ref().is_some_and(same) {
+            self.cache = None;
         }
     }
 }
 
-impl Current {
+impl PolicyCache {
     fn series(&mut self, worker: usize, caller: Caller, permit: Permit) -> SeriesId {
         match self.series {
             Some((last, series)) if last == permit => series,
@@ -172,30 +185,34 @@ impl Current {
     }
 }
 
-fn refuse(denial: Denial, policy: Option<&Arc<InForce>>) -> Verdict {
+fn refuse(denial: Denial, policy: Option<&Arc<InForce>>) -> AuthorizeOutcome {
     let answer = Answer::Denied(denial.reason);
-    Verdict::Refuse(Refusal { answer, decision: Err(denial), policy: policy.cloned() })
+    AuthorizeOutcome::Refuse(Refusal { answer, decision: Err(denial), policy: policy.cloned() })
 }
 
-fn decide(current: &mut Current, peer: &Peer, head: &Parts) -> Result<(Permit, Canonical), Denial> {
+fn decide(
+    cache: &mut PolicyCache,
+    peer: &Peer,
+    head: &Parts,
+) -> Result<(Permit, Canonical), Denial> {
     check_framing(head).map_err(fault)?;
     hosts::with(|hosts| {
-        let line = hosts::alone(head);
+        let line = hosts::sole_host(head);
         if let Some(host) = line.and_then(|line| hosts.find(line)) {
-            let handling = current.policy.evaluator.policy().paths;
+            let handling = cache.policy.evaluator.policy().paths;
             let target = canonical_target_at(host, &head.method, &head.uri, head.version, handling)
                 .map_err(fault)?;
-            let permit = permit(current, peer, head, &target)?;
+            let permit = permit(cache, peer, head, &target)?;
             return Ok((permit, Canonical { uri: target.rewritten().map(Uri::from), host: None }));
         }
-        let handling = current.policy.evaluator.policy().paths;
+        let handling = cache.policy.evaluator.policy().paths;
         let (uri, headers) = (&head.uri, &head.headers);
         let target =
             canonical_target(&head.method, uri, head.version, headers, handling).map_err(fault)?;
-        let permit = permit(current, peer, head, &target)?;
+        let permit = permit(cache, peer, head, &target)?;
         let canonical = Canonical::of(head, &target).ok_or(fault(TargetFault::Malformed))?;
         if let (Some(line), Some(host), None) = (line, &target.host, &canonical.host) {
-            hosts.learn(line, host);
+            hosts.insert(line, host);
         }
         Ok((permit, canonical))
     })
@@ -206,12 +223,12 @@ fn fault(fault: TargetFault) -> Denial {
 }
 
 fn permit(
-    current: &mut Current,
+    cache: &mut PolicyCache,
     peer: &Peer,
     head: &Parts,
     target: &Target<'_>,
 ) -> Result<Permit, Denial> {
-    let policy = &current.policy;
+    let policy = &cache.policy;
     let view = RequestView {
         method: &head.method,
         host: target.host.as_deref(),
@@ -220,7 +237,7 @@ fn permit(
         headers: &head.headers,
     };
     let connection = peer.connection(&policy.facts);
-    match policy.evaluator.decide_request(&connection, &mut current.memo, &view) {
+    match policy.evaluator.decide_request(&connection, &mut cache.memo, &view) {
         Decision::Deny(denial) => Err(denial),
         Decision::Permit(permit) => Ok(permit),
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// What is still to be done while a permitted request is forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct FilterPlan {
     /// Bounds the time until the response is complete.
     pub timeout: Option<Duration>,
     /// Whether [`change_response`] has anything to do.
@@ -23,8 +23,8 @@ pub struct Plan {
 }
 
 /// Applies what concerns the request, in order. `Err`: an effect answers in the application's place.
-pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<Plan, Answer> {
-    let mut plan = Plan::default();
+pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<FilterPlan, Answer> {
+    let mut plan = FilterPlan::default();
     let mut changed = false;
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
@@ -42,7 +42,9 @@ pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<Plan,
                     return Err(answer);
                 }
             }
-            EffectKind::Failure(failure) if strikes(failure) => return Err(injected(failure)),
+            EffectKind::Failure(failure) if is_sampled(failure) => {
+                return Err(injected_failure(failure));
+            }
             EffectKind::Failure(_) => {}
         }
     }
@@ -74,23 +76,23 @@ pub fn change_response(
 }
 
 /// More headers than can be handled.
-struct TooMany;
+struct TooManyHeaders;
 
 /// First `add`, then `set`, then `remove` (proxy-semantics 3.5).
-fn apply(change: &HeaderChange, headers: &mut HeaderMap) -> Result<(), TooMany> {
+fn apply(change: &HeaderChange, headers: &mut HeaderMap) -> Result<(), TooManyHeaders> {
     for (name, value) in &change.add {
-        headers.try_append(name.clone(), value.clone()).map_err(|_| TooMany)?;
+        headers.try_append(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;
     }
     for (name, value) in &change.set {
-        headers.try_insert(name.clone(), value.clone()).map_err(|_| TooMany)?;
+        headers.try_insert(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;
     }
     for name in &change.remove {
         headers.remove(name);
     }
-    if headers.keys_len() > headers::MOST_NAMES { Err(TooMany) } else { Ok(()) }
+    if headers.keys_len() > headers::MOST_NAMES { Err(TooManyHeaders) } else { Ok(()) }
 }
 
-fn injected(failure: &Failure) -> Answer {
+fn injected_failure(failure: &Failure) -> Answer {
     Answer::Failure {
         status: StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         grpc: failure.grpc_status,
@@ -99,7 +101,7 @@ fn injected(failure: &Failure) -> Answer {
 }
 
 /// A share of the requests, chosen by the hash of their number under a random key.
-fn strikes(failure: &Failure) -> bool {
+fn is_sampled(failure: &Failure) -> bool {
     if failure.numerator >= failure.denominator {
         return true;
     }
@@ -263,7 +265,7 @@ mod tests {
             numerator,
             denominator: 4,
         };
-        let struck = |share| (0..4000).filter(|_| strikes(&failure(share))).count();
+        let struck = |share| (0..4000).filter(|_| is_sampled(&failure(share))).count();
         assert_eq!(struck(4), 4000);
         assert_eq!(struck(0), 0);
         assert!((800..1200).contains(&struck(1)), "{}", struck(1));
