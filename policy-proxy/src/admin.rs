@@ -27,7 +27,7 @@ use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denial, Denied, PathHandling, RequestView, fold_mapped};
-use policy_enforce::record::{Decided, Notices, Requested};
+use policy_enforce::record::{DecisionInfo, Notices, RequestLine};
 use policy_enforce::respond::status_of;
 use policy_enforce::store::{PolicyStore, PortHandle, Unready};
 use policy_server::Room;
@@ -345,9 +345,9 @@ impl Admin {
         let decision = Err(Denial { reason, route: None });
         let (at, port) = (SystemTime::now(), own.port());
         let (method, path) = (request.method(), request.uri().path());
-        let asked = Requested { method, path, canonical: true };
-        let decided = Decided { at, port, peer, policy: None, decision };
-        notices.tell(&decided, Some(asked), Instant::now());
+        let asked = RequestLine { method, path, canonical: true };
+        let decided = DecisionInfo { at, port, peer, policy: None, decision };
+        notices.log(&decided, Some(asked), Instant::now());
     }
 
     /// The same decision that a request to any other port gets.

@@ -28,11 +28,11 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// What the request asks of the connection that carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct ConnectionOptions {
     /// It wants to upgrade to something that is neither HTTP nor TLS. Its `upgrade` header is kept.
     pub upgrade: bool,
     /// A meshed peer carries this version in HTTP/2, and wants it told back.
-    pub carried: Option<Version>,
+    pub orig_proto: Option<Version>,
 }
 
 /// Cleans a request's head before anything looks at it. An upgrade to `h2c`, or to TLS with HTTP in it
@@ -40,20 +40,20 @@ pub struct Asked {
 /// that nobody decides on.
 /// Only a meshed peer is believed that it carries HTTP/1.
 /// Cookies become one line ([`join_cookies`]).
-pub fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
-    let found = look(&head.headers);
-    if found.cookie {
+pub fn clean_request(head: &mut Parts, meshed: bool) -> ConnectionOptions {
+    let scan = scan_names(&head.headers);
+    if scan.cookie {
         join_cookies(&mut head.headers);
     }
-    let mut carried = None;
-    if found.reserved {
+    let mut orig_proto = None;
+    if scan.reserved {
         if meshed && head.version == Version::HTTP_2 {
-            carried = head.headers.get(ORIG_PROTO).and_then(carried_version);
+            orig_proto = head.headers.get(ORIG_PROTO).and_then(parse_orig_proto);
         }
         remove_reserved(&mut head.headers);
     }
-    if !found.hop && (!found.te || says_trailers(&head.headers)) {
-        return Asked { upgrade: false, carried };
+    if !scan.hop && (!scan.te || says_trailers(&head.headers)) {
+        return ConnectionOptions { upgrade: false, orig_proto };
     }
     let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
     let kept = if upgrade { head.headers.get(UPGRADE).cloned() } else { None };
@@ -66,11 +66,11 @@ pub fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
         head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         head.headers.insert(UPGRADE, protocol);
     }
-    Asked { upgrade, carried }
+    ConnectionOptions { upgrade, orig_proto }
 }
 
 /// `HTTP/1.1` or `HTTP/1.0`, with `; absolute-form` behind it or not (proxy-semantics 1.8).
-fn carried_version(line: &HeaderValue) -> Option<Version> {
+fn parse_orig_proto(line: &HeaderValue) -> Option<Version> {
     let text = line.as_bytes();
     let version = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
     match version {
@@ -83,7 +83,7 @@ fn carried_version(line: &HeaderValue) -> Option<Version> {
 /// Makes a request that was judged as HTTP/2 the HTTP/1 request that it carries: the host moves from
 /// `:authority` to `Host`. `sized`: how long its body is, is known. HTTP/1.0 cannot say where another
 /// body ends, and the library would leave it out, so that it goes as HTTP/1.1.
-pub fn unwrap_carried(head: &mut Parts, version: Version, sized: bool) {
+pub fn downgrade_orig_proto(head: &mut Parts, version: Version, sized: bool) {
     head.version = if sized { version } else { Version::HTTP_11 };
     let host = head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
     if let Some(Ok(host)) = host {
@@ -95,7 +95,7 @@ pub fn unwrap_carried(head: &mut Parts, version: Version, sized: bool) {
 }
 
 /// Tells a meshed peer which version its request was answered in.
-pub fn wrap_carried(headers: &mut HeaderMap, version: Version) {
+pub fn set_orig_proto(headers: &mut HeaderMap, version: Version) {
     headers.remove(TRANSFER_ENCODING);
     let text = if version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
     headers.insert(ORIG_PROTO, HeaderValue::from_static(text));
@@ -103,11 +103,11 @@ pub fn wrap_carried(headers: &mut HeaderMap, version: Version) {
 
 /// Cleans a response's head. `switching`: it is a 101 that was asked for.
 pub fn clean_response(headers: &mut HeaderMap, switching: bool) {
-    let found = look(headers);
-    if found.reserved {
+    let scan = scan_names(headers);
+    if scan.reserved {
         remove_reserved(headers);
     }
-    if (found.hop || found.te) && !switching {
+    if (scan.hop || scan.te) && !switching {
         remove_hop_by_hop(headers);
     }
 }
@@ -115,8 +115,8 @@ pub fn clean_response(headers: &mut HeaderMap, switching: bool) {
 /// Takes out what HTTP/2 has no place for (RFC 9113 section 8.2.2), and what `Connection` names: the
 /// library sends no head with it. For heads that policy has changed after they were cleaned.
 pub fn clean_for_http2(headers: &mut HeaderMap) {
-    let found = look(headers);
-    if !found.hop && !found.te && !headers.contains_key(TRANSFER_ENCODING) {
+    let scan = scan_names(headers);
+    if !scan.hop && !scan.te && !headers.contains_key(TRANSFER_ENCODING) {
         return;
     }
     let trailers = headers.get_all(TE).iter().any(|line| has_token(line, "trailers"));
@@ -167,7 +167,7 @@ pub fn has_outer_blanks(headers: &HeaderMap) -> bool {
 
 /// Takes out what is ours to set, for a server that is the application itself.
 pub fn clean_reserved(headers: &mut HeaderMap) {
-    if look(headers).reserved {
+    if scan_names(headers).reserved {
         remove_reserved(headers);
     }
 }
@@ -182,7 +182,7 @@ pub fn clean_trailers(trailers: &mut HeaderMap) {
     }
 }
 
-struct Found {
+struct HeaderScan {
     reserved: bool,
     cookie: bool,
     /// Something that concerns one connection only, beside `TE`.
@@ -201,22 +201,22 @@ pub fn grpc_status(fields: &HeaderMap) -> Option<u16> {
     fields.get(&GRPC_STATUS)?.to_str().ok()?.parse().ok()
 }
 
-fn look(headers: &HeaderMap) -> Found {
-    let mut found = Found { reserved: false, cookie: false, hop: false, te: false };
+fn scan_names(headers: &HeaderMap) -> HeaderScan {
+    let mut scan = HeaderScan { reserved: false, cookie: false, hop: false, te: false };
     for name in headers.keys() {
         let text = name.as_str().as_bytes();
         match text.first() {
-            Some(b'l') => found.reserved |= is_reserved(text),
-            Some(b't') => found.te |= *name == TE,
+            Some(b'l') => scan.reserved |= is_reserved(text),
+            Some(b't') => scan.te |= *name == TE,
             Some(b'c') => {
-                found.cookie |= *name == COOKIE;
-                found.hop |= is_hop(name);
+                scan.cookie |= *name == COOKIE;
+                scan.hop |= is_hop(name);
             }
-            Some(b'k' | b'p' | b'u' | b'h') => found.hop |= is_hop(name),
+            Some(b'k' | b'p' | b'u' | b'h') => scan.hop |= is_hop(name),
             Some(_) | None => {}
         }
     }
-    found
+    scan
 }
 
 fn is_hop(name: &HeaderName) -> bool {
@@ -406,19 +406,19 @@ mod tests {
 
     #[test]
     fn a_carried_version_is_believed_of_meshed_peers_only() {
-        let carried = |meshed, version, line| {
+        let orig_proto = |meshed, version, line| {
             let mut head = head(&[("l5d-orig-proto", line)]);
             head.version = version;
             let asked = clean_request(&mut head, meshed);
             assert!(head.headers.is_empty(), "consumed in any case");
-            asked.carried
+            asked.orig_proto
         };
         let (one, two) = (Version::HTTP_11, Version::HTTP_2);
-        assert_eq!(carried(true, two, "HTTP/1.1; absolute-form"), Some(one));
-        assert_eq!(carried(true, two, "HTTP/1.0"), Some(Version::HTTP_10));
-        assert_eq!(carried(true, two, "HTTP/2.0"), None);
-        assert_eq!(carried(true, one, "HTTP/1.1"), None);
-        assert_eq!(carried(false, two, "HTTP/1.1"), None);
+        assert_eq!(orig_proto(true, two, "HTTP/1.1; absolute-form"), Some(one));
+        assert_eq!(orig_proto(true, two, "HTTP/1.0"), Some(Version::HTTP_10));
+        assert_eq!(orig_proto(true, two, "HTTP/2.0"), None);
+        assert_eq!(orig_proto(true, one, "HTTP/1.1"), None);
+        assert_eq!(orig_proto(false, two, "HTTP/1.1"), None);
     }
 
     #[test]

@@ -10,15 +10,15 @@
 //! forwarded. A connection is registered before it is decided on, so that no policy change falls
 //! between the check and the watch. This crate knows neither the wire nor Kubernetes.
 
+pub mod client_headers;
 pub mod error;
 mod forwarded;
 pub mod headers;
-pub mod informed;
 pub mod limiter;
 pub mod middleware;
 pub mod node;
-pub mod open;
 pub mod record;
+pub mod request_snapshot;
 pub mod respond;
 pub mod store;
 pub mod telemetry;

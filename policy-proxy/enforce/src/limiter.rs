@@ -46,7 +46,7 @@ pub enum Scope {
 
 /// A request that found no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub struct RateLimitExceeded {
     /// Which limit refused.
     pub scope: Scope,
     /// Its rate, in requests per second.
@@ -93,13 +93,13 @@ impl Limiter {
     ///
     /// # Errors
     /// The limit without room. Of several, the first in the order above.
-    pub fn take(&self, client: &ClientBucket, now: Instant) -> Result<(), Exceeded> {
+    pub fn take(&self, client: &ClientBucket, now: Instant) -> Result<(), RateLimitExceeded> {
         let now = self.since_epoch(now);
         if let Some(total) = &self.total {
-            total.take(now).map_err(|rate| Exceeded { scope: Scope::Total, rate })?;
+            total.take(now).map_err(|rate| RateLimitExceeded { scope: Scope::Total, rate })?;
         }
         if let Some((bucket, scope)) = &client.0 {
-            bucket.take(now).map_err(|rate| Exceeded { scope: *scope, rate })?;
+            bucket.take(now).map_err(|rate| RateLimitExceeded { scope: *scope, rate })?;
         }
         Ok(())
     }

@@ -11,13 +11,13 @@ use std::net::IpAddr;
 pub struct NodeAddresses {
     gateways: DefaultGateways,
     /// What was told last: of each address that was proposed, whether it is the node's.
-    told: BTreeSet<(IpAddr, bool)>,
+    logged: BTreeSet<(IpAddr, bool)>,
 }
 
 impl NodeAddresses {
     /// A workload with these default gateways.
     pub fn new(gateways: DefaultGateways) -> Self {
-        Self { gateways, told: BTreeSet::new() }
+        Self { gateways, logged: BTreeSet::new() }
     }
 
     /// The facts with what they propose decided. The gateways are read anew where anything is
@@ -28,15 +28,15 @@ impl NodeAddresses {
             return facts;
         }
         let own = self.gateways.read();
-        self.tell(&facts, &own);
+        self.log_changes(&facts, &own);
         facts.settled(|address| own.contains(address))
     }
 
     /// Logs what is new.
-    fn tell(&mut self, facts: &Facts, own: &BTreeSet<IpAddr>) {
+    fn log_changes(&mut self, facts: &Facts, own: &BTreeSet<IpAddr>) {
         let proposed = facts.pod_gateways.iter();
         let decided = proposed.map(|address| (*address, own.contains(address))).collect();
-        if self.told == decided {
+        if self.logged == decided {
             return;
         }
         for (address, is_gateway) in &decided {
@@ -50,7 +50,7 @@ impl NodeAddresses {
                 );
             }
         }
-        self.told = decided;
+        self.logged = decided;
     }
 }
 

@@ -4,12 +4,12 @@
 mod access_log;
 mod entry;
 mod notices;
+mod request_info;
 mod sample;
-mod told;
 
 pub use crate::error::ErrorKind;
 pub use access_log::{AccessLog, Format};
 pub use entry::{Record, Recorder, RequestRecord, Verdict};
-pub use notices::{Notices, Requested};
+pub use notices::{Notices, RequestLine};
+pub use request_info::{DecisionInfo, RequestInfo};
 pub use sample::Sampler;
-pub use told::{Decided, Told};

@@ -6,7 +6,7 @@
 //! Linkerd's text where Linkerd has one, because programs show and compare it.
 
 use crate::headers::{PROXY_CONNECTION, PROXY_ERROR};
-use crate::limiter::Exceeded;
+use crate::limiter::RateLimitExceeded;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
@@ -22,7 +22,7 @@ pub enum Answer {
     /// Refused by policy, or for want of one.
     Denied(Denied),
     /// Refused by a rate limit.
-    Limited(Exceeded),
+    Limited(RateLimitExceeded),
     /// Sent elsewhere.
     Redirect {
         /// A 3xx status.
@@ -76,7 +76,7 @@ impl From<Fault> for Answer {
 
 /// Who asked, as far as the form of an answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct ResponseFormat {
     version: Version,
     grpc: bool,
     meshed: bool,
@@ -121,7 +121,7 @@ impl Answer {
     }
 }
 
-impl Asker {
+impl ResponseFormat {
     /// Reads the form from a request's head. `meshed`: the peer proved an identity.
     pub fn of(head: &Parts, meshed: bool) -> Self {
         Self { version: head.version, grpc: is_grpc(head), meshed }
@@ -140,16 +140,16 @@ impl Asker {
 
 /// The answer in the form that the asker understands. A gRPC answer is complete without a body
 /// (trailers-only).
-pub fn respond(answer: &Answer, asker: &Asker) -> Response<Bytes> {
+pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
     let wording = word(answer);
     let mut response =
-        if asker.grpc { grpc(&wording, asker) } else { http(answer, &wording, asker) };
+        if format.grpc { grpc(&wording, format) } else { http(answer, &wording, format) };
     if wording.close {
         let close = HeaderValue::from_static("close");
-        if asker.meshed {
+        if format.meshed {
             response.headers_mut().insert(PROXY_CONNECTION, close.clone());
         }
-        if asker.version < Version::HTTP_2 {
+        if format.version < Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, close);
         }
     }
@@ -158,17 +158,17 @@ pub fn respond(answer: &Answer, asker: &Asker) -> Response<Bytes> {
 
 /// `grpc-status` and, for meshed peers, `grpc-message`, for an answer that comes after the response
 /// has begun.
-pub fn trailers(answer: &Answer, asker: &Asker) -> http::HeaderMap {
+pub fn trailers(answer: &Answer, format: &ResponseFormat) -> http::HeaderMap {
     let wording = word(answer);
     let mut trailers = http::HeaderMap::with_capacity(2);
     trailers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
-    if asker.meshed {
+    if format.meshed {
         trailers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
     }
     trailers
 }
 
-fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
+fn http(answer: &Answer, wording: &Wording, format: &ResponseFormat) -> Response<Bytes> {
     let body = match answer {
         Answer::Denied(Denied::Target(fault)) => Bytes::from_static(fault.as_str().as_bytes()),
         Answer::Denied(_)
@@ -193,19 +193,19 @@ fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
     if let Answer::Redirect { location, .. } = answer {
         headers.insert(LOCATION, location.clone());
     }
-    if asker.meshed {
+    if format.meshed {
         headers.insert(PROXY_ERROR, as_value(&wording.text));
     }
     response
 }
 
-fn grpc(wording: &Wording, asker: &Asker) -> Response<Bytes> {
+fn grpc(wording: &Wording, format: &ResponseFormat) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
-    if asker.meshed {
+    if format.meshed {
         headers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
         headers.insert(PROXY_ERROR, as_value(&wording.text));
     }
@@ -360,23 +360,23 @@ mod tests {
     use policy_core::TargetFault;
     use std::num::NonZeroU32;
 
-    fn asker(grpc: bool, meshed: bool) -> Asker {
+    fn format(grpc: bool, meshed: bool) -> ResponseFormat {
         let version = if grpc { Version::HTTP_2 } else { Version::HTTP_11 };
-        Asker { version, grpc, meshed }
+        ResponseFormat { version, grpc, meshed }
     }
 
     #[track_caller]
     fn check(answer: &Answer, status: u16, grpc: &str) {
-        let response = respond(answer, &asker(false, false));
+        let response = respond(answer, &format(false, false));
         assert_eq!(response.status(), status);
         assert!(!response.headers().contains_key(PROXY_ERROR), "a stranger gets no text");
-        let response = respond(answer, &asker(true, false));
+        let response = respond(answer, &format(true, false));
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()[GRPC_STATUS], grpc);
         assert!(!response.headers().contains_key(GRPC_MESSAGE));
         assert!(response.body().is_empty());
-        assert!(respond(answer, &asker(false, true)).headers().contains_key(PROXY_ERROR));
-        assert!(respond(answer, &asker(true, true)).headers().contains_key(GRPC_MESSAGE));
+        assert!(respond(answer, &format(false, true)).headers().contains_key(PROXY_ERROR));
+        assert!(respond(answer, &format(true, true)).headers().contains_key(GRPC_MESSAGE));
     }
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
     fn a_refusal_is_told_by_its_reason_in_http_and_by_linkerds_text_in_grpc() {
         for reason in Denied::all() {
             for grpc in [false, true] {
-                let response = respond(&Answer::Denied(reason), &asker(grpc, true));
+                let response = respond(&Answer::Denied(reason), &format(grpc, true));
                 assert_eq!(response.headers()[PROXY_ERROR], reason.as_str());
             }
         }
@@ -427,18 +427,18 @@ mod tests {
             (Denied::TlsRequired, "tls_required"),
         ] {
             let answer = Answer::Denied(reason);
-            let response = respond(&answer, &asker(true, true));
+            let response = respond(&answer, &format(true, true));
             assert_eq!(response.headers()[GRPC_MESSAGE], message);
-            assert_eq!(trailers(&answer, &asker(true, true))[GRPC_MESSAGE], message);
+            assert_eq!(trailers(&answer, &format(true, true))[GRPC_MESSAGE], message);
         }
     }
 
     #[test]
     fn a_rate_limit_says_which_and_how_much() {
         let rate = NonZeroU32::new(7).unwrap();
-        let answer = Answer::Limited(Exceeded { scope: Scope::Identity, rate });
+        let answer = Answer::Limited(RateLimitExceeded { scope: Scope::Identity, rate });
         check(&answer, 429, "8");
-        let response = respond(&answer, &asker(true, true));
+        let response = respond(&answer, &format(true, true));
         assert_eq!(response.headers()[PROXY_ERROR], "rate_limited");
         let message = percent_encoded("per-identity rate limit exceeded: 7rps");
         assert_eq!(response.headers()[GRPC_MESSAGE], message);
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn a_bad_request_names_its_fault_to_everybody() {
         let answer = Answer::Denied(Denied::Target(TargetFault::EncodedSlash));
-        let response = respond(&answer, &asker(false, false));
+        let response = respond(&answer, &format(false, false));
         assert_eq!(response.body().as_ref(), b"target_encoded_slash");
         assert_eq!(response.headers()[CONNECTION], "close");
     }
@@ -457,7 +457,7 @@ mod tests {
         let message = "a\n100% ü".into();
         let status = StatusCode::IM_A_TEAPOT;
         let answer = Answer::Failure { status, grpc: 9, message };
-        let response = respond(&answer, &asker(true, true));
+        let response = respond(&answer, &format(true, true));
         assert_eq!(response.headers()[GRPC_MESSAGE], "a%0A100%25 %C3%BC");
         assert_eq!(response.headers()[PROXY_ERROR], "unexpected error");
     }

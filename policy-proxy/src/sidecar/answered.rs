@@ -19,7 +19,7 @@ impl From<Response<ResponseBody>> for Answered {
 }
 
 impl From<LocalResponse> for Answered {
-    fn from(LocalResponse { response, asker }: LocalResponse) -> Self {
+    fn from(LocalResponse { response, format: asker }: LocalResponse) -> Self {
         response.map(|text| ResponseBody::text(text, asker)).into()
     }
 }

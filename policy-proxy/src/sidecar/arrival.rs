@@ -5,7 +5,7 @@ use super::first_line::Spoken;
 use super::worker::{Seat, Worker};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::Decided;
+use policy_enforce::record::DecisionInfo;
 use policy_enforce::store::{Live, PortHandle};
 use policy_tls::peer::Peer;
 use std::net::{IpAddr, SocketAddr};
@@ -57,7 +57,7 @@ impl Arrival {
             let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
             policy.counters.tcp_denied(worker.index, caller, reason);
         }
-        let decided = Decided {
+        let decided = DecisionInfo {
             at: self.at,
             port: self.handle.port(),
             peer,

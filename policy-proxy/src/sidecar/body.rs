@@ -9,7 +9,7 @@ use policy_core::Denied;
 use policy_enforce::headers;
 use policy_enforce::middleware::pipeline::TimedRequest;
 use policy_enforce::respond;
-use policy_enforce::respond::{Answer, Asker};
+use policy_enforce::respond::{Answer, ResponseFormat};
 use policy_http::http2::{Interruptible, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 pub(super) struct ResponseBody {
     source: Source,
     held: Option<TimedRequest<OpenGuard>>,
-    asker: Asker,
+    asker: ResponseFormat,
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) enum BrokenOff {
 
 impl ResponseBody {
     /// A complete body made here.
-    pub(super) fn text(text: Bytes, asker: Asker) -> Self {
+    pub(super) fn text(text: Bytes, asker: ResponseFormat) -> Self {
         let source = if text.is_empty() { Source::Ended } else { Source::Text(text) };
         Self { source, held: None, asker }
     }
@@ -51,7 +51,7 @@ impl ResponseBody {
     pub(super) fn upstream(
         body: UpstreamBody,
         held: TimedRequest<OpenGuard>,
-        asker: Asker,
+        asker: ResponseFormat,
     ) -> Self {
         Self { source: Source::Upstream(body), held: Some(held), asker }
     }

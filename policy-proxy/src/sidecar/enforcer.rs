@@ -6,7 +6,7 @@ use http::{HeaderMap, Response};
 use policy_core::Denied;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, PermittedRequest, Role};
-use policy_enforce::record::{Decided, RequestRecord, Requested};
+use policy_enforce::record::{DecisionInfo, RequestLine, RequestRecord};
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::store::PortHandle;
 use policy_enforce::telemetry::Telemetry;
@@ -50,11 +50,11 @@ impl Enforcer for Connected<'_> {
         self.0.worker.is_recording()
     }
 
-    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant) {
-        self.0.worker.shared.config.notices.tell(decided, Some(request), now);
+    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
+        self.0.worker.shared.config.notices.log(decided, Some(request), now);
     }
 
-    fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
+    fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>) {
         self.0.worker.record(decided, request);
     }
 
@@ -65,7 +65,7 @@ impl Enforcer for Connected<'_> {
     }
 
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
-        self.0.informed.tell(headers)
+        self.0.informed.insert(headers)
     }
 
     fn changes(&self) {}

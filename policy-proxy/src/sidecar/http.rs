@@ -18,7 +18,7 @@ use http_body::Body as _;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
 use policy_enforce::middleware::pipeline::{self, Admission, TimedRequest};
-use policy_enforce::respond::{Answer, Asker};
+use policy_enforce::respond::{Answer, ResponseFormat};
 use policy_http::http1::request_decode::RequestHeadError;
 use policy_http::http2;
 use policy_tls::peer::Peer;
@@ -62,7 +62,7 @@ pub(super) async fn answer(
     let body = RequestBody::new(body, &admitted.request.open);
     // Asked for by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
-    let carried = admitted.asked.carried;
+    let carried = admitted.options.orig_proto;
     let forwarded = forward(&connection, (head, body), &mut admitted.request, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
@@ -73,12 +73,12 @@ pub(super) async fn answer(
     if let Some(refused) = admitted.pass(&Connected(&connection), &mut response, waited) {
         return refused.into();
     }
-    let asker = admitted.asker();
+    let asker = admitted.format();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return switch(response, admitted.request.open, asker);
     }
     if let Some(version) = carried {
-        headers::wrap_carried(response.headers_mut(), version);
+        headers::set_orig_proto(response.headers_mut(), version);
     }
     *response.version_mut() = Version::HTTP_11;
     response.map(|body| ResponseBody::upstream(body, admitted.request, asker)).into()
@@ -97,7 +97,7 @@ async fn forward(
     let _waiting = waiting.ok_or(Answer::Overloaded)?;
     let upstream = &connection.upstream;
     if let Some(version) = carried {
-        headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
+        headers::downgrade_orig_proto(&mut head, version, body.size_hint().exact().is_some());
         until(Box::pin(upstream.one_of_many(head, body)), held).await
     } else if head.version >= Version::HTTP_2 {
         // Boxed: larger than what HTTP/1 needs.
@@ -124,7 +124,7 @@ where
 }
 
 /// Passes a 101 on. What follows is carried under the request's permission.
-fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: Asker) -> Answered {
+fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: ResponseFormat) -> Answered {
     guard.ended(false);
     let (head, body) = response.into_parts();
     let server = match body {

@@ -10,7 +10,7 @@ use super::upstream;
 use super::worker::{Member, Worker, outcome};
 use policy_core::{Decision, Denial, Denied, Permit, Protocol};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::Decided;
+use policy_enforce::record::DecisionInfo;
 use policy_enforce::respond::Fault;
 use policy_enforce::store::{InForce, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Side};
@@ -128,7 +128,7 @@ impl Carried {
     }
 
     fn record(&self, policy: Option<&Arc<InForce>>, decision: Result<Permit, Denial>) {
-        let decided = Decided {
+        let decided = DecisionInfo {
             at: self.at,
             port: self.handle.port(),
             peer: &self.peer,

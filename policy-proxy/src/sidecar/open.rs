@@ -12,14 +12,14 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use policy_core::{Denied, Permit};
+use policy_enforce::client_headers::ClientHeaders;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::informed::Informed;
 use policy_enforce::middleware::authorizer::Authorizer;
 use policy_enforce::middleware::exchange::Exchange;
 use policy_enforce::middleware::pipeline::PermittedRequest;
-use policy_enforce::open::Kept;
 use policy_enforce::record::RequestRecord;
+use policy_enforce::request_snapshot::RequestSnapshot;
 use policy_enforce::store::{InForce, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Series, Side};
 use policy_http::http2::Interruptible;
@@ -51,7 +51,7 @@ pub(super) struct HttpConnection {
     pub(super) ending: Signal<Shutdown>,
     caller: Caller,
     /// What the application is told of the client.
-    pub(super) informed: Informed,
+    pub(super) informed: ClientHeaders,
     open: RefCell<Slab<Open>>,
     /// Since when nothing is open, by the worker's clock.
     idle_since: Cell<u32>,
@@ -62,7 +62,7 @@ pub(super) struct HttpConnection {
 
 /// One open request.
 struct Open {
-    kept: Box<Kept>,
+    kept: Box<RequestSnapshot>,
     permit: Permit,
     policy: Arc<InForce>,
     /// Tells whoever answers that permission is lost.
@@ -108,7 +108,7 @@ impl HttpConnection {
             http2,
             ending: Signal::new(),
             caller,
-            informed: Informed::new(&peer, Some(upstream)),
+            informed: ClientHeaders::new(&peer, Some(upstream)),
             open: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
             _seat: seat,
@@ -152,7 +152,7 @@ impl HttpConnection {
     /// Registers a permitted request.
     pub(super) fn open(self: &Rc<Self>, permitted: PermittedRequest) -> OpenGuard {
         self.handle.permitted();
-        let PermittedRequest { kept, permit, policy, exchange } = permitted;
+        let PermittedRequest { snapshot: kept, permit, policy, exchange } = permitted;
         let (lost, lost_upload) = (Signal::new(), Signal::new());
         let open = Open {
             kept,
@@ -236,9 +236,9 @@ impl OpenGuard {
     }
 
     /// Takes out of trailers what the policy judged in the head.
-    pub(super) fn take_judged(&self, trailers: &mut HeaderMap) {
+    pub(super) fn remove_matched(&self, trailers: &mut HeaderMap) {
         if let Some(open) = self.connection.open.borrow().get(self.place) {
-            open.kept.take_judged(trailers);
+            open.kept.remove_matched(trailers);
         }
     }
 
@@ -343,7 +343,7 @@ impl Body for RequestBody {
                 if let Some(open) = &this.open {
                     if let Some(trailers) = frame.trailers_mut() {
                         headers::clean_trailers(trailers);
-                        open.take_judged(trailers);
+                        open.remove_matched(trailers);
                     } else if let Some(data) = frame.data_ref() {
                         open.request_frame(data.len());
                     }

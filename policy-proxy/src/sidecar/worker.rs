@@ -4,7 +4,7 @@ use super::seats::{InFlight, Seats};
 use super::settings::{Listener, SidecarConfig};
 use policy_core::{Decision, Denial, Permit};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::{Decided, Recorder, RequestRecord, Sampler};
+use policy_enforce::record::{DecisionInfo, Recorder, RequestRecord, Sampler};
 use policy_enforce::store::{PolicyStore, PortHandle};
 use policy_enforce::telemetry::{Caller, Side, TcpSeries};
 use policy_tls::identity::{IdentityHandle, Judge};
@@ -176,15 +176,15 @@ impl Worker {
     }
 
     /// Hands a decision on a request to the recorder.
-    pub(super) fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
+    pub(super) fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>) {
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.config.workload, Some(request)));
         }
     }
 
     /// Hands a decision on a connection to the recorder and, if it is a refusal or audited, to the log.
-    pub(super) fn record_connection(&self, decided: &Decided<'_>) {
-        self.shared.config.notices.tell(decided, None, Instant::now());
+    pub(super) fn record_connection(&self, decided: &DecisionInfo<'_>) {
+        self.shared.config.notices.log(decided, None, Instant::now());
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.config.workload, None));
         }
@@ -224,7 +224,7 @@ impl Worker {
             second.tick().await;
             self.clock.fetch_add(1, Ordering::Relaxed);
             self.each(|member| member.tick());
-            self.shared.config.notices.pass(Instant::now());
+            self.shared.config.notices.tick(Instant::now());
             self.prove().await;
         }
     }

@@ -11,7 +11,7 @@ use super::filters::{self, FilterPlan};
 use super::hosts;
 use crate::headers;
 use crate::limiter::ClientBucket;
-use crate::open::Kept;
+use crate::request_snapshot::RequestSnapshot;
 use crate::respond::Answer;
 use crate::store::{InForce, Live};
 use crate::telemetry::{Caller, SeriesId};
@@ -62,7 +62,7 @@ pub struct Forward {
     /// Effects on the response, and the time allowed.
     pub plan: FilterPlan,
     /// Boxed, since it is handed on a good many times.
-    pub kept: Box<Kept>,
+    pub snapshot: Box<RequestSnapshot>,
     /// The policy that decided.
     pub policy: Arc<InForce>,
     /// Where it is counted, in the counters of `policy`.
@@ -113,7 +113,7 @@ impl Authorizer {
         counters.http_permitted(worker, caller, &permit);
         canonical.apply(head);
         // Kept as it was judged, before effects change headers.
-        let kept = Box::new(Kept::of(head, &policy.evaluator));
+        let snapshot = Box::new(RequestSnapshot::of(head, &policy.evaluator));
         let plan = match filters::plan(policy, &permit, head) {
             Ok(plan) => plan,
             Err(answer) => {
@@ -132,7 +132,7 @@ impl Authorizer {
         AuthorizeOutcome::Forward(Forward {
             permit,
             plan,
-            kept,
+            snapshot,
             policy: Arc::clone(policy),
             series,
         })
@@ -174,7 +174,7 @@ impl PolicyCache {
         }
     }
 
-    fn take(&mut self, peer: &Peer, now: Instant) -> Result<(), crate::limiter::Exceeded> {
+    fn take(&mut self, peer: &Peer, now: Instant) -> Result<(), crate::limiter::RateLimitExceeded> {
         let limiter = &self.policy.limiter;
         if limiter.is_unlimited() {
             return Ok(());

@@ -16,8 +16,8 @@ use super::authorizer::Authorizer;
 use super::pipeline::{
     self, Admission, AdmittedRequest, Enforcer, LocalResponse, PermittedRequest, Role,
 };
-use crate::informed::Informed;
-use crate::record::{Decided, Notices, Recorder, RequestRecord, Requested};
+use crate::client_headers::ClientHeaders;
+use crate::record::{DecisionInfo, Notices, Recorder, RequestLine, RequestRecord};
 use crate::respond::Answer;
 use crate::store::{PolicyStore, PortHandle};
 use crate::telemetry::Telemetry;
@@ -192,11 +192,11 @@ impl Enforcer for LayerConnection {
         self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
     }
 
-    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant) {
-        self.shared.notices.tell(decided, Some(request), now);
+    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
+        self.shared.notices.log(decided, Some(request), now);
     }
 
-    fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
+    fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>) {
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.workload, Some(request)));
         }
@@ -208,7 +208,7 @@ impl Enforcer for LayerConnection {
 
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
         // The server is the application itself and no hop on the way to it.
-        self.peer.as_ref().map_or(Ok(()), |peer| Informed::new(peer, None).tell(headers))
+        self.peer.as_ref().map_or(Ok(()), |peer| ClientHeaders::new(peer, None).insert(headers))
     }
 
     fn changes(&self) -> WatchStream<u64> {
@@ -216,10 +216,10 @@ impl Enforcer for LayerConnection {
     }
 
     fn open(&self, changed: WatchStream<u64>, permitted: PermittedRequest) -> Watch {
-        let PermittedRequest { kept, permit: _, policy, exchange } = permitted;
+        let PermittedRequest { snapshot, permit: _, policy, exchange } = permitted;
         let (handle, peer) = (self.shared.handle.clone(), self.peer.clone());
         let notices = Arc::clone(&self.shared.notices);
-        Watch { handle, peer, notices, kept, changed, counted: Some((exchange, policy)) }
+        Watch { handle, peer, notices, snapshot, changed, counted: Some((exchange, policy)) }
     }
 }
 
@@ -283,12 +283,12 @@ where
         if let Some(refused) = admitted.pass(connection, &mut response, Duration::ZERO) {
             return in_its_place(refused);
         }
-        let asker = admitted.asker();
+        let format = admitted.format();
         let watch = open.take().map(|open| {
             let (_, admitted) = *open;
             Box::new(admitted.request)
         });
-        Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, asker))))
+        Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, format))))
     }
 }
 

@@ -10,10 +10,10 @@
 use super::authorizer::{AuthorizeOutcome, Authorizer, Forward, Refusal};
 use super::exchange::Exchange;
 use super::filters;
-use crate::headers::{self, Asked};
-use crate::open::Kept;
-use crate::record::{Decided, RequestRecord, Requested, Told};
-use crate::respond::{self, Answer, Asker, Fault};
+use crate::headers::{self, ConnectionOptions};
+use crate::record::{DecisionInfo, RequestInfo, RequestLine, RequestRecord};
+use crate::request_snapshot::RequestSnapshot;
+use crate::respond::{self, Answer, Fault, ResponseFormat};
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::Telemetry;
 use bytes::Bytes;
@@ -55,15 +55,15 @@ pub trait Enforcer {
     fn is_recording(&self) -> bool;
 
     /// Tells the log of a refusal or an audited permit, decided at `now`.
-    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant);
+    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant);
 
     /// Takes a record; only called while records are taken.
-    fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>);
+    fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>);
 
     /// Counts an answer that a failure made, the application's or the head's.
     fn failed(&self, answer: &Answer);
 
-    /// Tells the application of the client ([`Informed`](crate::informed::Informed)).
+    /// Tells the application of the client ([`ClientHeaders`](crate::client_headers::Informed)).
     ///
     /// # Errors
     /// There are more headers than a map can hold.
@@ -107,7 +107,7 @@ pub enum Role {
 #[derive(Debug)]
 pub struct PermittedRequest {
     /// What decides on it again.
-    pub kept: Box<Kept>,
+    pub snapshot: Box<RequestSnapshot>,
     /// What permits it.
     pub permit: Permit,
     /// The policy that decided.
@@ -131,7 +131,7 @@ pub struct LocalResponse {
     /// The answer.
     pub response: Response<Bytes>,
     /// Who gets it.
-    pub asker: Asker,
+    pub format: ResponseFormat,
 }
 
 /// A permitted request, until its answer begins.
@@ -139,7 +139,7 @@ pub struct LocalResponse {
 pub struct AdmittedRequest<O> {
     context: RequestContext,
     /// What the request asks of the connection that carries it.
-    pub asked: Asked,
+    pub options: ConnectionOptions,
     permit: Permit,
     policy: Arc<InForce>,
     /// Whether policy changes the response's head.
@@ -159,10 +159,10 @@ pub struct TimedRequest<O> {
 /// What is known of a request when it is answered.
 #[derive(Debug)]
 struct RequestContext {
-    asker: Asker,
+    format: ResponseFormat,
     started: Instant,
     /// Absent where nobody records.
-    told: Option<Box<Told>>,
+    info: Option<Box<RequestInfo>>,
 }
 
 /// Decides on a request of the connection whose gate is `authorizer`, and makes the head what is forwarded.
@@ -182,11 +182,11 @@ pub fn admit<E: Enforcer>(
     head: &mut Parts,
 ) -> Admission<E::Open> {
     let started = Instant::now();
-    let told = enforcer.is_recording().then(|| Box::new(Told::of(head)));
+    let info = enforcer.is_recording().then(|| Box::new(RequestInfo::of(head)));
     let peer = enforcer.peer();
     let meshed = peer.is_some_and(Peer::is_meshed);
-    let mut context = RequestContext { asker: Asker::of(head, meshed), started, told };
-    let Some(asked) = clean(enforcer.role(), head, meshed) else {
+    let mut context = RequestContext { format: ResponseFormat::of(head, meshed), started, info };
+    let Some(options) = clean(enforcer.role(), head, meshed) else {
         return Admission::Refused(context.too_large(enforcer));
     };
     let (Some(peer), Some(authorizer)) = (peer, authorizer) else {
@@ -197,15 +197,15 @@ pub fn admit<E: Enforcer>(
         let live = enforcer.handle().live();
         authorizer.authorize(&live, peer, head, started)
     };
-    let Forward { permit, plan, kept, policy, series } = match outcome {
+    let Forward { permit, plan, snapshot, policy, series } = match outcome {
         AuthorizeOutcome::Forward(forward) => forward,
         AuthorizeOutcome::Refuse(refusal) => {
             context.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
             return Admission::Refused(context.refuse(enforcer, &refusal));
         }
     };
-    if let Some(told) = &mut context.told {
-        told.judged(&kept);
+    if let Some(info) = &mut context.info {
+        info.update(&snapshot);
     }
     if permit.is_audited() {
         context.notice(enforcer, head, (Some(&policy), Ok(permit)));
@@ -220,8 +220,8 @@ pub fn admit<E: Enforcer>(
     if let Some(series) = policy.counters.series(enforcer.worker(), series) {
         series.request();
     }
-    let exchange = Exchange::new(series, started, context.asker.is_grpc());
-    let permitted = PermittedRequest { kept, permit, policy: Arc::clone(&policy), exchange };
+    let exchange = Exchange::new(series, started, context.format.is_grpc());
+    let permitted = PermittedRequest { snapshot, permit, policy: Arc::clone(&policy), exchange };
     let open = enforcer.open(changes, permitted);
     let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
     let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
@@ -229,7 +229,7 @@ pub fn admit<E: Enforcer>(
     let changes_response = plan.response;
     Admission::Admitted(AdmittedRequest {
         context,
-        asked,
+        options,
         permit,
         policy,
         changes_response,
@@ -239,20 +239,20 @@ pub fn admit<E: Enforcer>(
 
 /// Bounds and cleans a head before anything looks at it; none if it has too many fields. What a client
 /// says in our place is taken out in any role.
-fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<Asked> {
+fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<ConnectionOptions> {
     match role {
         Role::Proxy { request_fields, .. } => {
             if head.headers.keys_len() > request_fields {
                 return None;
             }
-            let asked = headers::clean_request(head, meshed);
+            let options = headers::clean_request(head, meshed);
             // A cookie's crumbs are one field by now.
-            (head.headers.len() <= request_fields).then_some(asked)
+            (head.headers.len() <= request_fields).then_some(options)
         }
         Role::Origin => {
             headers::clean_reserved(&mut head.headers);
             headers::join_cookies(&mut head.headers);
-            Some(Asked::default())
+            Some(ConnectionOptions::default())
         }
     }
 }
@@ -265,13 +265,13 @@ fn missing_peer() -> Refusal {
 
 impl<O: OpenRequest> AdmittedRequest<O> {
     /// Who asks.
-    pub fn asker(&self) -> Asker {
-        self.context.asker
+    pub fn format(&self) -> ResponseFormat {
+        self.context.format
     }
 
     /// Whether the request is recorded.
     pub fn is_recorded(&self) -> bool {
-        self.context.told.is_some()
+        self.context.info.is_some()
     }
 
     /// Makes the application's head the one that the client gets, and records and counts it. Of the time
@@ -316,7 +316,7 @@ impl<O: OpenRequest> AdmittedRequest<O> {
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
         if let Role::Proxy { response_fields, .. } = role {
-            if switching && !self.asked.upgrade {
+            if switching && !self.options.upgrade {
                 return Err(Answer::Upstream(Fault::UnaskedUpgrade));
             }
             if headers.len() > response_fields {
@@ -326,7 +326,7 @@ impl<O: OpenRequest> AdmittedRequest<O> {
         }
         if self.changes_response {
             filters::change_response(&self.policy, &self.permit, headers)?;
-            if role != Role::Origin && self.context.asker.version() >= Version::HTTP_2 {
+            if role != Role::Origin && self.context.format.version() >= Version::HTTP_2 {
                 headers::clean_for_http2(headers);
             }
         }
@@ -372,10 +372,10 @@ impl RequestContext {
         if let (None, Err(denial)) = (&refusal.policy, &refusal.decision) {
             enforcer.telemetry().refused(denial.reason);
         }
-        let response = respond::respond(&refusal.answer, &self.asker);
+        let response = respond::respond(&refusal.answer, &self.format);
         let by = (refusal.policy.as_deref(), refusal.decision);
         self.record(enforcer, &response, by, Duration::ZERO);
-        LocalResponse { response, asker: self.asker }
+        LocalResponse { response, format: self.format }
     }
 
     /// Answers a head with too many fields, as one of HTTP/1 is answered before it is a request: nothing
@@ -383,7 +383,7 @@ impl RequestContext {
     fn too_large<E: Enforcer>(&self, enforcer: &E) -> LocalResponse {
         let answer = Answer::HeadTooLarge;
         enforcer.failed(&answer);
-        LocalResponse { response: respond::respond(&answer, &self.asker), asker: self.asker }
+        LocalResponse { response: respond::respond(&answer, &self.format), format: self.format }
     }
 
     /// Tells the log of a decision on a request whose head is `head`.
@@ -397,9 +397,9 @@ impl RequestContext {
         let Some(peer) = enforcer.peer() else { return };
         let paths = policy.map(|policy| policy.evaluator.policy().paths);
         let canonical = paths != Some(PathHandling::Raw);
-        let request = Requested { method: &head.method, path: head.uri.path(), canonical };
+        let request = RequestLine { method: &head.method, path: head.uri.path(), canonical };
         let (at, port) = (SystemTime::now(), enforcer.handle().port());
-        enforcer.notice(&Decided { at, port, peer, policy, decision }, request, self.started);
+        enforcer.notice(&DecisionInfo { at, port, peer, policy, decision }, request, self.started);
     }
 
     /// Hands the decision and the answer to whoever records.
@@ -410,9 +410,9 @@ impl RequestContext {
         (policy, decision): (Option<&InForce>, Result<Permit, Denial>),
         waited: Duration,
     ) {
-        let (Some(told), Some(peer)) = (&self.told, enforcer.peer()) else { return };
+        let (Some(info), Some(peer)) = (&self.info, enforcer.peer()) else { return };
         let port = enforcer.handle().port();
-        let request = told.request(response, self.started.elapsed(), waited);
-        enforcer.record(&Decided { at: told.at, port, peer, policy, decision }, request);
+        let request = info.request(response, self.started.elapsed(), waited);
+        enforcer.record(&DecisionInfo { at: info.at, port, peer, policy, decision }, request);
     }
 }

@@ -4,10 +4,10 @@ mod digest;
 mod line;
 mod rate;
 
-pub use line::Requested;
+pub use line::RequestLine;
 
-use super::told::Decided;
-use digest::{Client, Digest, Due, Kind};
+use super::request_info::DecisionInfo;
+use digest::{ClientKey, DecisionKind, Digest, DueLines};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,21 +35,21 @@ impl Notices {
 
     /// Takes note of a decision about a request, or about a connection if there is none.
     #[inline]
-    pub fn tell(&self, decided: &Decided<'_>, request: Option<Requested<'_>>, now: Instant) {
+    pub fn log(&self, decided: &DecisionInfo<'_>, request: Option<RequestLine<'_>>, now: Instant) {
         if !decided.decision.as_ref().is_ok_and(|permit| !permit.is_audited()) {
-            self.say(decided, request, now);
+            self.log_line(decided, request, now);
         }
     }
 
     #[cold]
-    fn say(&self, decided: &Decided<'_>, request: Option<Requested<'_>>, now: Instant) {
+    fn log_line(&self, decided: &DecisionInfo<'_>, request: Option<RequestLine<'_>>, now: Instant) {
         let reason = decided.decision.as_ref().err().map(|denial| denial.reason);
-        let kind = Kind { port: decided.port, reason, connection: request.is_none() };
-        let client = Client::of(decided.peer);
+        let kind = DecisionKind { port: decided.port, reason, connection: request.is_none() };
+        let client = ClientKey::of(decided.peer);
         let (first, due) = {
             let mut digest = self.digest.lock();
-            let due = digest.pass(now);
-            (digest.note(client, decided.peer.ip(), kind, now), due)
+            let due = digest.tick(now);
+            (digest.admit(client, decided.peer.ip(), kind, now), due)
         };
         line::due(&self.workload, &due);
         if first {
@@ -58,8 +58,8 @@ impl Notices {
     }
 
     /// Lets time pass. To be called once a second where clients may fall silent.
-    pub fn pass(&self, now: Instant) {
-        let due: Due = self.digest.lock().pass(now);
+    pub fn tick(&self, now: Instant) {
+        let due: DueLines = self.digest.lock().tick(now);
         line::due(&self.workload, &due);
     }
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 pub struct Sampler {
     epoch: Instant,
     interval: Duration,
-    kinds: [Kind; ErrorKind::ALL.len()],
+    kinds: [SampleState; ErrorKind::ALL.len()],
 }
 
 #[derive(Debug, Default)]
-struct Kind {
+struct SampleState {
     /// Milliseconds after `epoch` at which the next may be logged.
     next: AtomicU64,
     suppressed: AtomicU64,

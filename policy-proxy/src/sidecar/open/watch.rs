@@ -5,7 +5,7 @@ use crate::sidecar::arrival::Arrival;
 use crate::sidecar::worker::Member;
 use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::{Decided, Requested};
+use policy_enforce::record::{DecisionInfo, RequestLine};
 use policy_http::shutdown::Shutdown;
 use policy_tls::identity::{Judge, Stale};
 use policy_tls::peer::Peer;
@@ -36,7 +36,7 @@ impl HttpConnection {
         let route = open.permit.route();
         let denial = Denial { reason: Denied::Revoked, route };
         open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
-        let decided = Decided {
+        let decided = DecisionInfo {
             at: SystemTime::now(),
             port: self.handle.port(),
             peer: &self.peer,
@@ -44,8 +44,8 @@ impl HttpConnection {
             decision: Err(denial),
         };
         let (method, path) = (open.kept.method(), open.kept.target());
-        let judged = Requested { method, path, canonical: false };
-        self.worker.shared.config.notices.tell(&decided, Some(judged), Instant::now());
+        let judged = RequestLine { method, path, canonical: false };
+        self.worker.shared.config.notices.log(&decided, Some(judged), Instant::now());
         if let Some(begun) = open.begun {
             self.worker.record(&decided, open.request(begun));
         }

@@ -2,9 +2,9 @@
 
 use crate::middleware::exchange::Exchange;
 use crate::middleware::pipeline::{OpenRequest, TimedRequest};
-use crate::open::Kept;
-use crate::record::{Decided, Notices, Requested};
-use crate::respond::{self, Asker};
+use crate::record::{DecisionInfo, Notices, RequestLine};
+use crate::request_snapshot::RequestSnapshot;
+use crate::respond::{self, ResponseFormat};
 use crate::store::{InForce, PortHandle};
 use bytes::Bytes;
 use http::Response;
@@ -32,7 +32,7 @@ pub(super) struct Watch {
     pub(super) handle: PortHandle,
     pub(super) peer: Option<Arc<Peer>>,
     pub(super) notices: Arc<Notices>,
-    pub(super) kept: Box<Kept>,
+    pub(super) snapshot: Box<RequestSnapshot>,
     pub(super) changed: WatchStream<u64>,
     /// What is counted of the request, and by which policy. Absent once it is answered, because a long
     /// response would keep that policy for as long as it lasts.
@@ -43,7 +43,7 @@ impl OpenRequest for Watch {
     fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
         while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
             let peer = self.peer.as_ref();
-            if peer.is_none_or(|peer| self.kept.review(&self.handle.live(), peer).is_err()) {
+            if peer.is_none_or(|peer| self.snapshot.review(&self.handle.live(), peer).is_err()) {
                 self.notice();
                 return Some(Denied::Revoked);
             }
@@ -71,10 +71,10 @@ impl Watch {
         let Some(peer) = &self.peer else { return };
         let (at, port) = (SystemTime::now(), self.handle.port());
         let decision = Err(Denial { reason: Denied::Revoked, route: None });
-        let (method, path) = (self.kept.method(), self.kept.target());
-        let judged = Requested { method, path, canonical: false };
-        let decided = Decided { at, port, peer, policy: None, decision };
-        self.notices.tell(&decided, Some(judged), Instant::now());
+        let (method, path) = (self.snapshot.method(), self.snapshot.target());
+        let judged = RequestLine { method, path, canonical: false };
+        let decided = DecisionInfo { at, port, peer, policy: None, decision };
+        self.notices.log(&decided, Some(judged), Instant::now());
     }
 }
 
@@ -97,7 +97,7 @@ pin_project! {
             inner: R,
             // Absent once the body has ended.
             watch: Option<Box<TimedRequest<Watch>>>,
-            asker: Asker,
+            format: ResponseFormat,
         },
         Text { text: Bytes },
     }
@@ -105,8 +105,12 @@ pin_project! {
 
 impl<R> PolicyBody<R> {
     /// The server's, for as long as `watch` lets it.
-    pub(super) fn open(inner: R, watch: Option<Box<TimedRequest<Watch>>>, asker: Asker) -> Self {
-        Self { state: BodyState::Inner { inner, watch, asker } }
+    pub(super) fn open(
+        inner: R,
+        watch: Option<Box<TimedRequest<Watch>>>,
+        format: ResponseFormat,
+    ) -> Self {
+        Self { state: BodyState::Inner { inner, watch, format } }
     }
 
     /// Ours.
@@ -138,10 +142,10 @@ where
             BodyProjection::Text { text } => {
                 return Poll::Ready(Some(Ok(Frame::data(std::mem::take(text)))));
             }
-            BodyProjection::Inner { inner, watch, asker } => {
+            BodyProjection::Inner { inner, watch, format } => {
                 let Some(open) = watch else { return Poll::Ready(None) };
                 match open.poll_end(cx) {
-                    Some(answer) => (answer, *asker),
+                    Some(answer) => (answer, *format),
                     None => {
                         let frame = ready!(inner.poll_frame(cx));
                         if frame.is_none() {
@@ -152,10 +156,10 @@ where
                 }
             }
         };
-        let (answer, asker) = ended;
+        let (answer, format) = ended;
         self.set(PolicyBody::text(Bytes::new()));
-        if asker.is_grpc() {
-            return Poll::Ready(Some(Ok(Frame::trailers(respond::trailers(&answer, &asker)))));
+        if format.is_grpc() {
+            return Poll::Ready(Some(Ok(Frame::trailers(respond::trailers(&answer, &format)))));
         }
         Poll::Ready(Some(Err(Box::new(EndedByPolicy(Denied::Revoked)))))
     }

@@ -1,6 +1,6 @@
 //! How a line is written: bounded, and without anything that could end it or look like another one.
 
-use super::digest::{Client, Due, More};
+use super::digest::{ClientKey, DueLines, RepeatCount};
 use crate::record::entry::{Record, Verdict};
 use http::Method;
 use policy_core::target::canonical_path;
@@ -15,7 +15,7 @@ const TARGET: &str = "policy_proxy::decisions";
 
 /// What a line tells of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Requested<'a> {
+pub struct RequestLine<'a> {
     /// The method.
     pub method: &'a Method,
     /// The path, with or without a query, which is left out.
@@ -25,7 +25,7 @@ pub struct Requested<'a> {
 }
 
 /// Writes the line of a decision.
-pub(super) fn first(record: &Record<'_>, request: Option<Requested<'_>>) {
+pub(super) fn first(record: &Record<'_>, request: Option<RequestLine<'_>>) {
     let method = request.map(|request| plain(request.method.as_str(), METHOD));
     let path = request.map(|request| path(&request));
     let route = record.route.map(|route| plain(&route.to_string(), NAME));
@@ -53,11 +53,11 @@ pub(super) fn first(record: &Record<'_>, request: Option<Requested<'_>>) {
 }
 
 /// Writes what is due.
-pub(super) fn due(workload: &str, due: &Due) {
-    for More { client, kind, more, within, last } in &due.numbers {
+pub(super) fn due(workload: &str, due: &DueLines) {
+    for RepeatCount { client, kind, more, within, last } in &due.repeats {
         let (network, client_id) = match client {
-            Client::Identity(identity) => (None, Some(plain(identity.as_str(), NAME))),
-            Client::Network(_) => (Some(client.to_string()), None),
+            ClientKey::Identity(identity) => (None, Some(plain(identity.as_str(), NAME))),
+            ClientKey::Network(_) => (Some(client.to_string()), None),
         };
         let what = match (kind.reason.is_some(), kind.connection) {
             (true, false) => "more requests denied",
@@ -85,7 +85,7 @@ pub(super) fn due(workload: &str, due: &Due) {
     }
 }
 
-fn path(request: &Requested<'_>) -> String {
+fn path(request: &RequestLine<'_>) -> String {
     let path = request.path.split('?').next().unwrap_or_default();
     let canonical = if request.canonical { canonical_path(path).ok() } else { None };
     // What has no canonical form is told as it came.
@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn what_is_written_of_a_path_is_canonical_bounded_and_visible() {
         let told =
-            |text: &str| path(&Requested { method: &Method::GET, path: text, canonical: true });
+            |text: &str| path(&RequestLine { method: &Method::GET, path: text, canonical: true });
         assert_eq!(told("/%61?secret=1"), "/a");
         assert_eq!(told("/a/../b"), "/a/../b", "has no canonical form");
         assert_eq!(told("/a\n2026 INFO \u{1b}[1m\u{202e}"), "/a%0A2026 INFO %1B[1m%E2%80%AE");
-        let raw = Requested { method: &Method::GET, path: "/%61", canonical: false };
+        let raw = RequestLine { method: &Method::GET, path: "/%61", canonical: false };
         assert_eq!(path(&raw), "/%61");
         let long = told(&format!("/{}", "x".repeat(100_000)));
         assert_eq!(long.len(), 259);

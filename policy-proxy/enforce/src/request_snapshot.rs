@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Method, target and the headers that the policy's matches look at, as they were judged. Cheap to
 /// make: text is shared with the request, and nothing is copied for policies that look at no header.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct RequestSnapshot {
     method: Method,
     /// The canonical target.
     uri: Uri,
@@ -26,10 +26,10 @@ pub struct Kept {
     headers: HeaderMap,
     /// Which headers are kept: [`Evaluator::looks_at`] of the policy that let the request in. Not the
     /// policy itself, which would live as long as the request.
-    looked: Arc<[HeaderName]>,
+    header_names: Arc<[HeaderName]>,
 }
 
-impl Kept {
+impl RequestSnapshot {
     /// The method.
     pub fn method(&self) -> &Method {
         &self.method
@@ -48,8 +48,8 @@ impl Kept {
     /// Keeps what matters of a head that is canonical.
     pub fn of(head: &Parts, evaluator: &Arc<Evaluator>) -> Self {
         let mut headers = HeaderMap::new();
-        let looked = Arc::clone(evaluator.looks_at_shared());
-        for name in &*looked {
+        let header_names = Arc::clone(evaluator.looks_at_shared());
+        for name in &*header_names {
             for value in head.headers.get_all(name) {
                 headers.append(name.clone(), value.clone());
             }
@@ -61,7 +61,7 @@ impl Kept {
             version: head.version,
             host: if old { head.headers.get(HOST).cloned() } else { None },
             headers,
-            looked,
+            header_names,
         }
     }
 
@@ -74,8 +74,8 @@ impl Kept {
     }
 
     /// Takes out of trailers what the policy judged, or found absent, in the head.
-    pub fn take_judged(&self, trailers: &mut HeaderMap) {
-        for name in &*self.looked {
+    pub fn remove_matched(&self, trailers: &mut HeaderMap) {
+        for name in &*self.header_names {
             trailers.remove(name);
         }
     }
@@ -89,7 +89,7 @@ impl Kept {
     /// that was not kept cannot be answered, so permission is lost.
     pub fn review(&self, live: &Live, peer: &Peer) -> Result<Permit, Denied> {
         let policy = live.in_force()?;
-        if !policy.evaluator.looks_at().iter().all(|name| self.looked.contains(name)) {
+        if !policy.evaluator.looks_at().iter().all(|name| self.header_names.contains(name)) {
             return Err(Denied::Revoked);
         }
         let path = match policy.evaluator.policy().paths {

@@ -1,7 +1,7 @@
 //! Puts a record together from what is known of a decision and of a request.
 
 use super::entry::{Record, RequestRecord, Verdict};
-use crate::open::Kept;
+use crate::request_snapshot::RequestSnapshot;
 use crate::store::InForce;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, USER_AGENT};
 use http::request::Parts;
@@ -13,7 +13,7 @@ use std::num::NonZeroU16;
 use std::time::{Duration, SystemTime};
 
 /// What a record says of a decision, apart from the request.
-pub struct Decided<'a> {
+pub struct DecisionInfo<'a> {
     /// When the request or connection arrived.
     pub at: SystemTime,
     /// The workload's port.
@@ -28,7 +28,7 @@ pub struct Decided<'a> {
 
 /// What records tell of a request, taken before it is forwarded.
 #[derive(Debug)]
-pub struct Told {
+pub struct RequestInfo {
     /// When the request arrived.
     pub at: SystemTime,
     method: Method,
@@ -40,7 +40,7 @@ pub struct Told {
     trace_id: Option<HeaderValue>,
 }
 
-impl Decided<'_> {
+impl DecisionInfo<'_> {
     /// The record of the decision, with what is known of the request.
     pub fn record<'a>(
         &'a self,
@@ -68,12 +68,12 @@ impl Decided<'_> {
     }
 }
 
-impl Told {
+impl RequestInfo {
     /// What was sent.
     pub fn of(head: &Parts) -> Self {
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = head.uri.authority().map(Authority::as_str).or(host);
-        let trace = TRACES.iter().find_map(|name| head.headers.get(name));
+        let trace = TRACE_HEADERS.iter().find_map(|name| head.headers.get(name));
         Self {
             at: SystemTime::now(),
             method: head.method.clone(),
@@ -87,9 +87,9 @@ impl Told {
     }
 
     /// What was judged is what is recorded.
-    pub fn judged(&mut self, kept: &Kept) {
-        kept.target().clone_into(&mut self.target);
-        self.host = kept.authority().map(ToOwned::to_owned);
+    pub fn update(&mut self, snapshot: &RequestSnapshot) {
+        snapshot.target().clone_into(&mut self.target);
+        self.host = snapshot.authority().map(ToOwned::to_owned);
     }
 
     /// With the answer. Of `total`, `waited` was spent by the application.
@@ -123,7 +123,7 @@ fn text(value: Option<&HeaderValue>) -> Option<&str> {
     value?.to_str().ok()
 }
 
-const TRACES: [HeaderName; 3] = [
+const TRACE_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("x-b3-traceid"),
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("x-amzn-trace-id"),

@@ -11,13 +11,13 @@ use std::net::SocketAddr;
 /// What the application is told of a connection, beside the request's own headers (delegation 2.7.4).
 /// Made once per connection.
 #[derive(Debug)]
-pub struct Informed {
+pub struct ClientHeaders {
     client_id: Option<HeaderValue>,
     secure: HeaderValue,
     forwarded: Option<HeaderValue>,
 }
 
-impl Informed {
+impl ClientHeaders {
     /// For a proxy that forwards to `by`; a server that is the application itself is no hop of its own
     /// and says nothing in `forwarded`.
     pub fn new(peer: &Peer, by: Option<SocketAddr>) -> Self {
@@ -36,20 +36,20 @@ impl Informed {
     ///
     /// # Errors
     /// There are more headers than a map can hold.
-    pub fn tell(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
+    pub fn insert(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
         if let Some(id) = &self.client_id {
             headers.try_insert(CLIENT_ID, id.clone())?;
         }
         headers.try_insert(CONNECTION_SECURE, self.secure.clone())?;
         if let Some(own) = &self.forwarded {
-            drop_unreadable(headers)?;
+            remove_unreadable(headers)?;
             headers.try_append(FORWARDED, own.clone())?;
         }
         Ok(())
     }
 }
 
-fn drop_unreadable(headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
+fn remove_unreadable(headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
     let readable = |line: &&HeaderValue| forwarded::is_readable(line.as_bytes());
     let lines = headers.get_all(FORWARDED);
     if lines.iter().all(|line| readable(&line)) {
@@ -75,7 +75,9 @@ mod tests {
             let peer = Peer::new(client.parse().unwrap(), tls);
             let mut headers = HeaderMap::new();
             headers.append(FORWARDED, HeaderValue::from_static("for=192.0.2.1"));
-            Informed::new(&peer, by.map(|by| by.parse().unwrap())).tell(&mut headers).unwrap();
+            ClientHeaders::new(&peer, by.map(|by| by.parse().unwrap()))
+                .insert(&mut headers)
+                .unwrap();
             let show =
                 |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
             headers.iter().map(show).collect::<Vec<_>>()
@@ -149,7 +151,7 @@ mod tests {
             }
         }
         let by = Some("10.9.9.9:80".parse().unwrap());
-        Informed::new(&peer, by).tell(&mut headers).unwrap();
+        ClientHeaders::new(&peer, by).insert(&mut headers).unwrap();
         let lines: Vec<_> = headers.get_all(FORWARDED).iter().map(HeaderValue::as_bytes).collect();
         lines.join(&b", "[..])
     }
