@@ -9,8 +9,8 @@
 
 mod cell;
 mod config;
+mod eviction;
 mod inner;
-mod room;
 pub mod state;
 mod workers;
 
@@ -71,11 +71,11 @@ impl PolicyStore {
     /// too many are in use, the port is refused as `policy_pending`.
     pub fn port(&self, port: NonZeroU16) -> PortHandle {
         let handle = self.handle(port, None);
-        handle.permitted();
+        handle.retain();
         handle
     }
 
-    /// The policy of `port` for a connection of `client`, which keeps it from [`PortHandle::permitted`]
+    /// The policy of `port` for a connection of `client`, which keeps it from [`PortHandle::retain`]
     /// on.
     pub fn port_for(&self, port: NonZeroU16, client: IpAddr) -> PortHandle {
         self.handle(port, Some(ClientNetwork::of(client)))
@@ -285,7 +285,7 @@ impl Clone for PortHandle {
     fn clone(&self) -> Self {
         let copy = Self { cell: Arc::clone(&self.cell), keeps: AtomicBool::new(false) };
         if self.keeps.load(Ordering::Acquire) {
-            copy.permitted();
+            copy.retain();
         }
         copy
     }
@@ -294,31 +294,31 @@ impl Clone for PortHandle {
 impl Drop for PortHandle {
     fn drop(&mut self) {
         if *self.keeps.get_mut() {
-            self.cell.let_go();
+            self.cell.release();
         }
     }
 }
 
 impl PortHandle {
-    /// States that its connection was permitted something: the port is kept until [`Self::rests`], or
+    /// States that its connection was permitted something: the port is kept until [`Self::release`], or
     /// for as long as this lives.
-    pub fn permitted(&self) {
+    pub fn retain(&self) {
         if !self.keeps.load(Ordering::Acquire) && !self.keeps.swap(true, Ordering::AcqRel) {
-            self.cell.keep();
+            self.cell.retain();
         }
     }
 
     /// States that nothing that was permitted is open any more: the port may make room for another one.
-    pub fn rests(&self) {
+    pub fn release(&self) {
         if self.keeps.swap(false, Ordering::AcqRel) {
-            self.cell.let_go();
+            self.cell.release();
         }
     }
 
     /// Whether the port made room for another one. It grants nothing any more, and whoever connects again
     /// asks for it anew.
-    pub fn is_given_up(&self) -> bool {
-        self.cell.is_given_up()
+    pub fn is_evicted(&self) -> bool {
+        self.cell.is_evicted()
     }
 
     /// The port.

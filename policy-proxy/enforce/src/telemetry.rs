@@ -9,7 +9,7 @@
 
 mod buckets;
 mod counters;
-mod direct;
+mod cumulative;
 mod discovery;
 mod exchange;
 mod families;
@@ -19,11 +19,11 @@ pub mod names;
 mod ports;
 mod series;
 mod table;
-mod tallies;
 mod tcp;
 mod total;
+mod transport_headers;
 
-pub use counters::{Counters, Detected};
+pub use counters::{Counters, DetectionResult};
 pub use discovery::Discovery;
 pub use key::Caller;
 pub use policy_server::ProcessMetrics;
@@ -35,6 +35,7 @@ pub use tcp::{Meter, Side, TcpSeries};
 use crate::error::ErrorKind;
 use key::{TlsClass, reason_number};
 
+use cumulative::{CumulativeState, PolicyCollector};
 use parking_lot::Mutex;
 use policy_core::{Denied, Facts, ServerPolicy, Tls};
 use policy_tls::metric::{Labels, Metric};
@@ -49,14 +50,13 @@ use prometheus_client::registry::Registry;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tallies::{ByPolicy, Shared};
 use tcp::{Connections, TcpKey};
 
 /// All metrics of one proxy.
 #[derive(Debug)]
 pub struct Telemetry {
     registry: Registry,
-    shared: Arc<Shared>,
+    shared: Arc<CumulativeState>,
     connections: Arc<Connections>,
     workers: usize,
     /// Messages from the controller.
@@ -68,7 +68,7 @@ pub struct Telemetry {
     tcp_errors: Family<Labels, Counter>,
     refused: Vec<Counter>,
     ports_refused: Counter,
-    headers: direct::Headers,
+    headers: transport_headers::TransportHeaders,
     address: Mutex<Arc<str>>,
 }
 
@@ -92,7 +92,11 @@ impl Telemetry {
 
     /// Metrics of which a series is shown for `retain_idle` after it last changed.
     pub fn retaining(workers: usize, retain_idle: Duration) -> Self {
-        let shared = Shared { tallies: Mutex::default(), clients: Mutex::default(), retain_idle };
+        let shared = CumulativeState {
+            cumulative: Mutex::default(),
+            clients: Mutex::default(),
+            retain_idle,
+        };
         let mut telemetry = Self {
             registry: Registry::default(),
             shared: Arc::new(shared),
@@ -102,7 +106,7 @@ impl Telemetry {
             transport: Transport::default(),
             identity: IdentityMetrics::default(),
             tcp_errors: Family::default(),
-            headers: direct::Headers::default(),
+            headers: transport_headers::TransportHeaders::default(),
             refused: Vec::new(),
             ports_refused: Counter::default(),
             address: Mutex::new("".into()),
@@ -113,8 +117,7 @@ impl Telemetry {
 
     fn register(&mut self) {
         let refused = Family::<Labels, Counter>::default();
-        let named =
-            |reason: Denied| refused.get_or_create_owned(&labelled("reason", reason.as_str()));
+        let named = |reason: Denied| refused.get_or_create_owned(&label("reason", reason.as_str()));
         self.refused = Denied::all().map(named).collect();
         let registry = &mut self.registry;
         self.discovery.register(registry);
@@ -134,10 +137,10 @@ impl Telemetry {
         registry.register(names::OPEN.name, names::OPEN.help, self.transport.open.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register(names::BUILD.name, names::BUILD.help, build);
-        registry.register_collector(Box::new(ByPolicy(Arc::clone(&self.shared))));
+        registry.register_collector(Box::new(PolicyCollector(Arc::clone(&self.shared))));
         let shared = Arc::clone(&self.shared);
         let connections = Arc::clone(&self.connections);
-        registry.register_collector(Box::new(ByConnection { shared, connections }));
+        registry.register_collector(Box::new(ConnectionCollector { shared, connections }));
         ProcessMetrics.register(registry);
     }
 
@@ -155,7 +158,7 @@ impl Telemetry {
         let counters = Counters::new(port, address, Arc::clone(policy), self.workers);
         let counters = Arc::new(counters);
         let clients = self.shared.clients.lock().names();
-        self.shared.tallies.lock().adopt(Arc::clone(&counters), &clients);
+        self.shared.cumulative.lock().register(Arc::clone(&counters), &clients);
         counters
     }
 
@@ -192,12 +195,15 @@ impl Telemetry {
     /// A request, or the connection it came by, failed for another reason than policy while none was in
     /// force. Where one is, its counters are told ([`Counters`]).
     pub fn http_error(&self, kind: ErrorKind) {
-        self.shared.tallies.lock().orphan(names::HTTP_ERRORS, labelled("error", kind.as_str()));
+        self.shared
+            .cumulative
+            .lock()
+            .count_without_policy(names::HTTP_ERRORS, label("error", kind.as_str()));
     }
 
     /// A connection failed; `error` is one of the closed set of kinds that the code names.
     pub fn tcp_error(&self, error: &'static str) {
-        self.tcp_errors.get_or_create_owned(&labelled("error", error)).inc();
+        self.tcp_errors.get_or_create_owned(&label("error", error)).inc();
     }
 
     /// A transport header was read; `session_protocol`: `http/1`, `http/2` or empty.
@@ -235,12 +241,12 @@ impl Telemetry {
 
 /// Shows connections.
 #[derive(Debug)]
-struct ByConnection {
-    shared: Arc<Shared>,
+struct ConnectionCollector {
+    shared: Arc<CumulativeState>,
     connections: Arc<Connections>,
 }
 
-impl Collector for ByConnection {
+impl Collector for ConnectionCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         self.connections.forget_idle(self.shared.retain_idle, Instant::now());
         let clients = self.shared.clients.lock().names();
@@ -248,7 +254,7 @@ impl Collector for ByConnection {
     }
 }
 
-fn labelled(name: &'static str, value: &str) -> Labels {
+fn label(name: &'static str, value: &str) -> Labels {
     let mut labels = Labels::default();
     labels.push(name, value);
     labels

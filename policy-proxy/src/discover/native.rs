@@ -171,7 +171,7 @@ impl Session<'_> {
                     heard = Instant::now();
                     self.hear(message?.ok_or(Ended::Closed)?)?;
                 }
-                () = async { workers.passed(oldest.unwrap_or(0)).await }, if oldest.is_some() => {
+                () = async { workers.wait_reached(oldest.unwrap_or(0)).await }, if oldest.is_some() => {
                     self.acknowledge(workers.reached());
                 }
                 room = outbound.reserve(), if !self.outbox.is_empty() => {

@@ -79,7 +79,7 @@ impl Arrival {
     }
 
     pub(super) fn count_detected(&self, detected: Detected, took: Duration) {
-        use policy_enforce::telemetry::Detected as Counted;
+        use policy_enforce::telemetry::DetectionResult as Counted;
         let counted = match detected {
             Detected::Told(Spoken::Http1) => Counted::Http1,
             Detected::Told(Spoken::Http2) => Counted::Http2,

@@ -113,7 +113,7 @@ impl Carried {
             }
         }
         if decision.is_ok() {
-            self.handle.permitted();
+            self.handle.retain();
         }
         let refused = decision.as_ref().err().map(|denial| denial.reason);
         self.record(policy.ok(), decision);

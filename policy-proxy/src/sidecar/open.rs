@@ -151,7 +151,7 @@ impl HttpConnection {
 
     /// Registers a permitted request.
     pub(super) fn open(self: &Rc<Self>, permitted: PermittedRequest) -> OpenGuard {
-        self.handle.permitted();
+        self.handle.retain();
         let PermittedRequest { snapshot: kept, permit, policy, exchange } = permitted;
         let (lost, lost_upload) = (Signal::new(), Signal::new());
         let open = Open {
@@ -193,7 +193,7 @@ impl HttpConnection {
         }
         open.try_remove(place);
         if open.is_empty() {
-            self.handle.rests();
+            self.handle.release();
             self.idle_since.set(self.worker.now());
         }
     }

@@ -294,9 +294,9 @@ async fn a_port_that_was_given_up_is_asked_for_again_when_it_is_used_again_at_on
     // Nothing is awaited, so that the client sees no more than what has become of it.
     let (_second, _third) = (used(9001, "10.0.0.66"), used(9002, "10.0.0.66"));
     let _other = used(9003, "10.0.0.1");
-    assert!(first.is_given_up() && first.live().in_force().is_err());
+    assert!(first.is_evicted() && first.live().in_force().is_err());
     let again = used(9000, "10.0.0.2");
-    assert!(!again.is_given_up());
+    assert!(!again.is_evicted());
     assert_eq!(stream.next().await, Say::Unsubscribe(m::Unsubscribe { ports: vec![9000] }));
     let ports = vec![9000, 9002, 9003];
     assert_eq!(stream.next().await, Say::Subscribe(m::Subscribe { ports }));

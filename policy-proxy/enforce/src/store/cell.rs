@@ -61,7 +61,7 @@ impl Live {
     }
 
     /// Whether every decision by the two is the same for certain.
-    pub(super) fn decides_like(&self, other: &Live) -> bool {
+    pub(super) fn is_equivalent(&self, other: &Live) -> bool {
         match (self.in_force(), other.in_force()) {
             (Ok(own), Ok(other)) => own.generation == other.generation,
             // Leaving `Waiting` always counts, since somebody may wait for it.
@@ -102,13 +102,13 @@ pub(super) struct PortCell {
     /// The generation of the last change that decisions can depend on.
     pub(super) changes: watch::Sender<u64>,
     pub(super) declared: AtomicBool,
-    held: Mutex<Held>,
+    cell_state: Mutex<CellState>,
     /// Since when nobody has used it, in milliseconds after `born` plus one; 0: in use.
     idle: AtomicU64,
     /// Handles that keep it.
-    kept: AtomicUsize,
+    retained: AtomicUsize,
     /// Whether it made room for another port.
-    given_up: AtomicBool,
+    evicted: AtomicBool,
     /// Tells it from others of the port, before and after it.
     pub(super) serial: u64,
     /// Whose connection was the first; none: it was not a connection.
@@ -118,7 +118,7 @@ pub(super) struct PortCell {
 
 /// What only the control side reads.
 #[derive(Debug)]
-struct Held {
+struct CellState {
     state: State<Arc<InForce>>,
     /// What holds while nothing has been received; absent: connections wait.
     pending: Option<Arc<InForce>>,
@@ -133,13 +133,13 @@ impl PortCell {
     ) -> Self {
         Self {
             port,
-            live: ArcSwap::from_pointee(render(&state, pending.as_ref())),
+            live: ArcSwap::from_pointee(snapshot(&state, pending.as_ref())),
             changes: watch::Sender::new(0),
             declared: AtomicBool::new(false),
-            held: Mutex::new(Held { state, pending }),
+            cell_state: Mutex::new(CellState { state, pending }),
             idle: AtomicU64::new(0),
-            kept: AtomicUsize::new(0),
-            given_up: AtomicBool::new(false),
+            retained: AtomicUsize::new(0),
+            evicted: AtomicBool::new(false),
             serial: 0,
             network: None,
             born: now,
@@ -151,28 +151,28 @@ impl PortCell {
         Self { serial, network, ..self }
     }
 
-    pub(super) fn keep(&self) {
-        self.kept.fetch_add(1, Ordering::AcqRel);
+    pub(super) fn retain(&self) {
+        self.retained.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(super) fn let_go(&self) {
-        self.kept.fetch_sub(1, Ordering::AcqRel);
+    pub(super) fn release(&self) {
+        self.retained.fetch_sub(1, Ordering::AcqRel);
     }
 
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::Acquire) > 0
+    pub(super) fn is_retained(&self) -> bool {
+        self.retained.load(Ordering::Acquire) > 0
     }
 
     /// Makes it grant nothing from now on, for nobody tells it of changes any more. Returns the
     /// generation.
-    pub(super) fn give_up(&self, generation: impl FnOnce() -> u64) -> Option<u64> {
-        let held = self.held.lock();
-        self.given_up.store(true, Ordering::Release);
-        self.publish(&held, generation)
+    pub(super) fn evict(&self, generation: impl FnOnce() -> u64) -> Option<u64> {
+        let cell_state = self.cell_state.lock();
+        self.evicted.store(true, Ordering::Release);
+        self.publish(&cell_state, generation)
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Acquire)
+    pub(super) fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Acquire)
     }
 
     /// Applies an event and publishes the result. `generation` is called only if decisions can
@@ -183,10 +183,10 @@ impl PortCell {
         now: Instant,
         generation: impl FnOnce() -> u64,
     ) -> Option<u64> {
-        let mut held = self.held.lock();
-        let old = std::mem::replace(&mut held.state, State::Waiting);
-        held.state = step(old, event, now);
-        self.publish(&held, generation)
+        let mut cell_state = self.cell_state.lock();
+        let old = std::mem::replace(&mut cell_state.state, State::Waiting);
+        cell_state.state = step(old, event, now);
+        self.publish(&cell_state, generation)
     }
 
     /// Replaces every policy held, whatever the state, and publishes the result.
@@ -195,15 +195,15 @@ impl PortCell {
         change: impl Fn(Arc<InForce>) -> Arc<InForce>,
         generation: impl FnOnce() -> u64,
     ) -> Option<u64> {
-        let mut held = self.held.lock();
-        let old = std::mem::replace(&mut held.state, State::Waiting);
-        held.state = old.map(&change);
-        held.pending = held.pending.take().map(&change);
-        self.publish(&held, generation)
+        let mut cell_state = self.cell_state.lock();
+        let old = std::mem::replace(&mut cell_state.state, State::Waiting);
+        cell_state.state = old.map(&change);
+        cell_state.pending = cell_state.pending.take().map(&change);
+        self.publish(&cell_state, generation)
     }
 
     pub(super) fn state(&self) -> MappedMutexGuard<'_, State<Arc<InForce>>> {
-        MutexGuard::map(self.held.lock(), |held| &mut held.state)
+        MutexGuard::map(self.cell_state.lock(), |cell_state| &mut cell_state.state)
     }
 
     /// Whether the port has a policy of the controller's to decide by that is not expired.
@@ -247,13 +247,13 @@ impl PortCell {
         }
     }
 
-    fn publish(&self, held: &Held, generation: impl FnOnce() -> u64) -> Option<u64> {
-        let new = if self.is_given_up() {
+    fn publish(&self, cell_state: &CellState, generation: impl FnOnce() -> u64) -> Option<u64> {
+        let new = if self.is_evicted() {
             Live::Denied(Denied::PolicyPending)
         } else {
-            render(&held.state, held.pending.as_ref())
+            snapshot(&cell_state.state, cell_state.pending.as_ref())
         };
-        let alike = new.decides_like(&self.live.load());
+        let alike = new.is_equivalent(&self.live.load());
         self.live.store(Arc::new(new));
         if alike {
             return None;
@@ -265,7 +265,7 @@ impl PortCell {
 }
 
 /// What the data path sees of a state.
-fn render(state: &State<Arc<InForce>>, pending: Option<&Arc<InForce>>) -> Live {
+fn snapshot(state: &State<Arc<InForce>>, pending: Option<&Arc<InForce>>) -> Live {
     match state {
         State::Waiting => pending.map_or(Live::Waiting, |policy| Live::Current(Arc::clone(policy))),
         State::Current(policy) => Live::Current(Arc::clone(policy)),

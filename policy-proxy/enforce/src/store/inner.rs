@@ -2,7 +2,7 @@
 
 use super::cell::{InForce, PortCell};
 use super::config::StoreConfig;
-use super::room::{self, Unused};
+use super::eviction::{self, Candidate};
 use super::state::{Event, State};
 use super::workers::Workers;
 use crate::limiter::Limiter;
@@ -128,7 +128,7 @@ impl Inner {
         (network, now): (Option<ClientNetwork>, Instant),
     ) -> Arc<PortCell> {
         if !declared && self.is_full() {
-            self.evict(now, room::LEAST);
+            self.evict(now, eviction::MIN_AGE);
             if self.is_full() && !self.make_room(network, now) {
                 self.telemetry.port_refused();
                 return Arc::clone(&self.overflow);
@@ -166,14 +166,14 @@ impl Inner {
     /// Gives up a port that nothing declares and on which nothing permitted is open, for one of `network`.
     fn make_room(&self, network: Option<ClientNetwork>, now: Instant) -> bool {
         let mut cells = self.cells.write();
-        let unused = cells.values().filter(|cell| !cell.is_declared() && !cell.is_kept());
-        let unused: Vec<Unused> = unused
-            .map(|cell| Unused { port: cell.port, network: cell.network, since: cell.born })
+        let unused = cells.values().filter(|cell| !cell.is_declared() && !cell.is_retained());
+        let unused: Vec<Candidate> = unused
+            .map(|cell| Candidate { port: cell.port, network: cell.network, since: cell.born })
             .collect();
-        let port = room::given_up(&unused, network, now);
+        let port = eviction::select(&unused, network, now);
         let Some(cell) = port.and_then(|port| cells.remove(&port)) else { return false };
         drop(cells);
-        if let Some(generation) = cell.give_up(|| self.next_generation()) {
+        if let Some(generation) = cell.evict(|| self.next_generation()) {
             self.workers.publish(generation);
         }
         self.demand.send_modify(|count| *count = count.wrapping_add(1));

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// The workers of one proxy.
 #[derive(Clone, Debug)]
 pub struct Workers {
-    shared: Arc<Shared>,
+    state: Arc<WorkersState>,
 }
 
 /// One worker's place among [`Workers`]; dropping it ends its part in acknowledgements.
@@ -22,11 +22,11 @@ pub struct Worker {
     index: usize,
     reached: Arc<AtomicU64>,
     published: watch::Receiver<u64>,
-    shared: Arc<Shared>,
+    state: Arc<WorkersState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WorkersState {
     slots: Mutex<Vec<Option<Arc<AtomicU64>>>>,
     published: watch::Sender<u64>,
     /// Wakes those that wait; its value means nothing.
@@ -35,44 +35,44 @@ struct Shared {
 
 impl Workers {
     pub(super) fn new() -> Self {
-        let shared = Shared {
+        let state = WorkersState {
             slots: Mutex::new(Vec::new()),
             published: watch::Sender::new(0),
             progress: watch::Sender::new(()),
         };
-        Self { shared: Arc::new(shared) }
+        Self { state: Arc::new(state) }
     }
 
     /// Adds a worker. It counts from now on: acknowledgements wait for it until it is dropped.
     pub fn register(&self) -> Worker {
-        let published = self.shared.published.subscribe();
+        let published = self.state.published.subscribe();
         // What is published so far is visible to a worker that has decided nothing yet.
         let reached = Arc::new(AtomicU64::new(*published.borrow()));
-        let mut slots = self.shared.slots.lock();
+        let mut slots = self.state.slots.lock();
         let index = slots.iter().position(Option::is_none).unwrap_or(slots.len());
         match slots.get_mut(index) {
             Some(free) => *free = Some(Arc::clone(&reached)),
             None => slots.push(Some(Arc::clone(&reached))),
         }
-        Worker { index, reached, published, shared: Arc::clone(&self.shared) }
+        Worker { index, reached, published, state: Arc::clone(&self.state) }
     }
 
     /// The newest generation that has been published.
     pub fn published(&self) -> u64 {
-        *self.shared.published.borrow()
+        *self.state.published.borrow()
     }
 
     /// The newest generation that every worker decides by. Without workers: the newest published.
     pub fn reached(&self) -> u64 {
-        let slots = self.shared.slots.lock();
+        let slots = self.state.slots.lock();
         let least = slots.iter().flatten().map(|slot| slot.load(Ordering::Acquire)).min();
         least.unwrap_or_else(|| self.published())
     }
 
     /// Waits until every worker decides by `generation` or a later one. Has no bound of its own: a
     /// worker that hangs must not be reported as having applied anything.
-    pub async fn passed(&self, generation: u64) {
-        let mut progress = self.shared.progress.subscribe();
+    pub async fn wait_reached(&self, generation: u64) {
+        let mut progress = self.state.progress.subscribe();
         loop {
             progress.mark_unchanged();
             if self.reached() >= generation {
@@ -86,14 +86,14 @@ impl Workers {
     }
 
     pub(super) fn publish(&self, generation: u64) {
-        self.shared.published.send_if_modified(|newest| {
+        self.state.published.send_if_modified(|newest| {
             let newer = generation > *newest;
             if newer {
                 *newest = generation;
             }
             newer
         });
-        self.shared.progress.send_replace(());
+        self.state.progress.send_replace(());
     }
 }
 
@@ -106,7 +106,7 @@ impl Worker {
     /// States that this worker decides by `generation` from now on.
     pub fn pass(&self, generation: u64) {
         self.reached.fetch_max(generation, Ordering::AcqRel);
-        self.shared.progress.send_replace(());
+        self.state.progress.send_replace(());
     }
 
     /// For each generation published, lets `review` decide again on every open stream and connection
@@ -123,10 +123,10 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some(slot) = self.shared.slots.lock().get_mut(self.index) {
+        if let Some(slot) = self.state.slots.lock().get_mut(self.index) {
             *slot = None;
         }
-        self.shared.progress.send_replace(());
+        self.state.progress.send_replace(());
     }
 }
 
@@ -136,7 +136,9 @@ mod tests {
     use std::time::Duration;
 
     async fn is_pending(workers: &Workers, generation: u64) -> bool {
-        tokio::time::timeout(Duration::from_millis(20), workers.passed(generation)).await.is_err()
+        tokio::time::timeout(Duration::from_millis(20), workers.wait_reached(generation))
+            .await
+            .is_err()
     }
 
     #[tokio::test(start_paused = true)]
@@ -147,7 +149,7 @@ mod tests {
         first.pass(1);
         assert!(is_pending(&workers, 1).await);
         second.pass(1);
-        workers.passed(1).await;
+        workers.wait_reached(1).await;
         assert!(is_pending(&workers, 2).await);
     }
 
@@ -158,7 +160,7 @@ mod tests {
         workers.publish(3);
         assert!(is_pending(&workers, 3).await);
         drop(worker);
-        workers.passed(3).await;
+        workers.wait_reached(3).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,7 +175,7 @@ mod tests {
             seen.store(generation, Ordering::Release);
         }));
         workers.publish(7);
-        workers.passed(7).await;
+        workers.wait_reached(7).await;
         assert_eq!(reviewed.load(Ordering::Acquire), 7);
         task.abort();
     }

@@ -1,7 +1,7 @@
 //! The counters of one policy. Resolved when the policy is put in force; counting is one atomic add.
 
 use super::buckets::Buckets;
-use super::key::{Caller, Detail, Key, Kind, reason_number};
+use super::key::{Caller, CounterKey, CounterKind, Detail, reason_number};
 use super::series::{Series, SeriesId, SeriesTable};
 use super::table::Table;
 use crate::error::ErrorKind;
@@ -27,7 +27,7 @@ pub struct Counters {
 
 /// What looking for HTTP found (proxy-semantics 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detected {
+pub enum DetectionResult {
     /// HTTP/1.
     Http1,
     /// HTTP/2.
@@ -41,9 +41,9 @@ pub enum Detected {
 }
 
 /// The most counters one policy has per worker.
-const MOST: usize = 4096;
+const MAX_COUNTERS: usize = 4096;
 /// The fewest.
-const LEAST: usize = 64;
+const MIN_COUNTERS: usize = 64;
 /// Linkerd's two bounds, at once and within a tenth of a second, in microseconds.
 const DETECTION: [u64; 2] = [1_000, 100_000];
 
@@ -60,7 +60,7 @@ impl Counters {
             .saturating_add(policy.routes.routes.len())
             .saturating_add(policy.authorizations.len())
             .saturating_add(policy.exemptions.len());
-        let room = parts.saturating_mul(4).clamp(LEAST, MOST);
+        let room = parts.saturating_mul(4).clamp(MIN_COUNTERS, MAX_COUNTERS);
         let tables = (0..workers.max(1)).map(|_| Table::new(room)).collect();
         let series = (0..workers.max(1)).map(|_| SeriesTable::new(room)).collect();
         Self { port, address, policy, tables, series, detection: Buckets::new(&DETECTION) }
@@ -69,15 +69,21 @@ impl Counters {
     /// A request was let through.
     pub fn http_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
         let (route, detail) = grant(permit);
-        self.add(worker, Key { kind: Kind::HttpAllow, caller, route, detail });
+        self.add(worker, CounterKey { kind: CounterKind::HttpAllow, caller, route, detail });
     }
 
     /// A request was refused. Without a matching route it counts as route not found.
     pub fn http_denied(&self, worker: usize, caller: Caller, denial: &Denial) {
-        let kind =
-            if denial.reason == Denied::NoRoute { Kind::RouteNotFound } else { Kind::HttpDeny };
+        let kind = if denial.reason == Denied::NoRoute {
+            CounterKind::RouteNotFound
+        } else {
+            CounterKind::HttpDeny
+        };
         let detail = Detail::Number(reason_number(denial.reason));
-        self.add(worker, Key { kind, caller, route: denial.route.map(|id| id.route), detail });
+        self.add(
+            worker,
+            CounterKey { kind, caller, route: denial.route.map(|id| id.route), detail },
+        );
     }
 
     /// A request found no room in the rate limit.
@@ -86,53 +92,65 @@ impl Counters {
             Scope::Total => 0,
             Scope::Identity | Scope::Override => 1,
         });
-        self.add(worker, Key { kind: Kind::RateLimited, caller, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::RateLimited, caller, route: None, detail },
+        );
     }
 
     /// Where the requests of `caller` that `permit` lets through are counted. Takes a hash: a
     /// connection keeps it for as long as its requests are permitted alike.
     pub fn series_of(&self, worker: usize, caller: Caller, permit: &Permit) -> SeriesId {
         let (route, detail) = grant(permit);
-        let key = Key { kind: Kind::Exchange, caller, route, detail };
-        let table = self.of_worker(&self.series, worker);
+        let key = CounterKey { kind: CounterKind::Exchange, caller, route, detail };
+        let table = self.table_of(&self.series, worker);
         let found = table.zip(key.pack()).map(|(table, key)| table.find(key));
         found.unwrap_or(SeriesId::SHARED)
     }
 
     /// The series itself.
     pub fn series(&self, worker: usize, id: SeriesId) -> Option<&Series> {
-        self.of_worker(&self.series, worker).map(|table| table.get(id))
+        self.table_of(&self.series, worker).map(|table| table.get(id))
     }
 
     /// A request, or the connection it came by, failed for another reason than policy.
     pub fn http_error(&self, worker: usize, kind: ErrorKind) {
         let detail = Detail::Number(kind.number());
-        self.add(worker, Key { kind: Kind::HttpError, caller: Caller::NONE, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::HttpError, caller: Caller::NONE, route: None, detail },
+        );
     }
 
     /// A connection was let through.
     pub fn tcp_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
         let (route, detail) = grant(permit);
-        self.add(worker, Key { kind: Kind::TcpAllow, caller, route, detail });
+        self.add(worker, CounterKey { kind: CounterKind::TcpAllow, caller, route, detail });
     }
 
     /// A connection was refused.
     pub fn tcp_denied(&self, worker: usize, caller: Caller, reason: Denied) {
         let detail = Detail::Number(reason_number(reason));
-        self.add(worker, Key { kind: Kind::TcpDeny, caller, route: None, detail });
+        self.add(worker, CounterKey { kind: CounterKind::TcpDeny, caller, route: None, detail });
     }
 
     /// A connection was ended because it lost its permission.
     pub fn tcp_terminated(&self, worker: usize, caller: Caller) {
         let detail = Detail::Number(reason_number(Denied::Revoked));
-        self.add(worker, Key { kind: Kind::TcpTerminate, caller, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::TcpTerminate, caller, route: None, detail },
+        );
     }
 
     /// Looking for HTTP ended after this long.
-    pub fn detected(&self, worker: usize, result: Detected, took: Duration) {
+    pub fn detected(&self, worker: usize, result: DetectionResult, took: Duration) {
         self.detection.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         let detail = Detail::Number(result.number());
-        self.add(worker, Key { kind: Kind::Detect, caller: Caller::NONE, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::Detect, caller: Caller::NONE, route: None, detail },
+        );
     }
 
     /// How often there was no room for a counter of its own.
@@ -140,22 +158,22 @@ impl Counters {
         self.tables.iter().fold(0, |sum, table| sum.saturating_add(table.overflow()))
     }
 
-    fn add(&self, worker: usize, key: Key) {
-        if let (Some(table), Some(packed)) = (self.of_worker(&self.tables, worker), key.pack()) {
+    fn add(&self, worker: usize, key: CounterKey) {
+        if let (Some(table), Some(packed)) = (self.table_of(&self.tables, worker), key.pack()) {
             table.increment(packed);
         }
     }
 
-    fn of_worker<'a, T>(&self, tables: &'a [T], worker: usize) -> Option<&'a T> {
+    fn table_of<'a, T>(&self, tables: &'a [T], worker: usize) -> Option<&'a T> {
         tables.get(worker.checked_rem(tables.len()).unwrap_or(0))
     }
 
-    pub(super) fn route(&self, key: &Key) -> Option<&Route> {
+    pub(super) fn route(&self, key: &CounterKey) -> Option<&Route> {
         let index = usize::try_from(key.route?).ok()?;
         self.policy.routes.routes.get(index).map(Arc::as_ref)
     }
 
-    pub(super) fn authorization(&self, key: &Key) -> Option<&Authorization> {
+    pub(super) fn authorization(&self, key: &CounterKey) -> Option<&Authorization> {
         let at = |index: u32| usize::try_from(index).ok();
         match key.detail {
             Detail::Number(_) => None,
@@ -172,7 +190,7 @@ impl Counters {
     }
 }
 
-impl Detected {
+impl DetectionResult {
     const ALL: [Self; 5] = [Self::Http1, Self::Http2, Self::NotHttp, Self::Timeout, Self::Error];
 
     /// The result as the metric writes it.

@@ -2,7 +2,7 @@
 
 use super::counters::Counters;
 use super::families::Totals;
-use super::key::{Caller, Detail, Key, Kind};
+use super::key::{Caller, CounterKey, CounterKind, Detail};
 use super::labels;
 use super::names;
 use super::series::{Outcome, Series};
@@ -12,7 +12,7 @@ use policy_tls::metric::Metric;
 use std::sync::Arc;
 
 /// The families that a protocol has under a name of its own.
-struct Own {
+struct ProtocolMetrics {
     requests: Metric,
     statuses: Metric,
     request_seconds: Metric,
@@ -21,7 +21,7 @@ struct Own {
     response_frames: Metric,
 }
 
-const HTTP: Own = Own {
+const HTTP: ProtocolMetrics = ProtocolMetrics {
     requests: names::HTTP_REQUESTS,
     statuses: names::HTTP_STATUSES,
     request_seconds: names::HTTP_REQUEST_SECONDS,
@@ -30,7 +30,7 @@ const HTTP: Own = Own {
     response_frames: names::HTTP_RESPONSE_FRAMES,
 };
 
-const GRPC: Own = Own {
+const GRPC: ProtocolMetrics = ProtocolMetrics {
     requests: names::GRPC_REQUESTS,
     statuses: names::GRPC_STATUSES,
     request_seconds: names::GRPC_REQUEST_SECONDS,
@@ -43,17 +43,21 @@ const GRPC: Own = Own {
 /// that is known of them is their port.
 pub(super) fn total(
     counters: &Counters,
-    key: Option<&Key>,
+    key: Option<&CounterKey>,
     series: &Series,
     clients: &[Arc<str>],
     totals: &mut Totals,
 ) {
-    let nobody =
-        Key { kind: Kind::Exchange, caller: Caller::NONE, route: None, detail: Detail::Number(0) };
+    let nobody = CounterKey {
+        kind: CounterKind::Exchange,
+        caller: Caller::NONE,
+        route: None,
+        detail: Detail::Number(0),
+    };
     let key = key.unwrap_or(&nobody);
     let full = full(counters, key, clients);
     totals.count(names::REQUESTS, full.clone(), series.requests());
-    totals.sizes(names::LATENCY, full.clone(), series.latency.snapshot());
+    totals.histogram(names::LATENCY, full.clone(), series.latency.snapshot());
 
     let grpc = counters.policy.protocol == Protocol::Grpc;
     let own = if grpc { &GRPC } else { &HTTP };
@@ -61,10 +65,10 @@ pub(super) fn total(
     labels::parent(&mut short, &counters.policy.owner, counters.port);
     labels::route(&mut short, counters.route(key), key.detail);
     totals.count(own.requests, short.clone(), series.requests());
-    totals.sizes(own.request_seconds, short.clone(), series.duration.snapshot());
-    totals.sizes(own.response_seconds, short.clone(), series.response.snapshot());
-    totals.sizes(own.request_frames, short.clone(), series.request_frames.snapshot());
-    totals.sizes(own.response_frames, short.clone(), series.response_frames.snapshot());
+    totals.histogram(own.request_seconds, short.clone(), series.duration.snapshot());
+    totals.histogram(own.response_seconds, short.clone(), series.response.snapshot());
+    totals.histogram(own.request_frames, short.clone(), series.request_frames.snapshot());
+    totals.histogram(own.response_frames, short.clone(), series.response_frames.snapshot());
 
     for (outcome, count) in series.outcomes() {
         let mut labels = full.clone();
@@ -77,7 +81,7 @@ pub(super) fn total(
 }
 
 /// Direction, target, server, route, authorization and TLS.
-fn full(counters: &Counters, key: &Key, clients: &[Arc<str>]) -> Labels {
+fn full(counters: &Counters, key: &CounterKey, clients: &[Arc<str>]) -> Labels {
     let mut labels = Labels::default();
     labels.push("direction", "inbound");
     labels::target(&mut labels, &counters.address, counters.port);

@@ -5,7 +5,7 @@ use policy_core::{Denied, Tls};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum CounterKind {
     HttpAllow,
     HttpDeny,
     RouteNotFound,
@@ -19,8 +19,8 @@ pub(super) enum Kind {
     Exchange,
 }
 
-impl Kind {
-    pub(super) const ALL: [Kind; 10] = [
+impl CounterKind {
+    pub(super) const ALL: [CounterKind; 10] = [
         Self::HttpAllow,
         Self::HttpDeny,
         Self::RouteNotFound,
@@ -89,8 +89,8 @@ impl TlsClass {
 /// A counter's key: four bits of kind, two of TLS, eight of client, two that say what `detail` is,
 /// 24 of route, 24 of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) kind: Kind,
+pub(super) struct CounterKey {
+    pub(super) kind: CounterKind,
     pub(super) caller: Caller,
     pub(super) route: Option<u32>,
     pub(super) detail: Detail,
@@ -133,7 +133,7 @@ impl Detail {
     }
 }
 
-impl Key {
+impl CounterKey {
     /// The packed key, never 0; `None` where an index does not fit, which no policy that fits a
     /// message does.
     pub(super) fn pack(self) -> Option<u64> {
@@ -159,7 +159,7 @@ impl Key {
             3.. => Detail::Exemption(value),
         };
         let caller = Caller { tls: TlsClass::from_code(head >> 10 & 0b11)?, client };
-        Some(Self { kind: Kind::from_code(head >> 12)?, caller, route, detail })
+        Some(Self { kind: CounterKind::from_code(head >> 12)?, caller, route, detail })
     }
 }
 
@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn an_index_too_large_is_not_mistaken_for_another() {
         let caller = Caller { tls: TlsClass::Absent, client: 0 };
-        let key = |route, detail| Key { kind: Kind::HttpAllow, caller, route, detail };
+        let key =
+            |route, detail| CounterKey { kind: CounterKind::HttpAllow, caller, route, detail };
         assert_eq!(key(Some(u32::MAX), Detail::Number(0)).pack(), None);
         assert_eq!(key(None, Detail::Server(1 << 24)).pack(), None);
     }
@@ -207,10 +208,10 @@ mod tests {
                 3.. => Detail::Exemption(value),
             };
             let caller = Caller { tls: TlsClass::from_code(tls).unwrap(), client };
-            let key = Key { kind: Kind::ALL[kind], caller, route, detail };
+            let key = CounterKey { kind: CounterKind::ALL[kind], caller, route, detail };
             let packed = key.pack().unwrap();
             prop_assert_ne!(packed, 0);
-            prop_assert_eq!(Key::unpack(packed), Some(key));
+            prop_assert_eq!(CounterKey::unpack(packed), Some(key));
         }
     }
 }

@@ -17,13 +17,13 @@ pub struct Series {
     pub(super) response: Buckets<4>,
     pub(super) request_frames: Buckets<3>,
     pub(super) response_frames: Buckets<3>,
-    outcomes: [Slot; OUTCOMES],
+    outcomes: [OutcomeSlot; OUTCOMES],
     /// Successes and failures whose outcome found no slot.
     others: [AtomicU64; 2],
 }
 
 #[derive(Debug)]
-struct Slot {
+struct OutcomeSlot {
     /// 0: free.
     outcome: AtomicU32,
     count: AtomicU64,
@@ -95,7 +95,7 @@ const FRAMES: [u64; 3] = [128, 1024, 10_240];
 
 impl Series {
     fn new() -> Self {
-        let slot = || Slot { outcome: AtomicU32::new(0), count: AtomicU64::new(0) };
+        let slot = || OutcomeSlot { outcome: AtomicU32::new(0), count: AtomicU64::new(0) };
         Self {
             requests: AtomicU64::new(0),
             latency: Buckets::new(&LATENCY),
@@ -156,7 +156,7 @@ impl Series {
     }
 }
 
-impl Slot {
+impl OutcomeSlot {
     fn claim(&self, outcome: u32) -> bool {
         let holder = self.outcome.load(Ordering::Acquire);
         if holder != 0 {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// are counted together, so nothing a client sends can make it grow.
 #[derive(Debug)]
 pub(super) struct Table {
-    slots: Box<[Slot]>,
+    slots: Box<[CounterSlot]>,
     mask: u64,
     overflow: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct CounterSlot {
     /// 0: free.
     key: AtomicU64,
     count: AtomicU64,
@@ -25,7 +25,7 @@ impl Table {
     /// A table of at least `room` counters, rounded up to a power of two.
     pub(super) fn new(room: usize) -> Self {
         let size = room.max(1).checked_next_power_of_two().unwrap_or(1);
-        let slots: Box<[Slot]> = (0..size).map(|_| Slot::default()).collect();
+        let slots: Box<[CounterSlot]> = (0..size).map(|_| CounterSlot::default()).collect();
         let mask = u64::try_from(size).unwrap_or(1).saturating_sub(1);
         Self { slots, mask, overflow: AtomicU64::new(0) }
     }
@@ -49,8 +49,9 @@ impl Table {
 
     /// Every key with its count.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let read =
-            |slot: &Slot| (slot.key.load(Ordering::Acquire), slot.count.load(Ordering::Relaxed));
+        let read = |slot: &CounterSlot| {
+            (slot.key.load(Ordering::Acquire), slot.count.load(Ordering::Relaxed))
+        };
         self.slots.iter().map(read).filter(|(key, _)| *key != 0)
     }
 
@@ -60,7 +61,7 @@ impl Table {
     }
 }
 
-impl Slot {
+impl CounterSlot {
     /// Whether the slot counts for `key`, now or already before.
     fn claim(&self, key: u64) -> bool {
         let holder = self.key.load(Ordering::Acquire);

@@ -67,11 +67,11 @@ pub struct Meter {
 /// All series.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    known: Mutex<HashMap<TcpKey, Known>>,
+    entries: Mutex<HashMap<TcpKey, TcpEntry>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct TcpEntry {
     series: Arc<TcpSeries>,
     /// Since when a scrape has seen nothing change.
     idle: Option<(u64, Instant)>,
@@ -89,7 +89,7 @@ const ERRNOS: [(&str, Option<io::ErrorKind>); 7] = [
 ];
 
 /// The most series, idle ones included.
-const MOST: usize = 4096;
+const MAX_SERIES: usize = 4096;
 
 impl TcpKey {
     pub(super) fn of(
@@ -155,7 +155,7 @@ impl TcpSeries {
     }
 
     /// Changes whenever anything was counted.
-    fn mark(&self) -> u64 {
+    fn checksum(&self) -> u64 {
         let closed = self.closed().fold(0, |sum, (_, count)| u64::wrapping_add(sum, count));
         let parts = [
             self.sum(|shard| &shard.opened),
@@ -186,8 +186,8 @@ impl Meter {
 
     /// The connection broke.
     pub fn failed(&mut self, error: &io::Error) {
-        let known = ERRNOS.iter().position(|(_, kind)| *kind == Some(error.kind()));
-        self.errno = known.unwrap_or(ERRNOS.len().saturating_sub(1));
+        let entries = ERRNOS.iter().position(|(_, kind)| *kind == Some(error.kind()));
+        self.errno = entries.unwrap_or(ERRNOS.len().saturating_sub(1));
     }
 
     fn add<'a>(&'a self, of: impl Fn(&'a Shard) -> Option<&'a AtomicU64>, count: u64) {
@@ -206,29 +206,29 @@ impl Drop for Meter {
 impl Connections {
     /// The series of `key`, or that for what finds no room.
     pub(super) fn series(&self, key: TcpKey, workers: usize) -> Arc<TcpSeries> {
-        let mut known = self.known.lock();
-        let full = known.len() >= MOST && !known.contains_key(&key);
+        let mut entries = self.entries.lock();
+        let full = entries.len() >= MAX_SERIES && !entries.contains_key(&key);
         let key = if full {
             let caller = Caller { client: 0, ..key.caller };
             TcpKey { port: None, address: "".into(), caller, owner: None, ..key }
         } else {
             key
         };
-        let fresh = || Known { series: TcpSeries::new(workers), idle: None };
-        Arc::clone(&known.entry(key).or_insert_with(fresh).series)
+        let fresh = || TcpEntry { series: TcpSeries::new(workers), idle: None };
+        Arc::clone(&entries.entry(key).or_insert_with(fresh).series)
     }
 
     /// Forgets what nobody uses and no scrape has seen change for `bound`.
     pub(super) fn forget_idle(&self, bound: Duration, now: Instant) {
-        self.known.lock().retain(|_, known| {
-            let mark = known.series.mark();
-            match known.idle {
-                Some((seen, since)) if seen == mark => {
+        self.entries.lock().retain(|_, entries| {
+            let checksum = entries.series.checksum();
+            match entries.idle {
+                Some((seen, since)) if seen == checksum => {
                     let idle = now.saturating_duration_since(since) >= bound;
-                    Arc::strong_count(&known.series) > 1 || !idle
+                    Arc::strong_count(&entries.series) > 1 || !idle
                 }
                 Some(_) | None => {
-                    known.idle = Some((mark, now));
+                    entries.idle = Some((checksum, now));
                     true
                 }
             }
@@ -240,10 +240,12 @@ impl Connections {
         encoder: &mut DescriptorEncoder<'_>,
         clients: &[Arc<str>],
     ) -> Result<(), std::fmt::Error> {
-        let shown = |(key, known): (&TcpKey, &Known)| (key.labels(clients), known.series.clone());
-        let mut all: Vec<(Labels, Arc<TcpSeries>)> = self.known.lock().iter().map(shown).collect();
+        let shown =
+            |(key, entries): (&TcpKey, &TcpEntry)| (key.labels(clients), entries.series.clone());
+        let mut all: Vec<(Labels, Arc<TcpSeries>)> =
+            self.entries.lock().iter().map(shown).collect();
         all.sort_by(|(own, _), (other, _)| own.cmp(other));
-        let counters: [(Metric, OfShard); 3] = [
+        let counters: [(Metric, ShardCounter); 3] = [
             (names::TCP_OPEN, |shard| &shard.opened),
             (names::TCP_READ, |shard| &shard.read),
             (names::TCP_WRITE, |shard| &shard.written),
@@ -283,7 +285,7 @@ impl Caller {
 }
 
 /// One counter of a shard.
-type OfShard = fn(&Shard) -> &AtomicU64;
+type ShardCounter = fn(&Shard) -> &AtomicU64;
 
 #[cfg(test)]
 mod tests {
@@ -299,18 +301,18 @@ mod tests {
         let connections = Connections::default();
         let (start, bound) = (Instant::now(), Duration::from_secs(600));
         let at = |seconds| start.checked_add(Duration::from_secs(seconds)).unwrap();
-        let known = || connections.known.lock().len();
+        let entries = || connections.entries.lock().len();
         let meter = Meter::open(&connections.series(key(80), 1), 0);
         connections.forget_idle(bound, start);
         connections.forget_idle(bound, at(6_000));
-        assert_eq!(known(), 1, "in use");
+        assert_eq!(entries(), 1, "in use");
         drop(meter);
         connections.forget_idle(bound, at(6_001));
-        assert_eq!(known(), 1, "just closed");
+        assert_eq!(entries(), 1, "just closed");
         connections.forget_idle(bound, at(6_600));
-        assert_eq!(known(), 1);
+        assert_eq!(entries(), 1);
         connections.forget_idle(bound, at(6_601));
-        assert_eq!(known(), 0);
+        assert_eq!(entries(), 0);
     }
 
     #[test]
@@ -319,9 +321,9 @@ mod tests {
         for port in 1..=u16::MAX {
             drop(Meter::open(&connections.series(key(port), 1), 0));
         }
-        let known = connections.known.lock();
-        assert_eq!(known.len(), MOST + 1);
-        let opened = known.values().map(|known| known.series.sum(|shard| &shard.opened));
+        let entries = connections.entries.lock();
+        assert_eq!(entries.len(), MAX_SERIES + 1);
+        let opened = entries.values().map(|entries| entries.series.sum(|shard| &shard.opened));
         assert_eq!(opened.sum::<u64>(), u64::from(u16::MAX));
     }
 

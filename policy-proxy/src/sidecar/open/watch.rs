@@ -101,7 +101,7 @@ impl Member for HttpConnection {
         let deaf = timeouts.idle.saturating_add(timeouts.request_head);
         if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, deaf) {
             self.ending.raise(Shutdown::Immediate);
-        } else if over(idle, timeouts.idle) || self.handle.is_given_up() {
+        } else if over(idle, timeouts.idle) || self.handle.is_evicted() {
             self.end_gracefully();
         }
     }

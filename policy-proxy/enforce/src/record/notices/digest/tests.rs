@@ -139,7 +139,7 @@ proptest! {
         let (mut now, mut lines) = (Instant::now(), Lines::default());
         let (mut decisions, mut told) = (0_u64, 0_u64);
         let hear = |due: DueLines, now: Instant, lines: &mut Lines| {
-            due.repeats.iter().for_each(|more| lines.add(now, more.client.is_stranger()));
+            due.repeats.iter().for_each(|more| lines.add(now, more.client.is_anonymous()));
             due.repeats.iter().map(|more| more.more).sum::<u64>() + due.left_out
         };
         for event in events {
@@ -153,7 +153,7 @@ proptest! {
                 }
             };
             decisions += 1;
-            let unknown = client.is_stranger();
+            let unknown = client.is_anonymous();
             if digest.admit(client, address(), denied(port), now) {
                 lines.add(now, unknown);
                 told += 1;

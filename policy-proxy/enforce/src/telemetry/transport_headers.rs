@@ -15,15 +15,15 @@ use std::sync::Arc;
 /// Counts transport headers. A client may name any port: beyond [`MOST_SERIES`], port and client are
 /// left empty.
 #[derive(Debug, Default)]
-pub(super) struct Headers {
+pub(super) struct TransportHeaders {
     counted: Family<Labels, Counter>,
-    known: Mutex<HashMap<Key, Counter>>,
+    counters: Mutex<HashMap<HeaderKey, Counter>>,
 }
 
 /// Protocol, port and client; without the last two: all that found no room.
-type Key = (&'static str, Option<(NonZeroU16, Caller)>);
+type HeaderKey = (&'static str, Option<(NonZeroU16, Caller)>);
 
-impl Headers {
+impl TransportHeaders {
     pub(super) fn register(&self, registry: &mut Registry) {
         let Metric { name, help, .. } = names::TRANSPORT_HEADERS;
         registry.register(name, help, self.counted.clone());
@@ -37,20 +37,20 @@ impl Headers {
         caller: Caller,
         client: impl FnOnce() -> Option<Arc<str>>,
     ) {
-        let mut known = self.known.lock();
-        let mut key: Key = (protocol, Some((port, caller)));
-        if known.len() >= MOST_SERIES && !known.contains_key(&key) {
+        let mut counters = self.counters.lock();
+        let mut key: HeaderKey = (protocol, Some((port, caller)));
+        if counters.len() >= MOST_SERIES && !counters.contains_key(&key) {
             key = (protocol, None);
         }
-        known.entry(key).or_insert_with(|| self.made(key, client)).inc();
+        counters.entry(key).or_insert_with(|| self.counter(key, client)).inc();
     }
 
-    fn made(&self, key: Key, client: impl FnOnce() -> Option<Arc<str>>) -> Counter {
-        let (protocol, known) = key;
-        let client = known.and_then(|_| client());
+    fn counter(&self, key: HeaderKey, client: impl FnOnce() -> Option<Arc<str>>) -> Counter {
+        let (protocol, counters) = key;
+        let client = counters.and_then(|_| client());
         let mut labels = Labels::default();
         labels.push("session_protocol", protocol);
-        labels.push("target_port", known.map_or_else(String::new, |(port, _)| port.to_string()));
+        labels.push("target_port", counters.map_or_else(String::new, |(port, _)| port.to_string()));
         // Names are for gateways, which refuse here and are counted as errors.
         labels.push("target_name", "");
         labels.push("client_id", client.as_deref().unwrap_or_default());

@@ -1,7 +1,7 @@
 //! What outlives any one policy: the counts of those that were replaced, and the known clients.
 
 use super::counters::Counters;
-use super::families::{Idle, Totals};
+use super::families::{IdleSeries, Totals};
 use super::names;
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -14,23 +14,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) tallies: Mutex<Tallies>,
-    pub(super) clients: Mutex<Clients>,
+pub(super) struct CumulativeState {
+    pub(super) cumulative: Mutex<Cumulative>,
+    pub(super) clients: Mutex<ClientNames>,
     /// How long a series is shown after it last changed.
     pub(super) retain_idle: Duration,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Tallies {
+pub(super) struct Cumulative {
     live: Vec<Arc<Counters>>,
     retired: Totals,
     retired_overflow: u64,
-    idle: Idle,
+    idle: IdleSeries,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Clients {
+pub(super) struct ClientNames {
     names: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u8>,
 }
@@ -40,14 +40,14 @@ const MOST_RETIRED: usize = 16_384;
 /// The longest identity that is shown by name.
 const LONGEST_CLIENT: usize = 512;
 
-impl Tallies {
-    pub(super) fn adopt(&mut self, counters: Arc<Counters>, clients: &[Arc<str>]) {
+impl Cumulative {
+    pub(super) fn register(&mut self, counters: Arc<Counters>, clients: &[Arc<str>]) {
         self.retire(clients);
         self.live.push(counters);
     }
 
     /// Counts what belongs to no policy.
-    pub(super) fn orphan(&mut self, metric: Metric, labels: Labels) {
+    pub(super) fn count_without_policy(&mut self, metric: Metric, labels: Labels) {
         self.retired.count(metric, labels, 1);
     }
 
@@ -63,14 +63,14 @@ impl Tallies {
         }
         if self.retired.len() > MOST_RETIRED {
             // A series that a living policy goes on with must not start again.
-            self.retired.retain_those_of(&self.living(clients));
+            self.retired.retain_those_of(&self.live_totals(clients));
         }
     }
 
-    fn living(&self, clients: &[Arc<str>]) -> Totals {
-        let mut living = Totals::default();
-        self.live.iter().for_each(|counters| counters.total(&mut living, clients));
-        living
+    fn live_totals(&self, clients: &[Arc<str>]) -> Totals {
+        let mut live_totals = Totals::default();
+        self.live.iter().for_each(|counters| counters.total(&mut live_totals, clients));
+        live_totals
     }
 
     /// The sums of all policies, and how often there was no room to count.
@@ -81,20 +81,20 @@ impl Tallies {
         now: Instant,
     ) -> (Totals, u64) {
         self.retire(clients);
-        let living = self.living(clients);
+        let live_totals = self.live_totals(clients);
         let mut totals = self.retired.clone();
-        totals.merge(&living);
-        self.idle.leave_out(&mut totals, retain, now);
+        totals.merge(&live_totals);
+        self.idle.remove_idle(&mut totals, retain, now);
         // What is not shown and cannot go on counting is forgotten.
         let mut kept = totals.clone();
-        kept.merge(&living);
+        kept.merge(&live_totals);
         self.retired.retain_those_of(&kept);
         let live = self.live.iter().map(|counters| counters.overflow());
         (totals, live.fold(self.retired_overflow, u64::saturating_add))
     }
 }
 
-impl Clients {
+impl ClientNames {
     /// The name behind a number.
     pub(super) fn name(&self, number: u8) -> Option<Arc<str>> {
         self.names.get(usize::from(number).checked_sub(1)?).cloned()
@@ -122,14 +122,14 @@ impl Clients {
 
 /// Shows what the policies' own counters say.
 #[derive(Debug)]
-pub(super) struct ByPolicy(pub(super) Arc<Shared>);
+pub(super) struct PolicyCollector(pub(super) Arc<CumulativeState>);
 
-impl Collector for ByPolicy {
+impl Collector for PolicyCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let shared = &self.0;
         let clients = shared.clients.lock().names();
         let (totals, overflow) =
-            shared.tallies.lock().totals(&clients, shared.retain_idle, Instant::now());
+            shared.cumulative.lock().totals(&clients, shared.retain_idle, Instant::now());
         totals.encode(&mut encoder)?;
         let Metric { name, help, .. } = names::UNCOUNTED;
         encoder
@@ -154,10 +154,10 @@ mod tests {
     fn a_series_that_stopped_changing_is_left_out_and_comes_back_where_it_was() {
         let (start, bound) = (Instant::now(), Duration::from_secs(600));
         let at = |seconds| start.checked_add(Duration::from_secs(seconds)).unwrap();
-        let mut idle = Idle::default();
+        let mut idle = IdleSeries::default();
         let mut shown = |count, now| {
             let mut totals = totals("web", count);
-            idle.leave_out(&mut totals, bound, now);
+            idle.remove_idle(&mut totals, bound, now);
             totals.len() == 1
         };
         assert!(shown(5, start));
@@ -171,11 +171,11 @@ mod tests {
 
     #[test]
     fn what_a_replaced_policy_counted_is_forgotten_once_it_is_idle() {
-        let mut tallies = Tallies { retired: totals("gone", 3), ..Tallies::default() };
+        let mut cumulative = Cumulative { retired: totals("gone", 3), ..Cumulative::default() };
         let (start, bound) = (Instant::now(), Duration::from_secs(600));
         let later = start.checked_add(bound).unwrap();
-        assert_eq!(tallies.totals(&[], bound, start).0.len(), 1);
-        assert_eq!(tallies.totals(&[], bound, later).0.len(), 0);
-        assert_eq!(tallies.retired.len(), 0);
+        assert_eq!(cumulative.totals(&[], bound, start).0.len(), 1);
+        assert_eq!(cumulative.totals(&[], bound, later).0.len(), 0);
+        assert_eq!(cumulative.retired.len(), 0);
     }
 }

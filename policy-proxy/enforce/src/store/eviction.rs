@@ -12,30 +12,30 @@ use tokio::time::Instant;
 
 /// A port on which nothing permitted is open.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unused {
+pub(super) struct Candidate {
     pub(super) port: NonZeroU16,
     /// Who used it first; none: we ourselves.
     pub(super) network: Option<ClientNetwork>,
     pub(super) since: Instant,
 }
 
-/// The port that makes room for one of `asking`: the oldest of the network that has the most, where
-/// that leaves it at least as many as `asking` then has. Else the oldest that had its time, of those
-/// who have no fewer than `asking`; none if there is none.
-pub(super) fn given_up(
-    unused: &[Unused],
-    asking: Option<ClientNetwork>,
+/// The port that makes room for one of `requester`: the oldest of the network that has the most, where
+/// that leaves it at least as many as `requester` then has. Else the oldest that had its time, of those
+/// who have no fewer than `requester`; none if there is none.
+pub(super) fn select(
+    candidates: &[Candidate],
+    requester: Option<ClientNetwork>,
     now: Instant,
 ) -> Option<NonZeroU16> {
     let mut shares: HashMap<Option<ClientNetwork>, usize> = HashMap::default();
-    for port in unused {
+    for port in candidates {
         let share = shares.entry(port.network).or_default();
         *share = share.saturating_add(1);
     }
     let share = |network| shares.get(&network).copied().unwrap_or_default();
-    let own = share(asking);
-    let (mut most, mut late): (Option<(usize, &Unused)>, Option<&Unused>) = (None, None);
-    for port in unused {
+    let own = share(requester);
+    let (mut most, mut late): (Option<(usize, &Candidate)>, Option<&Candidate>) = (None, None);
+    for port in candidates {
         let held = share(port.network);
         if held > own.saturating_add(1)
             && most.is_none_or(|(share, oldest)| {
@@ -44,7 +44,7 @@ pub(super) fn given_up(
         {
             most = Some((held, port));
         }
-        let had_its_time = now.saturating_duration_since(port.since) >= LEAST;
+        let had_its_time = now.saturating_duration_since(port.since) >= MIN_AGE;
         if held >= own && had_its_time && late.is_none_or(|oldest| port.since < oldest.since) {
             late = Some(port);
         }
@@ -54,7 +54,7 @@ pub(super) fn given_up(
 
 /// A port has so long to get a policy and a permitted connection, so that a scan of ports cannot turn
 /// every connection into a subscription.
-pub(super) const LEAST: Duration = Duration::from_secs(5);
+pub(super) const MIN_AGE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
@@ -66,9 +66,9 @@ mod tests {
     }
 
     /// Ports from 1 on, each a second younger than the one before it, the first of this age.
-    fn held(by: &[&str], age: u64) -> (Vec<Unused>, Instant) {
+    fn held(by: &[&str], age: u64) -> (Vec<Candidate>, Instant) {
         let begun = Instant::now();
-        let ports = by.iter().zip(1..).map(|(address, number)| Unused {
+        let ports = by.iter().zip(1..).map(|(address, number)| Candidate {
             port: NonZeroU16::new(number).unwrap(),
             network: network(address),
             since: begun + Duration::from_secs(number.into()),
@@ -77,10 +77,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(by: &[&str], age: u64, asking: &str, want: Option<u16>) {
-        let (unused, now) = held(by, age);
-        let port = given_up(&unused, network(asking), now).map(NonZeroU16::get);
-        assert_eq!(port, want, "{by:?} for {asking}");
+    fn check(by: &[&str], age: u64, requester: &str, want: Option<u16>) {
+        let (candidates, now) = held(by, age);
+        let port = select(&candidates, network(requester), now).map(NonZeroU16::get);
+        assert_eq!(port, want, "{by:?} for {requester}");
     }
 
     #[test]
