@@ -30,7 +30,7 @@ use policy_core::{Decision, Denial, Denied, PathHandling, RequestView, fold_mapp
 use policy_enforce::record::{DecisionInfo, Notices, RequestLine};
 use policy_enforce::respond::status_of;
 use policy_enforce::store::{PolicyStore, PortHandle, Unready};
-use policy_server::Room;
+use policy_server::ConnectionPermits;
 use policy_tls::identity::{IdentityHandle, IdentityStatus, identity_of};
 use policy_tls::peer::{Peer, PeerTls};
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ struct Shared {
     status: Option<IdentityStatus>,
     /// Cancelled to begin draining; also says that it has begun.
     drain: CancellationToken,
-    room: Room,
+    room: ConnectionPermits,
     /// Where connections are served whichever way they come, lest metrics are written on a worker's
     /// thread; absent: where they come.
     runtime: Option<Handle>,
@@ -144,7 +144,8 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        let (room, runtime) = (Room::of(MOST_CONNECTIONS), Handle::try_current().ok());
+        let (room, runtime) =
+            (ConnectionPermits::new(MOST_CONNECTIONS), Handle::try_current().ok());
         let shared = Shared { config, store, own, identity, status, drain, room, runtime };
         Self { shared: Arc::new(shared) }
     }
@@ -164,7 +165,7 @@ impl Admin {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let full = || io::Error::other("too many connections to the admin port");
-        let place = self.shared.room.enter(self.is_near(peer.ip())).ok_or_else(full)?;
+        let place = self.shared.room.try_acquire(self.is_near(peer.ip())).ok_or_else(full)?;
         let admin = self.clone();
         let served = async move {
             let _place = place;
@@ -182,7 +183,7 @@ impl Admin {
             match listener.accept().await {
                 Ok((stream, client)) => {
                     let near = self.is_near(fold_mapped(client.ip()));
-                    let Some(place) = self.shared.room.enter(near) else { continue };
+                    let Some(place) = self.shared.room.try_acquire(near) else { continue };
                     let admin = self.clone();
                     tokio::spawn(async move {
                         // Whatever goes wrong on an admin connection concerns its client alone.

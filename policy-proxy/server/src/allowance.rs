@@ -34,7 +34,7 @@ pub struct Allowance {
 
 /// One thing held open by a peer; given back when dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct AllowancePermit {
     peer: Peer,
     held: Arc<Mutex<HashMap<Peer, u32>>>,
 }
@@ -51,14 +51,14 @@ impl Allowance {
     }
 
     /// Takes one for `peer`; `None` if it holds as many as it may.
-    pub fn take(&self, peer: &Peer) -> Option<Held> {
+    pub fn take(&self, peer: &Peer) -> Option<AllowancePermit> {
         let mut held = self.held.lock();
         let count = held.get(peer).copied().unwrap_or(0);
         if count >= self.limit {
             return None;
         }
         held.insert(peer.clone(), count.saturating_add(1));
-        Some(Held { peer: peer.clone(), held: self.held.clone() })
+        Some(AllowancePermit { peer: peer.clone(), held: self.held.clone() })
     }
 
     #[cfg(test)]
@@ -67,7 +67,7 @@ impl Allowance {
     }
 }
 
-impl Drop for Held {
+impl Drop for AllowancePermit {
     fn drop(&mut self) {
         let mut held = self.held.lock();
         let left = held.get(&self.peer).map_or(0, |count| count.saturating_sub(1));

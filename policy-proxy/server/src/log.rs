@@ -1,9 +1,9 @@
 //! Which log lines are written: filters that name a program mean the libraries it is made of, too, and
 //! what other libraries warn of is written once in a while.
 
-mod few;
+mod rate_limit;
 
-pub use few::FewWarnings;
+pub use rate_limit::RateLimitedWarnings;
 
 /// The libraries that `policy-controller` is made of, as filters name them.
 pub const CONTROLLER: (&str, &[&str]) = (

@@ -72,7 +72,7 @@ pub struct TlsHandle {
     /// Absent: somebody gives them ([`TlsHandle::put`]).
     files: Option<Arc<TlsFiles>>,
     /// None until they have been given once.
-    loaded: Arc<watch::Sender<Option<Arc<Loaded>>>>,
+    credentials: Arc<watch::Sender<Option<Arc<ServerCredentials>>>>,
     /// What the files held, one after the other: counts how often roots were taken out.
     read: IdentityHandle,
     metrics: TlsMetrics,
@@ -80,9 +80,9 @@ pub struct TlsHandle {
 
 /// Credentials ready for handshakes.
 #[derive(Debug)]
-struct Loaded {
+struct ServerCredentials {
     /// What was in the files, where there are files.
-    texts: Option<Texts>,
+    pem: Option<FileContents>,
     identity: Arc<TlsIdentity>,
     server: Arc<ServerConfig>,
     expires: Option<SystemTime>,
@@ -90,23 +90,23 @@ struct Loaded {
 
 /// What was in the files.
 #[derive(Clone, PartialEq, Eq)]
-struct Texts {
+struct FileContents {
     key: Vec<u8>,
     certs: Vec<u8>,
     roots: Vec<u8>,
 }
 
 /// What files held: the texts, what they mean, and when it expires.
-type Read = (Texts, TlsIdentity, Option<SystemTime>);
+type ParsedFiles = (FileContents, TlsIdentity, Option<SystemTime>);
 
-impl std::fmt::Debug for Texts {
+impl std::fmt::Debug for FileContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Texts").finish_non_exhaustive()
     }
 }
 
 /// A connection after its handshake.
-pub struct Arrived<S> {
+pub struct TlsConnection<S> {
     /// What is sent and received.
     pub stream: TlsStream<S>,
     /// What the client's certificate proves.
@@ -123,54 +123,57 @@ impl TlsHandle {
     /// # Errors
     /// [`TlsError`] names the file that is missing or unusable.
     pub async fn load(files: TlsFiles, metrics: &TlsMetrics) -> Result<Self, TlsError> {
-        let loaded = files.parse(files.read().await?)?;
+        let credentials = files.parse(files.read().await?)?;
         let handle = Self { files: Some(Arc::new(files)), ..Self::empty(metrics) };
-        handle.use_files(loaded);
+        handle.use_files(credentials);
         Ok(handle)
     }
 
     /// No credentials yet: handshakes fail until they are given.
     pub fn empty(metrics: &TlsMetrics) -> Self {
-        let loaded = Arc::new(watch::Sender::new(None));
-        Self { files: None, loaded, read: IdentityHandle::empty(), metrics: metrics.clone() }
+        let credentials = Arc::new(watch::Sender::new(None));
+        Self { files: None, credentials, read: IdentityHandle::empty(), metrics: metrics.clone() }
     }
 
     /// Uses these credentials for handshakes from now on.
     pub fn put(&self, identity: Arc<TlsIdentity>, expires: Option<SystemTime>) {
-        self.use_from_now_on(Loaded::new(identity, expires));
+        self.publish(ServerCredentials::new(identity, expires));
     }
 
-    fn use_files(&self, (texts, identity, expires): Read) {
+    fn use_files(&self, (pem, identity, expires): ParsedFiles) {
         self.read.replace(identity);
         if let Some(identity) = self.read.current().clone() {
-            let loaded = Loaded::new(identity, expires);
-            self.use_from_now_on(Loaded { texts: Some(texts), ..loaded });
+            let credentials = ServerCredentials::new(identity, expires);
+            self.publish(ServerCredentials { pem: Some(pem), ..credentials });
         }
     }
 
     /// Waits until no root that is trusted then vouches for what a client has proved. Its expiry is
     /// [stated](Arrived::expires) beforehand.
     pub async fn lost(&self, proof: &Proof) {
-        let mut loaded = self.loaded.subscribe();
+        let mut credentials = self.credentials.subscribe();
         loop {
-            let own = loaded.borrow_and_update().as_ref().map(|loaded| loaded.identity.clone());
+            let own = credentials
+                .borrow_and_update()
+                .as_ref()
+                .map(|credentials| credentials.identity.clone());
             if Judge::new(own).stale(proof) == Some(Stale::Untrusted) {
                 return;
             }
-            if loaded.changed().await.is_err() {
+            if credentials.changed().await.is_err() {
                 // Nobody can replace what is in force any more.
                 return std::future::pending().await;
             }
         }
     }
 
-    fn use_from_now_on(&self, loaded: Loaded) {
-        self.metrics.expires(loaded.expires);
-        self.loaded.send_replace(Some(Arc::new(loaded)));
+    fn publish(&self, credentials: ServerCredentials) {
+        self.metrics.expires(credentials.expires);
+        self.credentials.send_replace(Some(Arc::new(credentials)));
     }
 
-    fn current(&self) -> Option<Arc<Loaded>> {
-        self.loaded.borrow().clone()
+    fn current(&self) -> Option<Arc<ServerCredentials>> {
+        self.credentials.borrow().clone()
     }
 
     /// The identity that our own certificate proves.
@@ -201,7 +204,7 @@ impl TlsHandle {
     /// # Errors
     /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
     pub fn client_of(&self, expected: Identity) -> Result<Option<ClientConfig>, IdentityError> {
-        self.current().map(|loaded| loaded.identity.client(expected)).transpose()
+        self.current().map(|credentials| credentials.identity.client(expected)).transpose()
     }
 
     /// Puts changed files in force, until it is dropped. Without files there is nothing to do.
@@ -212,13 +215,13 @@ impl TlsHandle {
     /// The same, looking so often.
     pub async fn follow_every(self, interval: Duration) {
         let Some(files) = self.files.clone() else { return std::future::pending().await };
-        let in_force = || self.current().and_then(|loaded| loaded.texts.clone());
+        let in_force = || self.current().and_then(|credentials| credentials.pem.clone());
         let mut seen = in_force();
         loop {
             tokio::time::sleep(interval).await;
-            let texts = match files.read().await {
-                Ok(texts) if seen.as_ref() == Some(&texts) => continue,
-                Ok(texts) => texts,
+            let pem = match files.read().await {
+                Ok(pem) if seen.as_ref() == Some(&pem) => continue,
+                Ok(pem) => pem,
                 Err(error) => {
                     if seen.take().is_some() {
                         self.metrics.reloaded("failed");
@@ -227,11 +230,11 @@ impl TlsHandle {
                     continue;
                 }
             };
-            seen = Some(texts.clone());
-            if in_force().as_ref() == Some(&texts) {
+            seen = Some(pem.clone());
+            if in_force().as_ref() == Some(&pem) {
                 continue;
             }
-            match files.parse(texts) {
+            match files.parse(pem) {
                 Ok(read) => {
                     self.use_files(read);
                     self.metrics.reloaded("renewed");
@@ -249,12 +252,12 @@ impl TlsHandle {
     ///
     /// # Errors
     /// The handshake fails or takes too long, or there is no certificate yet.
-    pub async fn accept<S>(&self, stream: S) -> io::Result<Arrived<S>>
+    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsConnection<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let loaded = self.current().ok_or_else(none)?;
-        let acceptor = TlsAcceptor::from(loaded.server.clone());
+        let credentials = self.current().ok_or_else(no_certificate)?;
+        let acceptor = TlsAcceptor::from(credentials.server.clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
             Ok(Ok(stream)) => stream,
@@ -270,7 +273,7 @@ impl TlsHandle {
         let chain = stream.get_ref().1.peer_certificates();
         let leaf = chain.and_then(<[_]>::first);
         let identity = leaf.and_then(|leaf| identity_of(leaf));
-        let proof = identity.as_ref().and_then(|_| Proof::of(&loaded.identity, chain));
+        let proof = identity.as_ref().and_then(|_| Proof::of(&credentials.identity, chain));
         let expires = leaf.and_then(|leaf| not_after(leaf));
         if leaf.is_some() && expires.is_none() {
             // It was found valid now; how long nobody could say.
@@ -281,7 +284,7 @@ impl TlsHandle {
             Some(_) => Handshake::Identity,
             None => Handshake::Anonymous,
         });
-        Ok(Arrived { stream, identity, expires, proof })
+        Ok(TlsConnection { stream, identity, expires, proof })
     }
 
     /// A server's handshake for whatever is spoken above it; with the identity that the client
@@ -293,8 +296,8 @@ impl TlsHandle {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let loaded = self.current().ok_or_else(none)?;
-        let acceptor = TlsAcceptor::from(loaded.identity.server().clone());
+        let credentials = self.current().ok_or_else(no_certificate)?;
+        let acceptor = TlsAcceptor::from(credentials.identity.server().clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepting).await??;
         let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -304,42 +307,42 @@ impl TlsHandle {
 }
 
 /// Why a handshake fails before there is a certificate.
-fn none() -> io::Error {
+fn no_certificate() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "there is no certificate yet")
 }
 
-impl Loaded {
+impl ServerCredentials {
     fn new(identity: Arc<TlsIdentity>, expires: Option<SystemTime>) -> Self {
         let mut server = ServerConfig::clone(identity.server());
         server.alpn_protocols = vec![ALPN.to_vec()];
-        Self { texts: None, identity, server: Arc::new(server), expires }
+        Self { pem: None, identity, server: Arc::new(server), expires }
     }
 }
 
 impl TlsFiles {
-    async fn read(&self) -> Result<Texts, TlsError> {
-        Ok(Texts {
+    async fn read(&self) -> Result<FileContents, TlsError> {
+        Ok(FileContents {
             key: contents(&self.key).await?,
             certs: contents(&self.certs).await?,
             roots: contents(&self.roots).await?,
         })
     }
 
-    fn parse(&self, texts: Texts) -> Result<Read, TlsError> {
-        let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| TlsError::Pem {
+    fn parse(&self, pem: FileContents) -> Result<ParsedFiles, TlsError> {
+        let key = PrivateKeyDer::from_pem_slice(&pem.key).map_err(|error| TlsError::Pem {
             path: self.key.clone(),
             message: error.to_string(),
         })?;
-        let chain = certificates(&self.certs, &texts.certs)?;
+        let chain = certificates(&self.certs, &pem.certs)?;
         // Names the identity for other proxies' SNI, which plays no part here.
         let server_name = match chain.first().and_then(identity_of) {
             Some(Identity::Dns(name)) => name,
             Some(Identity::Spiffe(_)) | None => "policy-controller".into(),
         };
-        let roots = certificates(&self.roots, &texts.roots)?;
+        let roots = certificates(&self.roots, &pem.roots)?;
         let expires = chain.first().and_then(|leaf| not_after(leaf));
         let identity = TlsIdentity::new(Credentials { server_name, roots, chain, key })?;
-        Ok((texts, identity, expires))
+        Ok((pem, identity, expires))
     }
 }
 

@@ -40,7 +40,7 @@ impl Handshake {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
+struct ResultLabel {
     result: &'static str,
 }
 
@@ -48,9 +48,9 @@ policy_core::metrics! {
     /// Handles on the metrics of a port's TLS; clones share them.
     #[derive(Clone, Debug)]
     pub struct TlsMetrics {
-        handshakes: Family<Outcome, Counter> = "policy_watch_tls_handshakes",
+        handshakes: Family<ResultLabel, Counter> = "policy_watch_tls_handshakes",
             "TLS handshakes of the gRPC port";
-        reloads: Family<Outcome, Counter> = "policy_watch_certificate_reloads",
+        reloads: Family<ResultLabel, Counter> = "policy_watch_certificate_reloads",
             "Changes of the certificate files of the gRPC port, by what came of them";
         expiry: Gauge = "policy_watch_certificate_expiry_timestamp_seconds",
             "When the certificate of the gRPC port expires";
@@ -59,11 +59,11 @@ policy_core::metrics! {
 
 impl TlsMetrics {
     pub(super) fn handshake(&self, result: Handshake) {
-        self.handshakes.get_or_create(&Outcome { result: result.as_str() }).inc();
+        self.handshakes.get_or_create(&ResultLabel { result: result.as_str() }).inc();
     }
 
     pub(super) fn reloaded(&self, result: &'static str) {
-        self.reloads.get_or_create(&Outcome { result }).inc();
+        self.reloads.get_or_create(&ResultLabel { result }).inc();
     }
 
     pub(super) fn expires(&self, at: Option<SystemTime>) {

@@ -369,7 +369,7 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let held: Vec<_> =
-        (0..MOST_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
+        (0..MOST_CONNECTIONS).map(|_| admin.shared.room.try_acquire(false).unwrap()).collect();
     let (stranger, _other) = tokio::io::duplex(64);
     let refused = admin.carry(stranger, plain("10.1.2.3")).await.unwrap_err();
     assert_eq!(refused.to_string(), "too many connections to the admin port");
@@ -382,7 +382,7 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("live\n"), "{answer}");
     serving.abort();
     drop(held);
-    assert!(admin.shared.room.enter(false).is_some());
+    assert!(admin.shared.room.try_acquire(false).is_some());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME
 use policy_proto::linkerd::inbound::{PortSpec, Server};
 use policy_proto::workload::parse_workload;
 use policy_proto::{Done, Part, Replacement};
-use policy_server::Held;
+use policy_server::AllowancePermit;
 use prost::Message;
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -211,7 +211,7 @@ impl Compat {
         &self,
         request: &Request<PortSpec>,
         call: &mut Call,
-    ) -> Result<(Held, CancellationToken, Found), Status> {
+    ) -> Result<(AllowancePermit, CancellationToken, Found), Status> {
         let open = async {
             let Connected { peer, ending, .. } = Core::connected(request.extensions())?;
             let held = self.core.take_stream(&peer)?;
@@ -261,7 +261,7 @@ struct PortWatch {
     watching: Option<Watching>,
     /// Whether the stream has said why it ends.
     ended: bool,
-    _held: Held,
+    _held: AllowancePermit,
 }
 
 impl PortWatch {

@@ -15,7 +15,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Frame;
-use policy_server::{Held, TlsHandle};
+use policy_server::{AllowancePermit, TlsHandle};
 use policy_tls::control;
 use policy_tls::control::{Bounds, ControllerAddress};
 use std::convert::Infallible;
@@ -89,7 +89,7 @@ impl Inner {
     async fn forward(
         &self,
         mut request: Request<Body>,
-    ) -> Result<(Response<Body>, (Held, Seat), Connected), Status> {
+    ) -> Result<(Response<Body>, (AllowancePermit, Seat), Connected), Status> {
         let connected = Core::connected(request.extensions())?;
         self.core.access.admit(&Caller::of(request.extensions()))?;
         let held = self.core.take_stream(&connected.peer)?;
@@ -129,11 +129,11 @@ struct Forwarded {
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
     call: Call,
     ended: bool,
-    _held: (Held, Seat),
+    _held: (AllowancePermit, Seat),
 }
 
 impl Forwarded {
-    fn new(body: Body, connected: Connected, held: (Held, Seat), call: Call) -> Self {
+    fn new(body: Body, connected: Connected, held: (AllowancePermit, Seat), call: Call) -> Self {
         let ending = Box::pin(connected.ending.cancelled_owned());
         Self { body, ending, call, ended: false, _held: held }
     }

@@ -5,7 +5,7 @@ use super::settings::PortGuard;
 use super::shares::{Bounds, Revoked, SharedRoom};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use policy_server::{ClientNetwork, Turns, after_accept_error};
+use policy_server::{ClientNetwork, FairScheduler, after_accept_error};
 use rustls::server::Acceptor;
 use std::convert::Infallible;
 use std::error::Error;
@@ -52,7 +52,7 @@ struct Port {
     tls: Arc<rustls::ServerConfig>,
     service: Service,
     /// One handshake at a time: what is connected already is served between two of them.
-    handshakes: Turns,
+    handshakes: FairScheduler,
     shutdown: CancellationToken,
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn run(
     shutdown: CancellationToken,
 ) {
     let room = SharedRoom::new(CONNECTIONS, service.answered.clone());
-    let port = Port { tls, service, handshakes: Turns::new(1), shutdown };
+    let port = Port { tls, service, handshakes: FairScheduler::new(1), shutdown };
     let tracker = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -147,7 +147,7 @@ impl Port {
     /// the turn of its network.
     async fn handshake(&self, stream: TcpStream, network: ClientNetwork) -> io::Result<Stream> {
         let greeted = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-        let turn = self.handshakes.next(network, 1).await;
+        let turn = self.handshakes.acquire(network, 1).await;
         let accepting = greeted.into_stream(self.tls.clone());
         drop(turn);
         accepting.await

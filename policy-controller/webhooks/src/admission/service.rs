@@ -1,7 +1,7 @@
 //! One admission review over HTTP: from the bytes to the answer.
 //!
 //! Whatever a client can make scarce is divided by its network: room for the bytes ([`SharedRoom`]),
-//! and the turns ([`Turns`]) in which reviews are judged and others are asked about them.
+//! and the turns ([`FairScheduler`]) in which reviews are judged and others are asked about them.
 
 use super::answering::{Answering, Refusal, Written, plain, reviewed, unavailable};
 use super::arrival::{ArrivalError, Arrived, arrive};
@@ -19,7 +19,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use policy_crds::{FieldError, Kind, Object};
 use policy_engine::ReviewHandle;
-use policy_server::{ClientNetwork, Turn, Turns};
+use policy_server::{ClientNetwork, FairScheduler, SchedulerPermit};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,10 +59,10 @@ pub(super) struct Service {
     pub(super) metrics: AdmissionMetrics,
     pub(super) answered: AnsweredNetworks,
     room: SharedRoom,
-    light: Turns,
-    heavy: Turns,
-    questions: Turns,
-    advice: Turns,
+    light: FairScheduler,
+    heavy: FairScheduler,
+    questions: FairScheduler,
+    advice: FairScheduler,
 }
 
 /// The connection that a request came on.
@@ -114,10 +114,10 @@ impl Service {
             metrics,
             room: SharedRoom::new(bounds, answered.clone()),
             answered,
-            light: Turns::new(LIGHT_AT_ONCE),
-            heavy: Turns::new(1),
-            questions: Turns::new(QUESTIONS),
-            advice: Turns::new(ADVICE),
+            light: FairScheduler::new(LIGHT_AT_ONCE),
+            heavy: FairScheduler::new(1),
+            questions: FairScheduler::new(QUESTIONS),
+            advice: FairScheduler::new(ADVICE),
         }
     }
 
@@ -225,7 +225,7 @@ impl Service {
         &self,
         review: &Review<'_>,
         work: impl FnOnce(Bytes) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<(T, Turn), Refusal> {
+    ) -> Result<(T, SchedulerPermit), Refusal> {
         let turn = self.turn(review).await?;
         if review.is_light() {
             // It outlasts its turn. Of a large one the turn bounds the memory.
@@ -235,9 +235,9 @@ impl Service {
         in_turn(turn, review.share.clone(), move || work(bytes)).await
     }
 
-    async fn turn(&self, review: &Review<'_>) -> Result<Turn, Refusal> {
+    async fn turn(&self, review: &Review<'_>) -> Result<SchedulerPermit, Refusal> {
         let turns = if review.is_light() { &self.light } else { &self.heavy };
-        turns.next(review.network, review.cost()).await.ok_or(Refusal::Failed)
+        turns.acquire(review.network, review.cost()).await.ok_or(Refusal::Failed)
     }
 
     /// Answers a review of an object by the rules of its kind.
@@ -279,7 +279,7 @@ impl Service {
         ask: impl FnOnce(ReviewHandle) -> A,
     ) -> Option<Vec<FieldError>> {
         let index = self.review.clone()?;
-        let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.next(network, 1)).await;
+        let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.acquire(network, 1)).await;
         let _turn = turn.ok()??;
         ask(index).await
     }
@@ -289,7 +289,7 @@ impl Service {
         let (read, turn) = self.judge(review, |bytes| value(&bytes)).await?;
         // A large one keeps its turn until it is answered.
         let turn = (!review.is_light()).then_some(turn);
-        let question = self.questions.next(review.network, 1).await.ok_or(Refusal::Failed)?;
+        let question = self.questions.acquire(review.network, 1).await.ok_or(Refusal::Failed)?;
         let pod = match injector.ask(read).await {
             Ok(pod) => pod,
             Err(reply) => return Ok(reply),
@@ -317,10 +317,10 @@ fn advised(
 /// Does work away from the connections. It keeps its turn and its room until it is done, whether or
 /// not somebody still waits for it.
 async fn in_turn<T: Send + 'static>(
-    turn: Turn,
+    turn: SchedulerPermit,
     share: Arc<Share>,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<(T, Turn), Refusal> {
+) -> Result<(T, SchedulerPermit), Refusal> {
     let work = move || {
         let done = work();
         drop(share);
@@ -410,8 +410,8 @@ mod tests {
         let bounds = Bounds { total: 2, per_network: 1, first: Revoked::Newest };
         let room = SharedRoom::new(bounds, AnsweredNetworks::default());
         let share = Arc::new(room.take(network, 1).unwrap());
-        let turns = Turns::new(1);
-        let turn = turns.next(network, 1).await.unwrap();
+        let turns = FairScheduler::new(1);
+        let turn = turns.acquire(network, 1).await.unwrap();
         let (ends, end) = mpsc::channel::<()>();
         let (begins, begun) = tokio::sync::oneshot::channel();
         let waits = tokio::spawn(in_turn(turn, share, move || {
@@ -421,11 +421,12 @@ mod tests {
         begun.await.unwrap();
         waits.abort();
         assert!(waits.await.unwrap_err().is_cancelled());
-        let next = tokio::time::timeout(Duration::from_millis(100), turns.next(network, 1)).await;
+        let next =
+            tokio::time::timeout(Duration::from_millis(100), turns.acquire(network, 1)).await;
         assert!(next.is_err(), "its turn is another's while it works");
         assert!(room.take(network, 1).is_err(), "its room is another's while it works");
         ends.send(()).unwrap();
-        turns.next(network, 1).await.unwrap();
+        turns.acquire(network, 1).await.unwrap();
         assert!(room.take(network, 1).is_ok());
     }
 

@@ -46,7 +46,7 @@ pub trait Reviewer: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Authenticated, ReviewError>>;
 
     /// Whether the token was accepted a moment ago, so that authenticating it asks nobody.
-    fn remembers(&self, _token: &str) -> bool {
+    fn is_cached(&self, _token: &str) -> bool {
         false
     }
 

@@ -11,7 +11,7 @@ const LEEWAY: Duration = Duration::from_secs(10);
 
 /// A token taken apart. Its signature has not been looked at.
 #[derive(Debug)]
-pub struct Unverified<'a> {
+pub struct UnverifiedToken<'a> {
     /// How it is signed.
     pub header: Header,
     /// What it claims.
@@ -70,7 +70,7 @@ impl Default for Audience {
 ///
 /// # Errors
 /// It is no such token.
-pub fn parse(token: &str) -> Result<Unverified<'_>, ReviewError> {
+pub fn parse(token: &str) -> Result<UnverifiedToken<'_>, ReviewError> {
     let refused = |what: &str| ReviewError::Refused(format!("it is not a JSON Web Token: {what}"));
     let (signed, signature) = token.rsplit_once('.').ok_or_else(|| refused("no dots"))?;
     let (header, claims) = signed.split_once('.').ok_or_else(|| refused("one dot"))?;
@@ -81,7 +81,7 @@ pub fn parse(token: &str) -> Result<Unverified<'_>, ReviewError> {
     if header.crit.is_some() {
         return Err(refused("it has critical extensions"));
     }
-    Ok(Unverified {
+    Ok(UnverifiedToken {
         header,
         claims: serde_json::from_slice(&claims).map_err(|_| refused("claims"))?,
         signed: signed.as_bytes(),

@@ -12,20 +12,20 @@ fn network(n: u8) -> ClientNetwork {
 
 /// Everything that waits, in the order of its turns.
 fn drained(mut queue: Queue<(u8, u64)>) -> Vec<(u8, u64)> {
-    std::iter::from_fn(|| queue.finish()).collect()
+    std::iter::from_fn(|| queue.next_waiter()).collect()
 }
 
 #[test]
 fn a_small_piece_of_work_comes_before_the_backlog_of_others() {
     let mut queue = Queue::new(1);
-    assert!(queue.start() && !queue.start());
+    assert!(queue.try_start() && !queue.try_start());
     for from in 1..4 {
         for _ in 0..100 {
-            queue.join(network(from), 1000, (from, 1000));
+            queue.push(network(from), 1000, (from, 1000));
         }
     }
-    assert_eq!(queue.finish(), Some((1, 1000)));
-    queue.join(network(9), 10, (9, 10));
+    assert_eq!(queue.next_waiter(), Some((1, 1000)));
+    queue.push(network(9), 10, (9, 10));
     let order = drained(queue);
     let place = order.iter().position(|(from, _)| *from == 9).unwrap();
     assert!(place <= 2, "{place}");
@@ -35,35 +35,35 @@ fn a_small_piece_of_work_comes_before_the_backlog_of_others() {
 #[test]
 fn who_stops_waiting_is_passed_over_and_nothing_is_kept_of_who_left() {
     let mut queue = Queue::new(1);
-    assert!(queue.start());
-    let first = queue.join(network(1), 1, 1);
-    queue.join(network(2), 1, 2);
-    queue.leave(first);
-    queue.leave(first);
-    assert_eq!(queue.finish(), Some(2));
-    assert_eq!(queue.finish(), None);
+    assert!(queue.try_start());
+    let first = queue.push(network(1), 1, 1);
+    queue.push(network(2), 1, 2);
+    queue.cancel(first);
+    queue.cancel(first);
+    assert_eq!(queue.next_waiter(), Some(2));
+    assert_eq!(queue.next_waiter(), None);
     assert!(queue.backlogs.is_empty() && queue.waiting.is_empty());
-    assert!(queue.start() && !queue.start(), "one turn is free again, and one only");
+    assert!(queue.try_start() && !queue.try_start(), "one turn is free again, and one only");
 }
 
 #[tokio::test]
 async fn a_turn_that_nobody_waits_for_any_more_is_the_next_one_s() {
-    let turns = Turns::new(1);
-    let held = turns.next(network(1), 1).await.unwrap();
-    let mut impatient = Box::pin(turns.next(network(2), 1));
+    let turns = FairScheduler::new(1);
+    let held = turns.acquire(network(1), 1).await.unwrap();
+    let mut impatient = Box::pin(turns.acquire(network(2), 1));
     assert!(futures_util::poll!(impatient.as_mut()).is_pending());
     let patient = tokio::spawn({
         let turns = turns.clone();
-        async move { turns.next(network(3), 1).await.is_some() }
+        async move { turns.acquire(network(3), 1).await.is_some() }
     });
     tokio::task::yield_now().await;
     // Called, but gone before it has heard so.
     drop(held);
     drop(impatient);
     assert!(tokio::time::timeout(Duration::from_secs(5), patient).await.unwrap().unwrap());
-    let again = tokio::time::timeout(Duration::from_secs(5), turns.next(network(1), 1)).await;
+    let again = tokio::time::timeout(Duration::from_secs(5), turns.acquire(network(1), 1)).await;
     assert!(again.unwrap().is_some());
-    assert!(turns.queue.lock().start(), "the turn is free again");
+    assert!(turns.queue.lock().try_start(), "the turn is free again");
 }
 
 proptest! {
@@ -74,12 +74,12 @@ proptest! {
         own in 1u64..1000,
     ) {
         let mut queue = Queue::new(1);
-        prop_assert!(queue.start());
+        prop_assert!(queue.try_start());
         for (from, cost) in &backlog {
-            queue.join(network(*from), *cost, (*from, *cost));
+            queue.push(network(*from), *cost, (*from, *cost));
         }
-        let done = (0..served.min(backlog.len().saturating_sub(1))).map(|_| queue.finish()).count();
-        queue.join(network(9), own, (9, own));
+        let done = (0..served.min(backlog.len().saturating_sub(1))).map(|_| queue.next_waiter()).count();
+        queue.push(network(9), own, (9, own));
         let order = drained(queue);
         prop_assert_eq!(order.len(), backlog.len() - done + 1, "everyone has a turn");
         let place = order.iter().position(|(from, _)| *from == 9).unwrap();

@@ -13,46 +13,46 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// How long an answer is used again. A right taken away is noticed by new streams after that.
-const REMEMBERED: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(5);
 
 /// Answers remembered at most, of each kind.
-const MAX_REMEMBERED: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 /// Reviews under way at a time. More wait.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// How long a review may take, waiting included.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whose right, and in which namespace; none: in all.
-type Right = (Arc<Subject>, Option<Box<str>>);
+type RightKey = (Arc<Subject>, Option<Box<str>>);
 
 /// Another reviewer within bounds.
 #[derive(Debug)]
-pub struct Bounded<R> {
+pub struct CachedReviewer<R> {
     inner: R,
     room: Semaphore,
-    patience: Duration,
-    tokens: Mutex<Memory<[u8; 32], Authenticated>>,
+    timeout: Duration,
+    tokens: Mutex<TtlCache<[u8; 32], Authenticated>>,
     /// Why tokens were refused. Apart, so that made-up ones leave the others' answers alone.
-    refused: Mutex<Memory<[u8; 32], String>>,
-    rights: Mutex<Memory<Right, ()>>,
+    refused: Mutex<TtlCache<[u8; 32], String>>,
+    rights: Mutex<TtlCache<RightKey, ()>>,
 }
 
-impl<R: Reviewer> Bounded<R> {
+impl<R: Reviewer> CachedReviewer<R> {
     /// Bounds `inner`.
     pub fn new(inner: R) -> Self {
-        Self::within(inner, PATIENCE, REMEMBERED)
+        Self::within(inner, TIMEOUT, TTL)
     }
 
-    fn within(inner: R, patience: Duration, remembered: Duration) -> Self {
+    fn within(inner: R, timeout: Duration, ttl: Duration) -> Self {
         Self {
             inner,
-            room: Semaphore::new(AT_ONCE),
-            patience,
-            tokens: Mutex::new(Memory::new(remembered)),
-            refused: Mutex::new(Memory::new(remembered)),
-            rights: Mutex::new(Memory::new(remembered)),
+            room: Semaphore::new(MAX_CONCURRENT),
+            timeout,
+            tokens: Mutex::new(TtlCache::new(ttl)),
+            refused: Mutex::new(TtlCache::new(ttl)),
+            rights: Mutex::new(TtlCache::new(ttl)),
         }
     }
 
@@ -66,11 +66,11 @@ impl<R: Reviewer> Bounded<R> {
             review.await
         };
         let late = || ReviewError::Unavailable("the review took too long".to_owned());
-        tokio::time::timeout(self.patience, bounded).await.map_err(|_| late())?
+        tokio::time::timeout(self.timeout, bounded).await.map_err(|_| late())?
     }
 }
 
-impl<R: Reviewer> Reviewer for Bounded<R> {
+impl<R: Reviewer> Reviewer for CachedReviewer<R> {
     fn authenticate<'a>(
         &'a self,
         token: &'a str,
@@ -97,7 +97,7 @@ impl<R: Reviewer> Reviewer for Bounded<R> {
         })
     }
 
-    fn remembers(&self, token: &str) -> bool {
+    fn is_cached(&self, token: &str) -> bool {
         let known = self.tokens.lock().get(&hash(token));
         known.is_some_and(|known| known.expires > SystemTime::now())
     }
@@ -131,28 +131,28 @@ fn hash(token: &str) -> [u8; 32] {
 
 /// Answers of the last few seconds.
 #[derive(Debug)]
-struct Memory<K, V> {
+struct TtlCache<K, V> {
     answers: HashMap<K, (V, Instant)>,
-    lasts: Duration,
+    ttl: Duration,
 }
 
-impl<K: Eq + Hash, V: Clone> Memory<K, V> {
-    fn new(lasts: Duration) -> Self {
-        Self { answers: HashMap::new(), lasts }
+impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
+    fn new(ttl: Duration) -> Self {
+        Self { answers: HashMap::new(), ttl }
     }
 
     fn get(&self, key: &K) -> Option<V> {
         let (value, since) = self.answers.get(key)?;
-        (since.elapsed() < self.lasts).then(|| value.clone())
+        (since.elapsed() < self.ttl).then(|| value.clone())
     }
 
     fn insert(&mut self, key: K, value: V) {
-        if self.answers.len() >= MAX_REMEMBERED {
-            let lasts = self.lasts;
-            self.answers.retain(|_, (_, since)| since.elapsed() < lasts);
+        if self.answers.len() >= MAX_ENTRIES {
+            let ttl = self.ttl;
+            self.answers.retain(|_, (_, since)| since.elapsed() < ttl);
         }
         // Full of what is new: this answer is asked for again.
-        if self.answers.len() < MAX_REMEMBERED {
+        if self.answers.len() < MAX_ENTRIES {
             self.answers.insert(key, (value, Instant::now()));
         }
     }
@@ -208,14 +208,14 @@ mod tests {
         }
     }
 
-    fn asked(bounded: &Bounded<Counting>) -> usize {
+    fn asked(bounded: &CachedReviewer<Counting>) -> usize {
         bounded.inner.asked.load(Ordering::SeqCst)
     }
 
     #[tokio::test]
     async fn an_answer_is_used_again_for_a_few_seconds() {
         let inner = Counting { lives: Duration::from_secs(600), ..Counting::default() };
-        let bounded = Bounded::within(inner, PATIENCE, Duration::from_secs(1));
+        let bounded = CachedReviewer::within(inner, TIMEOUT, Duration::from_secs(1));
         let first = bounded.authenticate("a").await.unwrap();
         assert_eq!(bounded.authenticate("a").await.unwrap(), first);
         assert_eq!(asked(&bounded), 1);
@@ -228,7 +228,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_token_is_not_asked_about_again_for_a_few_seconds() {
         let inner = Counting { lives: Duration::from_secs(600), ..Counting::default() };
-        let bounded = Bounded::within(inner, PATIENCE, Duration::from_secs(1));
+        let bounded = CachedReviewer::within(inner, TIMEOUT, Duration::from_secs(1));
         for _ in 0..10 {
             let refused = bounded.authenticate("forged").await.unwrap_err();
             assert_eq!(refused, ReviewError::Refused("made up".to_owned()));
@@ -242,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_is_not_remembered_for_longer_than_it_lives() {
         let inner = Counting { lives: Duration::from_millis(1), ..Counting::default() };
-        let bounded = Bounded::new(inner);
+        let bounded = CachedReviewer::new(inner);
         bounded.authenticate("a").await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
         bounded.authenticate("a").await.unwrap();
@@ -251,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_right_is_remembered_for_its_subject_and_namespace_and_its_lack_is_not() {
-        let bounded = Bounded::new(Counting::default());
+        let bounded = CachedReviewer::new(Counting::default());
         let subject = |user: &str| Arc::new(Subject { user: user.into(), ..Subject::default() });
         let may = async |user: &str, namespace| {
             bounded.may_view(&subject(user), namespace).await.unwrap()
@@ -266,21 +266,21 @@ mod tests {
     #[tokio::test]
     async fn few_reviews_are_under_way_and_none_takes_for_ever() {
         let inner = Counting { lives: Duration::from_secs(600), ..Counting::default() };
-        let bounded = Bounded::within(inner, Duration::from_secs(3), REMEMBERED);
+        let bounded = CachedReviewer::within(inner, Duration::from_secs(3), TTL);
         let names: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
         let all = futures_util::future::join_all(names.iter().map(|n| bounded.authenticate(n)));
         assert!(all.await.iter().all(Result::is_ok));
-        assert_eq!(bounded.inner.most.load(Ordering::SeqCst), AT_ONCE);
+        assert_eq!(bounded.inner.most.load(Ordering::SeqCst), MAX_CONCURRENT);
         let late = bounded.authenticate("slow").await.unwrap_err();
         assert_eq!(late, ReviewError::Unavailable("the review took too long".to_owned()));
     }
 
     #[test]
     fn memory_is_bounded() {
-        let mut memory = Memory::new(REMEMBERED);
-        for n in 0..10 * MAX_REMEMBERED {
+        let mut memory = TtlCache::new(TTL);
+        for n in 0..10 * MAX_ENTRIES {
             memory.insert(n, ());
         }
-        assert_eq!(memory.answers.len(), MAX_REMEMBERED);
+        assert_eq!(memory.answers.len(), MAX_ENTRIES);
     }
 }

@@ -12,56 +12,57 @@ use tracing_subscriber::layer::Context;
 /// own crates see to their lines themselves; what is less than a warning is written where somebody asks
 /// for it, and then all of it; what is more is always written.
 #[derive(Debug, Default)]
-pub struct FewWarnings {
+pub struct RateLimitedWarnings {
     /// By the place in the source that they come from, of which there are not many.
-    places: Mutex<HashMap<Identifier, Place>>,
+    callsites: Mutex<HashMap<Identifier, CallsiteState>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct CallsiteState {
     next: Instant,
-    left_out: u64,
+    suppressed: u64,
 }
 
-impl FewWarnings {
+impl RateLimitedWarnings {
     /// Whether a warning of this place is written now.
-    fn admit(&self, place: Identifier, now: Instant) -> bool {
-        let mut places = self.places.lock();
-        let place = places.entry(place).or_insert(Place { next: now, left_out: 0 });
-        if now < place.next {
-            place.left_out = place.left_out.saturating_add(1);
+    fn admit(&self, callsite: Identifier, now: Instant) -> bool {
+        let mut callsites = self.callsites.lock();
+        let callsite =
+            callsites.entry(callsite).or_insert(CallsiteState { next: now, suppressed: 0 });
+        if now < callsite.next {
+            callsite.suppressed = callsite.suppressed.saturating_add(1);
             return false;
         }
-        place.next = now.checked_add(INTERVAL).unwrap_or(now);
+        callsite.next = now.checked_add(INTERVAL).unwrap_or(now);
         true
     }
 
     /// How many were left out in front of one that is written.
-    fn left_out(&self, place: &Identifier) -> u64 {
-        let mut places = self.places.lock();
-        places.get_mut(place).map_or(0, |place| std::mem::take(&mut place.left_out))
+    fn take_suppressed(&self, callsite: &Identifier) -> u64 {
+        let mut callsites = self.callsites.lock();
+        callsites.get_mut(callsite).map_or(0, |callsite| std::mem::take(&mut callsite.suppressed))
     }
 }
 
-impl<S: Subscriber> Layer<S> for FewWarnings {
+impl<S: Subscriber> Layer<S> for RateLimitedWarnings {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        is_own_affair(event) || self.admit(event.metadata().callsite(), Instant::now())
+        is_exempt(event) || self.admit(event.metadata().callsite(), Instant::now())
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if is_own_affair(event) {
+        if is_exempt(event) {
             return;
         }
-        let left_out = self.left_out(&event.metadata().callsite());
-        if left_out > 0 {
+        let suppressed = self.take_suppressed(&event.metadata().callsite());
+        if suppressed > 0 {
             let library = event.metadata().target();
-            tracing::warn!(library, left_out, "warnings of a library were left out");
+            tracing::warn!(library, left_out = suppressed, "warnings of a library were left out");
         }
     }
 }
 
 /// Whether it is one of ours, or no warning.
-fn is_own_affair(event: &Event<'_>) -> bool {
+fn is_exempt(event: &Event<'_>) -> bool {
     let metadata = event.metadata();
     *metadata.level() != Level::WARN || metadata.target().starts_with(OURS)
 }

@@ -13,17 +13,17 @@ use tokio::sync::oneshot;
 
 /// A number of turns at once. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Turns {
-    queue: Arc<Mutex<Queue<oneshot::Sender<Turn>>>>,
+pub struct FairScheduler {
+    queue: Arc<Mutex<Queue<oneshot::Sender<SchedulerPermit>>>>,
 }
 
 /// A turn; passed on when dropped.
 #[derive(Debug)]
-pub struct Turn {
-    of: Option<Turns>,
+pub struct SchedulerPermit {
+    of: Option<FairScheduler>,
 }
 
-impl Turns {
+impl FairScheduler {
     /// Allows `at_once` turns at a time.
     pub fn new(at_once: usize) -> Self {
         Self { queue: Arc::new(Mutex::new(Queue::new(at_once))) }
@@ -31,54 +31,54 @@ impl Turns {
 
     /// Waits for a turn in which work of this cost is done. Cancelled when dropped. `None` cannot be
     /// had as long as the turns exist.
-    pub async fn next(&self, network: ClientNetwork, cost: u64) -> Option<Turn> {
-        let (call, called) = oneshot::channel();
-        let place = {
+    pub async fn acquire(&self, network: ClientNetwork, cost: u64) -> Option<SchedulerPermit> {
+        let (sender, receiver) = oneshot::channel();
+        let key = {
             let mut queue = self.queue.lock();
-            if queue.start() {
-                return Some(Turn { of: Some(self.clone()) });
+            if queue.try_start() {
+                return Some(SchedulerPermit { of: Some(self.clone()) });
             }
-            queue.join(network, cost, call)
+            queue.push(network, cost, sender)
         };
-        let _waiting = Waiting { turns: self, place };
-        called.await.ok()
+        let _waiter = QueuedWaiter { scheduler: self, key };
+        receiver.await.ok()
     }
 
-    fn pass_on(&self) {
+    fn wake_next(&self) {
         loop {
-            let Some(call) = self.queue.lock().finish() else { return };
-            let turn = Turn { of: Some(self.clone()) };
-            match call.send(turn) {
+            let Some(sender) = self.queue.lock().next_waiter() else { return };
+            let permit = SchedulerPermit { of: Some(self.clone()) };
+            match sender.send(permit) {
                 Ok(()) => return,
                 // It has just stopped waiting; the turn is the next one's.
-                Err(mut turn) => turn.of = None,
+                Err(mut permit) => permit.of = None,
             }
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for SchedulerPermit {
     fn drop(&mut self) {
-        if let Some(turns) = self.of.take() {
-            turns.pass_on();
+        if let Some(scheduler) = self.of.take() {
+            scheduler.wake_next();
         }
     }
 }
 
 /// A place in the queue; left when dropped.
-struct Waiting<'a> {
-    turns: &'a Turns,
-    place: Place,
+struct QueuedWaiter<'a> {
+    scheduler: &'a FairScheduler,
+    key: QueueKey,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedWaiter<'_> {
     fn drop(&mut self) {
-        self.turns.queue.lock().leave(self.place);
+        self.scheduler.queue.lock().cancel(self.key);
     }
 }
 
 /// The virtual time at which the work would be done, and the order of arrival.
-type Place = (u64, u64);
+type QueueKey = (u64, u64);
 
 /// The state: no clock, no waiting. While a turn is free nobody waits.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ struct Queue<W> {
     /// Virtual time: that of the work begun last.
     now: u64,
     arrivals: u64,
-    waiting: BTreeMap<Place, (ClientNetwork, W)>,
+    waiting: BTreeMap<QueueKey, (ClientNetwork, W)>,
     backlogs: HashMap<ClientNetwork, Backlog>,
 }
 
@@ -105,41 +105,41 @@ impl<W> Queue<W> {
     }
 
     /// Takes a turn if one is free.
-    fn start(&mut self) -> bool {
+    fn try_start(&mut self) -> bool {
         let left = self.free.checked_sub(1);
         self.free = left.unwrap_or_default();
         left.is_some()
     }
 
-    fn join(&mut self, network: ClientNetwork, cost: u64, waiter: W) -> Place {
+    fn push(&mut self, network: ClientNetwork, cost: u64, waiter: W) -> QueueKey {
         self.arrivals = self.arrivals.saturating_add(1);
         let backlog = self.backlogs.entry(network).or_default();
         backlog.count = backlog.count.saturating_add(1);
         backlog.done = backlog.done.max(self.now).saturating_add(cost.max(1));
-        let place = (backlog.done, self.arrivals);
-        self.waiting.insert(place, (network, waiter));
-        place
+        let key = (backlog.done, self.arrivals);
+        self.waiting.insert(key, (network, waiter));
+        key
     }
 
     /// Takes somebody out who does not wait any longer.
-    fn leave(&mut self, place: Place) {
-        if let Some((network, _)) = self.waiting.remove(&place) {
-            self.left(network);
+    fn cancel(&mut self, key: QueueKey) {
+        if let Some((network, _)) = self.waiting.remove(&key) {
+            self.dequeued(network);
         }
     }
 
     /// Ends a turn, and names the one whose it is next; without one it is free.
-    fn finish(&mut self) -> Option<W> {
+    fn next_waiter(&mut self) -> Option<W> {
         let Some(((done, _), (network, waiter))) = self.waiting.pop_first() else {
             self.free = self.free.saturating_add(1);
             return None;
         };
         self.now = done;
-        self.left(network);
+        self.dequeued(network);
         Some(waiter)
     }
 
-    fn left(&mut self, network: ClientNetwork) {
+    fn dequeued(&mut self, network: ClientNetwork) {
         if let Some(backlog) = self.backlogs.get_mut(&network) {
             backlog.count = backlog.count.saturating_sub(1);
             if backlog.count == 0 {

@@ -7,22 +7,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Room for connections, whichever way they come; clones share it.
 #[derive(Clone, Debug)]
-pub struct Room {
-    near: Arc<Semaphore>,
+pub struct ConnectionPermits {
+    local: Arc<Semaphore>,
     others: Arc<Semaphore>,
 }
 
-impl Room {
+impl ConnectionPermits {
     /// For so many connections of each of the two kinds.
-    pub fn of(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         let room = || Arc::new(Semaphore::new(most));
-        Self { near: room(), others: room() }
+        Self { local: room(), others: room() }
     }
 
-    /// A place, given back when dropped; none: there are too many. `near`: the client is the node or the
+    /// A place, given back when dropped; none: there are too many. `local`: the client is the node or the
     /// pod itself.
-    pub fn enter(&self, near: bool) -> Option<OwnedSemaphorePermit> {
-        let room = if near { &self.near } else { &self.others };
+    pub fn try_acquire(&self, local: bool) -> Option<OwnedSemaphorePermit> {
+        let room = if local { &self.local } else { &self.others };
         Arc::clone(room).try_acquire_owned().ok()
     }
 }
