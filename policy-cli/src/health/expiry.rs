@@ -2,7 +2,7 @@
 
 use crate::checkup::check::Check;
 use crate::checkup::finding::Finding;
-use policy_tls::civil::shown;
+use policy_tls::datetime::rfc3339_seconds;
 use policy_tls::identity::{certificates, validity};
 use std::time::{Duration, SystemTime};
 
@@ -31,19 +31,23 @@ pub(super) fn lasting(check: Check, bundle: &Bundle<'_>, now: SystemTime) -> Fin
         return Finding::fail(check, format!("{what} has no certificate that can be read"), *mend);
     };
     if ends <= now {
-        return Finding::fail(check, format!("{what} expired at {}", shown(ends)), *mend);
+        return Finding::fail(check, format!("{what} expired at {}", rfc3339_seconds(ends)), *mend);
     }
     if begins > now {
-        let message = format!("{what} is not valid before {}", shown(begins));
+        let message = format!("{what} is not valid before {}", rfc3339_seconds(begins));
         return Finding::fail(check, message, "keep the clocks in step");
     }
     let life = ends.duration_since(begins).unwrap_or_default();
     let left = ends.duration_since(now).unwrap_or_default();
     // What renews itself does so long before.
     if left < life.checked_div(10).unwrap_or(Duration::ZERO) {
-        return Finding::warn(check, format!("{what} ends soon, at {}", shown(ends)), *mend);
+        return Finding::warn(
+            check,
+            format!("{what} ends soon, at {}", rfc3339_seconds(ends)),
+            *mend,
+        );
     }
-    Finding::pass(check, format!("{what} lasts until {}", shown(ends)))
+    Finding::pass(check, format!("{what} lasts until {}", rfc3339_seconds(ends)))
 }
 
 #[cfg(test)]

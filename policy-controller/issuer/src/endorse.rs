@@ -132,7 +132,7 @@ mod tests {
         let document = endorse(Some(document), &second, &two, now).unwrap();
         let read = SignedRoots::read(text(&document).as_bytes()).unwrap();
         assert_eq!(read, document);
-        let begin = Trust::begin(certificates(first.as_bytes()).unwrap());
+        let begin = Trust::new(certificates(first.as_bytes()).unwrap());
         let reached = begin.after(&read, now).unwrap();
         assert_eq!(reached.roots(), certificates(second.as_bytes()).unwrap());
         // A clock that was set back does not make it older.

@@ -9,8 +9,8 @@
 use super::tls_metrics::{Handshake, TlsMetrics};
 use policy_core::Identity;
 use policy_tls::identity::{
-    self, Credentials, HandshakeFailure, IdentityError, IdentityHandle, Judge, Proof, Stale,
-    TlsIdentity, identity_of,
+    self, Credentials, HandshakeFailure, IdentityError, IdentityHandle, Proof, ProofError,
+    ProofVerifier, TlsIdentity, identity_of,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -157,7 +157,7 @@ impl TlsHandle {
                 .borrow_and_update()
                 .as_ref()
                 .map(|credentials| credentials.identity.clone());
-            if Judge::new(own).stale(proof) == Some(Stale::Untrusted) {
+            if ProofVerifier::new(own).stale(proof) == Some(ProofError::Untrusted) {
                 return;
             }
             if credentials.changed().await.is_err() {

@@ -15,7 +15,7 @@ use policy_enforce::respond::Fault;
 use policy_enforce::store::{InForce, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Side};
 use policy_http::signal::Signal;
-use policy_tls::identity::{Judge, Stale};
+use policy_tls::identity::{ProofError, ProofVerifier};
 use policy_tls::peer::Peer;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -211,12 +211,12 @@ impl Member for Carried {
         }
     }
 
-    fn prove(&self, judge: &mut Judge) {
+    fn prove(&self, judge: &mut ProofVerifier) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
         let (Some(stale), None) = (stale, self.over.get()) else { return };
         let kind = match stale {
-            Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
-            Stale::Expired(since) => {
+            ProofError::Untrusted => ErrorKind::TlsCertificateUntrusted,
+            ProofError::Expired(since) => {
                 let grace = self.worker.shared.config.timeouts.grace;
                 if judge.now().duration_since(since).is_ok_and(|late| late < grace) {
                     return;

@@ -7,7 +7,7 @@ use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{DecisionInfo, Recorder, RequestRecord, Sampler};
 use policy_enforce::store::{PolicyStore, PortHandle};
 use policy_enforce::telemetry::{Caller, Side, TcpSeries};
-use policy_tls::identity::{IdentityHandle, Judge};
+use policy_tls::identity::{IdentityHandle, ProofVerifier};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -60,7 +60,7 @@ pub(super) trait Member {
     /// A second has passed.
     fn tick(&self);
     /// What the client proved its identity with may not count any longer; asked every second.
-    fn prove(&self, judge: &mut Judge);
+    fn prove(&self, judge: &mut ProofVerifier);
     /// Ends as soon as nothing is open.
     fn drain(&self);
 }
@@ -232,7 +232,7 @@ impl Worker {
     /// Lets every member judge again what its client proved itself with, and other tasks run in
     /// between.
     async fn prove(&self) {
-        let mut judge = Judge::new(self.shared.identity.current().clone());
+        let mut judge = ProofVerifier::new(self.shared.identity.current().clone());
         let places = self.members.borrow().capacity();
         for place in 0..places {
             let member = self.members.borrow().get(place).and_then(Weak::upgrade);
@@ -304,7 +304,7 @@ mod tests {
 
         fn tick(&self) {}
 
-        fn prove(&self, _: &mut Judge) {}
+        fn prove(&self, _: &mut ProofVerifier) {}
 
         fn drain(&self) {}
     }

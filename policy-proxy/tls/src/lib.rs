@@ -4,8 +4,8 @@
 //! Policy is decided elsewhere. Only the clients of the issuer (Linkerd's Certify) and of SPIFFE's
 //! Workload API name the wire.
 
-pub mod civil;
 pub mod control;
+pub mod datetime;
 pub mod der;
 pub mod identity;
 pub mod metric;

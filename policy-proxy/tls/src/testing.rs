@@ -15,7 +15,7 @@ pub fn count_one_of_each(metrics: &IdentityMetrics, root: CertificateDer<'_>) {
         roots: 1,
         doubt: None,
     };
-    metrics.begin();
+    metrics.start();
     metrics.renewed(now);
     metrics.roots_changed();
     metrics.in_force(&held, &[root]);

@@ -4,7 +4,7 @@
 //! Names are kept as they are written: two names that are written differently are two names to
 //! verifiers, whatever they say.
 
-use crate::civil;
+use crate::datetime;
 use crate::der::{
     BOOLEAN, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, UTC_TIME, context, element,
     next, only, whole, write,
@@ -153,13 +153,13 @@ fn read_time(input: &[u8]) -> Option<(SystemTime, &[u8])> {
     let pair = |pair: &[u8]| i8::try_from(number(pair)?).ok();
     let parts: Vec<i8> = digits.chunks(2).filter_map(pair).collect();
     let parts = <[i8; 5]>::try_from(parts).ok().filter(|_| digits.len() == 10)?;
-    Some((civil::instant(year, parts)?, rest))
+    Some((datetime::from_parts(year, parts)?, rest))
 }
 
 /// A time as certificates have it: UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280 section
 /// 4.1.2.5).
 pub fn write_time(at: SystemTime) -> Vec<u8> {
-    let text = civil::digits(at);
+    let text = datetime::compact(at);
     match text.split_at_checked(2) {
         Some((_century, rest)) if text.as_str() < "2050" => write(UTC_TIME, &[rest.as_bytes()]),
         _ => write(GENERALIZED_TIME, &[text.as_bytes()]),

@@ -2,7 +2,7 @@
 
 use super::entry::{Record, Recorder, RequestRecord};
 use parking_lot::Mutex;
-use policy_tls::civil::rfc3339;
+use policy_tls::datetime::rfc3339;
 use serde_json::json;
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -7,7 +7,7 @@ use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{DecisionInfo, RequestLine};
 use policy_http::shutdown::Shutdown;
-use policy_tls::identity::{Judge, Stale};
+use policy_tls::identity::{ProofError, ProofVerifier};
 use policy_tls::peer::Peer;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -106,14 +106,14 @@ impl Member for HttpConnection {
         }
     }
 
-    fn prove(&self, judge: &mut Judge) {
+    fn prove(&self, judge: &mut ProofVerifier) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
         let (Some(stale), false) = (stale, self.ending.get() == Some(Shutdown::Immediate)) else {
             return;
         };
         let kind = match stale {
-            Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
-            Stale::Expired(since) => {
+            ProofError::Untrusted => ErrorKind::TlsCertificateUntrusted,
+            ProofError::Expired(since) => {
                 let grace = self.worker.shared.config.timeouts.grace;
                 if judge.now().duration_since(since).is_ok_and(|late| late < grace) {
                     self.end_gracefully();

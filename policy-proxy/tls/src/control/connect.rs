@@ -130,12 +130,12 @@ async fn tcp(address: &ControllerAddress, bound: Duration) -> std::io::Result<Tc
         let first = usize::try_from(random()).unwrap_or_default().checked_rem(candidates.len());
         candidates.rotate_left(first.unwrap_or_default());
     }
-    any_of(&candidates, bound).await
+    connect_first(&candidates, bound).await
 }
 
 /// The first of the candidates that answers. One that is silent takes its share of `bound` and no
 /// more: the address of a machine that died is resolved until its pod is gone.
-async fn any_of(candidates: &[SocketAddr], bound: Duration) -> std::io::Result<TcpStream> {
+async fn connect_first(candidates: &[SocketAddr], bound: Duration) -> std::io::Result<TcpStream> {
     // A last share is left for the handshake.
     let shares = if candidates.len() > 1 { candidates.len().saturating_add(1) } else { 1 };
     let share = u32::try_from(shares).ok().and_then(|shares| bound.checked_div(shares));
@@ -171,9 +171,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let alive = listener.local_addr().unwrap();
         let bound = Duration::from_secs(3);
-        let reached = within(bound, any_of(&[gone, alive], bound)).await.unwrap();
+        let reached = within(bound, connect_first(&[gone, alive], bound)).await.unwrap();
         assert_eq!(reached.peer_addr().unwrap(), alive);
-        let error = any_of(&[gone, gone], Duration::from_millis(300)).await.unwrap_err();
+        let error = connect_first(&[gone, gone], Duration::from_millis(300)).await.unwrap_err();
         assert!(error.to_string().starts_with(&gone.to_string()), "{error}");
         drop(held);
     }

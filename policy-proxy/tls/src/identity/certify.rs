@@ -8,13 +8,13 @@
 
 use super::contents::contents;
 use super::credentials::{Credentials, TlsIdentity, anonymous_client};
-use super::error::{Failed, SourceError};
+use super::error::{AttemptError, SourceError};
 use super::publish::Publisher;
 use super::request::KeyAndRequest;
-use super::roots::{Anchors, Known, RootsReader};
+use super::roots::{RootsReader, RootsSnapshot, TrustAnchors};
 use super::state::FailureKind;
-use crate::civil::shown;
 use crate::control::{self, Backoff, Bounds, ControllerAddress, TlsSource, chain, random};
+use crate::datetime::rfc3339_seconds;
 use crate::x509::{Certificate, DNS_NAME, validity};
 use policy_proto::linkerd::identity::identity_client::IdentityClient;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
@@ -34,7 +34,7 @@ pub struct CertifyConfig {
     /// The file with our token. Read at every call.
     pub token: PathBuf,
     /// The mesh's roots, which the issuer and what it issues are held to.
-    pub roots: Anchors,
+    pub roots: TrustAnchors,
     /// A folder with `key.p8` and `csr.der`, as Linkerd's helper makes them; absent: a key of our own,
     /// which is never written anywhere.
     pub folder: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct CertifyConfig {
 impl CertifyConfig {
     /// The defaults: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s for an attempt, pauses of
     /// 200 ms to 30 s.
-    pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: Anchors) -> Self {
+    pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: TrustAnchors) -> Self {
         Self {
             issuer,
             name: name.to_ascii_lowercase().into(),
@@ -79,7 +79,7 @@ pub(super) struct Certify {
 
 /// When to ask for the next certificate.
 #[derive(Clone, Copy, Debug)]
-enum Due {
+enum Renewal {
     /// By the wall clock, as certificates are.
     At(SystemTime),
     /// After a pause.
@@ -124,25 +124,25 @@ impl Certify {
 
     /// Keeps the identity current until it is dropped.
     pub(super) async fn run(mut self, publisher: &Publisher) {
-        let mut due = Due::After(Instant::now());
+        let mut due = Renewal::After(Instant::now());
         loop {
             if self.follow_roots(publisher).await {
-                due = Due::After(Instant::now());
+                due = Renewal::After(Instant::now());
             }
             if due.is_now() {
                 due = self.renew(publisher).await;
             }
             tokio::time::sleep(due.wait().min(self.config.interval)).await;
             // A clock that was set back leaves a certificate that is not valid yet, and far from due.
-            if publisher.check() && matches!(due, Due::At(_)) {
-                due = Due::After(Instant::now());
+            if publisher.check() && matches!(due, Renewal::At(_)) {
+                due = Renewal::After(Instant::now());
             }
         }
     }
 
     /// Puts changed roots in force. True: a certificate that they accept has to be asked for.
     async fn follow_roots(&mut self, publisher: &Publisher) -> bool {
-        let Known { roots, doubt } = match self.reader.read().await {
+        let RootsSnapshot { roots, error: read_error } = match self.reader.read().await {
             Ok(known) => known,
             Err(error) => {
                 publisher.fail(FailureKind::Roots, &error.to_string());
@@ -150,23 +150,27 @@ impl Certify {
             }
         };
         let changed = roots != self.roots;
-        let wanted = changed && self.reroot(roots, publisher);
-        match doubt {
+        let needs_certificate = changed && self.replace_roots(roots, publisher);
+        match read_error {
             // What is in force stays, and so does what is wrong.
-            Some(doubt) => publisher.fail(FailureKind::Roots, &doubt.to_string()),
-            None if !changed => publisher.settle_roots(),
+            Some(error) => publisher.fail(FailureKind::Roots, &error.to_string()),
+            None if !changed => publisher.clear_roots_failure(),
             None => {}
         }
-        wanted
+        needs_certificate
     }
 
     /// Puts these roots in force. True: a certificate that they accept has to be asked for.
-    fn reroot(&mut self, roots: Vec<CertificateDer<'static>>, publisher: &Publisher) -> bool {
+    fn replace_roots(
+        &mut self,
+        roots: Vec<CertificateDer<'static>>,
+        publisher: &Publisher,
+    ) -> bool {
         let current = publisher.identity().current().clone();
         let rerooted = current.map(|own| own.with_roots(roots.clone()));
         match rerooted {
             None => {}
-            Some(Ok(identity)) => publisher.reroot(identity),
+            Some(Ok(identity)) => publisher.replace_roots(identity),
             Some(Err(error)) => {
                 publisher.fail(FailureKind::Roots, &error.to_string());
                 return false;
@@ -177,38 +181,38 @@ impl Certify {
     }
 
     /// Asks for a certificate, puts it in force, and says when to ask for the next.
-    async fn renew(&mut self, publisher: &Publisher) -> Due {
+    async fn renew(&mut self, publisher: &Publisher) -> Renewal {
         if self.roots.is_empty() {
             // What is wrong with them was said when they were read.
-            return self.pause();
+            return self.retry_later();
         }
         let late = |_| {
             let message =
                 format!("{}: no answer within {:?}", self.config.issuer, self.config.timeout);
-            Failed::new(FailureKind::Refused, message)
+            AttemptError::new(FailureKind::Refused, message)
         };
-        let asked = tokio::time::timeout(self.config.timeout, self.ask()).await;
+        let requested = tokio::time::timeout(self.config.timeout, self.request_certificate()).await;
         let accepted =
-            asked.map_err(late).and_then(|answer| self.accept(answer?, SystemTime::now()));
+            requested.map_err(late).and_then(|answer| self.accept(answer?, SystemTime::now()));
         match accepted {
             Ok((identity, until)) => {
                 self.backoff = Backoff::new(self.config.backoff.0, self.config.backoff.1);
                 publisher.renew(identity);
-                Due::At(refresh_at(SystemTime::now(), until, self.config.refresh, random()))
+                Renewal::At(refresh_at(SystemTime::now(), until, self.config.refresh, random()))
             }
-            Err(Failed { kind, message }) => {
+            Err(AttemptError { kind, message }) => {
                 publisher.fail(kind, &message);
-                self.pause()
+                self.retry_later()
             }
         }
     }
 
-    fn pause(&mut self) -> Due {
+    fn retry_later(&mut self) -> Renewal {
         let now = Instant::now();
-        Due::After(now.checked_add(self.backoff.delay(random())).unwrap_or(now))
+        Renewal::After(now.checked_add(self.backoff.delay(random())).unwrap_or(now))
     }
 
-    async fn ask(&self) -> Result<CertifyResponse, Failed> {
+    async fn request_certificate(&self) -> Result<CertifyResponse, AttemptError> {
         let CertifyConfig { issuer, timeout, .. } = &self.config;
         let token = self.token().await?;
         let bounds = Bounds { connect: *timeout, keep_alive: KEEP_ALIVE };
@@ -218,7 +222,7 @@ impl Certify {
             anonymous_client(roots.clone(), expected).map_err(std::io::Error::other)
         });
         let channel = control::connect(issuer, bounds, tls).await.map_err(|error| {
-            Failed::new(FailureKind::Unreachable, format!("{issuer}: {}", chain(&error)))
+            AttemptError::new(FailureKind::Unreachable, format!("{issuer}: {}", chain(&error)))
         })?;
         let mut client = IdentityClient::new(channel).max_decoding_message_size(MOST_ANSWER);
         let request = CertifyRequest {
@@ -228,19 +232,20 @@ impl Certify {
         };
         let answer = client.certify(request).await.map_err(|status| {
             let message = format!("{issuer}: {:?}: {}", status.code(), status.message());
-            Failed::new(FailureKind::Refused, message)
+            AttemptError::new(FailureKind::Refused, message)
         })?;
         Ok(answer.into_inner())
     }
 
-    async fn token(&self) -> Result<Vec<u8>, Failed> {
+    async fn token(&self) -> Result<Vec<u8>, AttemptError> {
         let path = &self.config.token;
         let token = contents(path, MOST_TOKEN).await;
-        let token = token.map_err(|error| Failed::new(FailureKind::Token, error.to_string()))?;
+        let token =
+            token.map_err(|error| AttemptError::new(FailureKind::Token, error.to_string()))?;
         let token = token.trim_ascii();
         if token.is_empty() {
             let message = format!("`{}`: empty; expected a token", path.display());
-            return Err(Failed::new(FailureKind::Token, message));
+            return Err(AttemptError::new(FailureKind::Token, message));
         }
         Ok(token.to_vec())
     }
@@ -250,9 +255,9 @@ impl Certify {
         &self,
         answer: CertifyResponse,
         now: SystemTime,
-    ) -> Result<(TlsIdentity, SystemTime), Failed> {
+    ) -> Result<(TlsIdentity, SystemTime), AttemptError> {
         let refuse = |message: String| {
-            Failed::new(FailureKind::Answer, format!("{}: {message}", self.config.issuer))
+            AttemptError::new(FailureKind::Answer, format!("{}: {message}", self.config.issuer))
         };
         let CertifyResponse {
             leaf_certificate: leaf,
@@ -303,20 +308,20 @@ fn check_times(
         validity(leaf).ok_or_else(|| "a certificate without readable validity".to_owned())?;
     let until = until.ok_or_else(|| "valid_until: not set, or not a time".to_owned())?;
     if begins > now {
-        let (begins, now) = (shown(begins), shown(now));
+        let (begins, now) = (rfc3339_seconds(begins), rfc3339_seconds(now));
         return Err(format!(
             "a certificate that is not valid before {begins}, and it is {now} here: this clock or the issuer's is wrong"
         ));
     }
     if ends <= now || until <= now {
-        let (ends, now) = (shown(ends.min(until)), shown(now));
+        let (ends, now) = (rfc3339_seconds(ends.min(until)), rfc3339_seconds(now));
         return Err(format!(
             "a certificate that expired at {ends}, and it is {now} here: this clock or the issuer's is wrong"
         ));
     }
     // Certificates are dated to the second.
     if until.duration_since(ends).is_ok_and(|longer| longer >= Duration::from_secs(1)) {
-        let (until, ends) = (shown(until), shown(ends));
+        let (until, ends) = (rfc3339_seconds(until), rfc3339_seconds(ends));
         return Err(format!("valid_until: {until}, after the certificate's own end at {ends}"));
     }
     Ok(until.min(ends))
@@ -337,7 +342,7 @@ fn refresh_at(
     now.checked_add(after.min(most).max(least)).unwrap_or(UNIX_EPOCH)
 }
 
-impl Due {
+impl Renewal {
     fn is_now(self) -> bool {
         self.wait().is_zero()
     }

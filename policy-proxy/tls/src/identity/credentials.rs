@@ -3,7 +3,7 @@
 use super::error::IdentityError;
 use super::name::{identity_of, is_dns_name};
 use super::provider::provider;
-use super::verify::{ExpectIdentity, OfDomain};
+use super::verify::{IdentityVerifier, TrustDomainVerifier};
 use crate::x509::validity;
 use policy_core::Identity;
 use rustls::client::danger::ServerCertVerifier;
@@ -50,7 +50,7 @@ impl TlsIdentity {
     /// # Errors
     /// [`IdentityError`] names the part that is not usable.
     pub fn new(credentials: Credentials) -> Result<Self, IdentityError> {
-        Self::of_domain(credentials, None)
+        Self::with_trust_domain(credentials, None)
     }
 
     /// As [`TlsIdentity::new`], with roots that vouch for SPIFFE identities of one trust domain alone:
@@ -59,7 +59,7 @@ impl TlsIdentity {
     ///
     /// # Errors
     /// [`IdentityError`] names the part that is not usable.
-    pub fn of_domain(
+    pub fn with_trust_domain(
         credentials: Credentials,
         trust_domain: Option<Arc<str>>,
     ) -> Result<Self, IdentityError> {
@@ -74,7 +74,7 @@ impl TlsIdentity {
             let chain = builder.build().map_err(|error| IdentityError::Roots(error.to_string()))?;
             Ok::<Arc<dyn ClientCertVerifier>, IdentityError>(match &trust_domain {
                 None => chain,
-                Some(domain) => Arc::new(OfDomain::new(chain, domain)),
+                Some(domain) => Arc::new(TrustDomainVerifier::new(chain, domain)),
             })
         };
         let builder = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
@@ -107,7 +107,7 @@ impl TlsIdentity {
         let (chain, key) = (self.chain.clone(), self.key.clone_key());
         let server_name = Arc::clone(&self.server_name);
         let credentials = Credentials { server_name, roots, chain, key };
-        Self::of_domain(credentials, self.trust_domain.clone())
+        Self::with_trust_domain(credentials, self.trust_domain.clone())
     }
 
     /// Whether others of the mesh would accept our certificate at this time, in both roles.
@@ -252,7 +252,7 @@ fn client_builder(
     expected: Identity,
 ) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, IdentityError> {
     let verifier: Arc<dyn ServerCertVerifier> =
-        Arc::new(ExpectIdentity::new(roots, expected, provider()));
+        Arc::new(IdentityVerifier::new(roots, expected, provider()));
     Ok(ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()

@@ -60,12 +60,12 @@ impl SourceError {
 
 /// An attempt that went wrong.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct AttemptError {
     pub(super) kind: FailureKind,
     pub(super) message: String,
 }
 
-impl Failed {
+impl AttemptError {
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }

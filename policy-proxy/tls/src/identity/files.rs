@@ -35,23 +35,23 @@ impl IdentityFiles {
 
 /// An identity kept in files.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct FileSource {
     config: IdentityFiles,
     /// What was read last.
-    seen: Parts,
+    last_read: FileContents,
     /// Whether that is in force.
     usable: bool,
 }
 
 /// What the files hold.
 #[derive(PartialEq, Eq)]
-struct Parts {
+struct FileContents {
     certificate: Vec<u8>,
     key: Vec<u8>,
     roots: Vec<CertificateDer<'static>>,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for FileContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Parts {
 /// More than any certificate chain or key is long, in bytes of PEM.
 const MOST: u64 = 1 << 20;
 
-impl Files {
+impl FileSource {
     /// Reads the identity and puts it in force.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Files {
     ) -> Result<Self, SourceError> {
         let parts = config.read().await?;
         publisher.renew(config.parse(&parts)?);
-        Ok(Self { config, seen: parts, usable: true })
+        Ok(Self { config, last_read: parts, usable: true })
     }
 
     /// Puts changed files in force. What cannot be used leaves the identity as it is, save for its roots.
@@ -80,9 +80,9 @@ impl Files {
             tokio::time::sleep(self.config.interval).await;
             publisher.check();
             match self.config.read().await {
-                Ok(parts) if self.seen == parts => {
+                Ok(parts) if self.last_read == parts => {
                     if self.usable {
-                        publisher.settle();
+                        publisher.clear_failure();
                     }
                 }
                 Ok(parts) => self.put(parts, publisher),
@@ -97,50 +97,51 @@ impl Files {
     /// Puts the roots in force that can be read although something else cannot.
     async fn follow_roots(&mut self, publisher: &Publisher) {
         if let Ok(roots) = self.config.roots.read().await
-            && roots != self.seen.roots
+            && roots != self.last_read.roots
         {
-            reroot(&roots, publisher);
-            self.seen.roots = roots;
+            replace_roots(&roots, publisher);
+            self.last_read.roots = roots;
         }
     }
 
-    fn put(&mut self, parts: Parts, publisher: &Publisher) {
-        let same = self.seen.certificate == parts.certificate && self.seen.key == parts.key;
+    fn put(&mut self, parts: FileContents, publisher: &Publisher) {
+        let same =
+            self.last_read.certificate == parts.certificate && self.last_read.key == parts.key;
         let parsed = self.config.parse(&parts);
         let rooted = same && self.usable;
         self.usable = parsed.is_ok();
         match parsed {
-            Ok(identity) if rooted => publisher.reroot(identity),
+            Ok(identity) if rooted => publisher.replace_roots(identity),
             Ok(identity) => publisher.renew(identity),
             Err(error) => {
-                if self.seen.roots != parts.roots {
-                    reroot(&parts.roots, publisher);
+                if self.last_read.roots != parts.roots {
+                    replace_roots(&parts.roots, publisher);
                 }
                 publisher.fail(error.kind(), &error.to_string());
             }
         }
-        self.seen = parts;
+        self.last_read = parts;
     }
 }
 
 /// A root that is taken out is not trusted any longer, whatever is wrong with the certificate.
-fn reroot(roots: &[CertificateDer<'static>], publisher: &Publisher) {
+fn replace_roots(roots: &[CertificateDer<'static>], publisher: &Publisher) {
     let current = publisher.identity().current().clone();
     if let Some(Ok(identity)) = current.map(|own| own.with_roots(roots.to_vec())) {
-        publisher.reroot(identity);
+        publisher.replace_roots(identity);
     }
 }
 
 impl IdentityFiles {
-    async fn read(&self) -> Result<Parts, SourceError> {
-        Ok(Parts {
+    async fn read(&self) -> Result<FileContents, SourceError> {
+        Ok(FileContents {
             certificate: contents(&self.certificate, MOST).await?,
             key: contents(&self.key, MOST).await?,
             roots: self.roots.read().await?,
         })
     }
 
-    fn parse(&self, parts: &Parts) -> Result<TlsIdentity, SourceError> {
+    fn parse(&self, parts: &FileContents) -> Result<TlsIdentity, SourceError> {
         let wrong =
             |path: &Path, message| SourceError::Pem { place: path.display().to_string(), message };
         let key = PrivateKeyDer::from_pem_slice(&parts.key)
@@ -193,7 +194,7 @@ mod tests {
         let files = write(directory.path(), "web.example");
         let load = async |files: &IdentityFiles| {
             let publisher = Publisher::new(IdentityMetrics::default());
-            Files::open(files.clone(), &publisher).await.map(|_| publisher)
+            FileSource::open(files.clone(), &publisher).await.map(|_| publisher)
         };
         let loaded = load(&files).await.unwrap();
         assert_eq!(loaded.identity().current().as_ref().unwrap().server_name(), "web.example");

@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 /// progress and open connections keep what they began with, save for clients that only a root vouches
 /// for that was taken out meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct IdentityHandle(Arc<Held>);
+pub struct IdentityHandle(Arc<HandleState>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct HandleState {
     current: ArcSwapOption<TlsIdentity>,
     /// The last one there was, for its roots.
     last: ArcSwapOption<TlsIdentity>,

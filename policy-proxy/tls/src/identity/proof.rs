@@ -15,7 +15,7 @@ pub struct Proof {
     chain: Vec<CertificateDer<'static>>,
     expires: SystemTime,
     /// The newest removal of roots that it has survived.
-    survived: AtomicU64,
+    verified_removals: AtomicU64,
 }
 
 impl PartialEq for Proof {
@@ -28,7 +28,7 @@ impl Eq for Proof {}
 
 /// Why an identity that was proved does not count any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stale {
+pub enum ProofError {
     /// The certificate has expired, since then.
     Expired(SystemTime),
     /// No root that is trusted now vouches for it.
@@ -36,10 +36,10 @@ pub enum Stale {
 }
 
 /// Judges proofs at one point in time, each chain once.
-pub struct Judge {
+pub struct ProofVerifier {
     own: Option<Arc<TlsIdentity>>,
     now: SystemTime,
-    judged: HashMap<Vec<CertificateDer<'static>>, bool>,
+    verified: HashMap<Vec<CertificateDer<'static>>, bool>,
 }
 
 impl Proof {
@@ -48,14 +48,14 @@ impl Proof {
     pub fn of(own: &TlsIdentity, chain: Option<&[CertificateDer<'_>]>) -> Option<Arc<Self>> {
         let chain: Vec<_> = chain?.iter().map(|der| der.clone().into_owned()).collect();
         let expires = validity(chain.first()?).map_or(SystemTime::UNIX_EPOCH, |(_, end)| end);
-        Some(Arc::new(Self { chain, expires, survived: AtomicU64::new(own.removals()) }))
+        Some(Arc::new(Self { chain, expires, verified_removals: AtomicU64::new(own.removals()) }))
     }
 }
 
-impl Judge {
+impl ProofVerifier {
     /// By the roots in force now.
     pub fn new(own: Option<Arc<TlsIdentity>>) -> Self {
-        Self { own, now: SystemTime::now(), judged: HashMap::new() }
+        Self { own, now: SystemTime::now(), verified: HashMap::new() }
     }
 
     /// The point in time that it judges by.
@@ -65,26 +65,26 @@ impl Judge {
 
     /// Why a proof does not count any longer; `None`: it does. Signatures are looked at only after roots
     /// were taken out.
-    pub fn stale(&mut self, proof: &Proof) -> Option<Stale> {
+    pub fn stale(&mut self, proof: &Proof) -> Option<ProofError> {
         if self.now >= proof.expires {
-            return Some(Stale::Expired(proof.expires));
+            return Some(ProofError::Expired(proof.expires));
         }
         let own = self.own.as_ref()?;
-        if proof.survived.load(Ordering::Relaxed) >= own.removals() {
+        if proof.verified_removals.load(Ordering::Relaxed) >= own.removals() {
             return None;
         }
-        let accepted = match self.judged.get(&proof.chain) {
+        let accepted = match self.verified.get(&proof.chain) {
             Some(accepted) => *accepted,
             None => {
                 let accepted = own.accepts(&proof.chain, self.now);
-                self.judged.insert(proof.chain.clone(), accepted);
+                self.verified.insert(proof.chain.clone(), accepted);
                 accepted
             }
         };
         if !accepted {
-            return Some(Stale::Untrusted);
+            return Some(ProofError::Untrusted);
         }
-        proof.survived.store(own.removals(), Ordering::Relaxed);
+        proof.verified_removals.store(own.removals(), Ordering::Relaxed);
         None
     }
 }

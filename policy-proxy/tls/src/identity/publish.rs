@@ -5,7 +5,7 @@ use super::handle::IdentityHandle;
 use super::metrics::IdentityMetrics;
 use super::state::{CertificateState, Failure, FailureKind, IdentityState};
 use super::status::IdentityStatus;
-use crate::civil::shown;
+use crate::datetime::rfc3339_seconds;
 use policy_core::Identity;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,7 +21,7 @@ pub(super) struct Publisher {
 
 impl Publisher {
     pub(super) fn new(metrics: IdentityMetrics) -> Self {
-        metrics.begin();
+        metrics.start();
         let state = Arc::new(watch::Sender::new(IdentityState::default()));
         Self { identity: IdentityHandle::empty(), state, metrics }
     }
@@ -39,27 +39,27 @@ impl Publisher {
         let now = SystemTime::now();
         tracing::info!(
             name = identity.name().map(Identity::as_str),
-            until = identity.validity().map(|(_, end)| shown(end)),
+            until = identity.validity().map(|(_, end)| rfc3339_seconds(end)),
             roots = identity.roots().len(),
             "identity renewed"
         );
         self.metrics.renewed(now);
-        self.put(identity, now, now);
+        self.publish(identity, now, now);
     }
 
     /// Other roots for the certificate in force.
-    pub(super) fn reroot(&self, identity: TlsIdentity) {
-        let since = self.state.borrow().certificate.as_ref().map(|held| held.since);
+    pub(super) fn replace_roots(&self, identity: TlsIdentity) {
+        let since = self.state.borrow().certificate.as_ref().map(|certificate| certificate.since);
         let now = SystemTime::now();
         tracing::info!(roots = identity.roots().len(), "trust roots changed");
         self.metrics.roots_changed();
-        self.put(identity, since.unwrap_or(now), now);
+        self.publish(identity, since.unwrap_or(now), now);
     }
 
-    fn put(&self, identity: TlsIdentity, since: SystemTime, now: SystemTime) {
+    fn publish(&self, identity: TlsIdentity, since: SystemTime, now: SystemTime) {
         // What cannot be read is valid at no time; handshakes would fail all the same.
         let (not_before, not_after) = identity.validity().unwrap_or((now, now));
-        let held = CertificateState {
+        let certificate = CertificateState {
             name: identity.name().cloned(),
             not_before,
             not_after,
@@ -67,9 +67,9 @@ impl Publisher {
             roots: identity.roots().len(),
             doubt: identity.verify(now).err().map(Arc::from),
         };
-        self.metrics.in_force(&held, identity.roots());
+        self.metrics.in_force(&certificate, identity.roots());
         self.identity.replace(identity);
-        self.state.send_replace(IdentityState { certificate: Some(held), failure: None });
+        self.state.send_replace(IdentityState { certificate: Some(certificate), failure: None });
     }
 
     /// Looks again whether others would accept what is in force, for clocks move and roots expire.
@@ -79,8 +79,8 @@ impl Publisher {
         let current = self.identity.current().clone();
         let doubt = current.and_then(|own| own.verify(now).err()).map(Arc::<str>::from);
         let state = self.state.borrow().clone();
-        let Some(held) = state.certificate else { return true };
-        if held.doubt != doubt {
+        let Some(certificate) = state.certificate else { return true };
+        if certificate.doubt != doubt {
             match &doubt {
                 Some(doubt) => {
                     tracing::warn!(%doubt, "our certificate is not acceptable to others")
@@ -88,8 +88,8 @@ impl Publisher {
                 None => tracing::info!("our certificate is acceptable to others again"),
             }
             self.state.send_modify(|state| {
-                if let Some(held) = &mut state.certificate {
-                    held.doubt.clone_from(&doubt);
+                if let Some(certificate) = &mut state.certificate {
+                    certificate.doubt.clone_from(&doubt);
                 }
             });
         }
@@ -98,12 +98,12 @@ impl Publisher {
     }
 
     /// What went wrong before is right again, and nothing had to be changed for it.
-    pub(super) fn settle(&self) {
+    pub(super) fn clear_failure(&self) {
         self.state.send_if_modified(|state| state.failure.take().is_some());
     }
 
     /// The roots, if they were what went wrong last, are as they were again.
-    pub(super) fn settle_roots(&self) {
+    pub(super) fn clear_roots_failure(&self) {
         self.state.send_if_modified(|state| {
             let roots = |failure: &mut Failure| failure.kind == FailureKind::Roots;
             state.failure.take_if(roots).is_some()

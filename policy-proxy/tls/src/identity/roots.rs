@@ -39,7 +39,7 @@ impl Roots {
 
 /// Where the client of an issuer has its roots from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Anchors {
+pub enum TrustAnchors {
     /// There, and nobody else may write it.
     Trusted(Roots),
     /// `begin` counts from the start. What a file with a document says of later ones counts if
@@ -60,18 +60,18 @@ pub(super) enum RootsReader {
 }
 
 /// The roots that are in force.
-pub(super) struct Known {
+pub(super) struct RootsSnapshot {
     pub(super) roots: Vec<CertificateDer<'static>>,
     /// Why newer ones that there may be are not.
-    pub(super) doubt: Option<SourceError>,
+    pub(super) error: Option<SourceError>,
 }
 
 impl RootsReader {
-    pub(super) fn new(anchors: Anchors) -> Self {
+    pub(super) fn new(anchors: TrustAnchors) -> Self {
         match anchors {
-            Anchors::Trusted(roots) => Self::Trusted(roots),
-            Anchors::Followed { begin, document } => {
-                Self::Followed { trust: Trust::begin(begin), document }
+            TrustAnchors::Trusted(roots) => Self::Trusted(roots),
+            TrustAnchors::Followed { begin, document } => {
+                Self::Followed { trust: Trust::new(begin), document }
             }
         }
     }
@@ -80,18 +80,18 @@ impl RootsReader {
     ///
     /// # Errors
     /// As [`Roots::read`].
-    pub(super) async fn read(&mut self) -> Result<Known, SourceError> {
+    pub(super) async fn read(&mut self) -> Result<RootsSnapshot, SourceError> {
         match self {
-            Self::Trusted(roots) => Ok(Known { roots: roots.read().await?, doubt: None }),
+            Self::Trusted(roots) => Ok(RootsSnapshot { roots: roots.read().await?, error: None }),
             Self::Followed { trust, document } => {
-                let doubt = match follow(trust, document).await {
+                let error = match follow(trust, document).await {
                     Ok(reached) => {
                         *trust = reached;
                         None
                     }
                     Err(error) => Some(error),
                 };
-                Ok(Known { roots: trust.roots().to_vec(), doubt })
+                Ok(RootsSnapshot { roots: trust.roots().to_vec(), error })
             }
         }
     }

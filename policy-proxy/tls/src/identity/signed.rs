@@ -26,10 +26,10 @@ use std::time::SystemTime;
 
 /// The domain of the names of proofs. No workload has a name in it: identities end with the trust
 /// domain, and `invalid` is nobody's (RFC 2606 section 2).
-const DOMAIN: &str = "roots.portcullis.invalid";
+const PROOF_DOMAIN: &str = "roots.portcullis.invalid";
 
 /// What the digest begins with, so that no digest of anything else is one of roots.
-const CONTEXT: &[u8] = b"portcullis roots 1\0";
+const DIGEST_PREFIX: &[u8] = b"portcullis roots 1\0";
 
 /// The most statements.
 const MOST_STATEMENTS: usize = 16;
@@ -63,7 +63,7 @@ pub struct Trust {
 /// The name that a proof of these roots has.
 pub fn proof_name(serial: u64, roots: &[CertificateDer<'_>]) -> String {
     let mut context = Context::new(&SHA256);
-    context.update(CONTEXT);
+    context.update(DIGEST_PREFIX);
     context.update(&serial.to_be_bytes());
     for root in roots {
         context.update(&u64::try_from(root.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -73,7 +73,7 @@ pub fn proof_name(serial: u64, roots: &[CertificateDer<'_>]) -> String {
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     // A label has 63 characters at most (RFC 1035 section 2.3.4).
     let (first, second) = hex.split_at_checked(32).unwrap_or((&hex, ""));
-    format!("{first}.{second}.{DOMAIN}")
+    format!("{first}.{second}.{PROOF_DOMAIN}")
 }
 
 impl Statement {
@@ -115,7 +115,7 @@ impl Statement {
     }
 
     /// Those of its own roots that vouch for it at this time.
-    fn vouchers(&self, at: SystemTime) -> Vec<&CertificateDer<'static>> {
+    fn verifying_roots(&self, at: SystemTime) -> Vec<&CertificateDer<'static>> {
         let vouches =
             |root: &&CertificateDer<'static>| self.verify(std::slice::from_ref(*root), at).is_ok();
         self.roots.iter().filter(vouches).collect()
@@ -137,7 +137,7 @@ impl SignedRoots {
                 return Err(format!("more than {MOST_STATEMENTS} statements"));
             }
             let wrong = |what: String| format!("statement {number}: {what}");
-            let (statement, after) = one(rest).map_err(wrong)?;
+            let (statement, after) = parse_statement(rest).map_err(wrong)?;
             statements.push(statement);
             rest = after;
         }
@@ -156,10 +156,10 @@ impl SignedRoots {
     /// that nobody accepts who would not accept the new one as well.
     #[must_use]
     pub fn then(self, statement: Statement, now: SystemTime) -> Self {
-        let vouch = statement.vouchers(now);
+        let verifying = statement.verifying_roots(now);
         let needed = |former: &Statement| {
-            let held = former.vouchers(now);
-            !held.iter().all(|root| vouch.contains(root))
+            let held = former.verifying_roots(now);
+            !held.iter().all(|root| verifying.contains(root))
         };
         let mut all: Vec<_> = self.0.into_iter().filter(needed).collect();
         let excess = all.len().saturating_add(1).saturating_sub(MOST_STATEMENTS);
@@ -181,7 +181,7 @@ impl SignedRoots {
 
 impl Trust {
     /// These roots, and nothing known of any statement.
-    pub fn begin(roots: Certificates) -> Self {
+    pub fn new(roots: Certificates) -> Self {
         Self { roots, serial: 0 }
     }
 
@@ -196,12 +196,12 @@ impl Trust {
     /// The document's last statement is older than what is known, or nobody who is trusted vouches
     /// for it.
     pub fn after(&self, document: &SignedRoots, now: SystemTime) -> Result<Self, String> {
-        let mut reached = self.clone();
-        let mut doubt = None;
+        let mut trust = self.clone();
+        let mut error = None;
         for statement in &document.0 {
-            if statement.serial <= reached.serial {
-                let known = reached.serial;
-                doubt = (statement.roots != reached.roots).then(|| {
+            if statement.serial <= trust.serial {
+                let known = trust.serial;
+                error = (statement.roots != trust.roots).then(|| {
                     format!(
                         "serial {} says other roots than {known}, which is known",
                         statement.serial
@@ -209,26 +209,26 @@ impl Trust {
                 });
                 continue;
             }
-            match statement.verify(&reached.roots, now) {
+            match statement.verify(&trust.roots, now) {
                 Ok(()) => {
-                    doubt = None;
-                    reached = Self { roots: statement.roots.clone(), serial: statement.serial };
+                    error = None;
+                    trust = Self { roots: statement.roots.clone(), serial: statement.serial };
                 }
-                Err(error) => {
+                Err(cause) => {
                     let serial = statement.serial;
-                    doubt = Some(format!("nobody who is trusted vouches for {serial}: {error}"));
+                    error = Some(format!("nobody who is trusted vouches for {serial}: {cause}"));
                 }
             }
         }
-        match doubt {
-            None => Ok(reached),
-            Some(doubt) => Err(doubt),
+        match error {
+            None => Ok(trust),
+            Some(error) => Err(error),
         }
     }
 }
 
 /// The statement that a text begins with, and what follows it.
-fn one(text: &str) -> Result<(Statement, &str), String> {
+fn parse_statement(text: &str) -> Result<(Statement, &str), String> {
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     let serial = line.strip_prefix("serial: ").and_then(|number| number.trim().parse().ok());
     let serial = serial.ok_or("it does not begin with `serial: NUMBER`")?;

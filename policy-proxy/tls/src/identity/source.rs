@@ -2,7 +2,7 @@
 
 use super::certify::{Certify, CertifyConfig};
 use super::error::SourceError;
-use super::files::{Files, IdentityFiles};
+use super::files::{FileSource, IdentityFiles};
 use super::handle::IdentityHandle;
 use super::metrics::IdentityMetrics;
 use super::publish::Publisher;
@@ -25,12 +25,12 @@ pub enum IdentityConfig {
 #[derive(Debug)]
 pub struct IdentitySource {
     publisher: Publisher,
-    kind: Kind,
+    kind: SourceKind,
 }
 
 #[derive(Debug)]
-enum Kind {
-    Files(Files),
+enum SourceKind {
+    Files(FileSource),
     // Boxed: holds keys and addresses, and there is one per process.
     Certify(Box<Certify>),
     Spiffe(Box<WorkloadApi>),
@@ -49,11 +49,15 @@ impl IdentitySource {
     ) -> Result<Self, SourceError> {
         let publisher = Publisher::new(metrics);
         let kind = match config {
-            IdentityConfig::Files(files) => Kind::Files(Files::open(files, &publisher).await?),
-            IdentityConfig::Certify(config) => {
-                Kind::Certify(Box::new(Certify::open(config).await?))
+            IdentityConfig::Files(files) => {
+                SourceKind::Files(FileSource::open(files, &publisher).await?)
             }
-            IdentityConfig::Spiffe(config) => Kind::Spiffe(Box::new(WorkloadApi::new(config))),
+            IdentityConfig::Certify(config) => {
+                SourceKind::Certify(Box::new(Certify::open(config).await?))
+            }
+            IdentityConfig::Spiffe(config) => {
+                SourceKind::Spiffe(Box::new(WorkloadApi::new(config)))
+            }
         };
         Ok(Self { publisher, kind })
     }
@@ -61,8 +65,8 @@ impl IdentitySource {
     /// Who certifies us, by its name in TLS; absent: nobody who has to prove one.
     pub fn issuer(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Certify(certify) => certify.issuer(),
-            Kind::Files(_) | Kind::Spiffe(_) => None,
+            SourceKind::Certify(certify) => certify.issuer(),
+            SourceKind::Files(_) | SourceKind::Spiffe(_) => None,
         }
     }
 
@@ -79,9 +83,9 @@ impl IdentitySource {
     /// Keeps the identity current until it is dropped. Whatever goes wrong is tried again.
     pub async fn run(self) {
         match self.kind {
-            Kind::Files(files) => files.run(&self.publisher).await,
-            Kind::Certify(certify) => certify.run(&self.publisher).await,
-            Kind::Spiffe(workload_api) => workload_api.run(&self.publisher).await,
+            SourceKind::Files(files) => files.run(&self.publisher).await,
+            SourceKind::Certify(certify) => certify.run(&self.publisher).await,
+            SourceKind::Spiffe(workload_api) => workload_api.run(&self.publisher).await,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How an identity source is doing: what it has put in force, whether others would accept that, and
 //! what went wrong last.
 
-use crate::civil::shown;
+use crate::datetime::rfc3339_seconds;
 use policy_core::Identity;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -88,10 +88,13 @@ impl IdentityState {
             return because("no certificate yet".to_owned());
         };
         if now >= held.not_after {
-            return because(format!("the certificate expired at {}", shown(held.not_after)));
+            return because(format!(
+                "the certificate expired at {}",
+                rfc3339_seconds(held.not_after)
+            ));
         }
         if now < held.not_before {
-            let (begins, now) = (shown(held.not_before), shown(now));
+            let (begins, now) = (rfc3339_seconds(held.not_before), rfc3339_seconds(now));
             return because(format!("the certificate is not valid before {begins}; it is {now}"));
         }
         held.doubt.as_ref().map(|doubt| doubt.to_string())

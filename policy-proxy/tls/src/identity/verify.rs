@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 /// Verifies servers of the mesh. The name in SNI plays no part; the identity does.
 #[derive(Debug)]
-pub(super) struct ExpectIdentity {
+pub(super) struct IdentityVerifier {
     roots: Arc<RootCertStore>,
     expected: Identity,
     provider: Arc<CryptoProvider>,
 }
 
-impl ExpectIdentity {
+impl IdentityVerifier {
     pub(super) fn new(
         roots: Arc<RootCertStore>,
         expected: Identity,
@@ -44,7 +44,7 @@ impl ExpectIdentity {
     }
 }
 
-impl ServerCertVerifier for ExpectIdentity {
+impl ServerCertVerifier for IdentityVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -94,19 +94,19 @@ impl ServerCertVerifier for ExpectIdentity {
 
 /// Verifies clients, and refuses SPIFFE identities of other trust domains than ours.
 #[derive(Debug)]
-pub(super) struct OfDomain {
+pub(super) struct TrustDomainVerifier {
     chain: Arc<dyn ClientCertVerifier>,
     /// `spiffe://domain/`.
     prefix: String,
 }
 
-impl OfDomain {
+impl TrustDomainVerifier {
     pub(super) fn new(chain: Arc<dyn ClientCertVerifier>, domain: &str) -> Self {
         Self { chain, prefix: format!("spiffe://{domain}/") }
     }
 }
 
-impl ClientCertVerifier for OfDomain {
+impl ClientCertVerifier for TrustDomainVerifier {
     fn offer_client_auth(&self) -> bool {
         self.chain.offer_client_auth()
     }

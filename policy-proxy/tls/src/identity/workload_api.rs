@@ -6,7 +6,7 @@
 //! what is in force stays until it expires.
 
 use super::credentials::{Credentials, TlsIdentity};
-use super::error::Failed;
+use super::error::AttemptError;
 use super::name::{identity_of, is_spiffe_id};
 use super::publish::Publisher;
 use super::state::FailureKind;
@@ -89,12 +89,12 @@ pub(super) struct WorkloadApi {
 }
 
 /// How a stream ended.
-struct Ended {
-    failed: Failed,
+struct StreamEnd {
+    error: AttemptError,
     /// Whether the agent has taken back what it gave.
-    redacted: bool,
+    revoked: bool,
     /// Whether asking again soon is of no use.
-    lasting: bool,
+    permanent: bool,
 }
 
 /// The largest message accepted, in bytes: roots of other trust domains may be many.
@@ -111,24 +111,24 @@ impl WorkloadApi {
         let mut backoff = Backoff::new(self.config.backoff.0, self.config.backoff.1);
         loop {
             let begun = Instant::now();
-            let ended = match self.open().await {
+            let end = match self.open().await {
                 Ok((first, stream)) => self.follow(first, stream, publisher).await,
-                Err(ended) => ended,
+                Err(end) => end,
             };
-            let message = format!("{}: {}", self.config.agent, ended.failed.message);
-            if ended.redacted {
-                publisher.revoke(ended.failed.kind, &message);
+            let message = format!("{}: {}", self.config.agent, end.error.message);
+            if end.revoked {
+                publisher.revoke(end.error.kind, &message);
             } else {
-                publisher.fail(ended.failed.kind, &message);
+                publisher.fail(end.error.kind, &message);
             }
             backoff.settle(begun.elapsed());
             let (soon, late) = (backoff.delay(random()), backoff.slow(random()));
-            tokio::time::sleep(if ended.lasting { late } else { soon }).await;
+            tokio::time::sleep(if end.permanent { late } else { soon }).await;
         }
     }
 
     /// A stream and its first message, which the agent has to send at once.
-    async fn open(&self) -> Result<(X509svidResponse, Streaming<X509svidResponse>), Ended> {
+    async fn open(&self) -> Result<(X509svidResponse, Streaming<X509svidResponse>), StreamEnd> {
         let timeout = self.config.timeout;
         let open = async {
             let mut client = SpiffeWorkloadApiClient::new(self.connect().await?)
@@ -148,14 +148,14 @@ impl WorkloadApi {
         };
         let late = |_| {
             let message = format!("no message within {timeout:?}");
-            Ended::lost(Failed::new(FailureKind::Refused, message))
+            StreamEnd::lost(AttemptError::new(FailureKind::Refused, message))
         };
         tokio::time::timeout(timeout, open).await.map_err(late)?
     }
 
-    async fn connect(&self) -> Result<Channel, Ended> {
+    async fn connect(&self) -> Result<Channel, StreamEnd> {
         let lost = |error: tonic::transport::Error| {
-            Ended::lost(Failed::new(FailureKind::Unreachable, chain(&error)))
+            StreamEnd::lost(AttemptError::new(FailureKind::Unreachable, chain(&error)))
         };
         // The authority is not looked at; a URI needs one.
         let endpoint = Endpoint::from_static("http://localhost")
@@ -176,11 +176,11 @@ impl WorkloadApi {
         first: X509svidResponse,
         mut stream: Streaming<X509svidResponse>,
         publisher: &Publisher,
-    ) -> Ended {
+    ) -> StreamEnd {
         let mut message = first;
         loop {
-            if let Err(ended) = self.take(message, publisher) {
-                return ended;
+            if let Err(end) = self.take(message, publisher) {
+                return end;
             }
             message = loop {
                 let next = tokio::time::timeout(self.config.interval, stream.message()).await;
@@ -191,7 +191,10 @@ impl WorkloadApi {
                     Err(_) if publisher.check() => {
                         let message =
                             "the certificate is not acceptable any more, and no other came";
-                        return Ended::lost(Failed::new(FailureKind::Certificate, message));
+                        return StreamEnd::lost(AttemptError::new(
+                            FailureKind::Certificate,
+                            message,
+                        ));
                     }
                     Err(_) => {}
                 }
@@ -201,7 +204,7 @@ impl WorkloadApi {
 
     /// Puts what a message says in force. What cannot be used leaves the identity as it is; what is
     /// missing takes it back.
-    fn take(&self, message: X509svidResponse, publisher: &Publisher) -> Result<(), Ended> {
+    fn take(&self, message: X509svidResponse, publisher: &Publisher) -> Result<(), StreamEnd> {
         let offered: Vec<_> =
             message.svids.iter().take(8).map(|svid| svid.spiffe_id.clone()).collect();
         let svid = message.svids.into_iter().find(|svid| match &self.config.id {
@@ -244,31 +247,31 @@ impl WorkloadApi {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(x509_svid_key));
         let server_name = Arc::clone(&self.config.server_name);
         let credentials = Credentials { server_name, roots, chain, key };
-        let identity = TlsIdentity::of_domain(credentials, Some(domain.into()))
+        let identity = TlsIdentity::with_trust_domain(credentials, Some(domain.into()))
             .map_err(|error| error.to_string())?;
         identity.verify(SystemTime::now())?;
         Ok(identity)
     }
 }
 
-impl Ended {
+impl StreamEnd {
     /// Nothing was taken back.
-    fn lost(failed: Failed) -> Self {
-        Self { failed, redacted: false, lasting: false }
+    fn lost(error: AttemptError) -> Self {
+        Self { error, revoked: false, permanent: false }
     }
 }
 
-fn closed() -> Ended {
-    Ended::lost(Failed::new(FailureKind::Refused, "the agent closed the stream"))
+fn closed() -> StreamEnd {
+    StreamEnd::lost(AttemptError::new(FailureKind::Refused, "the agent closed the stream"))
 }
 
-fn refused(status: &Status) -> Ended {
+fn refused(status: &Status) -> StreamEnd {
     let message = format!("{:?}: {}", status.code(), status.message());
-    Ended {
-        failed: Failed::new(FailureKind::Refused, message),
-        redacted: status.code() == Code::PermissionDenied,
+    StreamEnd {
+        error: AttemptError::new(FailureKind::Refused, message),
+        revoked: status.code() == Code::PermissionDenied,
         // Asking alike again is answered alike (Workload Endpoint section 6).
-        lasting: status.code() == Code::InvalidArgument,
+        permanent: status.code() == Code::InvalidArgument,
     }
 }
 

@@ -31,7 +31,7 @@ impl Authority {
     }
 
     fn trust(&self) -> Trust {
-        Trust::begin(vec![self.root.clone()])
+        Trust::new(vec![self.root.clone()])
     }
 }
 
@@ -124,7 +124,7 @@ fn a_root_that_was_taken_out_does_not_come_back_with_an_older_statement() {
     let now = SystemTime::now();
     let old = SignedRoots::first(two.state(1, &[&one, &two]));
     let new = SignedRoots::first(two.state(2, &[&two]));
-    let before = Trust::begin(vec![one.root.clone(), two.root.clone()]);
+    let before = Trust::new(vec![one.root.clone(), two.root.clone()]);
     let reached = before.after(&old, now).unwrap().after(&new, now).unwrap();
     assert_eq!(reached.roots(), std::slice::from_ref(&two.root));
     let said = reached.after(&old, now).unwrap_err();

@@ -9,17 +9,17 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 /// With milliseconds: `1970-01-01T00:00:00.000Z`. What lies before 1970 is shown as its beginning, what
 /// lies after the year 9999 as its end.
 pub fn rfc3339(at: SystemTime) -> String {
-    format!("{:.3}Z", civil(at))
+    format!("{:.3}Z", to_datetime(at))
 }
 
 /// To the second: `1970-01-01T00:00:00Z`.
-pub fn shown(at: SystemTime) -> String {
-    format!("{:.0}Z", civil(at))
+pub fn rfc3339_seconds(at: SystemTime) -> String {
+    format!("{:.0}Z", to_datetime(at))
 }
 
 /// Without anything between: `19700101000000Z`.
-pub(crate) fn digits(at: SystemTime) -> String {
-    let at = civil(at);
+pub(crate) fn compact(at: SystemTime) -> String {
+    let at = to_datetime(at);
     let (year, month, day) = (at.year(), at.month(), at.day());
     let (hour, minute, second) = (at.hour(), at.minute(), at.second());
     format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z")
@@ -27,7 +27,7 @@ pub(crate) fn digits(at: SystemTime) -> String {
 
 /// The instant, if there is such a date. What lies before 1970 counts as its beginning; a leap second
 /// as the next.
-pub(crate) fn instant(
+pub(crate) fn from_parts(
     year: i16,
     [month, day, hour, minute, second]: [i8; 5],
 ) -> Option<SystemTime> {
@@ -40,7 +40,7 @@ pub(crate) fn instant(
     UNIX_EPOCH.checked_add(since)?.checked_add(Duration::from_secs(leap))
 }
 
-fn civil(at: SystemTime) -> DateTime {
+fn to_datetime(at: SystemTime) -> DateTime {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = SignedDuration::try_from(since).ok();
     since.and_then(|since| EPOCH.checked_add(since).ok()).unwrap_or(DateTime::MAX)
@@ -61,21 +61,21 @@ mod tests {
         assert_eq!(rfc3339(UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
         let last_of_a_leap_year = UNIX_EPOCH + Duration::from_secs(1_735_689_599);
         assert_eq!(rfc3339(last_of_a_leap_year), "2024-12-31T23:59:59.000Z");
-        assert_eq!(shown(last_of_a_leap_year), "2024-12-31T23:59:59Z");
+        assert_eq!(rfc3339_seconds(last_of_a_leap_year), "2024-12-31T23:59:59Z");
         let leap_day = UNIX_EPOCH + Duration::from_millis(951_782_400_250);
         assert_eq!(rfc3339(leap_day), "2000-02-29T00:00:00.250Z");
         let nearly = UNIX_EPOCH + Duration::from_nanos(1_999_999_999);
         assert_eq!(rfc3339(nearly), "1970-01-01T00:00:01.999Z", "nothing is rounded up");
-        assert_eq!(shown(nearly), "1970-01-01T00:00:01Z");
+        assert_eq!(rfc3339_seconds(nearly), "1970-01-01T00:00:01Z");
         assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00.000Z");
     }
 
     #[test]
     fn there_is_no_instant_for_what_is_no_date() {
-        let date = |year, month, day| instant(year, [month, day, 0, 0, 0]).is_some();
-        assert_eq!(instant(1949, [12, 31, 0, 0, 0]), Some(UNIX_EPOCH));
+        let date = |year, month, day| from_parts(year, [month, day, 0, 0, 0]).is_some();
+        assert_eq!(from_parts(1949, [12, 31, 0, 0, 0]), Some(UNIX_EPOCH));
         let next_day = UNIX_EPOCH + Duration::from_secs(1_483_228_800);
-        assert_eq!(instant(2016, [12, 31, 23, 59, 60]), Some(next_day), "a leap second");
+        assert_eq!(from_parts(2016, [12, 31, 23, 59, 60]), Some(next_day), "a leap second");
         assert!(date(2024, 2, 29) && date(1949, 12, 31) && date(9999, 12, 31));
         for (year, month, day) in [
             (2023, 2, 29),
@@ -92,22 +92,22 @@ mod tests {
     #[test]
     fn a_time_beyond_all_dates_is_shown_at_once() {
         let latest = UNIX_EPOCH + Duration::from_secs(i64::MAX.unsigned_abs());
-        assert_eq!(shown(latest), "9999-12-31T23:59:59Z");
+        assert_eq!(rfc3339_seconds(latest), "9999-12-31T23:59:59Z");
     }
 
     proptest! {
         #[test]
         fn every_second_is_found_again(seconds in 0_u64..253_402_300_800) {
             let at = UNIX_EPOCH + Duration::from_secs(seconds);
-            let text = digits(at);
+            let text = compact(at);
             let year = text[..4].parse().unwrap();
             let rest = [4, 6, 8, 10, 12].map(|from| text[from..from + 2].parse().unwrap());
-            prop_assert_eq!(instant(year, rest), Some(at));
+            prop_assert_eq!(from_parts(year, rest), Some(at));
         }
 
         #[test]
         fn no_numbers_panic(year: i16, rest: [i8; 5]) {
-            instant(year, rest);
+            from_parts(year, rest);
         }
     }
 }
