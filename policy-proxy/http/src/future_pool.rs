@@ -1,6 +1,6 @@
-//! Futures whose memory is used again. Requests come and go on connections that stay: held by each
-//! connection, the room for answering one would be most of an idle connection's memory; taken from
-//! the allocator, it would cost each request as much as deciding on it.
+//! Futures whose memory is reused. Connections are long-lived and requests are not: if each
+//! connection kept the memory for answering a request, that would be most of an idle connection's
+//! memory; allocating it for each request would cost as much as deciding on the request.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -8,22 +8,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A place that a future was in.
+/// The allocation that a future lives in.
 type PooledBox<F> = Box<Pin<Box<Option<F>>>>;
 
 thread_local! {
     static SPARE: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A future in memory that is given back to the thread.
+/// A future in memory that goes back to the thread's pool when it is dropped.
 pub struct PooledFuture<F: 'static> {
-    /// Absent only while it is dropped.
+    /// `None` only during drop.
     slot: Option<PooledBox<F>>,
 }
 
 impl<F: Future + 'static> PooledFuture<F> {
-    /// Makes the future in memory that another one had, if there is some. It is made here because one
-    /// that is handed over is copied with all the room for what it has yet to hold.
+    /// Creates the future in pooled memory if there is some. `make` runs here because a future
+    /// passed by value would be copied with all the space that it reserves.
     #[inline]
     pub fn new(make: impl FnOnce() -> F) -> Self {
         let spare = SPARE.with_borrow_mut(Vec::pop);
@@ -33,7 +33,7 @@ impl<F: Future + 'static> PooledFuture<F> {
         Self { slot: Some(slot) }
     }
 
-    /// Polls the future; not again once it is ready.
+    /// Polls the future. Must not be called again once it is ready.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         let future = self.slot.as_mut().and_then(|slot| (**slot).as_mut().as_pin_mut());
         future.map_or(Poll::Pending, |future| future.poll(cx))
@@ -43,7 +43,7 @@ impl<F: Future + 'static> PooledFuture<F> {
 impl<F: 'static> Drop for PooledFuture<F> {
     fn drop(&mut self) {
         let Some(mut slot) = self.slot.take() else { return };
-        // Before the list is borrowed: what is dropped may be anything.
+        // Before the pool is borrowed: dropping the future may run any code.
         (*slot).as_mut().set(None);
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < MAX_SPARE {
@@ -53,7 +53,7 @@ impl<F: 'static> Drop for PooledFuture<F> {
     }
 }
 
-/// Places that a thread keeps.
+/// Maximum number of allocations that a thread keeps.
 const MAX_SPARE: usize = 32;
 
 #[cfg(test)]

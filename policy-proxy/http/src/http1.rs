@@ -1,5 +1,5 @@
-//! HTTP/1.1 as it is on the wire (RFC 9112), without any I/O of its own but [`client`], which asks one
-//! server over whatever stream it is given.
+//! HTTP/1.1 message syntax (RFC 9112). Only [`client`] does I/O: it sends requests to one server
+//! over the stream that it is given.
 
 pub mod client;
 pub(crate) mod date;

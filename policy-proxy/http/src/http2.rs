@@ -1,8 +1,8 @@
-//! One client's HTTP/2 connection: a single task, in which its streams, their connection to the
-//! application and both sides' frames have their turns.
+//! One client's HTTP/2 connection: a single task that polls its streams, their connection to the
+//! application and the frames of both sides.
 //!
-//! The owner of the connection says through [`ClientConnection`] what it knows of it, and answers each
-//! request by a future; [`Streams`] carries requests to the application.
+//! The owner of the connection describes it by [`ClientConnection`] and answers each request by a
+//! future; [`Streams`] carries requests to the application.
 
 mod body_buffer;
 mod connection;

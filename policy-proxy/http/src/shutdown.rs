@@ -1,10 +1,10 @@
-//! How a connection is told to end.
+//! Shutdown of a connection.
 
-/// How a connection is to end.
+/// Kind of a connection's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// After what is open.
+    /// After the open requests are complete.
     Graceful,
-    /// At once.
+    /// Immediately.
     Immediate,
 }

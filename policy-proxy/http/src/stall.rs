@@ -1,23 +1,23 @@
-//! How long something that could be sent is not taken.
+//! Timeout of a writer that makes no progress.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// Notices that a writer has waited for too long. Costs nothing before it first waits.
+/// Detects that a writer has waited too long. Costs nothing before it first waits.
 #[derive(Debug, Default)]
 pub struct Stall(Option<Box<StallTimer>>);
 
 #[derive(Debug)]
 struct StallTimer {
-    /// Absent while it does not wait.
+    /// `None` while the writer makes progress.
     since: Option<Instant>,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Stall {
-    /// Nothing can be sent. Ready once that has been so for `bound`.
+    /// Polls while nothing can be sent. Ready once that has lasted for `bound`.
     pub fn poll(&mut self, cx: &mut Context<'_>, bound: Duration) -> Poll<()> {
         let timer = self.0.get_or_insert_with(|| {
             Box::new(StallTimer { since: None, sleep: Box::pin(tokio::time::sleep(bound)) })
@@ -32,7 +32,7 @@ impl Stall {
         Poll::Pending
     }
 
-    /// Something was sent.
+    /// Records progress.
     #[inline]
     pub fn reset(&mut self) {
         if let Some(timer) = &mut self.0 {

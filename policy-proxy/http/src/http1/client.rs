@@ -1,10 +1,10 @@
-//! One connection to a server: a request at a time, in the task of whoever asks.
+//! One connection to a server: one request at a time, in the task of the caller.
 //!
-//! The request's head and as much of its body as is there go in one write. The rest of the body is
-//! sent while the response is waited for and read, since a response may come before its request is
-//! complete. Pieces of the response's body are taken from the buffer that the socket is read into.
-//! The connection may be used again only if both messages ended exactly where they said and nothing
-//! lies behind the response.
+//! The request's head and the part of its body that is available go out in one write. The rest of
+//! the body is sent while the response is awaited and read, because a response may arrive before
+//! its request is complete. Pieces of the response's body are split off the buffer that the socket
+//! is read into. The connection may be reused only if both messages ended exactly at their
+//! announced end and no bytes follow the response.
 
 use super::decode::{BodyError, Decoded, Decoder};
 use super::encode;
@@ -25,68 +25,69 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// A connection, and the exchange that it carries.
+/// A connection and the exchange that is in progress on it.
 #[derive(Debug)]
 pub struct Connection<S, B> {
     io: S,
     bounds: Bounds,
-    /// What was read and not taken yet. Without memory while nothing is asked.
+    /// Bytes read and not consumed yet. Unallocated while the connection is idle.
     input: BytesMut,
-    /// The body, if it came with its head.
+    /// The response body, if it arrived together with its head.
     buffered_body: Bytes,
-    /// Room for the next read.
+    /// Size of the next read.
     read_size: usize,
     out: WriteBuf,
-    /// The request's body until all of it is in `out`.
+    /// The request body until all of it is in `out`.
     upload: Option<B>,
     encoder: encode::BodyEncoder,
-    /// Whether anything of the request was written.
+    /// True once any byte of the request has been written.
     bytes_written: bool,
     is_head: bool,
-    /// Whether the response's head was read.
+    /// True once the response's head has been read.
     answered: bool,
     decoder: Decoder,
-    /// Whether another protocol follows the response's head.
+    /// True if another protocol follows the response's head.
     switched: bool,
-    /// Whether another request may follow, as far as both sides said and did.
+    /// True while both sides allow another request on the connection.
     reusable: bool,
-    /// Whether nothing had come when it was last looked, and the task that looked will be woken.
+    /// True if the last [`Self::poll_idle`] found nothing to read and registered its task to be
+    /// woken.
     watched: bool,
 }
 
-/// Why an exchange failed. The connection is of no use any more.
+/// Error of an exchange. The connection cannot be used any further.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection had ended before anything of the request was written: it may be sent again.
+    /// The connection ended before any of the request was written: the request may be sent again.
     #[error("the connection had ended")]
     Unsent,
-    /// It ended, or broke.
+    /// The connection ended, or broke.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
-    /// It was closed before the response began.
+    /// The server closed the connection before the response began.
     #[error("closed without a response")]
     Closed,
-    /// What came is no response.
+    /// The received bytes are not a response.
     #[error(transparent)]
     Head(#[from] response_decode::ResponseHeadError),
-    /// What came is not the body that the head announced.
+    /// The received bytes do not match the framing that the head announced.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// The request's own body broke off.
+    /// The request body ended early.
     #[error("the request broke off")]
     Request,
-    /// It switches protocols before the request is complete.
+    /// The server switched protocols before the request was complete.
     #[error("switched before the request was complete")]
     Early,
 }
 
-/// Larger responses are read into memory of their own.
+/// Responses larger than this are read into memory of their own.
 const LEAST_READ: usize = 4 * 1024;
-/// Reads grow up to this as long as they fill their room.
+/// Reads grow up to this size as long as they fill their buffer.
 const LARGEST_READ: usize = 64 * 1024;
-/// Trailers, as many as hyper takes.
+/// Bounds of trailers, the same as hyper's.
 const TRAILERS: Bounds = Bounds { fields: 100, bytes: 16 * 1024 };
-/// Bytes that wait to be written, from which on no more of a body is asked for.
+/// Number of pending bytes above which the request body is not polled.
 const ENOUGH: usize = 16 * 1024;
 
 impl<S, B> Connection<S, B>
@@ -94,7 +95,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     B: Body<Data = Bytes> + Unpin,
 {
-    /// A connection on which nothing was said yet. `bounds`: of the heads of responses.
+    /// Creates an idle connection. `bounds` applies to the heads of responses.
     pub fn new(io: S, bounds: Bounds) -> Self {
         Self {
             io,
@@ -115,8 +116,8 @@ where
         }
     }
 
-    /// Whether a connection that nothing is asked on is as it was left: it has neither ended nor said
-    /// anything. Without a system call, usually. Wakes `cx` when that changes.
+    /// Returns true if an idle connection is still open and the server has sent nothing. Usually
+    /// without a system call. Wakes `cx` when that changes.
     pub fn poll_idle(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0; 1];
         let read = Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::new(&mut byte));
@@ -124,8 +125,9 @@ where
         self.watched
     }
 
-    /// Begins an exchange on a connection that [`Self::is_reusable`] or is new. Where it was asked
-    /// [`Self::poll_idle`] before, that and [`Self::poll_head`] are called in one poll of one task.
+    /// Begins an exchange on a connection that is new or [`Self::is_reusable`]. If
+    /// [`Self::poll_idle`] was called before, it and [`Self::poll_head`] have to be called in one
+    /// poll of one task.
     pub fn begin(&mut self, head: &mut Parts, body: B) {
         let size = body.size_hint();
         let mut written = Vec::new();
@@ -136,7 +138,7 @@ where
         let none =
             matches!(self.encoder, encode::BodyEncoder::None | encode::BodyEncoder::Length(0));
         self.upload = (!none).then_some(body);
-        // Some servers read no body of these, and would answer its chunks as a request.
+        // Some servers read no body of these methods and would parse its chunks as a request.
         let bodyless = matches!(head.method, Method::GET | Method::HEAD);
         let ignored = bodyless && matches!(self.encoder, encode::BodyEncoder::Chunked(_));
         (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
@@ -144,28 +146,29 @@ where
         self.decoder = Decoder::empty();
     }
 
-    /// Carries the exchange on over another connection, after [`Error::Unsent`].
+    /// Continues the exchange over another connection, after [`Error::Unsent`].
     pub fn reconnect(&mut self, io: S) {
         self.io = io;
         self.watched = false;
         self.input.clear();
     }
 
-    /// Whether the request is not yet sent as a whole.
+    /// Returns true while part of the request is still to be sent.
     pub fn is_sending(&self) -> bool {
         self.upload.is_some() || !self.out.is_empty()
     }
 
-    /// What is left of the request's body.
+    /// Returns the part of the request body that is not sent yet.
     pub fn upload(&mut self) -> Option<&mut B> {
         self.upload.as_mut()
     }
 
-    /// Sends what there is of the request. Ready when all of it is sent, or nobody takes it.
+    /// Sends the available part of the request. Ready when all of it is sent, or the server reads
+    /// no more.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsent`], or the request's body broke off.
+    /// [`Error::Unsent`], or the request body ended early.
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         loop {
             let waiting = self.fill(cx)?;
@@ -185,8 +188,8 @@ where
         }
     }
 
-    /// A server that takes no more of a request may have answered it all the same, unless it is waited
-    /// for no longer.
+    /// Handles a failed write. A server that stops reading a request may have answered it all the
+    /// same, unless the write timed out.
     fn write_failed(&mut self, error: io::Error) -> Result<(), Error> {
         if error.kind() == io::ErrorKind::TimedOut {
             return Err(error.into());
@@ -200,7 +203,7 @@ where
         Ok(())
     }
 
-    /// Puts what there is of the body where it is written from. `true`: the rest is yet to come.
+    /// Moves the available part of the request body to `out`. Returns true if the rest is pending.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         while self.out.pieces() == 0 && self.out.len() < ENOUGH {
             let Some(body) = &mut self.upload else { break };
@@ -242,7 +245,7 @@ where
             sent?;
         }
         if std::mem::take(&mut self.watched) {
-            // Nothing can have come since, for it is this thread that would have heard of it.
+            // Nothing can have arrived since: this thread would have been woken.
             return Poll::Pending;
         }
         loop {
@@ -257,8 +260,8 @@ where
         }
     }
 
-    /// Reads and looks for a head; `None` at the end of the connection. What has to be kept is copied
-    /// out of the thread's buffer: most responses come at once, and need none of their own.
+    /// Reads and parses a head; `None` at the end of the connection. Only bytes that have to be
+    /// kept are copied out of the thread's buffer, because most responses arrive whole.
     fn poll_parse(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeadStatus>, Error>> {
         let Self { io, input, buffered_body, is_head, bounds, .. } = self;
         let read = read_buf::poll_read(io, cx, |fresh| {
@@ -285,11 +288,11 @@ where
         Ok(head.response)
     }
 
-    /// The next piece of the response's body.
+    /// Returns the next piece of the response's body.
     ///
     /// # Errors
     ///
-    /// It breaks off.
+    /// The body ended early.
     pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -340,51 +343,51 @@ where
         Poll::Ready(Ok(read))
     }
 
-    /// Whether the response is read to its end.
+    /// Returns true if the response has been read to its end.
     pub fn is_answered(&self) -> bool {
         self.answered && self.buffered_body.is_empty() && self.decoder.is_end()
     }
 
-    /// Whether another protocol follows the response's head.
+    /// Returns true if another protocol follows the response's head.
     pub fn is_switched(&self) -> bool {
         self.switched
     }
 
-    /// Bytes of the response's body that are to come.
+    /// Returns the number of bytes of the response's body that are still to come.
     pub fn size_hint(&self) -> SizeHint {
         let buffered_body = u64::try_from(self.buffered_body.len()).unwrap_or(u64::MAX);
         let remaining = self.decoder.remaining().map(|bytes| bytes.saturating_add(buffered_body));
         remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 
-    /// Whether both messages are complete and another request may follow. What lies behind a response
-    /// belongs to no request.
+    /// Returns true if both messages are complete and another request may follow. Bytes behind a
+    /// response belong to no request, so they make the connection unusable.
     pub fn is_reusable(&self) -> bool {
         self.reusable && self.is_answered() && !self.is_sending() && self.input.is_empty()
     }
 
-    /// Gives memory back until the next exchange.
+    /// Frees the read buffer until the next exchange.
     pub fn shrink(&mut self) {
         if self.input.capacity() > 0 {
             self.input = BytesMut::new();
         }
     }
 
-    /// The stream, and what was read of it behind the response.
+    /// Returns the stream and the bytes that were read behind the response.
     pub fn into_stream(self) -> (S, Bytes) {
         (self.io, self.input.freeze())
     }
 }
 
-/// What was found where a head should be.
+/// Result of parsing a response head.
 #[allow(clippy::large_enum_variant, reason = "moved once per response; a box would cost more")]
 enum HeadStatus {
     Complete(ResponseHead),
     Partial,
 }
 
-/// Looks for a head in `input` and `fresh`, which came behind it. A body that came with its head is
-/// `buffered_body`; what is left of `fresh` is kept in `input`.
+/// Parses a head from `input` and `fresh`, which follows it. A body that arrived with its head goes
+/// to `buffered_body`; the rest of `fresh` is kept in `input`.
 fn parse(
     fresh: &[u8],
     input: &mut BytesMut,

@@ -1,9 +1,9 @@
-//! Takes the pieces of a body out of a buffer.
+//! Decodes bodies from a buffer.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Where a body is. What comes behind its end is left in the buffer.
+/// Decoder of one body. Bytes behind the end of the body stay in the buffer.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     kind: Kind,
@@ -12,7 +12,7 @@ pub struct Decoder {
 #[derive(Clone, Debug)]
 enum Kind {
     Ended,
-    /// So many bytes are to come; never 0.
+    /// Number of bytes to come; never 0.
     Length(u64),
     Chunked(Chunked),
     UntilClose,
@@ -22,7 +22,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Chunked {
     state: ChunkState,
-    /// Of the chunk's size while that is read, of its data afterwards.
+    /// The chunk's size while its size line is read, then the number of its data bytes to come.
     left: u64,
     extensions: usize,
     trailers: Vec<u8>,
@@ -31,7 +31,7 @@ struct Chunked {
     most_bytes: usize,
 }
 
-/// What the next byte of a chunked body is.
+/// Position in a chunked body: the kind of the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChunkState {
     FirstDigit,
@@ -42,7 +42,7 @@ enum ChunkState {
     Data,
     DataCr,
     DataLf,
-    /// The first byte of a trailer's line, or of the empty one.
+    /// The first byte of a trailer line, or of the empty line.
     Line,
     Trailer,
     TrailerLf,
@@ -50,35 +50,35 @@ enum ChunkState {
     End,
 }
 
-/// What a decoder found.
+/// Result of a decoding step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// A piece of the body, never empty. It shares the buffer's memory.
     Data(Bytes),
-    /// The fields behind the last chunk; the end follows.
+    /// The trailers behind the last chunk; the end follows.
     Trailers(HeaderMap),
     /// The body is complete.
     End,
-    /// Nothing without more bytes.
+    /// More bytes are needed.
     More,
 }
 
-/// Why a body cannot be read on. Its connection is of no use any more.
+/// Error of a body. Its connection cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// A chunk's line is not a size in hexadecimal digits, or its end not CR LF.
+    /// A chunk's size line is not a hexadecimal number, or does not end in CR LF.
     #[error("malformed chunk")]
     Chunk,
-    /// A size beyond 64 bits.
+    /// The chunk size exceeds 64 bits.
     #[error("chunk size too large")]
     Size,
-    /// More bytes of chunk extensions than anybody needs.
+    /// Too many bytes of chunk extensions.
     #[error("too many chunk extensions")]
     Extensions,
-    /// Too many trailers, or too large ones.
+    /// Too many trailers, or too many bytes of trailers.
     #[error("trailers too large")]
     TrailersTooLarge,
-    /// Not fields.
+    /// The trailers are not header fields.
     #[error("malformed trailers")]
     Trailers,
     /// The connection ended before the body did.
@@ -86,26 +86,27 @@ pub enum BodyError {
     Incomplete,
 }
 
-/// Bytes of chunk extensions in one body. They mean nothing to us and are not passed on.
+/// Maximum number of bytes of chunk extensions in one body. Extensions are ignored and not
+/// forwarded.
 const MOST_EXTENSIONS: usize = 16 * 1024;
-/// Room on the stack for trailers while they are parsed.
+/// Number of trailer fields for which there is space on the stack.
 const MOST_FIELDS: usize = 100;
 
 impl Decoder {
-    /// No body.
+    /// Creates the decoder of an empty body.
     #[inline]
     pub fn empty() -> Self {
         Self { kind: Kind::Ended }
     }
 
-    /// Exactly `bytes`.
+    /// Creates the decoder of a body of exactly `bytes`.
     #[inline]
     pub fn length(bytes: u64) -> Self {
         Self { kind: if bytes == 0 { Kind::Ended } else { Kind::Length(bytes) } }
     }
 
-    /// Chunks, with at most `most_fields` trailers (never more than 100) of together less than
-    /// `most_bytes`.
+    /// Creates the decoder of a chunked body with at most `most_fields` trailers (never more than
+    /// 100) and less than `most_bytes` bytes of them.
     pub fn chunked(most_fields: usize, most_bytes: usize) -> Self {
         Self {
             kind: Kind::Chunked(Chunked {
@@ -120,18 +121,18 @@ impl Decoder {
         }
     }
 
-    /// Everything until the connection ends.
+    /// Creates the decoder of a body that lasts until the connection ends.
     pub fn until_close() -> Self {
         Self { kind: Kind::UntilClose }
     }
 
-    /// Whether nothing of the body is to come.
+    /// Returns true if the body is complete.
     #[inline]
     pub fn is_end(&self) -> bool {
         matches!(self.kind, Kind::Ended)
     }
 
-    /// Whether all that is to come of the body is in `bytes`.
+    /// Returns true if `bytes` contain all that is still to come of the body.
     pub fn ends_within(&self, bytes: &[u8]) -> bool {
         if let Some(left) = self.remaining() {
             return usize::try_from(left).is_ok_and(|left| left <= bytes.len());
@@ -146,7 +147,7 @@ impl Decoder {
         }
     }
 
-    /// Bytes that are to come, where the head says.
+    /// Returns the number of bytes to come, if the head states it.
     #[inline]
     pub fn remaining(&self) -> Option<u64> {
         match &self.kind {
@@ -156,11 +157,11 @@ impl Decoder {
         }
     }
 
-    /// Takes the next piece out of `buffer`.
+    /// Decodes the next piece of `buffer`.
     ///
     /// # Errors
     ///
-    /// What is there is not a body; it never will be.
+    /// The bytes are not a valid body; more bytes will not change that.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, BodyError> {
         let found = match &mut self.kind {
             Kind::Ended => return Ok(Decoded::End),
@@ -185,7 +186,7 @@ impl Decoder {
         found
     }
 
-    /// The connection ended.
+    /// Handles the end of the connection.
     ///
     /// # Errors
     ///
@@ -204,8 +205,8 @@ impl Decoder {
         }
     }
 
-    /// Reads what is there of the lines behind a chunk, so that whoever takes the last piece knows that
-    /// it is the last.
+    /// Reads the lines behind a chunk that are available, so that the caller knows whether the
+    /// piece is the last one.
     fn look_for_end(&mut self, buffer: &mut BytesMut) {
         let Kind::Chunked(chunked) = &mut self.kind else { return };
         match chunked.lines(buffer) {
@@ -246,7 +247,7 @@ impl Chunked {
         }
     }
 
-    /// Reads lines up to the next data or the end.
+    /// Reads lines up to the next data or to the end.
     fn lines(&mut self, buffer: &mut BytesMut) -> Result<(), BodyError> {
         let mut used = 0_usize;
         for byte in &**buffer {
@@ -293,7 +294,7 @@ impl Chunked {
                 ChunkState::Line | ChunkState::Trailer | ChunkState::TrailerLf | ChunkState::EndLf,
                 _,
             ) => self.trailer(byte),
-            // Both end the loop that asks.
+            // Both end the loop of the caller.
             (state @ (ChunkState::Data | ChunkState::End), _) => Ok(state),
             (
                 ChunkState::FirstDigit
@@ -319,7 +320,7 @@ impl Chunked {
                 }
                 ChunkState::Line
             }
-            // A lone LF ends lines for some readers and not for others.
+            // Some readers take a lone LF for the end of a line, others do not.
             (ChunkState::Line | ChunkState::Trailer, b'\n') => return Err(BodyError::Trailers),
             (ChunkState::Line | ChunkState::Trailer, _) => ChunkState::Trailer,
             (_, _) => return Err(BodyError::Trailers),
@@ -335,14 +336,14 @@ impl Chunked {
     }
 }
 
-/// At most `left` bytes, which is made less by them.
+/// Takes at most `left` bytes and subtracts them from `left`.
 fn take(buffer: &mut BytesMut, left: &mut u64) -> Bytes {
     let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
     *left = left.saturating_sub(u64::try_from(most).unwrap_or(u64::MAX));
     buffer.split_to(most).freeze()
 }
 
-/// `lines` ends with the empty one.
+/// Parses trailers. `lines` ends with the empty line.
 fn parse_trailers(lines: &[u8]) -> Result<HeaderMap, BodyError> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let parsed = httparse::parse_headers(lines, &mut fields);
@@ -366,7 +367,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a whole body decodes to when it arrives in pieces of `piece` bytes, and what is left.
+    /// Decodes a whole body that arrives in pieces of `piece` bytes; the body and the remaining
+    /// bytes.
     fn all(
         mut decoder: Decoder,
         wire: &[u8],

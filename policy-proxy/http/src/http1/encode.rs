@@ -1,4 +1,4 @@
-//! How a body is written, so that the other side finds its end (RFC 9112 sections 6 and 7).
+//! Body encoding, so that the recipient finds the end of a body (RFC 9112 sections 6 and 7).
 
 use super::line::line;
 use super::write_buf::WriteBuf;
@@ -9,26 +9,26 @@ use http::header::{
     HOST, HeaderName, MAX_FORWARDS, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING,
 };
 
-/// How a body goes on.
+/// Encoder of one body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyEncoder {
-    /// Nothing is written.
+    /// No body is written.
     None,
-    /// So many bytes more.
+    /// Number of bytes still to be written.
     Length(u64),
-    /// In chunks, with trailers of these names behind the last if the body has any.
+    /// Chunks; these are the names of the trailers that may follow.
     Chunked(Vec<HeaderName>),
-    /// As it comes, until the connection ends.
+    /// Bytes until the connection ends.
     UntilClose,
 }
 
-/// The body ended before its length was reached; the message cannot be completed.
+/// The body ended before its announced length; the message cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a body is shorter than its length")]
 pub struct IncompleteBody;
 
 impl BodyEncoder {
-    /// Appends a piece of the body. What goes beyond the length that was told is left out.
+    /// Appends a piece of the body. Bytes beyond the announced length are dropped.
     pub fn data(&mut self, mut piece: Bytes, out: &mut WriteBuf) {
         if piece.is_empty() {
             return;
@@ -51,10 +51,10 @@ impl BodyEncoder {
         }
     }
 
-    /// Appends what ends the body.
+    /// Appends the end of the body.
     ///
     /// # Errors
-    /// The body was to be longer.
+    /// The body is shorter than its announced length.
     pub fn end(&mut self, out: &mut WriteBuf) -> Result<(), IncompleteBody> {
         match std::mem::replace(self, Self::None) {
             Self::None | Self::Length(0) | Self::UntilClose => Ok(()),
@@ -66,10 +66,10 @@ impl BodyEncoder {
         }
     }
 
-    /// Appends what ends the body, with those of `trailers` that were announced and may stand there.
+    /// Appends the end of the body with those `trailers` that were announced and are allowed there.
     ///
     /// # Errors
-    /// The body was to be longer.
+    /// The body is shorter than its announced length.
     pub fn trailers(
         &mut self,
         trailers: &HeaderMap,
@@ -89,11 +89,11 @@ impl BodyEncoder {
     }
 }
 
-/// `len` in hexadecimal and a line's end.
+/// Formats `len` in hexadecimal, with CR LF.
 fn size_line(len: usize, line: &mut [u8; SIZE_LINE]) -> &[u8] {
     let (mut left, mut used) = (len, 2_usize);
     let mut places = line.iter_mut().rev();
-    // In this order: the other would take one place too many.
+    // In this order, because `zip` of the other order would take one place too many.
     for (byte, place) in b"\n\r".iter().copied().zip(places.by_ref()) {
         *place = byte;
     }
@@ -110,7 +110,8 @@ fn size_line(len: usize, line: &mut [u8; SIZE_LINE]) -> &[u8] {
 
 const SIZE_LINE: usize = 18;
 const HEX: [u8; 16] = *b"0123456789ABCDEF";
-/// RFC 9110 section 6.5.1: what routes, frames, modifies or authenticates has no business there.
+/// Fields that must not be trailers (RFC 9110 section 6.5.1): those for routing, framing,
+/// authentication and modification of the message.
 const FORBIDDEN_TRAILERS: [HeaderName; 12] = [
     AUTHORIZATION,
     CACHE_CONTROL,

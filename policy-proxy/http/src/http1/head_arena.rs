@@ -1,15 +1,15 @@
-//! Memory that heads are kept in, several in one piece: a head lives as long as its request, and a piece
-//! of its own for each costs two allocations.
+//! An arena for message heads: several heads share one allocation, because a head lives only as
+//! long as its request and an allocation of its own would cost two allocations.
 
 use bytes::{Bytes, BytesMut};
 use std::cell::RefCell;
 
 thread_local! {
-    /// Empty; what it has room for is given out from the front.
+    /// Empty; its spare capacity is handed out from the front.
     static PIECE: RefCell<BytesMut> = RefCell::default();
 }
 
-/// A copy of `bytes`. The memory comes back when every copy in it is let go of.
+/// Returns a copy of `bytes`. The memory is freed when the last copy in it is dropped.
 pub(super) fn keep(bytes: &[u8]) -> Bytes {
     if bytes.len() > LARGEST {
         return Bytes::copy_from_slice(bytes);
@@ -23,7 +23,8 @@ pub(super) fn keep(bytes: &[u8]) -> Bytes {
     })
 }
 
-/// A long request keeps a whole piece: no more than its connection needs anyway.
+/// Size of an allocation. A long request keeps a whole one: no more than its connection needs
+/// anyway.
 const PIECE_SIZE: usize = 2 * 1024;
-/// Larger ones have memory of their own.
+/// Larger heads get memory of their own.
 const LARGEST: usize = PIECE_SIZE / 2;

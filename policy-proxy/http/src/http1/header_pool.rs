@@ -1,4 +1,4 @@
-//! Header maps that are used again: one that has grown to what requests need costs no allocation.
+//! A pool of header maps: a reused map has already grown to the usual number of fields.
 
 use http::HeaderMap;
 use std::cell::RefCell;
@@ -7,12 +7,12 @@ thread_local! {
     static SPARE: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty map.
+/// Returns an empty map.
 pub(super) fn take() -> HeaderMap {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
-/// Gives a map back. What it holds is let go of.
+/// Returns a map to the pool and drops its content.
 pub(super) fn recycle(mut map: HeaderMap) {
     if map.capacity() == 0 || map.capacity() > MOST_FIELDS {
         return;
@@ -25,9 +25,9 @@ pub(super) fn recycle(mut map: HeaderMap) {
     });
 }
 
-/// Larger maps are rare, and not kept.
+/// Maximum capacity of a pooled map; larger ones are rare.
 const MOST_FIELDS: usize = 64;
-/// Maps that a thread keeps: as many as heads are in the works at a time.
+/// Maximum number of maps that a thread keeps: about as many as heads are in progress at a time.
 const MOST_SPARE: usize = 32;
 
 #[cfg(test)]

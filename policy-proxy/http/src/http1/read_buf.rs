@@ -1,5 +1,5 @@
-//! A buffer of the thread's that small messages are read into, so that a connection owns no more memory
-//! than it has bytes to keep, and a read costs no allocation of its size.
+//! A read buffer of the thread for small messages: a connection owns only the memory for the bytes
+//! that it has to keep, and a read allocates nothing.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,10 +11,10 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads once and hands what came to `take`: nothing at the end.
+/// Reads once and passes the bytes to `take`; an empty slice at the end of the stream.
 ///
 /// # Errors
-/// Those of `io`.
+/// The errors of `io`.
 pub fn poll_read<S: AsyncRead + Unpin, T>(
     io: &mut S,
     cx: &mut Context<'_>,
@@ -30,7 +30,7 @@ pub fn poll_read<S: AsyncRead + Unpin, T>(
     })
 }
 
-/// Room for any usual message.
+/// Size that fits any usual message.
 const SIZE: usize = 16 * 1024;
 
 #[cfg(test)]

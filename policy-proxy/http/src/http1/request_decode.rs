@@ -1,16 +1,17 @@
-//! The head of a request: from bytes to the types that policy looks at.
+//! Decodes the head of a request into the types that policy is evaluated on.
 //!
-//! What means two things to two readers is refused here, or left for the gate to refuse by name:
-//! 1. The syntax is httparse's without any of its lenient options: no folded lines, no blank before a
-//!    colon, no carriage return on its own.
-//! 2. A length is digits; two that differ are refused, two that agree are one.
+//! A head that two readers could understand differently is rejected here, or left to the
+//! authorizer, which names the reason:
+//! 1. The syntax is httparse's without its lenient options: no folded lines, no whitespace before a
+//! colon, no lone carriage return.
+//! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
 //! 3. A transfer coding ends in `chunked` and names it once; HTTP/1.0 has none.
 //! 4. A target has no fragment.
-//! 5. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
-//!    an attempt at smuggling).
-//! 6. A line ends in CR LF. RFC 9112 section 2.2 lets a recipient take LF alone for the end of a line, but
-//!    some recipients take it for a part of a value: a proxy in front of this one, or an application
-//!    behind another.
+//! 5. A length beside a transfer coding is kept: the authorizer rejects it (RFC 9112 section 6.3:
+//! request smuggling).
+//! 6. A line ends in CR LF. RFC 9112 section 2.2 allows a recipient to accept a lone LF, but some
+//! recipients take it for a part of a value: a proxy in front of this one, or an application behind
+//! another.
 
 use super::{head_arena, header_pool};
 use crate::bounds::MOST_FIELDS;
@@ -23,61 +24,61 @@ use http::{HeaderMap, Method, Request, Uri, Version};
 use httparse::Status;
 use std::mem::MaybeUninit;
 
-/// What a head may cost.
+/// Bounds of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Header fields.
+    /// Maximum number of header fields.
     pub fields: usize,
-    /// Bytes from the first to the empty line's last.
+    /// Maximum number of bytes, including the empty line.
     pub bytes: usize,
 }
 
-/// A complete head.
+/// A complete request head.
 #[derive(Debug)]
 pub struct RequestHead {
     /// Method, target, version and fields, which share one copy of the bytes.
     pub parts: Box<Parts>,
-    /// Where the body ends.
+    /// The framing of the body.
     pub body: RequestFraming,
-    /// Whether another request may follow on the connection.
+    /// True if another request may follow on the connection.
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub expects: bool,
-    /// Whether the client takes trailers.
+    /// True if the client accepts trailers.
     pub trailers: bool,
 }
 
-/// Where a body ends.
+/// The framing of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFraming {
-    /// There is none.
+    /// No body.
     None,
-    /// After so many bytes, at least one.
+    /// A body of this many bytes, at least one.
     Length(u64),
-    /// With the last chunk.
+    /// A chunked body.
     Chunked,
 }
 
-/// Why a head is refused. The connection cannot be used any further.
+/// Error of a request head. The connection cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestHeadError {
-    /// It is not a request head, or it means more than one thing: 400.
+    /// The head is malformed or ambiguous: 400.
     #[error("the request head is malformed")]
     Malformed,
-    /// More bytes or fields than [`Bounds`] allows: 431.
+    /// The head exceeds the bytes or fields of [`Bounds`]: 431.
     #[error("the request head is too large")]
     TooLarge,
-    /// The target is longer than any that can be handled: 414.
+    /// The target is longer than `http` supports: 414.
     #[error("the request target is too long")]
     TargetTooLong,
 }
 
-/// Reads the head that `bytes` begin with, and says how many of them it took. `None`: it is not
-/// complete. `before`: how many of the bytes were there when it was last not complete. At most
-/// [`MOST_FIELDS`] are read, whatever `bounds` says.
+/// Parses the head at the start of `bytes`; returns it and its length, or `None` if it is
+/// incomplete. `before`: the number of bytes that were there at the last incomplete attempt. At
+/// most [`MOST_FIELDS`] are read, whatever `bounds` allows.
 ///
 /// # Errors
-/// Why there is no request in `bytes`, however many follow.
+/// `bytes` do not begin with a request; more bytes will not change that.
 pub fn parse(
     bytes: &[u8],
     before: usize,
@@ -115,16 +116,16 @@ fn partial(bytes: &[u8], bounds: Bounds) -> Result<Option<(RequestHead, usize)>,
     if bytes.len() >= bounds.bytes { Err(RequestHeadError::TooLarge) } else { Ok(None) }
 }
 
-/// Whether the bytes behind the first `before` can end a head. Keeps a head that comes byte by byte
-/// from being parsed as often.
+/// Returns true if the bytes behind the first `before` can end a head. Avoids parsing a head again
+/// for each byte that arrives.
 fn may_be_complete(bytes: &[u8], before: usize) -> bool {
     let fresh = bytes.get(before.saturating_sub(3)..).unwrap_or_default();
     fresh.windows(2).any(|two| two == b"\n\n") || fresh.windows(3).any(|three| three == b"\n\r\n")
 }
 
-/// The head's bytes, once for all that refers to them.
+/// One copy of the head's bytes, shared by everything that refers to them.
 pub(super) struct HeadBytes {
-    /// Where the original lies.
+    /// Address of the original bytes.
     base: usize,
     bytes: Bytes,
 }
@@ -134,8 +135,8 @@ impl HeadBytes {
         Self { base: head.as_ptr().addr(), bytes: head_arena::keep(head) }
     }
 
-    /// Whether every line ends in CR LF, those before the request line too: a name follows the end of
-    /// the line before it.
+    /// Returns true if every line ends in CR LF, including those before the request line: the bytes
+    /// in front of a field name are the end of the line before it.
     fn has_whole_lines(&self, parsed: &httparse::Request<'_, '_>) -> bool {
         let before = |text: &str| {
             let from = text.as_ptr().addr().checked_sub(self.base)?;
@@ -150,14 +151,14 @@ impl HeadBytes {
                 .all(|field| before(field.name).is_some_and(|lines| lines.ends_with(b"\r\n")))
     }
 
-    /// The copy of `part`, which is a part of the original.
+    /// Returns the copy of `part`, which is a part of the original.
     pub(super) fn of(&self, part: &[u8]) -> Option<Bytes> {
         let from = part.as_ptr().addr().checked_sub(self.base)?;
         let own = self.bytes.get(from..from.checked_add(part.len())?)?;
         Some(self.bytes.slice_ref(own))
     }
 
-    /// A field whose value shares the copy; none if it is none for `http`.
+    /// Returns a field whose value shares the copy; `None` if `http` rejects it.
     pub(super) fn field(&self, field: &httparse::Header<'_>) -> Option<(HeaderName, HeaderValue)> {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         let value = HeaderValue::from_maybe_shared(self.of(field.value)?).ok()?;
@@ -165,14 +166,14 @@ impl HeadBytes {
     }
 }
 
-/// A head that is being made.
+/// A request head under construction.
 struct RequestHeadBuilder {
     version: Version,
     keep_alive: bool,
     closes: bool,
     expects: bool,
     length: Option<u64>,
-    /// Whether the codings named so far end in `chunked`.
+    /// True if the codings named so far end in `chunked`.
     coding: Option<bool>,
     trailers: bool,
     headers: HeaderMap,
@@ -213,7 +214,7 @@ impl RequestHeadBuilder {
         }
         let method =
             Method::from_bytes(method.as_bytes()).map_err(|_| RequestHeadError::Malformed)?;
-        // `http` would cut a fragment off, and somebody behind us might not.
+        // `http` would cut a fragment off; a recipient behind the proxy might not.
         if target.contains('#') {
             return Err(RequestHeadError::Malformed);
         }
@@ -228,7 +229,8 @@ impl RequestHeadBuilder {
         self.end(method, uri)
     }
 
-    /// Notes what a field says of the message. `false`: it says nothing more than one before it.
+    /// Records the effect of a field on the message. Returns false if the field only repeats an
+    /// earlier one.
     fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, RequestHeadError> {
         if *name == CONTENT_LENGTH {
             let length = digits(value.as_bytes()).ok_or(RequestHeadError::Malformed)?;
@@ -271,7 +273,7 @@ impl RequestHeadBuilder {
             (None, Some(0) | None) => RequestFraming::None,
             (None, Some(length)) => RequestFraming::Length(length),
         };
-        // Boxed, since it is handed on a good many times.
+        // Boxed, because it moves through many calls.
         let mut parts = Box::new(Request::new(()).into_parts().0);
         parts.method = method;
         parts.uri = uri;
@@ -285,7 +287,7 @@ impl RequestHeadBuilder {
     }
 }
 
-/// The number, if these are digits and nothing else, and it does not overflow.
+/// Parses a number that consists of digits only; `None` on overflow.
 pub(super) fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -300,8 +302,8 @@ pub(super) fn tokens(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|b| *b == b',').map(<[u8]>::trim_ascii)
 }
 
-/// RFC 9110 section 5.6.2. A reader that makes text of a list of codings finds no `chunked` in one with
-/// other bytes.
+/// Returns true if `text` is a token (RFC 9110 section 5.6.2). Other bytes could hide `chunked`
+/// from a reader that decodes the list as text.
 pub(super) fn is_token(text: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     !text.is_empty() && text.iter().all(is_part)
@@ -311,11 +313,11 @@ pub(super) fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
     tokens(list.as_bytes()).any(|own| own.eq_ignore_ascii_case(token))
 }
 
-/// Fields for which there is room without an allocation.
+/// Number of fields for which there is space without an allocation.
 const USUAL_FIELDS: usize = 100;
-/// Fields that are added on the way to the application.
+/// Number of fields that the proxy adds on the way to the application.
 const SET_HERE: usize = 3;
-/// `http` counts the bytes of a target in 16 bits and keeps one value for itself.
+/// Maximum length of a target: `http` stores it in 16 bits and reserves one value.
 const LONGEST_TARGET: usize = 65_534;
 
 #[cfg(test)]

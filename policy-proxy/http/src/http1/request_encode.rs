@@ -1,5 +1,5 @@
-//! The head of a request that is sent on: without formatting machinery, for it is names and values
-//! that are there already.
+//! Encodes the head of a request that is forwarded, without the formatting machinery: names and
+//! values are copied.
 
 use super::encode::BodyEncoder;
 use super::line::{line, sized};
@@ -10,14 +10,13 @@ use http::{Uri, Version};
 use http_body::SizeHint;
 use std::io::Write;
 
-/// Writes a request's head, and says how its body is to be written. `body`: how long it is, as far as
-/// that is known.
+/// Writes a request's head; returns the encoder of its body. `body` is the size of the body as far
+/// as it is known.
 ///
-/// What the client said of the body's form is written again as what the body is: a length if there is
-/// one, else chunks. Without a body nothing is said of it, unless the client said that its length is
-/// 0; so too for a request of HTTP/1.0, which cannot have a body of unknown length. That a client of
-/// HTTP/2 has not ended a GET says that a body may follow, which is sent as a client of HTTP/1 would
-/// send it.
+/// The body's framing is written anew: a length if it is known, else chunks. A request without a
+/// body gets no framing field unless the client sent a length of 0; so does HTTP/1.0, which cannot
+/// have a body of unknown length. If an HTTP/2 client has not ended a GET, a body may follow; it is
+/// sent as an HTTP/1 client would send it.
 pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> BodyEncoder {
     out.reserve(AVERAGE_HEAD);
     out.extend_from_slice(head.method.as_str().as_bytes());
@@ -38,7 +37,7 @@ pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> BodyEnc
     framing
 }
 
-/// `said`: whether the client named a length.
+/// Writes the framing field. `said`: true if the client sent a length.
 fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> BodyEncoder {
     match body.exact() {
         Some(0) if !said => BodyEncoder::None,
@@ -54,7 +53,7 @@ fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> BodyEn
     }
 }
 
-/// The form that the URI has, which is a path or `*` for all that is forwarded.
+/// Appends the target in the form of the URI, which is a path or `*` for all forwarded requests.
 fn put_target(out: &mut Vec<u8>, uri: &Uri) {
     match uri.path_and_query() {
         Some(target) if uri.authority().is_none() => {
@@ -67,7 +66,7 @@ fn put_target(out: &mut Vec<u8>, uri: &Uri) {
     }
 }
 
-/// Room for most heads, so that they are not moved while they grow.
+/// Capacity that fits most heads, so that they are not moved while they grow.
 const AVERAGE_HEAD: usize = 512;
 
 #[cfg(test)]

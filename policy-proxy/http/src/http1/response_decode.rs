@@ -1,11 +1,12 @@
-//! The head of an application's response, and where its body ends.
+//! Decodes the head of an application's response and determines the end of its body.
 //!
-//! A response that two readers could cut differently is none (RFC 9112 section 6.3, stricter):
-//! 1. The syntax is httparse's without any of its lenient options: no folded lines, no blank before a
-//!    colon.
-//! 2. A length is digits; two that differ are refused, two that agree are one.
-//! 3. A transfer coding ends in `chunked`, names it once, and stands beside no length; HTTP/1.0 has
-//!    none.
+//! A response that two readers could frame differently is rejected (RFC 9112 section 6.3,
+//! stricter):
+//! 1. The syntax is httparse's without its lenient options: no folded lines, no whitespace before a
+//! colon.
+//! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
+//! 3. A transfer coding ends in `chunked`, names it once, and has no length beside it; HTTP/1.0 has
+//! none.
 
 use super::header_pool;
 use super::request_decode::{Bounds, HeadBytes, digits, has_token, is_token, tokens};
@@ -16,46 +17,47 @@ use httparse::Status;
 use hyper::ext::ReasonPhrase;
 use std::mem::MaybeUninit;
 
-/// A complete head.
+/// A complete response head.
 #[derive(Debug)]
 pub struct ResponseHead {
-    /// Status, version and fields. A reason phrase of the application's own is in its extensions.
+    /// Status, version and fields. A non-standard reason phrase is in its extensions.
     pub response: Response<()>,
-    /// Where the body ends.
+    /// The framing of the body.
     pub body: ResponseFraming,
-    /// Whether another request may follow on the connection.
+    /// True if another request may follow on the connection.
     pub keep_alive: bool,
 }
 
-/// Where the body of a response ends.
+/// The framing of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFraming {
-    /// After so many bytes; 0: there is none.
+    /// A body of this many bytes; 0 means no body.
     Length(u64),
-    /// With the last chunk.
+    /// A chunked body.
     Chunked,
-    /// With the connection.
+    /// A body that lasts until the connection ends.
     UntilClose,
-    /// Another protocol follows.
+    /// Another protocol follows the head.
     Switched,
 }
 
-/// Why a response is none. The connection is of no use any more.
+/// Error of a response head. The connection cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseHeadError {
-    /// It is not a response head, or it means more than one thing.
+    /// The head is malformed or ambiguous.
     #[error("the response head is malformed")]
     Malformed,
-    /// More bytes or fields than [`Bounds`] allows.
+    /// The head exceeds the bytes or fields of [`Bounds`].
     #[error("the response head is too large")]
     TooLarge,
 }
 
-/// Takes the head out of `buffer`, and interim ones that precede it. `is_head`: the
-/// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` says.
+/// Consumes the head at the start of `buffer`, with the interim responses before it. `is_head`: the
+/// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds`
+/// allows.
 ///
 /// # Errors
-/// Why there is no response in `buffer`, however many bytes follow.
+/// `buffer` does not begin with a response; more bytes will not change that.
 pub fn parse(
     buffer: &mut BytesMut,
     is_head: bool,
@@ -66,12 +68,13 @@ pub fn parse(
     Ok(head)
 }
 
-/// Looks for a head in `bytes`, behind interim ones (RFC 9110 section 15.2), which are for this
-/// connection alone, and says how many bytes they took. `None`: it is not complete. `is_head`: the
-/// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` says.
+/// Parses the head at the start of `bytes`, skipping interim responses (RFC 9110 section 15.2),
+/// which concern this connection only. Returns the number of bytes used, and `None` if the head is
+/// incomplete. `is_head`: the request was HEAD, whose response has no body. At most 100 fields are
+/// read, whatever `bounds` allows.
 ///
 /// # Errors
-/// Why there is no response in `bytes`, however many follow.
+/// `bytes` do not begin with a response; more bytes will not change that.
 pub(super) fn find(
     bytes: &[u8],
     is_head: bool,
@@ -122,7 +125,7 @@ fn parse_one(
         .map(|head| Some((head, length)))
 }
 
-/// A head that is being made.
+/// A response head under construction.
 struct ResponseHeadBuilder {
     status: StatusCode,
     version: Version,
@@ -130,7 +133,7 @@ struct ResponseHeadBuilder {
     keep_alive: bool,
     closes: bool,
     length: Option<u64>,
-    /// Whether the codings named so far end in `chunked`.
+    /// True if the codings named so far end in `chunked`.
     coding: Option<bool>,
     headers: HeaderMap,
 }
@@ -184,7 +187,8 @@ impl ResponseHeadBuilder {
         Ok(ResponseHead { response, body, keep_alive: self.keep_alive && !self.closes && kept })
     }
 
-    /// Notes what a field says of the message. `false`: it says nothing more than one before it.
+    /// Records the effect of a field on the message. Returns false if the field only repeats an
+    /// earlier one.
     fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, ResponseHeadError> {
         if *name == CONTENT_LENGTH {
             return self.size(value);
@@ -210,13 +214,14 @@ impl ResponseHeadBuilder {
             }
         }
         if let (true, Some(length)) = (first, self.length) {
-            // What is passed on is one number.
+            // One number is forwarded.
             self.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         Ok(false)
     }
 
-    /// `false`: what it says is for this connection alone, and it names no other field.
+    /// Reads a `Connection` field. Returns false if it concerns this connection only and names no
+    /// other field.
     fn option(&mut self, value: &HeaderValue) -> bool {
         let text = value.as_bytes();
         if text.eq_ignore_ascii_case(b"keep-alive") {
@@ -259,12 +264,12 @@ impl ResponseHeadBuilder {
     }
 }
 
-/// A number of bytes, less than what hyper keeps for itself.
+/// Parses a number of bytes below the values that hyper reserves.
 fn length(text: &[u8]) -> Option<u64> {
     digits(text).filter(|length| *length < u64::MAX - 1)
 }
 
-/// Fields for which there is room.
+/// Number of fields for which there is space on the stack.
 const MOST_FIELDS: usize = 100;
 
 #[cfg(test)]

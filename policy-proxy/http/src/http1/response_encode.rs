@@ -1,7 +1,7 @@
-//! The head of a response: from `http` types to bytes, and how the body behind it ends.
+//! Encodes the head of a response and determines the framing of its body.
 //!
-//! The body alone decides how the message is framed: what the application's head says of it was read
-//! on the application's side and is written here anew, so that the two cannot disagree.
+//! Only the body decides the framing: the framing fields of the application's head were consumed on
+//! the application's side and are written anew here, so that the two cannot disagree.
 
 use super::encode::BodyEncoder;
 use super::line::{line, sized};
@@ -13,39 +13,39 @@ use http::header::{
 use http::{HeaderMap, Response, StatusCode, Version};
 use hyper::ext::ReasonPhrase;
 
-/// What the request says of its response.
+/// The properties of the request that the response depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseContext {
     /// HTTP/1.1 or HTTP/1.0.
     pub version: Version,
-    /// A response to HEAD has no body, whatever its head says.
+    /// True for HEAD: its response has no body, whatever its head says.
     pub head: bool,
-    /// Whether the client takes trailers.
+    /// True if the client accepts trailers.
     pub trailers: bool,
-    /// Whether another request may follow on the connection.
+    /// True if another request may follow on the connection.
     pub keep_alive: bool,
 }
 
-/// How long the body is that is to follow.
+/// Length of the body that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
-    /// Nothing follows, or so many bytes.
+    /// This many bytes; 0 means no body.
     Known(u64),
-    /// Nobody knows yet.
+    /// Unknown until the body ends.
     Unknown,
 }
 
 /// A head that was written.
 #[derive(Debug)]
 pub struct EncodedHead {
-    /// How the body goes on.
+    /// The encoder of the body.
     pub framing: BodyEncoder,
-    /// Whether the connection ends with this response.
+    /// True if the connection ends with this response.
     pub last: bool,
 }
 
-/// Appends the head of `response` to `out`. `second`: the caller's clock, which
-/// says when a new date is written out; it is never 0. The header map is given back.
+/// Appends the head of `response` to `out`. `second` is the caller's clock: when it changes, the
+/// date is formatted again. It is never 0. The header map goes back to the pool.
 pub fn write<B>(
     response: Response<B>,
     (context, length): (ResponseContext, BodyLength),
@@ -85,7 +85,7 @@ fn status_line(
     out.push(b' ');
     let reason = match reason {
         Some(reason) => reason.as_bytes(),
-        // There are clients that want one.
+        // Some clients require one.
         None => status.canonical_reason().unwrap_or("<none>").as_bytes(),
     };
     out.extend_from_slice(reason);
@@ -126,7 +126,7 @@ fn frame(
         return BodyEncoder::None;
     }
     if context.head {
-        // What a GET would be answered with.
+        // As in the response to a GET.
         match (headers.get(CONTENT_LENGTH), length) {
             (Some(value), _) => line(&CONTENT_LENGTH, value.as_bytes(), out),
             (None, BodyLength::Known(bytes)) if bytes > 0 => sized(bytes, out),
@@ -166,7 +166,7 @@ fn chunked(context: ResponseContext, headers: &HeaderMap, out: &mut Vec<u8>) -> 
     BodyEncoder::Chunked(if context.trailers { declared_trailers(headers) } else { Vec::new() })
 }
 
-/// The names that a head announces as trailers.
+/// Returns the names that the `Trailer` field announces.
 pub(super) fn declared_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
     if !headers.contains_key(TRAILER) {
         return Vec::new();
@@ -175,7 +175,8 @@ pub(super) fn declared_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
     names.filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
-/// Says whether the connection goes on, if that is not what the version means, and whether it ends.
+/// Writes the `Connection` field if the version's default does not apply; returns true if the
+/// connection ends.
 fn connection(
     headers: &HeaderMap,
     status: StatusCode,

@@ -1,4 +1,4 @@
-//! What is to be written to a connection: a head and what follows it, in one call.
+//! Output of a connection: a head and the data that follows it, in one write.
 
 use bytes::{Buf, Bytes};
 use std::cell::RefCell;
@@ -12,29 +12,29 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes that wait to be written, in order. Holds no memory when there are none.
+/// Bytes that are pending to be written, in order. Unallocated while empty.
 #[derive(Debug, Default)]
 pub struct WriteBuf {
     /// Heads and other small pieces, copied together; they come first.
     small: Vec<u8>,
-    /// How many bytes of `small` were written.
+    /// Number of bytes of `small` that were written.
     written: usize,
-    /// Pieces of bodies, which are not copied, and what goes between them.
+    /// Body pieces, which are not copied, and the framing between them.
     pieces: VecDeque<Bytes>,
-    /// Bytes in `pieces`.
+    /// Number of bytes in `pieces`.
     rest: usize,
-    /// Whether the writer may hold bytes back until it is flushed.
+    /// True if the writer may hold bytes back until it is flushed.
     unflushed: bool,
 }
 
 impl WriteBuf {
-    /// Bytes that wait.
+    /// Returns the number of pending bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.small.len().saturating_sub(self.written).saturating_add(self.rest)
     }
 
-    /// Whether nothing waits, neither here nor in the writer.
+    /// Returns true if nothing is pending, neither here nor in the writer.
     #[inline]
     pub fn is_empty(&self) -> bool {
         !self.has_pending() && !self.unflushed
@@ -45,14 +45,14 @@ impl WriteBuf {
         self.written < self.small.len() || self.rest > 0
     }
 
-    /// Pieces that wait.
+    /// Returns the number of pending pieces.
     #[inline]
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Where the next small piece is appended, if it comes right behind what is there. A body's pieces
-    /// in between would be overtaken, so that it is none then.
+    /// Returns the buffer for small pieces if the next bytes directly follow it; `None` while body
+    /// pieces are pending, which the bytes would overtake.
     #[inline]
     pub fn small(&mut self) -> Option<&mut Vec<u8>> {
         if !self.pieces.is_empty() {
@@ -83,7 +83,7 @@ impl WriteBuf {
         }
     }
 
-    /// Appends a piece that never changes.
+    /// Appends a static piece.
     pub fn fixed(&mut self, piece: &'static [u8]) {
         match self.small() {
             Some(small) => small.extend_from_slice(piece),
@@ -96,7 +96,7 @@ impl WriteBuf {
         self.pieces.push_back(piece);
     }
 
-    /// Appends a piece without copying it, unless that is cheaper.
+    /// Appends a piece; copies it only if that is cheaper.
     pub fn push(&mut self, piece: Bytes) {
         if piece.len() <= CHEAPLY_COPIED
             && let Some(small) = self.small()
@@ -107,7 +107,7 @@ impl WriteBuf {
         }
     }
 
-    /// Writes all that waits, with as few calls as the writer allows, and flushes it.
+    /// Writes all pending bytes with as few calls as the writer allows, and flushes the writer.
     pub fn poll_flush<W: AsyncWrite + Unpin>(
         &mut self,
         io: &mut W,
@@ -184,13 +184,13 @@ fn recycle(mut small: Vec<u8>) {
     });
 }
 
-/// Copying so many bytes costs less than another element of a vectored write.
+/// Maximum size of a piece for which copying costs less than another element of a vectored write.
 const CHEAPLY_COPIED: usize = 1024;
-/// Pieces in one call.
+/// Maximum number of pieces in one vectored write.
 const AT_ONCE: usize = 17;
-/// A larger buffer is not kept.
+/// Maximum capacity of a pooled buffer.
 const LARGEST_SPARE: usize = 8 * 1024;
-/// Buffers that a thread keeps.
+/// Maximum number of buffers that a thread keeps.
 const MOST_SPARE: usize = 16;
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! What came of a body while it could not be passed on.
+//! Buffer for body data that cannot be forwarded yet.
 
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// Pieces of a body in order. Small ones are put together, so that memory follows bytes, of which the
-/// windows are the bound, and not frames.
+/// Pieces of a body in order. Small pieces are merged, so that memory grows with the bytes, which
+/// the flow-control windows bound, and not with the number of frames.
 #[derive(Debug, Default)]
 pub(super) struct BodyBuffer {
     pieces: VecDeque<Bytes>,
-    /// Small pieces behind them.
+    /// Small pieces behind `pieces`, merged.
     small: BytesMut,
-    /// Why no more will come.
+    /// The error that ended the body.
     pub(super) failed: Option<h2::Error>,
 }
 
@@ -19,7 +19,7 @@ impl BodyBuffer {
         self.pieces.is_empty() && self.small.is_empty()
     }
 
-    /// How many bytes there are.
+    /// Returns the number of buffered bytes.
     pub(super) fn bytes(&self) -> usize {
         let large = self.pieces.iter().map(Bytes::len);
         large.fold(self.small.len(), usize::saturating_add)
@@ -42,7 +42,8 @@ impl BodyBuffer {
     }
 }
 
-/// Bytes below which a piece is copied: a piece shares the memory that was read with it.
+/// Pieces below this size are copied, because a piece keeps the whole memory alive that was read
+/// with it.
 const SMALL: usize = 1024;
 
 #[cfg(test)]

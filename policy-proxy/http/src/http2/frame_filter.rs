@@ -1,5 +1,5 @@
-//! What the other side of a connection sends, before the library reads it: a portion at a time, and
-//! without DATA frames that say nothing.
+//! Filters what a peer sends before h2 reads it: one read budget at a time, and without empty DATA
+//! frames.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream whose bytes are read in portions. The library reads as long as there is something, and keeps
-/// an entry for each frame of a body: those whom the frames are for have their turn in between.
+/// A stream that is read within a budget. h2 reads as long as there are bytes and keeps an entry
+/// for each DATA frame; the budget lets the consumers of the frames run in between.
 #[derive(Debug)]
 pub(super) struct FrameFilter<S> {
     io: S,
@@ -18,23 +18,23 @@ pub(super) struct FrameFilter<S> {
     parser: FrameParser,
 }
 
-/// Bytes that are read before others have their turn.
+/// Number of bytes that may still be read before other tasks run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadBudget(Rc<Cell<usize>>);
 
-/// Where in its frames the other side is.
+/// Position within the peer's frames.
 #[derive(Debug)]
 struct FrameParser {
-    /// Bytes to come that are no head of a frame.
+    /// Number of bytes to come that are not a frame header.
     payload: usize,
-    /// A head of which a part came, or one that is to be handed on.
+    /// A frame header that is incomplete, or complete and not passed on yet.
     head: [u8; HEAD],
     header_len: usize,
-    /// How much of it was handed on; absent while more of it is to come.
+    /// Number of bytes of the header that were passed on; `None` while it is incomplete.
     header_sent: Option<usize>,
-    /// Whether a block of header fields goes on in the next frame.
+    /// True within a header block: CONTINUATION follows.
     in_block: bool,
-    /// Empty frames that others have not made up for, and since when.
+    /// Number of empty frames not offset by others, and the start of their second.
     empty: u32,
     since: Instant,
 }
@@ -50,12 +50,12 @@ impl ReadBudget {
 }
 
 impl<S> FrameFilter<S> {
-    /// What a client sends: a preface first.
+    /// Creates a filter of a client's bytes, which begin with the preface.
     pub(super) fn of_client(io: S, budget: ReadBudget) -> Self {
         Self { io, budget, parser: FrameParser::after(PREFACE) }
     }
 
-    /// What an application sends.
+    /// Creates a filter of an application's bytes.
     pub(super) fn of_server(io: S, budget: ReadBudget) -> Self {
         Self { io, budget, parser: FrameParser::after(0) }
     }
@@ -106,7 +106,7 @@ impl FrameParser {
         Self { payload, head, header_len: 0, header_sent: None, in_block: false, empty: 0, since }
     }
 
-    /// Hands on what there is of a head. False: nothing.
+    /// Passes on the available part of a header. Returns false if there is none.
     fn flush_header(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let Some(header_sent) = self.header_sent else { return false };
         let rest = self.head.get(header_sent..self.header_len).unwrap_or_default();
@@ -119,7 +119,7 @@ impl FrameParser {
         true
     }
 
-    /// Takes the rest of a head; nothing: the other side ends within it.
+    /// Completes a header with `rest`; empty: the stream ends within the header.
     fn complete_header(&mut self, rest: &[u8]) {
         if rest.is_empty() {
             self.header_sent = Some(0);
@@ -142,8 +142,8 @@ impl FrameParser {
         self.header_len = self.header_len.saturating_add(part.len()).min(HEAD);
     }
 
-    /// Takes frames that say nothing out of `bytes`, and the part of a head at its end. How many bytes
-    /// are left, in front.
+    /// Removes empty DATA frames, and an incomplete header at the end, from `bytes`. Returns the
+    /// number of bytes that remain, at the front.
     fn filter(&mut self, bytes: &mut [u8]) -> usize {
         let (mut from, mut to) = (0_usize, 0_usize);
         while let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) {
@@ -170,9 +170,9 @@ impl FrameParser {
         to
     }
 
-    /// Whether a frame with this head is DATA that neither carries anything nor ends its stream. The
-    /// library ends a connection at the hundred and first of its life. What is not as it should be is the
-    /// library's to refuse.
+    /// Returns true if the frame of this header is DATA without content that does not end its
+    /// stream. h2 closes a connection at the 101st such frame of its life. Invalid frames are left
+    /// to h2 to reject.
     fn is_empty_data(&mut self, head: [u8; HEAD]) -> bool {
         let [high, middle, low, kind, flags, stream @ ..] = head;
         let length = u32::from_be_bytes([0, high, middle, low]);
@@ -189,7 +189,7 @@ impl FrameParser {
         nothing && !in_block && stream != [0; 4] && self.is_within_limit()
     }
 
-    /// Whether one more empty frame is no flood.
+    /// Counts an empty frame; returns false if it exceeds the limit per second.
     fn is_within_limit(&mut self) -> bool {
         if self.empty >= MOST_EMPTY && self.since.elapsed() >= SECOND {
             (self.empty, self.since) = (0, Instant::now());
@@ -230,17 +230,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for FrameFilter<S> {
     }
 }
 
-/// What small DATA frames that nobody has read may cost, as the library reckons: 256 less their length.
-/// Enough for the smallest frames of four portions, of which one is read at a time; the library takes
-/// 256 bytes for each, 7 MB in all.
+/// Budget of h2 for small DATA frames that were not read yet, each counted as 256 less its length.
+/// Enough for the smallest frames of four read budgets, of which one is read at a time; h2 takes
+/// 256 bytes for each, 7 MB in total.
 pub(super) const FRAMES_BUDGET: usize = 4 * (BUDGET_BYTES / (HEAD + 1)) * 256;
-/// Bytes of a portion; a read goes beyond it by no more than its room.
+/// Size of a read budget; a read exceeds it by at most its buffer.
 const BUDGET_BYTES: usize = 64 * 1024;
 /// RFC 9113 section 4.1.
 const HEAD: usize = 9;
 /// RFC 9113 section 3.4.
 const PREFACE: usize = 24;
-/// RFC 9113 section 6: kinds of frames, and flags.
+/// Frame types and flags (RFC 9113 section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const PUSH_PROMISE: u8 = 5;
@@ -248,8 +248,8 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
-/// Empty frames within a second that are left out, and how many of them a frame that says something makes
-/// up for. Those beyond are the library's to count.
+/// Maximum number of empty frames per second that are dropped, and the number that a non-empty
+/// frame offsets. Frames beyond are passed on for h2 to count.
 const MOST_EMPTY: u32 = 100;
 const MADE_UP_FOR: u32 = 4;
 const SECOND: Duration = Duration::from_secs(1);

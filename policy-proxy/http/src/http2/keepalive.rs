@@ -1,4 +1,4 @@
-//! Asks the other side of a connection whether it is still there, and how much it could be sending.
+//! HTTP/2 keepalive by PING, and estimation of the bandwidth-delay product.
 
 use h2::{Ping, PingPong};
 use std::cell::Cell;
@@ -9,12 +9,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// What was heard of the other side. A byte is nothing: only what is whole, a request, an answer, DATA,
-/// a PING's answer, shows that it goes on.
+/// Activity of the peer. Single bytes do not count: only a whole request, response, DATA frame or
+/// PING acknowledgement shows that the peer makes progress.
 #[derive(Debug)]
 pub(super) struct Activity {
     last: Cell<Instant>,
-    /// Of DATA, since the last answer to a PING and the pause behind it.
+    /// DATA bytes since the last PING acknowledgement and the pause behind it.
     bytes: Cell<usize>,
     counted_from: Cell<Instant>,
 }
@@ -25,34 +25,35 @@ pub(super) struct Keepalive {
     activity: Rc<Activity>,
     interval: Duration,
     timeout: Duration,
-    /// Until the next look, or until an answer is overdue.
+    /// Timer of the next check, or of the PING timeout.
     sleep: Pin<Box<Sleep>>,
-    /// When the PING went whose answer is awaited.
+    /// The time when the pending PING was sent.
     ping_sent: Option<Instant>,
-    /// Whether `sleep` is the bound of that answer.
+    /// True if `sleep` is the timeout of the pending PING.
     pong_due: bool,
     bdp: Option<BdpEstimator>,
 }
 
-/// What a look told.
+/// Event of a keepalive check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeepaliveEvent {
-    /// The other side is gone.
+    /// The peer did not acknowledge a PING in time.
     TimedOut,
-    /// It could send more than its windows let it: they should have as many bytes.
+    /// The windows limit the peer: they should be this many bytes.
     Window(u32),
 }
 
-/// How much the other side sends while a PING and its answer are on their way.
+/// Estimates the bandwidth-delay product: the number of bytes that the peer sends within a round
+/// trip.
 #[derive(Debug)]
 struct BdpEstimator {
     bytes: u32,
-    /// Bytes per second, at their most.
+    /// Highest rate measured, in bytes per second.
     most: f64,
     round_trip: f64,
-    /// Between an answer and the next PING. Longer while nothing grows.
+    /// Pause between an acknowledgement and the next PING. Grows while the window does not.
     pause: Duration,
-    /// Measurements in a row that left it as it is.
+    /// Number of consecutive measurements without growth.
     stable: u8,
 }
 
@@ -63,13 +64,13 @@ impl Activity {
         Rc::new(Self { last, bytes, counted_from: Cell::new(now) })
     }
 
-    /// Something whole came.
+    /// Records a request, a response or a PING acknowledgement.
     #[inline]
     pub(super) fn record(&self) {
         self.last.set(Instant::now());
     }
 
-    /// DATA came.
+    /// Records a DATA frame.
     #[inline]
     pub(super) fn record_data(&self, bytes: usize) {
         let now = Instant::now();
@@ -81,7 +82,7 @@ impl Activity {
 }
 
 impl Keepalive {
-    /// `window`: from which on windows follow what is measured; absent: they stay as they are.
+    /// `window`: initial size for adaptive windows; `None` for fixed windows.
     pub(super) fn new(
         pings: PingPong,
         activity: Rc<Activity>,
@@ -93,13 +94,13 @@ impl Keepalive {
         Self { pings, activity, interval, timeout, sleep, ping_sent: None, pong_due: false, bdp }
     }
 
-    /// Whether it has to be looked at whenever something was read.
+    /// Returns true if windows are adaptive: [`Self::poll`] has to be called after each read.
     #[inline]
     pub(super) fn is_adaptive(&self) -> bool {
         self.bdp.is_some()
     }
 
-    /// `idle`: nobody needs to know.
+    /// Polls the timers and the pending PING. While `idle`, no PING is sent for keepalive.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<KeepaliveEvent> {
         if let Some(sent) = self.ping_sent
             && let Poll::Ready(Ok(_)) = self.pings.poll_pong(cx)
@@ -119,7 +120,8 @@ impl Keepalive {
         self.poll_timeout(cx, idle)
     }
 
-    /// What the answer that came after `time` says of the windows.
+    /// Takes a measurement from a PING that was acknowledged after `time`; the new window size if
+    /// it grows.
     fn on_pong(&mut self, time: Duration) -> Option<u32> {
         let bdp = self.bdp.as_mut()?;
         let grown = bdp.on_pong(self.activity.bytes.replace(0), time);
@@ -149,11 +151,11 @@ impl Keepalive {
         }
     }
 
-    /// Sends a PING, unless one is on its way.
+    /// Sends a PING unless one is pending.
     fn send_ping(&mut self, cx: &mut Context<'_>) {
         if self.ping_sent.is_none() && self.pings.send_ping(Ping::opaque()).is_ok() {
             self.ping_sent = Some(Instant::now());
-            // To be woken by its answer.
+            // Registers for the wake-up by its acknowledgement.
             let _ = self.pings.poll_pong(cx);
         }
     }
@@ -170,8 +172,8 @@ impl BdpEstimator {
         Self { bytes, most: 0.0, round_trip: 0.0, pause: FIRST_PAUSE, stable: 0 }
     }
 
-    /// `bytes` were heard while a PING and its answer took `time`: the windows, if they were nearly
-    /// used up and more goes through than ever before.
+    /// Returns the new window size if the peer sent `bytes` within `time`, these nearly filled the
+    /// window, and the rate exceeds the highest one so far.
     fn on_pong(&mut self, bytes: usize, time: Duration) -> Option<u32> {
         let seconds = time.as_secs_f64();
         self.round_trip = if self.round_trip > 0.0 {
@@ -180,7 +182,7 @@ impl BdpEstimator {
             seconds
         };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        // Half as much again, since the answer waits behind what is being sent.
+        // Increased by half, because the acknowledgement queues behind the data in flight.
         let rate = f64::from(bytes) / (self.round_trip * 1.5);
         let nearly = u64::from(bytes).saturating_mul(3) >= u64::from(self.bytes).saturating_mul(2);
         if !nearly || rate < self.most || self.bytes >= LARGEST_WINDOW {
@@ -194,7 +196,7 @@ impl BdpEstimator {
         Some(self.bytes)
     }
 
-    /// What does not grow is measured less often.
+    /// Measures less often while the window does not grow.
     fn back_off(&mut self) {
         self.stable = self.stable.saturating_add(1);
         if self.stable >= 2 {
@@ -204,12 +206,12 @@ impl BdpEstimator {
     }
 }
 
-/// Between the first answers to PINGs and the next, and at most: a peer may take many PINGs for an attack.
+/// First and longest pause between PINGs: a peer may treat many PINGs as an attack.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Windows grow up to this.
+/// Maximum window size.
 const LARGEST_WINDOW: u32 = 16 * 1024 * 1024;
-/// What the newest round trip counts for in the one that is reckoned with.
+/// Weight of the newest round trip in the moving average.
 const NEWEST: f64 = 0.125;
 
 #[cfg(test)]

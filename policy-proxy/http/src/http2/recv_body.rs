@@ -1,4 +1,4 @@
-//! The body that comes by a stream.
+//! Bodies received by an HTTP/2 stream.
 
 use super::body_buffer::BodyBuffer;
 use super::keepalive::Activity;
@@ -14,35 +14,35 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A body that is being received. What is taken from it opens the sender's window again.
+/// A body that is being received. Data taken from it is credited to the sender's window.
 #[derive(Debug)]
 pub struct RecvBody {
-    /// Absent only while it is dropped.
+    /// `None` only during drop.
     stream: Option<RecvStream>,
-    /// Bytes that the head of a request announced and that did not come yet.
+    /// Number of bytes to come according to the request's `Content-Length`.
     length: Option<u64>,
     data_done: bool,
-    /// What came while it could not be passed on.
+    /// Data that was received before it could be forwarded.
     buffer: Option<Box<BodyBuffer>>,
-    /// Whether nothing follows: asking the library takes its lock.
+    /// True once the body has ended. Cached, because asking h2 takes its lock.
     ended: Cell<bool>,
-    /// What this is the answer to.
+    /// Guard of the request that this is the response to.
     guard: Option<ResponseGuard>,
-    /// Where the stream goes when it is complete.
+    /// The list that the stream goes to when it is complete.
     finished: Option<FinishedStreams>,
-    /// Told of what comes.
+    /// Recorder of received data.
     activity: Rc<Activity>,
 }
 
-/// Streams that are over. The library's connection is woken to forget one: that waits until it is polled
-/// for another reason.
+/// Streams that are complete. Dropping one wakes the connection, so they are kept until the
+/// connection is polled for another reason.
 pub(super) type FinishedStreams = Rc<RefCell<Vec<RecvStream>>>;
 
-/// Held by whoever waits for an answer or reads it: the rest of its request is not sent once nobody does.
-/// An answer that is complete leaves the request to its two ends.
+/// Guard held by the consumer of a response: dropping it cancels the rest of the request's upload.
+/// When the response is complete, the upload continues on its own.
 #[derive(Debug)]
 pub(super) enum ResponseGuard {
-    /// The request is complete: what is left is the stream that its answer takes.
+    /// The request is sent completely; the guard holds the stream's permit.
     Sent(#[expect(dead_code, reason = "held")] StreamPermit),
     Sending {
         cancel: Rc<UploadCancel>,
@@ -50,7 +50,7 @@ pub(super) enum ResponseGuard {
     },
 }
 
-/// What ends a request that is being sent, and the stream that it takes.
+/// Cancels an upload; holds the stream's permit.
 #[derive(Debug)]
 pub(super) struct UploadCancel {
     pub(super) signal: Signal<Reason>,
@@ -80,7 +80,7 @@ impl Drop for ResponseGuard {
 }
 
 impl RecvBody {
-    /// The body of a request with these headers.
+    /// Creates the body of a request with these headers.
     pub(super) fn request(stream: RecvStream, headers: &HeaderMap, activity: Rc<Activity>) -> Self {
         let (length, ended) = (content_length(headers), Cell::new(false));
         Self {
@@ -95,7 +95,7 @@ impl RecvBody {
         }
     }
 
-    /// The body of a response, whose request is held by `guard`.
+    /// Creates the body of a response whose request is held by `guard`.
     pub(super) fn response(
         stream: RecvStream,
         guard: ResponseGuard,
@@ -124,9 +124,10 @@ impl RecvBody {
         Poll::Ready(None)
     }
 
-    /// Takes what has come, while it cannot be passed on: the library would keep each frame for itself,
-    /// and end the connection for their number. The sender's window stays as it is. `true`: no more will
-    /// come, and it is not complete. Else wakes `cx` when more comes.
+    /// Buffers the received data while it cannot be forwarded: h2 would keep an entry for each
+    /// frame and close the connection for their number. The sender's window is not credited.
+    /// Returns true if the stream failed before it was complete. Else wakes `cx` when more data
+    /// arrives.
     pub fn gather(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(stream) = self.stream.as_mut().filter(|_| !self.ended.get()) else { return false };
         while !self.data_done {
@@ -148,7 +149,8 @@ impl RecvBody {
         false
     }
 
-    /// What was kept. A request that will not be complete ends at once; an answer behind what came of it.
+    /// Takes buffered data. A request that failed ends at once; a response ends after its buffered
+    /// data.
     fn take_buffered(&mut self) -> Option<Result<Bytes, h2::Error>> {
         let is_request = self.finished.is_none();
         let buffer = self.buffer.as_mut()?;
@@ -158,10 +160,10 @@ impl RecvBody {
         buffer.pop().map(Ok).or_else(|| buffer.failed.take().map(Err))
     }
 
-    /// Opens the sender's window again by a piece that is passed on.
+    /// Credits a piece that is forwarded to the sender's window.
     fn release(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         if let Some(stream) = &mut self.stream {
-            // Fails only where the stream is gone.
+            // Fails only if the stream is closed.
             let _ = stream.flow_control().release_capacity(data.len());
         }
         let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
@@ -169,8 +171,8 @@ impl RecvBody {
         Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
-    /// A server that has answered may end a stream without an error (RFC 9113 section 8.1). A client
-    /// that does has not sent its request in full.
+    /// Ends the body with an error. A server that has answered may reset a stream with NO_ERROR
+    /// (RFC 9113 section 8.1); a client that does so has not sent its whole request.
     fn fail(&self, error: h2::Error) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         if self.finished.is_some() && error.reason() == Some(Reason::NO_ERROR) && error.is_reset() {
             return self.end();
@@ -182,7 +184,8 @@ impl RecvBody {
 impl Drop for RecvBody {
     fn drop(&mut self) {
         if let (Some(buffer), Some(stream)) = (self.buffer.take(), &mut self.stream) {
-            // Nobody will take it, and the connection's window would be smaller for ever.
+            // The data is never read: without the credit, the connection's window would stay
+            // smaller.
             let _ = stream.flow_control().release_capacity(buffer.bytes());
         }
         if let (true, Some(stream), Some(finished)) =
@@ -193,7 +196,7 @@ impl Drop for RecvBody {
     }
 }
 
-/// What `Content-Length` says, if it says one thing. The library has held the body to it.
+/// Returns the `Content-Length` if there is exactly one. h2 has checked the body against it.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     let mut lines = headers.get_all(CONTENT_LENGTH).iter();
     let length = lines.next()?.to_str().ok()?.parse().ok()?;

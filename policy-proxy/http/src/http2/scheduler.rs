@@ -1,8 +1,8 @@
-//! Whose turn it is in a task that does many things: what is woken is polled, nothing else.
+//! Schedules the parts of one task: only those that were woken are polled.
 //!
-//! A connection's streams are polled by its own task, each with a waker that says which of them it is.
-//! What wakes another while the task runs costs a place in a list, and is polled before the task
-//! waits again: whatever the streams of one read have to send goes in one write.
+//! A connection's streams are polled by its own task, each with a waker of its own. A wake-up while
+//! the task runs appends an entry to the run queue, which is polled before the task waits again:
+//! the output of all streams woken by one read goes out in one write.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 
-/// The places of one task, and which of them have been woken.
+/// The entries of one task and its run queue.
 pub(super) struct Scheduler {
     queue: Arc<RunQueue>,
     entries: Vec<(Arc<Entry>, Waker)>,
@@ -23,15 +23,15 @@ struct RunQueue {
 struct State {
     woken: VecDeque<usize>,
     task: Waker,
-    /// Whether the task is polling, and sees by itself who is woken.
+    /// True while the task is polling: wake-ups need not wake the task.
     running: bool,
 }
 
-/// Where one of them is woken.
+/// One part of the task, with its waker.
 pub(super) struct Entry {
     queue: Arc<RunQueue>,
     index: usize,
-    /// Whether it is in the list.
+    /// True if the entry is in the run queue.
     woken: AtomicBool,
 }
 
@@ -42,7 +42,7 @@ impl Scheduler {
         Self { queue: Arc::new(RunQueue { state: Mutex::new(state) }), entries: Vec::new() }
     }
 
-    /// The waker of a place. One that was not asked for yet is new, and has its first turn.
+    /// Returns the waker of an entry; creates the entry on first use.
     pub(super) fn waker(&mut self, index: usize) -> Waker {
         while self.entries.len() <= index {
             let (queue, index) = (Arc::clone(&self.queue), self.entries.len());
@@ -52,8 +52,8 @@ impl Scheduler {
         self.entries.get(index).map_or_else(|| Waker::noop().clone(), |(_, waker)| waker.clone())
     }
 
-    /// The task polls. It is woken again only for what is woken after [`Self::next`] said that there
-    /// is nobody.
+    /// Marks the task as running. It is woken again only by wake-ups after [`Self::next`] returned
+    /// `None`.
     #[inline]
     pub(super) fn start(&self, cx: &Context<'_>) {
         let mut state = self.queue.state.lock();
@@ -61,7 +61,7 @@ impl Scheduler {
         state.running = true;
     }
 
-    /// Who has the next turn, once [`Self::take`] takes it. If nobody has, the task waits.
+    /// Returns the next entry of the run queue, for [`Self::take`]. `None`: the task waits.
     #[inline]
     pub(super) fn next(&self) -> Option<usize> {
         let mut state = self.queue.state.lock();
@@ -70,8 +70,7 @@ impl Scheduler {
         next
     }
 
-    /// Takes a turn: what wakes the place from now on is news. What did before it knows when it is
-    /// polled.
+    /// Takes an entry for polling: later wake-ups queue it again.
     #[inline]
     pub(super) fn take(&self, entry: usize) -> Waker {
         let Some((entry, waker)) = self.entries.get(entry) else { return Waker::noop().clone() };
@@ -79,7 +78,7 @@ impl Scheduler {
         waker.clone()
     }
 
-    /// The task lets others have their turn before it goes on.
+    /// Lets other tasks run: wakes the task and ends its poll.
     #[inline]
     pub(super) fn yield_now(&self) {
         let mut state = self.queue.state.lock();
@@ -87,7 +86,7 @@ impl Scheduler {
         state.task.wake_by_ref();
     }
 
-    /// The place that has its turn.
+    /// Returns an entry.
     #[inline]
     pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
         self.entries.get(index).map(|(entry, _)| &**entry)
@@ -95,7 +94,7 @@ impl Scheduler {
 }
 
 impl Entry {
-    /// Does something that wakes whoever does it, who knows already.
+    /// Runs `act` with wake-ups of this entry suppressed.
     pub(super) fn without_wake<T>(&self, act: impl FnOnce() -> T) -> T {
         let woken = self.woken.swap(true, Ordering::Relaxed);
         let done = act();

@@ -1,4 +1,4 @@
-//! Sends a body by a stream, as far as the other side's windows allow.
+//! Sends a body on an HTTP/2 stream, as far as the peer's windows allow.
 
 use super::recv_body::UploadCancel;
 use super::scheduler::Entry;
@@ -12,33 +12,33 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A body on its way. At most one piece of it waits for a window, here or in the library.
+/// A body that is being sent. At most one piece of it waits for a window, here or in h2.
 pub(super) struct SendBody<B> {
     stream: SendStream<Bytes>,
     body: B,
-    /// A piece that waits, and whether nothing follows it.
+    /// A piece that waits for capacity, and whether it is the last one.
     pending_data: Option<(Bytes, bool)>,
-    /// Whether a piece was sent. The first needs no room: the library keeps what does not fit.
+    /// True once a piece was sent. The first piece needs no capacity: h2 buffers it.
     started: bool,
-    /// Says that nobody wants the rest.
+    /// Cancels the upload.
     cancel: Option<Rc<UploadCancel>>,
     stall: Stall,
 }
 
-/// Why a stream breaks off, as far as the body knows.
+/// An error that has an HTTP/2 reset reason.
 pub trait Reset {
-    /// What the other side is told.
+    /// Returns the reason for RST_STREAM.
     fn reason(&self) -> Reason;
 }
 
 /// A body that may have to end before it is complete.
 pub trait Interruptible {
-    /// Whether it must end now. Else wakes `cx` when that changes. Asked while nothing of it can be
-    /// sent: what comes meanwhile is taken in.
+    /// Returns true if the body must end now. Else wakes `cx` when that changes. Called while
+    /// nothing can be sent; the implementation buffers the data that arrives meanwhile.
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
 }
 
-/// Waits for something before `body` can be sent, and takes in what comes of it meanwhile.
+/// Awaits `waits` before `body` can be sent; buffers the body's data meanwhile.
 pub async fn while_waiting<B: Interruptible, F: Future>(body: &mut B, waits: F) -> F::Output {
     let mut waits = pin!(waits);
     poll_fn(|cx| {
@@ -67,13 +67,13 @@ where
         }
     }
 
-    /// One that is broken off by `cancel`.
+    /// Makes the upload cancellable by `cancel`.
     pub(super) fn cancelled_by(self, cancel: Rc<UploadCancel>) -> Self {
         Self { cancel: Some(cancel), ..self }
     }
 
-    /// Sends what there is. Ready when all is sent, or nobody takes the rest. `bound`: how long the
-    /// other side's window may stay shut.
+    /// Sends the available data. Ready when all of it is sent, or the peer reads no more. `bound`:
+    /// maximum time that the peer's window may stay closed.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -102,7 +102,7 @@ where
         loop {
             while self.pending_data.is_some() && self.stream.capacity() == 0 {
                 if self.body.must_end(cx) {
-                    // Which is not to wait for a window that may never open; the body says how.
+                    // Do not wait for a window that may never open; the body returns the error.
                     self.pending_data = None;
                     break;
                 }
@@ -134,19 +134,19 @@ where
         }
     }
 
-    /// Sends a frame or keeps it until there is room. `true`: nothing follows.
+    /// Sends a frame, or keeps it until there is capacity. Returns true if it is the last one.
     fn take(&mut self, frame: Frame<Bytes>, entry: Option<&Entry>) -> bool {
         match frame.into_data() {
             Ok(data) => {
                 let last = self.body.is_end_stream();
                 if data.is_empty() && !last {
-                    // It says nothing, and would wait for no window.
+                    // An empty piece would wait for no window.
                     return false;
                 }
                 if self.started && !data.is_empty() {
-                    // No more than a claim: what is sent asks for its own room.
+                    // Only a claim: sending reserves the capacity that it needs.
                     match entry {
-                        // It looks at once.
+                        // The caller polls the capacity next.
                         Some(entry) => entry.without_wake(|| self.stream.reserve_capacity(1)),
                         None => self.stream.reserve_capacity(1),
                     }

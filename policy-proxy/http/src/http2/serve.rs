@@ -1,4 +1,4 @@
-//! The client's side: what its frames begin, and whose turn it is.
+//! The client's side of an HTTP/2 connection.
 
 use super::connection::{ClientConnection, Limits};
 use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::coop::has_budget_remaining;
 
-/// Serves requests until the connection ends. `answer`: what answers a request.
+/// Serves requests until the connection ends. `answer` creates the future that answers a request.
 pub async fn serve<C, I, A, F>(connection: &C, io: I, answer: A)
 where
     C: ClientConnection,
@@ -49,7 +49,7 @@ where
         Keepalive::new(pings, Rc::clone(&activity), ping, window)
     });
     let mut scheduler = Scheduler::new();
-    // Each has its first turn.
+    // Each is polled once at the start.
     [CLIENT, UPSTREAM, KEEPALIVE].iter().for_each(|entry| scheduler.waker(*entry).wake());
     let streams = Slab::new();
     let mut task = ConnectionTask {
@@ -86,26 +86,27 @@ fn builder(limits: &Limits) -> Builder {
     builder
 }
 
-/// Places of [`Scheduler`]: the client's side, the application's, the PINGs, and the streams.
+/// Entries of the [`Scheduler`]: the client's side, the application's side, the keepalive, and the
+/// streams.
 const CLIENT: usize = 0;
 const UPSTREAM: usize = 1;
 const KEEPALIVE: usize = 2;
 const FIRST: usize = 3;
 
-/// How a client's side ends.
+/// Reason for the end of a client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CloseReason {
-    /// As its streams know.
+    /// The connection ended; each stream knows its own state.
     Ended,
-    /// Without a word.
+    /// The client did not acknowledge a PING.
     PingTimeout,
 }
 
-/// A connection that is served. `answer`: what answers a request.
+/// The state of a served connection. `answer` creates the future that answers a request.
 struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     connection: &'a C,
     client: Connection<FrameFilter<I>, Bytes>,
-    /// What is read of the client before others have their turn.
+    /// Read budget of the client's side.
     budget: ReadBudget,
     stall: Option<Duration>,
     activity: Rc<Activity>,
@@ -113,9 +114,10 @@ struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     scheduler: Scheduler,
     streams: Slab<StreamTask<F, C>>,
     answer: A,
-    /// Whether the client was told to ask for nothing more.
+    /// True once GOAWAY was sent.
     goaway_sent: bool,
-    /// Whether the client's side has ended. What it has sent in full by then is sent on.
+    /// True once the client's side has ended. Requests that were received completely are still
+    /// forwarded.
     closed: bool,
 }
 
@@ -126,7 +128,7 @@ where
     A: Fn(Box<Parts>, RecvBody) -> F,
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
-    /// Does what there is to do. Ready when the connection has ended.
+    /// Polls every entry that was woken. Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.scheduler.start(cx);
         match self.connection.shutdown().poll(cx) {
@@ -141,7 +143,7 @@ where
         let mut more_to_read = false;
         while let Some(entry) = self.scheduler.next() {
             if entry == UPSTREAM {
-                // Woken by this too, while it has its turn anyway.
+                // Also woken by this, although it is polled now anyway.
                 self.connection.streams().drop_finished();
             }
             let waker = self.scheduler.take(entry);
@@ -171,7 +173,7 @@ where
             if self.closed && self.streams.is_empty() {
                 return Poll::Ready(());
             }
-            // What was read is for other tasks too.
+            // Let the tasks that consume the data run.
             if more_to_read || !has_budget_remaining() {
                 self.scheduler.yield_now();
                 return Poll::Pending;
@@ -180,7 +182,7 @@ where
         Poll::Pending
     }
 
-    /// Reads and writes what there is, and begins to answer what is new.
+    /// Reads and writes frames, and starts to answer new requests.
     fn accept(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         loop {
             if self.keepalive.as_ref().is_some_and(Keepalive::is_adaptive)
@@ -199,8 +201,8 @@ where
         }
     }
 
-    /// Nobody takes an answer any more. Bodies behind complete answers go on: their streams know
-    /// whether all of them has come.
+    /// Drops all responses. Uploads behind complete responses continue unless the client timed out:
+    /// their streams know whether the body is complete.
     fn end_client(&mut self, reason: CloseReason) {
         self.closed = true;
         self.streams.retain(|_, stream| match stream {
@@ -212,7 +214,7 @@ where
     fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
         let reset = respond.poll_reset(&mut Context::from_waker(std::task::Waker::noop()));
         if reset.is_ready() {
-            // Nobody wants the answer any more.
+            // The client has reset the stream.
             return;
         }
         self.activity.record();
@@ -222,10 +224,10 @@ where
         self.spawn(StreamTask::answering(answer, respond));
     }
 
-    /// Gives a task an entry, and its first turn.
+    /// Adds a stream task and polls it.
     fn spawn(&mut self, stream: StreamTask<F, C>) {
         if self.streams.capacity() == 0 {
-            // Most connections never have more than one; a vector would begin with room for four.
+            // Most connections never have more than one; a vector would start with space for four.
             self.streams.reserve_exact(1);
         }
         let index = self.streams.insert(stream);
@@ -235,7 +237,7 @@ where
 
     fn poll_stream(&mut self, index: usize, cx: &mut Context<'_>) {
         let second = self.connection.second();
-        // Whoever was here may be gone.
+        // The stream may have ended.
         let Some(stream) = self.streams.get_mut(index) else { return };
         let entry = self.scheduler.entry(index.saturating_add(FIRST));
         if stream.poll(cx, entry, (second, self.stall)).is_ready() {
@@ -246,7 +248,7 @@ where
         }
     }
 
-    /// Whether the client is still there.
+    /// Polls the keepalive of the client.
     fn poll_keepalive(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         let Some(keepalive) = &mut self.keepalive else { return Poll::Pending };
         match std::task::ready!(keepalive.poll(cx, false)) {
@@ -265,7 +267,7 @@ where
         }
     }
 
-    /// Ends what is open, and tells the application.
+    /// Drops the streams and closes the connection to the application.
     fn close(self) {
         let Self { connection, client, streams, .. } = self;
         drop((streams, client));
@@ -273,7 +275,7 @@ where
     }
 }
 
-/// Streams that a client made us reset by breaking the protocol, before its connection is closed.
+/// Maximum number of streams reset for protocol errors before the connection is closed.
 const MOST_ERROR_RESETS: usize = 128;
-/// Bytes of a response that wait for a client's window, unless configured.
+/// Maximum number of response bytes that wait for a client's window, unless configured.
 const SEND_BUFFER: usize = 400 * 1024;

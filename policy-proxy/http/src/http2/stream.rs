@@ -1,5 +1,5 @@
-//! What has turns on an HTTP/2 connection beside its frames: a request that is answered, an answer that
-//! is sent, and a request's body that is sent on.
+//! The tasks of an HTTP/2 connection beside its frames: a request that is answered, a response that
+//! is sent, and a request body that is forwarded.
 
 use super::connection::ClientConnection;
 use super::scheduler::Entry;
@@ -16,13 +16,13 @@ use std::future::Future;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One that has turns.
+/// One task of a stream.
 pub(super) enum StreamTask<F: 'static, C: ClientConnection> {
     /// A request is being answered.
     Answering { answering: PooledFuture<F>, respond: SendResponse<Bytes> },
-    /// Its answer is being sent.
+    /// The response is being sent.
     Responding(SendBody<C::ResponseBody>),
-    /// The body of a request is being sent on, whatever becomes of its answer.
+    /// The body of a request is being forwarded, independently of its response.
     Uploading(SendBody<C::RequestBody>),
 }
 
@@ -35,8 +35,8 @@ where
         Self::Answering { answering: PooledFuture::new(answer), respond }
     }
 
-    /// Ready when nothing is left to do. `second`: the worker's clock. `stall`: how long the other
-    /// side's window may stay shut.
+    /// Ready when the task is complete. `second`: the worker's clock. `stall`: maximum time that
+    /// the peer's window may stay closed.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -49,7 +49,7 @@ where
                 Self::Uploading(body) => return body.poll(cx, entry, stall),
                 Self::Answering { answering, respond } => match answering.poll(cx) {
                     Poll::Ready(answered) => begin(answered.into(), respond, second),
-                    // Who is gone wants no answer.
+                    // A client that has reset the stream takes no response.
                     Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
                 },
             };
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// Sends the head of an answer. Without a body, that is all.
+/// Sends the head of a response; returns the task for its body, if it has one.
 fn begin<B>(
     response: Response<B>,
     respond: &mut SendResponse<Bytes>,
@@ -79,7 +79,7 @@ where
     match respond.send_response(Response::from_parts(head, ()), last) {
         Ok(stream) => (!last).then(|| SendBody::new(stream, body)),
         Err(_) => {
-            // It is gone, or a header is none that HTTP/2 has.
+            // The stream is closed, or a header is not valid in HTTP/2.
             respond.send_reset(Reason::INTERNAL_ERROR);
             None
         }

@@ -1,8 +1,8 @@
-//! How many streams an application takes at once on a connection, and who waits for one.
+//! Permits for the concurrent streams that an application accepts on a connection.
 //!
-//! The library takes any number of requests and keeps those that the application does not take yet. It
-//! cannot give them back: one that nobody wants any more is sent all the same and taken back after it,
-//! and one that waits when the application ends the connection is lost. So requests wait here.
+//! h2 accepts any number of requests and queues those that exceed the application's limit. It
+//! cannot give them back: a cancelled request is sent all the same and reset afterwards, and a
+//! queued request is lost if the application closes the connection. So requests wait here.
 
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -12,38 +12,38 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// The streams of one connection.
+/// The stream permits of one connection.
 #[derive(Debug, Default)]
 pub(super) struct StreamPermits {
     taken: Cell<usize>,
-    /// Those that wait, the first to come in front, each with its number.
+    /// Waiters in order of arrival, each with its number.
     queue: RefCell<VecDeque<(u64, Waker)>>,
     next_number: Cell<u64>,
-    /// Whether the connection takes no request any more.
+    /// True once the connection accepts no more requests.
     closed: Cell<bool>,
 }
 
-/// A stream of a connection, held until the request and its response are over.
+/// Permit for one stream, held until the request and its response are complete.
 #[derive(Debug)]
 pub(super) struct StreamPermit {
     permits: Rc<StreamPermits>,
 }
 
-/// A request's place in the queue.
+/// A request's position in the queue.
 struct PermitWaiter<'a> {
     permits: &'a StreamPermits,
     number: Option<u64>,
 }
 
 impl StreamPermits {
-    /// Waits until the application takes one stream more. `None`: the connection takes none any more.
+    /// Waits for a permit. `None`: the connection accepts no more requests.
     pub(super) async fn acquire(
         self: &Rc<Self>,
         sender: &mut SendRequest<Bytes>,
     ) -> Option<StreamPermit> {
         let mut waiter = PermitWaiter { permits: self, number: None };
         poll_fn(|cx| {
-            // Ready for whoever has not sent by it.
+            // `poll_ready` is always ready for a sender that has not sent.
             if self.closed.get() || matches!(sender.poll_ready(cx), Poll::Ready(Err(_))) {
                 return Poll::Ready(None);
             }
@@ -57,7 +57,8 @@ impl StreamPermits {
         .await
     }
 
-    /// Looks whether the application takes more by now. `false`: it takes nothing any more.
+    /// Checks for a raised limit of the application and wakes the first waiter. Returns false if
+    /// the connection accepts no more requests.
     pub(super) fn update(&self, sender: &mut SendRequest<Bytes>) -> bool {
         if self.queue.borrow().is_empty() {
             return true;
@@ -72,13 +73,13 @@ impl StreamPermits {
         true
     }
 
-    /// Sends those that wait elsewhere.
+    /// Wakes all waiters: no permit will be granted any more.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.queue.borrow().iter().for_each(|(_, waker)| waker.wake_by_ref());
     }
 
-    /// Whoever is woken and has a stream wakes the next.
+    /// Wakes the first waiter. A waiter that gets a permit wakes the next one.
     fn wake_next(&self) {
         if let Some((_, waker)) = self.queue.borrow().front() {
             waker.wake_by_ref();
@@ -94,7 +95,7 @@ impl Drop for StreamPermit {
 }
 
 impl PermitWaiter<'_> {
-    /// Whether nobody waits in front.
+    /// Returns true if no other waiter is in front.
     fn is_first(&self) -> bool {
         self.permits.queue.borrow().front().is_none_or(|(first, _)| Some(*first) == self.number)
     }
@@ -113,7 +114,7 @@ impl PermitWaiter<'_> {
     }
 }
 
-/// Whoever waits no more, or has what it waited for, leaves its turn to the next.
+/// A waiter that is dropped, or has its permit, leaves the queue and wakes the next one.
 impl Drop for PermitWaiter<'_> {
     fn drop(&mut self) {
         let Some(own) = self.number else { return };

@@ -1,5 +1,5 @@
-//! Requests that are streams of a connection to the application. It is polled by the task of the client's
-//! connection, which its requests come from: nothing passes between tasks.
+//! HTTP/2 connections to the application. They are polled by the task of the client's connection
+//! that the requests come from, so nothing passes between tasks.
 
 use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
 use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
@@ -19,43 +19,44 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A client's HTTP/2 connections to the application: one, and those that end after what is open.
+/// A client's HTTP/2 connections to the application: one that accepts requests, and older ones that
+/// finish their streams.
 pub struct Streams<S, B> {
-    /// The one that takes requests.
+    /// The connection that accepts requests.
     sender: RefCell<Option<Sender>>,
     id: Cell<u32>,
     drivers: RefCell<Vec<Driver<S>>>,
-    /// Bodies that somebody has to send.
+    /// Request bodies that the task has to send.
     uploads: RefCell<Vec<SendBody<B>>>,
-    /// Streams that are over.
+    /// Streams that are complete.
     finished: FinishedStreams,
-    /// Who polls the drivers.
+    /// Waker of the task that polls the connections.
     task: RefCell<Option<Waker>>,
 }
 
 struct Driver<S> {
     id: u32,
     connection: Connection<FrameFilter<S>, Bytes>,
-    /// What is read of it before others have their turn.
+    /// Read budget of the connection.
     budget: ReadBudget,
     keepalive: Option<Keepalive>,
 }
 
-/// How such connections are set up.
+/// Settings of connections to the application.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// PING interval, and how long an answer may take.
+    /// PING interval, and PING timeout.
     pub ping: (Duration, Duration),
-    /// Of a stream, and of the connection.
+    /// Flow-control windows of a stream and of the connection, in bytes.
     pub windows: (u32, u32),
-    /// Bytes of a header list.
+    /// Maximum size of a header list, in bytes.
     pub head: u32,
 }
 
-/// A connection that takes requests.
+/// A connection that accepts requests.
 #[derive(Clone)]
 pub struct Sender {
-    /// Which of them it is.
+    /// Number of the connection.
     id: u32,
     sender: SendRequest<Bytes>,
     permits: Rc<StreamPermits>,
@@ -80,15 +81,15 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin,
 {
-    /// The connection that takes requests, if there is one.
+    /// Returns the connection that accepts requests, if there is one.
     pub fn sender(&self) -> Option<Sender> {
         self.sender.borrow().clone()
     }
 
-    /// Makes `stream` the connection that takes requests.
+    /// Performs the handshake on `stream` and makes it the connection that accepts requests.
     ///
     /// # Errors
-    /// The application does not speak HTTP/2, or is gone.
+    /// The application does not speak HTTP/2, or has closed the connection.
     pub async fn handshake(&self, stream: S, settings: Settings) -> Result<Sender, h2::Error> {
         let activity = Activity::new();
         let mut builder = Builder::new();
@@ -117,11 +118,11 @@ where
         Ok(sender)
     }
 
-    /// Sends a request once the application takes it, and waits for its response.
+    /// Waits for a stream permit, sends a request, and waits for its response.
     ///
     /// # Errors
-    /// `Some`: the request was not sent, since the connection takes none any more. `None`: no response
-    /// will come.
+    /// `Some`: the request was not sent, because the connection accepts no more requests. `None`:
+    /// there will be no response.
     pub async fn send(
         &self,
         via: Sender,
@@ -160,18 +161,18 @@ where
         }
     }
 
-    /// A body that somebody has to send.
+    /// Returns the next request body that the task has to send.
     pub(super) fn upload(&self) -> Option<SendBody<B>> {
         self.uploads.borrow_mut().pop()
     }
 
-    /// Forgets streams that are over. Wakes whoever polls.
+    /// Drops complete streams. Wakes the polling task.
     pub(super) fn drop_finished(&self) {
         self.finished.borrow_mut().clear();
     }
 
-    /// Reads and writes what there is. `idle`: no request is open. `true`: there is more to be read,
-    /// once others have had their turn.
+    /// Reads and writes frames. `idle`: no request is open. Returns true if a read budget is
+    /// exhausted and the task has to poll again after other tasks.
     pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) -> bool {
         store_waker(&mut self.task.borrow_mut(), cx);
         let mut more_to_read = false;
@@ -198,7 +199,7 @@ where
         more_to_read
     }
 
-    /// Nobody asks any more: tells the application so, if it listens.
+    /// Closes the connections and sends GOAWAY if possible: no more requests follow.
     pub(super) fn close(&self) {
         *self.sender.borrow_mut() = None;
         self.uploads.borrow_mut().clear();
@@ -218,7 +219,7 @@ impl<S, B> std::fmt::Debug for Streams<S, B> {
     }
 }
 
-/// Streams until the application says how many it takes.
+/// Maximum number of streams until the application sends its limit.
 const FIRST_STREAMS: usize = 100;
-/// Bytes of a request that wait for the application's window.
+/// Maximum number of request bytes that wait for the application's window.
 const SEND_BUFFER: usize = 1024 * 1024;
