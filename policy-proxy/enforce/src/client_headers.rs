@@ -1,4 +1,4 @@
-//! What the application is told of its clients.
+//! Headers that tell the application about its clients.
 
 use crate::forwarded;
 use crate::headers::{CLIENT_ID, CONNECTION_SECURE};
@@ -8,8 +8,8 @@ use policy_core::Identity;
 use policy_tls::peer::{Peer, PeerTls};
 use std::net::SocketAddr;
 
-/// What the application is told of a connection, beside the request's own headers (delegation 2.7.4).
-/// Made once per connection.
+/// Headers about a connection, added to each of its requests (delegation 2.7.4). Created once per
+/// connection.
 #[derive(Debug)]
 pub struct ClientHeaders {
     client_id: Option<HeaderValue>,
@@ -18,8 +18,8 @@ pub struct ClientHeaders {
 }
 
 impl ClientHeaders {
-    /// For a proxy that forwards to `by`; a server that is the application itself is no hop of its own
-    /// and says nothing in `forwarded`.
+    /// Creates the headers for a proxy that forwards to `by`. A server that is the application
+    /// itself is no hop and adds no `Forwarded` element.
     pub fn new(peer: &Peer, by: Option<SocketAddr>) -> Self {
         let id = peer.identity().map(Identity::as_str);
         let secure = matches!(peer.tls(), PeerTls::Terminated(_));
@@ -31,11 +31,12 @@ impl ClientHeaders {
         }
     }
 
-    /// Tells it. What the client itself says of our headers was taken out before. What other hops say
-    /// in `forwarded` stays in front of ours, but for lines that a reader could take ours for a part of.
+    /// Adds the headers to a request. The client's own copies of them were removed before.
+    /// `Forwarded` elements of other hops stay in front of ours, except for lines that a reader
+    /// could merge ours into.
     ///
     /// # Errors
-    /// There are more headers than a map can hold.
+    /// The map has no space for more headers.
     pub fn insert(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
         if let Some(id) = &self.client_id {
             headers.try_insert(CLIENT_ID, id.clone())?;
@@ -106,8 +107,8 @@ mod tests {
         assert_eq!(layer, ["forwarded: for=192.0.2.1", "l5d-connection-secure: true"]);
     }
 
-    /// The elements of a list, read as RFC 7239 section 4 and RFC 9110 section 5.6 have it, escapes
-    /// included; none if it is malformed.
+    /// Parses the elements of a list as RFC 7239 section 4 and RFC 9110 section 5.6 define them,
+    /// escapes included; `None` if it is malformed.
     fn elements(list: &[u8]) -> Option<Vec<Vec<u8>>> {
         #[derive(PartialEq)]
         enum At {

@@ -1,4 +1,4 @@
-//! Enforces policy on connections and requests, in the sidecar and inside somebody else's server.
+//! Enforces policy on connections and requests, in the sidecar and embedded in other servers.
 //!
 //! ```text
 //! updates ──► store ──► Live, InForce ──► middleware: Authorizer, PolicyLayer ──► respond
@@ -6,9 +6,10 @@
 //!                                              └──► record, telemetry
 //! ```
 //!
-//! **Invariants.** Nothing is forwarded without a [`policy_core::Permit`]. What was decided is what is
-//! forwarded. A connection is registered before it is decided on, so that no policy change falls
-//! between the check and the watch. This crate knows neither the wire nor Kubernetes.
+//! **Invariants.** Nothing is forwarded without a [`policy_core::Permit`]. The request that was
+//! authorized is the one that is forwarded. A connection is registered before it is decided on, so
+//! that no policy change is missed between the decision and the watch. This crate knows neither the
+//! wire format nor Kubernetes.
 
 pub mod client_headers;
 pub mod error;

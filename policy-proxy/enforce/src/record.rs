@@ -1,5 +1,5 @@
-//! One record per decision, for the access log, `up`'s decision log and tests; and notices about some of
-//! them, for the log.
+//! Records: one per decision, for the access log, the decision log of `up` and tests; and
+//! rate-limited log lines about some of them.
 
 mod access_log;
 mod entry;

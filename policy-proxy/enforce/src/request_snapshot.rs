@@ -1,4 +1,4 @@
-//! What an open request keeps, so that it can be decided on again when the policy changes.
+//! Snapshot of an open request, for deciding on it again when the policy changes.
 
 use crate::store::Live;
 use http::header::HOST;
@@ -12,40 +12,41 @@ use policy_tls::peer::Peer;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Method, target and the headers that the policy's matches look at, as they were judged. Cheap to
-/// make: text is shared with the request, and nothing is copied for policies that look at no header.
+/// Method, target and the headers that the policy matches on, as they were authorized. Cheap to
+/// create: text is shared with the request, and nothing is copied for policies that match on no
+/// header.
 #[derive(Clone, Debug)]
 pub struct RequestSnapshot {
     method: Method,
     /// The canonical target.
     uri: Uri,
-    /// Of the client's side.
+    /// The version of the client's side.
     version: Version,
-    /// HTTP/1: the canonical `Host`.
+    /// The canonical `Host` of HTTP/1.
     host: Option<HeaderValue>,
     headers: HeaderMap,
-    /// Which headers are kept: [`Evaluator::looks_at`] of the policy that let the request in. Not the
-    /// policy itself, which would live as long as the request.
+    /// Names of the captured headers: [`Evaluator::looks_at`] of the policy that permitted the
+    /// request. The policy itself is not kept, because it would live as long as the request.
     header_names: Arc<[HeaderName]>,
 }
 
 impl RequestSnapshot {
-    /// The method.
+    /// Returns the method.
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// The version that the client's side speaks.
+    /// Returns the version of the client's side.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// HTTP/1: the canonical `Host`.
+    /// Returns the canonical `Host` of HTTP/1.
     pub fn host(&self) -> Option<&HeaderValue> {
         self.host.as_ref()
     }
 
-    /// Keeps what matters of a head that is canonical.
+    /// Takes the snapshot of a canonical head.
     pub fn of(head: &Parts, evaluator: &Arc<Evaluator>) -> Self {
         let mut headers = HeaderMap::new();
         let header_names = Arc::clone(evaluator.looks_at_shared());
@@ -65,7 +66,7 @@ impl RequestSnapshot {
         }
     }
 
-    /// The canonical authority, for records.
+    /// Returns the canonical authority, for records.
     pub fn authority(&self) -> Option<&str> {
         match &self.host {
             Some(host) => host.to_str().ok(),
@@ -73,20 +74,21 @@ impl RequestSnapshot {
         }
     }
 
-    /// Takes out of trailers what the policy judged, or found absent, in the head.
+    /// Removes from trailers the fields that the policy matched on in the head, even if they were
+    /// absent there.
     pub fn remove_matched(&self, trailers: &mut HeaderMap) {
         for name in &*self.header_names {
             trailers.remove(name);
         }
     }
 
-    /// The path and query that were judged.
+    /// Returns the authorized path and query.
     pub fn target(&self) -> &str {
         self.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str)
     }
 
-    /// Decides again. `Err`: permission is lost, for this reason. A policy that looks at a header
-    /// that was not kept cannot be answered, so permission is lost.
+    /// Decides again. `Err`: permission is revoked for this reason. Permission is also revoked if
+    /// the policy matches on a header that was not captured.
     pub fn review(&self, live: &Live, peer: &Peer) -> Result<Permit, Denied> {
         let policy = live.in_force()?;
         if !policy.evaluator.looks_at().iter().all(|name| self.header_names.contains(name)) {
@@ -94,7 +96,7 @@ impl RequestSnapshot {
         }
         let path = match policy.evaluator.policy().paths {
             PathHandling::Raw => Cow::Borrowed(self.uri.path()),
-            // It may have been judged while the port took paths as they came.
+            // It may have been authorized while the port took raw paths.
             PathHandling::Canonical => canonical_path(self.uri.path()).map_err(Denied::Target)?,
         };
         let host = match self.authority().map(canonical_host) {

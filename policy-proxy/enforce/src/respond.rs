@@ -1,9 +1,9 @@
-//! What a caller is told: one exhaustive match from answer to status, gRPC code and text.
+//! Local responses: one exhaustive match from answer to status, gRPC code and text.
 //!
-//! gRPC form is chosen by the request alone: HTTP/2 with `content-type: application/grpc…`. Texts go
-//! to meshed peers only, save for 400, which speaks of nothing but the caller's own request
-//! (proxy-semantics 3.7). `l5d-proxy-error` of a refusal is its reason, word for word; `grpc-message` is
-//! Linkerd's text where Linkerd has one, because programs show and compare it.
+//! The gRPC format is chosen by the request: HTTP/2 with `content-type: application/grpc…`. Texts
+//! are sent to meshed peers only, except for 400, which describes only the client's own request
+//! (proxy-semantics 3.7). The `l5d-proxy-error` of a denial is its reason, verbatim; `grpc-message`
+//! is Linkerd's text where Linkerd has one, because programs display and compare it.
 
 use crate::headers::{PROXY_CONNECTION, PROXY_ERROR};
 use crate::limiter::RateLimitExceeded;
@@ -16,42 +16,42 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// An answer given here, in the application's place.
+/// A response in the application's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Refused by policy, or for want of one.
+    /// Denied by policy, or because there is none.
     Denied(Denied),
     /// Refused by a rate limit.
     Limited(RateLimitExceeded),
-    /// Sent elsewhere.
+    /// Redirected.
     Redirect {
         /// A 3xx status.
         status: StatusCode,
-        /// Where to.
+        /// The location.
         location: HeaderValue,
     },
     /// A redirect that cannot be built from this request.
     InvalidRedirect,
-    /// Made to fail by policy.
+    /// A failure injected by policy.
     Failure {
-        /// For HTTP.
+        /// The HTTP status.
         status: StatusCode,
-        /// For gRPC.
+        /// The gRPC status.
         grpc: u16,
-        /// For meshed peers.
+        /// The message, for meshed peers.
         message: Arc<str>,
     },
-    /// Asked for a gateway, which this is not.
+    /// A gateway was requested, which this proxy is not.
     Gateway,
-    /// More requests wait for the application than the proxy takes on.
+    /// Too many requests wait for the application.
     Overloaded,
-    /// The request's head has more fields than the proxy takes on.
+    /// The request's head has too many fields.
     HeadTooLarge,
-    /// The application could not answer.
+    /// The application did not answer.
     Upstream(Fault),
 }
 
-/// Why the application could not answer.
+/// Reason why the application did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It does not accept connections.
@@ -60,11 +60,11 @@ pub enum Fault {
     ConnectTimeout,
     /// It closed or broke the connection before it answered.
     Broken,
-    /// It switched to another protocol without being asked.
+    /// It switched protocols without an upgrade request.
     UnaskedUpgrade,
-    /// It did not answer within the bound that policy sets.
+    /// It did not answer within the timeout of the policy.
     Timeout,
-    /// Its response's head has more fields than the proxy takes on.
+    /// Its response has too many header fields.
     HeadTooLarge,
 }
 
@@ -74,7 +74,7 @@ impl From<Fault> for Answer {
     }
 }
 
-/// Who asked, as far as the form of an answer depends on it.
+/// The properties of a request and its client that determine the format of a local response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseFormat {
     version: Version,
@@ -82,19 +82,19 @@ pub struct ResponseFormat {
     meshed: bool,
 }
 
-/// The three forms of one answer.
+/// The parts of a local response.
 struct Wording {
     status: StatusCode,
     grpc: u16,
     text: Cow<'static, str>,
-    /// `grpc-message`, where it is not the same.
+    /// The `grpc-message` if it differs from `text`.
     message: Option<Cow<'static, str>>,
-    /// Whether the connection is closed after it.
+    /// True if the connection is closed after the response.
     close: bool,
 }
 
 impl Wording {
-    /// The same, with a `grpc-message` of its own.
+    /// Sets a `grpc-message`.
     fn saying(self, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
@@ -105,7 +105,7 @@ impl Wording {
 }
 
 impl Answer {
-    /// What a request is recorded as that was permitted and is answered with this after all.
+    /// Returns the decision to record for a permitted request that is answered with this after all.
     pub fn instead_of(&self, permit: Permit) -> Result<Permit, Denial> {
         match self {
             Self::Denied(reason) => Err(Denial { reason: *reason, route: permit.route() }),
@@ -122,24 +122,23 @@ impl Answer {
 }
 
 impl ResponseFormat {
-    /// Reads the form from a request's head. `meshed`: the peer proved an identity.
+    /// Determines the format from a request's head. `meshed`: the peer proved an identity.
     pub fn of(head: &Parts, meshed: bool) -> Self {
         Self { version: head.version, grpc: is_grpc(head), meshed }
     }
 
-    /// Whether answers take gRPC's form.
+    /// Returns true if responses are in the gRPC format.
     pub fn is_grpc(&self) -> bool {
         self.grpc
     }
 
-    /// The version that the client's side speaks.
+    /// Returns the version of the client's side.
     pub fn version(&self) -> Version {
         self.version
     }
 }
 
-/// The answer in the form that the asker understands. A gRPC answer is complete without a body
-/// (trailers-only).
+/// Builds the response in the client's format. A gRPC response has no body (trailers-only).
 pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
     let wording = word(answer);
     let mut response =
@@ -156,8 +155,8 @@ pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
     response
 }
 
-/// `grpc-status` and, for meshed peers, `grpc-message`, for an answer that comes after the response
-/// has begun.
+/// Returns `grpc-status` and, for meshed peers, `grpc-message`, for a response that has already
+/// begun.
 pub fn trailers(answer: &Answer, format: &ResponseFormat) -> http::HeaderMap {
     let wording = word(answer);
     let mut trailers = http::HeaderMap::with_capacity(2);
@@ -301,12 +300,13 @@ fn is_grpc(head: &Parts) -> bool {
             .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Texts come from policy too, and need not be legal header values.
+/// Converts a text that may come from policy, and need not be a legal header value.
 fn as_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("unexpected error"))
 }
 
-/// gRPC over HTTP/2, *Responses*: space to `~` except `%` stay, every other byte is `%XX`.
+/// Percent-encodes a message (gRPC over HTTP/2, *Responses*): space to `~` except `%` stay, every
+/// other byte is `%XX`.
 fn percent_encoded(text: &str) -> HeaderValue {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -334,7 +334,7 @@ mod code {
     pub(super) const UNAVAILABLE: u16 = 14;
 }
 
-/// The status of an answer that is refused for `reason`.
+/// Returns the HTTP status of a denial.
 pub fn status_of(reason: Denied) -> StatusCode {
     match reason {
         Denied::NoRoute => StatusCode::NOT_FOUND,

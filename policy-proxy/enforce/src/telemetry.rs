@@ -1,11 +1,11 @@
-//! What is counted and how it is shown.
+//! Metrics of the proxy.
 //!
-//! Decisions and requests are counted under the policy that made them ([`Counters`]), connections by
-//! what they carry ([`tcp`]); everything else is a field of [`Telemetry`]. Names and labels are listed
-//! in [`names`] and are Linkerd's where Linkerd has them (proxy-semantics 4).
+//! Decisions and requests are counted under the policy that made them ([`Counters`]), connections
+//! by their labels ([`tcp`]); everything else is a field of [`Telemetry`]. Names and labels are
+//! listed in [`names`]; they are Linkerd's where Linkerd has them (proxy-semantics 4).
 //!
-//! **Invariant.** Nothing a client sends can add a label value without bound: client identities are
-//! counted by name up to a bound, addresses and names of a stranger's choice never.
+//! **Invariant.** Clients cannot add label values without bound: identities are labels up to a
+//! maximum number, addresses and client-chosen names never.
 
 mod buckets;
 mod counters;
@@ -59,11 +59,11 @@ pub struct Telemetry {
     shared: Arc<CumulativeState>,
     connections: Arc<Connections>,
     workers: usize,
-    /// Messages from the controller.
+    /// The stream from the controller.
     pub discovery: Discovery,
-    /// Connections, whatever they carry.
+    /// All connections.
     pub transport: Transport,
-    /// Our own certificate.
+    /// The proxy's own certificate.
     pub identity: IdentityMetrics,
     tcp_errors: Family<Labels, Counter>,
     refused: Vec<Counter>,
@@ -72,7 +72,7 @@ pub struct Telemetry {
     address: Mutex<Arc<str>>,
 }
 
-/// What is counted about connections, whatever they carry.
+/// Metrics of all connections.
 #[derive(Clone, Debug, Default)]
 pub struct Transport {
     /// Connections accepted.
@@ -81,16 +81,16 @@ pub struct Transport {
     pub open: Gauge,
 }
 
-/// How long a series is shown after it last changed, by default; as in Linkerd.
+/// Default time that a series is shown after its last change; as in Linkerd.
 pub const RETAIN_IDLE: Duration = Duration::from_secs(600);
 
 impl Telemetry {
-    /// Metrics for a proxy with this many workers.
+    /// Creates the metrics of a proxy with this many workers.
     pub fn new(workers: usize) -> Self {
         Self::retaining(workers, RETAIN_IDLE)
     }
 
-    /// Metrics of which a series is shown for `retain_idle` after it last changed.
+    /// Creates metrics whose series are shown for `retain_idle` after their last change.
     pub fn retaining(workers: usize, retain_idle: Duration) -> Self {
         let shared = CumulativeState {
             cumulative: Mutex::default(),
@@ -144,8 +144,8 @@ impl Telemetry {
         ProcessMetrics.register(registry);
     }
 
-    /// Counters for a policy of `port`. What was counted under policies that nobody holds any more
-    /// is kept in sums.
+    /// Creates the counters of a policy of `port`. The counts of unreferenced policies are added
+    /// up.
     pub fn counters(
         &self,
         port: NonZeroU16,
@@ -162,7 +162,7 @@ impl Telemetry {
         counters
     }
 
-    /// How counters show a client. Takes a lock: once per connection.
+    /// Returns the client as counters distinguish it. Takes a lock: call it once per connection.
     pub fn caller(&self, tls: &Tls<'_>) -> Caller {
         let client = match tls {
             Tls::Terminated(Some(identity)) => self.shared.clients.lock().number(identity.as_str()),
@@ -171,7 +171,7 @@ impl Telemetry {
         Caller { tls: TlsClass::of(tls), client }
     }
 
-    /// Where connections of `port` are counted. Takes a lock: once per connection.
+    /// Returns the series of connections of `port`. Takes a lock: call it once per connection.
     pub fn tcp(
         &self,
         side: Side,
@@ -183,7 +183,7 @@ impl Telemetry {
         self.connections.series(TcpKey::of(side, port, address, caller, policy), self.workers)
     }
 
-    /// A connection or request was refused because there was no policy to decide by.
+    /// Counts a connection or request refused without a policy in force.
     pub fn refused(&self, reason: Denied) {
         let counter =
             usize::try_from(reason_number(reason)).ok().and_then(|at| self.refused.get(at));
@@ -192,8 +192,8 @@ impl Telemetry {
         }
     }
 
-    /// A request, or the connection it came by, failed for another reason than policy while none was in
-    /// force. Where one is, its counters are told ([`Counters`]).
+    /// Counts a failed request, or its connection, while no policy is in force. Else [`Counters`]
+    /// counts it.
     pub fn http_error(&self, kind: ErrorKind) {
         self.shared
             .cumulative
@@ -201,12 +201,12 @@ impl Telemetry {
             .count_without_policy(names::HTTP_ERRORS, label("error", kind.as_str()));
     }
 
-    /// A connection failed; `error` is one of the closed set of kinds that the code names.
+    /// Counts a failed connection; `error` is one of a closed set of kinds.
     pub fn tcp_error(&self, error: &'static str) {
         self.tcp_errors.get_or_create_owned(&label("error", error)).inc();
     }
 
-    /// A transport header was read; `session_protocol`: `http/1`, `http/2` or empty.
+    /// Counts a transport header; `session_protocol`: `http/1`, `http/2` or empty.
     pub fn transport_header(
         &self,
         session_protocol: &'static str,
@@ -217,14 +217,14 @@ impl Telemetry {
         self.headers.count(session_protocol, port, caller, client);
     }
 
-    /// States how far the workers are: a difference that stays is a worker that hangs.
+    /// Sets the generations of the workers: a difference that stays shows a worker that hangs.
     pub fn generations(&self, published: u64, reached: u64) {
         let shown = |generation| i64::try_from(generation).unwrap_or(i64::MAX);
         self.discovery.published.set(shown(published));
         self.discovery.reached.set(shown(reached));
     }
 
-    /// The OpenMetrics text of everything, with the state of each port.
+    /// Returns the OpenMetrics text of all metrics, with the state of each port.
     pub fn encode(&self, ports: &[PortStatus]) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
@@ -233,13 +233,13 @@ impl Telemetry {
         Ok(text)
     }
 
-    /// Counts a use of an undeclared port beyond the bound.
+    /// Counts the use of an undeclared port beyond the limit.
     pub fn port_refused(&self) {
         self.ports_refused.inc();
     }
 }
 
-/// Shows connections.
+/// Collector of the connection metrics.
 #[derive(Debug)]
 struct ConnectionCollector {
     shared: Arc<CumulativeState>,

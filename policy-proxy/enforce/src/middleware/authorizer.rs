@@ -1,11 +1,12 @@
-//! Decides on requests of one connection.
+//! Authorizes the requests of one connection.
 //!
-//! A request is let through when all hold:
+//! A request is forwarded if all of these hold:
 //! 1. A policy is in force for the port (else `policy_pending`, `policy_expired`, …).
-//! 2. The head means one thing: framing, target and values are not ambiguous (else 400 with the fault).
+//! 2. The head is unambiguous: framing, target and values (else 400 with the fault).
 //! 3. The policy permits it (else the evaluator's reason).
-//! 4. No effect of the rule or the Server answers in its place (redirect, injected failure).
-//! 5. Every rate limit that names the client has room.
+//! 4. No filter of the rule or the Server answers in the application's place (redirect, injected
+//! failure).
+//! 5. Every rate limit of the client has a token.
 
 use super::filters::{self, FilterPlan};
 use super::hosts;
@@ -26,7 +27,7 @@ use policy_tls::peer::Peer;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What one connection remembers between its requests: void once another policy is in force.
+/// Authorizes the requests of one connection, with a cache for the policy in force.
 #[derive(Debug)]
 pub struct Authorizer {
     caller: Caller,
@@ -39,56 +40,56 @@ struct PolicyCache {
     policy: Arc<InForce>,
     memo: Memo,
     bucket: Option<ClientBucket>,
-    /// Where the last permitted request was counted, and what permitted it.
+    /// The series of the last permitted request, and its permit.
     series: Option<(Permit, SeriesId)>,
 }
 
-/// What becomes of a request.
+/// Outcome of authorizing a request.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "moved once per request; a box would cost more")]
 pub enum AuthorizeOutcome {
-    /// It is forwarded, as its head now stands.
+    /// The request is forwarded with its head as it is now.
     Forward(Forward),
-    /// It is answered here.
+    /// The request is answered here.
     Refuse(Refusal),
 }
 
-/// A request to be forwarded. Only a permit makes one.
+/// A request to be forwarded. Only a permit creates one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Forward {
-    /// Proof that forwarding is allowed.
+    /// The permit to forward the request.
     pub permit: Permit,
-    /// Effects on the response, and the time allowed.
+    /// The response filters, and the timeout.
     pub plan: FilterPlan,
-    /// Boxed, since it is handed on a good many times.
+    /// Boxed, because it moves through many calls.
     pub snapshot: Box<RequestSnapshot>,
-    /// The policy that decided.
+    /// The policy of the decision.
     pub policy: Arc<InForce>,
-    /// Where it is counted, in the counters of `policy`.
+    /// The series of the request, in the counters of `policy`.
     pub series: SeriesId,
 }
 
-/// A request that is answered here, and by which decision.
+/// A request that is answered here.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The answer to the client.
+    /// The response to the client.
     pub answer: Answer,
-    /// Why: the reason that records and counters name. A redirect or an injected failure answers a
-    /// request that is permitted.
+    /// The decision, for records and counters. A redirect or an injected failure answers a request
+    /// that was permitted.
     pub decision: Result<Permit, Denial>,
-    /// The policy that decided, if one was in force.
+    /// The policy of the decision, if one was in force.
     pub policy: Option<Arc<InForce>>,
 }
 
 impl Authorizer {
-    /// A gate for the requests of one connection of `caller`, counted at `worker`.
+    /// Creates the authorizer of one connection of `caller`, counted at `worker`.
     pub fn new(caller: Caller, worker: usize) -> Self {
         Self { caller, worker, cache: None }
     }
 
-    /// Decides on the request whose head is `head` by the policy that is `live`, and makes the head
-    /// what will be forwarded.
+    /// Decides on the request of `head` by the `live` policy, and makes the head canonical for
+    /// forwarding.
     pub fn authorize(
         &mut self,
         live: &Live,
@@ -112,7 +113,7 @@ impl Authorizer {
         };
         counters.http_permitted(worker, caller, &permit);
         canonical.apply(head);
-        // Kept as it was judged, before effects change headers.
+        // Taken before filters change the headers.
         let snapshot = Box::new(RequestSnapshot::of(head, &policy.evaluator));
         let plan = match filters::plan(policy, &permit, head) {
             Ok(plan) => plan,
@@ -152,7 +153,7 @@ impl Authorizer {
         cache
     }
 
-    /// Lets go of what is remembered unless `policy` is what it was remembered under.
+    /// Clears the cache unless it belongs to `policy`.
     pub fn forget_unless(&mut self, policy: Option<&Arc<InForce>>) {
         let same =
             |own: &PolicyCache| policy.is_some_and(|policy| Arc::ptr_eq(&own.policy, policy));
@@ -243,9 +244,9 @@ fn permit(
     }
 }
 
-/// Two lengths are one too many (RFC 9112 section 6.3: an attempt at smuggling), and a tunnel to
-/// wherever the client likes is not what policy permits. A server around `PolicyLayer` may have dropped
-/// one of them before, as hyper's does.
+/// Rejects a length beside a transfer coding (RFC 9112 section 6.3: request smuggling), and
+/// CONNECT, because a tunnel to any destination is not covered by policy. A server around
+/// `PolicyLayer` may have dropped one of the two fields before, as hyper's does.
 fn check_framing(head: &Parts) -> Result<(), TargetFault> {
     if head.method == Method::CONNECT {
         return Err(TargetFault::Malformed);
@@ -256,18 +257,18 @@ fn check_framing(head: &Parts) -> Result<(), TargetFault> {
     {
         return Err(TargetFault::Malformed);
     }
-    // The sidecar has answered 431 by now; around `PolicyLayer` it is the server that sets a bound.
+    // The sidecar has answered 431 before; around `PolicyLayer` the server sets the limit.
     if headers.keys_len() > headers::MOST_NAMES {
         return Err(TargetFault::Malformed);
     }
-    // Those of HTTP/1 come without.
+    // HTTP/1 values come trimmed.
     if head.version >= Version::HTTP_2 && headers::has_outer_blanks(headers) {
         return Err(TargetFault::OuterBlanks);
     }
     Ok(())
 }
 
-/// What of the head has to change to be forwarded as it was judged. Nothing, usually.
+/// Changes to the head that make it canonical. Usually none.
 #[derive(Debug)]
 pub struct Canonical {
     uri: Option<Uri>,
@@ -275,7 +276,8 @@ pub struct Canonical {
 }
 
 impl Canonical {
-    /// `None` if the canonical parts do not make a target, which they always do.
+    /// Compares the head with its canonical target; `None` if the canonical parts form no valid
+    /// target, which does not occur.
     fn of(head: &Parts, target: &Target<'_>) -> Option<Self> {
         let path = target.rewritten();
         if head.version >= Version::HTTP_2 {
@@ -299,7 +301,7 @@ impl Canonical {
         Some(Self { uri, host })
     }
 
-    /// HTTP/2 names the host in `:authority` alone.
+    /// Compares an HTTP/2 head: the host is in `:authority` only.
     fn http2(head: &Parts, target: &Target<'_>, path: Option<PathAndQuery>) -> Option<Self> {
         let sent = head.uri.authority().map(Authority::as_str);
         let line = head.headers.get(HOST).map(|line| std::str::from_utf8(line.as_bytes()));
@@ -330,7 +332,7 @@ impl Canonical {
             head.uri = uri;
         }
         if head.version >= Version::HTTP_2 {
-            // Agrees with `:authority`, which is what was judged and is forwarded.
+            // It agrees with `:authority`, which was authorized and is forwarded.
             head.headers.remove(HOST);
         } else if let Some(host) = self.host {
             head.headers.insert(HOST, host);
@@ -338,7 +340,8 @@ impl Canonical {
     }
 }
 
-/// A target without its authority. The path of `http://host?query` is `/`, which is not written there.
+/// Returns a target without its authority. The path of `http://host?query` is `/`, which is not
+/// written there.
 fn origin_form(target: &PathAndQuery) -> Option<Uri> {
     if target.as_str().starts_with('?') {
         return Uri::try_from(format!("/{}", target.as_str())).ok();
@@ -346,8 +349,8 @@ fn origin_form(target: &PathAndQuery) -> Option<Uri> {
     Some(Uri::from(target.clone()))
 }
 
-/// `host[:port]` for `sent`, whose canonical host is `host`; `None` if `sent` is that already. Port 80
-/// is what HTTP means without one.
+/// Returns `host[:port]` for `sent`, whose canonical host is `host`; `None` if `sent` is canonical.
+/// Port 80 is the default of HTTP.
 fn canonical_authority(sent: &str, host: &str) -> Option<String> {
     let after = match sent.strip_prefix(host) {
         Some("") => return None,
@@ -362,7 +365,7 @@ fn canonical_authority(sent: &str, host: &str) -> Option<String> {
     Some(if keep { format!("{host}{port}") } else { host.to_owned() })
 }
 
-/// Where the port, with its colon, begins.
+/// Returns the position of the port, with its colon.
 fn port_at(sent: &str) -> usize {
     let bracket = sent.rfind(']').map_or(0, |at| at.saturating_add(1));
     let after = sent.get(bracket..).unwrap_or_default();

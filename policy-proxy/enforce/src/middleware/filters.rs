@@ -1,4 +1,4 @@
-//! Applies the effects of a permit: header changes, redirects, injected failures, timeouts.
+//! Applies the filters of a permit: header changes, redirects, injected failures, timeouts.
 
 use crate::headers;
 use crate::respond::{Answer, Fault};
@@ -13,16 +13,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is still to be done while a permitted request is forwarded.
+/// The filters that remain while a permitted request is forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilterPlan {
-    /// Bounds the time until the response is complete.
+    /// Maximum time until the response is complete.
     pub timeout: Option<Duration>,
-    /// Whether [`change_response`] has anything to do.
+    /// True if [`change_response`] has filters to apply.
     pub response: bool,
 }
 
-/// Applies what concerns the request, in order. `Err`: an effect answers in the application's place.
+/// Applies the request filters in order. `Err`: a filter answers in the application's place.
 pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<FilterPlan, Answer> {
     let mut plan = FilterPlan::default();
     let mut changed = false;
@@ -54,8 +54,8 @@ pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<Filte
     Ok(plan)
 }
 
-/// Applies what concerns the response, in order. `Err`: it has more fields than can be handled, and
-/// this answers in its place.
+/// Applies the response filters in order. `Err`: the response has too many fields; this answers in
+/// its place.
 pub fn change_response(
     policy: &InForce,
     permit: &Permit,
@@ -75,10 +75,10 @@ pub fn change_response(
     Ok(())
 }
 
-/// More headers than can be handled.
+/// Error of a head with too many fields.
 struct TooManyHeaders;
 
-/// First `add`, then `set`, then `remove` (proxy-semantics 3.5).
+/// Applies `add`, then `set`, then `remove` (proxy-semantics 3.5).
 fn apply(change: &HeaderChange, headers: &mut HeaderMap) -> Result<(), TooManyHeaders> {
     for (name, value) in &change.add {
         headers.try_append(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;
@@ -100,7 +100,7 @@ fn injected_failure(failure: &Failure) -> Answer {
     }
 }
 
-/// A share of the requests, chosen by the hash of their number under a random key.
+/// Selects a share of the requests by a keyed hash of their number.
 fn is_sampled(failure: &Failure) -> bool {
     if failure.numerator >= failure.denominator {
         return true;
@@ -112,7 +112,7 @@ fn is_sampled(failure: &Failure) -> bool {
     drawn < u64::from(failure.numerator)
 }
 
-/// The redirect, or `None` if it leads to where the request already is.
+/// Returns the redirect; `None` if it leads to the request's own location.
 fn redirect_to(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<Answer> {
     let status = StatusCode::from_u16(redirect.status).unwrap_or(StatusCode::FOUND);
     let Some((location, same)) = location(redirect, rule, head) else {
@@ -125,7 +125,7 @@ fn redirect_to(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option
     }
 }
 
-/// Where to, and whether that is where the request already is.
+/// Returns the location, and whether it is the request's own.
 fn location(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<(String, bool)> {
     let own_scheme = head.uri.scheme().map_or("http", Scheme::as_str);
     let scheme = redirect.scheme.as_deref().unwrap_or(own_scheme);
@@ -141,7 +141,7 @@ fn location(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<(S
         None => (sent, None),
     };
     let host = redirect.host.as_deref().unwrap_or(own_host);
-    // As requested, or the scheme's own where the scheme was named.
+    // The request's port, or the scheme's default if the scheme was given.
     let port = redirect.port.or(if redirect.scheme.is_some() { None } else { own_port });
     let port = port.filter(|port| Some(*port) != default_port(scheme));
     let path = match &redirect.path {
@@ -150,7 +150,7 @@ fn location(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<(S
         Some(RedirectPath::Prefix(with)) => replace_prefix(head.uri.path(), with, rule?)?,
     };
     let query = match (&redirect.path, head.uri.query()) {
-        // A full path that names a query of its own keeps it.
+        // A full path with a query of its own keeps it.
         (Some(RedirectPath::Full(path)), _) if path.contains('?') => String::new(),
         (_, Some(query)) => format!("?{query}"),
         (_, None) => String::new(),
@@ -170,7 +170,8 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// Replaces the longest prefix of the rule that the path has; `None` if no match of it is a prefix.
+/// Replaces the longest prefix of the rule that the path has; `None` if none of its matches is a
+/// prefix.
 fn replace_prefix(path: &str, with: &str, rule: &Rule) -> Option<String> {
     let everything = rule.matches.is_empty().then_some(0);
     let matched = rule.matches.iter().filter_map(|m| prefix_length(&m.path, path)).max();
@@ -184,7 +185,7 @@ fn replace_prefix(path: &str, with: &str, rule: &Rule) -> Option<String> {
     Some(if joined.is_empty() { "/".to_owned() } else { joined })
 }
 
-/// How many bytes of `path` the prefix pattern covers.
+/// Returns the number of bytes of `path` that the prefix pattern covers.
 fn prefix_length(pattern: &PathPattern, path: &str) -> Option<usize> {
     let PathPattern::Segments { segments, rest: true } = pattern else { return None };
     let mut covered = 0_usize;

@@ -1,26 +1,26 @@
-//! Hosts that requests named lately and that are forwarded as they were sent. Nearly all requests name
-//! one of few, and to find a host costs a tenth of reading it.
+//! Cache of recent `Host` values that are forwarded unchanged. Nearly all requests name one of few
+//! hosts, and canonicalising a host costs a tenth of reading it.
 //!
-//! What is remembered is what a text means whatever the policy is, never a decision.
+//! The cache holds the meaning of a text, which no policy changes, never a decision.
 
 use http::Version;
 use http::header::{HOST, HeaderValue};
 use http::request::Parts;
 use std::cell::RefCell;
 
-/// A `Host` line that is canonical as it stands.
+/// A `Host` line that is canonical.
 #[derive(Debug)]
 struct CachedHost {
     line: Box<str>,
-    /// How many of its bytes, from the first, are the canonical host. A port may follow.
+    /// Length of the canonical host at the start of the line. A port may follow.
     host: usize,
 }
 
-/// What a thread remembers.
+/// The host cache of a thread.
 #[derive(Debug, Default)]
 pub(super) struct HostCache {
     cached: Vec<CachedHost>,
-    /// Whose place the next one takes.
+    /// Index of the next entry to replace.
     next: usize,
 }
 
@@ -28,12 +28,12 @@ thread_local! {
     static HOSTS: RefCell<HostCache> = RefCell::default();
 }
 
-/// Runs `act` with what this thread remembers, which `act` must not ask for again.
+/// Runs `act` with this thread's cache. `act` must not call this function.
 pub(super) fn with<T>(act: impl FnOnce(&mut HostCache) -> T) -> T {
     HOSTS.with_borrow_mut(act)
 }
 
-/// The one `Host` line of an HTTP/1 request whose target names no host.
+/// Returns the only `Host` line of an HTTP/1 request whose target names no host.
 pub(super) fn sole_host(head: &Parts) -> Option<&HeaderValue> {
     if head.version >= Version::HTTP_2 || head.uri.authority().is_some() {
         return None;
@@ -43,16 +43,16 @@ pub(super) fn sole_host(head: &Parts) -> Option<&HeaderValue> {
 }
 
 impl HostCache {
-    /// The canonical host of `line`, if that is remembered.
+    /// Returns the canonical host of `line`, if it is cached.
     pub(super) fn find(&self, line: &HeaderValue) -> Option<&str> {
         let same = |cached: &&CachedHost| cached.line.as_bytes() == line.as_bytes();
         let cached = self.cached.iter().find(same)?;
         cached.line.get(..cached.host)
     }
 
-    /// Remembers that `line` is forwarded as it stands and that its canonical host is `host`.
+    /// Caches `line`, which is forwarded unchanged and whose canonical host is `host`.
     pub(super) fn insert(&mut self, line: &HeaderValue, host: &str) {
-        // A copy, since the line keeps the whole head.
+        // A copy, because the line keeps the whole head alive.
         let Ok(line) = line.to_str().map(Box::<str>::from) else { return };
         if line.len() > LONGEST || !line.starts_with(host) {
             return;
@@ -66,9 +66,9 @@ impl HostCache {
     }
 }
 
-/// Hosts that are remembered: a Service has a few names.
+/// Number of cached hosts: a Service has few names.
 const MAX_HOSTS: usize = 4;
-/// Longer lines are not worth their room.
+/// Maximum length of a cached line.
 const LONGEST: usize = 128;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! The same policy inside somebody else's server: a `tower::Layer`.
+//! The steps as a `tower::Layer` for other servers.
 //!
-//! The server says who is connected by putting an [`Arc<Peer>`] into each request's extensions; a
-//! request without one is refused. Everything else is as in the sidecar: one snapshot per request, the
-//! canonical target, effects, rate limits, records, and an open response ends when its permission is
-//! lost. What is denied or audited is told to the log by the sidecar's bounds; numbers are said when the next
-//! such request comes.
-//! What a server goes on reading of a request's body is its own: it ends with the response, so that a
-//! client that takes no response may send on until the server drops it. The sidecar watches both.
+//! The server identifies the client by an [`Arc<Peer>`] in each request's extensions; a request
+//! without one is refused. Everything else is as in the sidecar: one snapshot per request, the
+//! canonical target, filters, rate limits, records, and an open response ends when its permission
+//! is revoked. Denied and audited requests are logged within the sidecar's limits; counts of
+//! suppressed lines are logged at the next such request. The layer does not watch the request's
+//! body: it ends with the response, so a client that does not read the response may keep sending
+//! until the server drops it. The sidecar watches both.
 
 mod body;
 
@@ -51,16 +51,17 @@ struct LayerState {
     recorder: Option<Arc<dyn Recorder>>,
 }
 
-/// A server that lets through what policy permits. Made by [`PolicyLayer`].
+/// A service that forwards permitted requests only. Created by [`PolicyLayer`].
 pub struct PolicyService<S> {
     inner: S,
     shared: Arc<LayerState>,
-    /// What is known of the connection that the last request came by.
+    /// The peer of the last request, and the authorizer of its connection.
     last_peer: Option<(Arc<Peer>, Authorizer)>,
 }
 
 impl PolicyLayer {
-    /// Enforces what `store` holds for `port`; `workload` is the name in records.
+    /// Creates a layer that enforces the policy of `port` in `store`; `workload` is the name in
+    /// records.
     pub fn new(store: &PolicyStore, port: NonZeroU16, workload: &str) -> Self {
         let shared = LayerState {
             handle: store.port(port),
@@ -72,7 +73,7 @@ impl PolicyLayer {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Hands one record per request to `recorder`.
+    /// Passes one record per request to `recorder`.
     #[must_use]
     pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
         let LayerState { handle, telemetry, workload, notices, recorder: _ } = &*self.shared;
@@ -144,7 +145,7 @@ where
 }
 
 impl<S> PolicyService<S> {
-    /// The gate of the peer's connection; a new one for another peer.
+    /// Returns the authorizer of the peer's connection; creates one for a new peer.
     fn authorizer(&mut self, peer: &Arc<Peer>) -> &mut Authorizer {
         let telemetry = &self.shared.telemetry;
         let fresh =
@@ -157,10 +158,10 @@ impl<S> PolicyService<S> {
     }
 }
 
-/// The connection that a request came by.
+/// The connection of a request.
 struct LayerConnection {
     shared: Arc<LayerState>,
-    /// Absent where the server does not say who is connected.
+    /// `None` if the server does not identify the client.
     peer: Option<Arc<Peer>>,
 }
 
@@ -207,7 +208,7 @@ impl Enforcer for LayerConnection {
     }
 
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
-        // The server is the application itself and no hop on the way to it.
+        // The server is the application itself, and no hop on the way to it.
         self.peer.as_ref().map_or(Ok(()), |peer| ClientHeaders::new(peer, None).insert(headers))
     }
 
@@ -224,7 +225,7 @@ impl Enforcer for LayerConnection {
 }
 
 pin_project! {
-    /// An answer to come: the server's, or one given in its place.
+    /// The future of a response: the server's, or a local one.
     pub struct PolicyFuture<F> {
         #[pin]
         state: FutureState<F>,
@@ -234,7 +235,7 @@ pin_project! {
 pin_project! {
     #[project = FutureProjection]
     enum FutureState<F> {
-        // Permitted; the server is asked.
+        // Permitted; the server is called.
         Open {
             #[pin]
             inner: F,
@@ -292,7 +293,7 @@ where
     }
 }
 
-/// Ends a [`PolicyFuture`] with an answer in the server's place.
+/// Completes a [`PolicyFuture`] with a local response.
 fn in_its_place<R, E>(refused: LocalResponse) -> Poll<Result<Response<PolicyBody<R>>, E>> {
     Poll::Ready(Ok(refused.response.map(PolicyBody::text)))
 }

@@ -1,11 +1,11 @@
-//! The order of steps for a request, written once: [`admit`] runs before the application is asked,
-//! [`AdmittedRequest::pass`] or [`AdmittedRequest::refuse`] once there is an answer.
+//! The order of steps for a request: [`admit`] runs before the application is called,
+//! [`AdmittedRequest::pass`] or [`AdmittedRequest::refuse`] when the response is there.
 //!
-//! [`PolicyService`](super::PolicyService) and the sidecar's connections run the same steps. The steps
-//! are synchronous and generic over what is kept of an open request ([`Enforcer::Open`]); each caller
-//! asks its application in its own way in between. The sidecar does not call the tower service, because
-//! `tower_service::Service` takes requests by value: the copies alone are 2.6 % of the instructions of
-//! an HTTP/1 request.
+//! [`PolicyService`](super::PolicyService) and the sidecar's connections run the same steps. The
+//! steps are synchronous and generic over the state of an open request ([`Enforcer::Open`]); each
+//! caller calls its application in between. The sidecar does not use the tower service, because
+//! `tower_service::Service` takes requests by value: the copies alone are 2.6 % of the instructions
+//! of an HTTP/1 request.
 
 use super::authorizer::{AuthorizeOutcome, Authorizer, Forward, Refusal};
 use super::exchange::Exchange;
@@ -28,127 +28,127 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::time::Sleep;
 
-/// A connection that requests come by, as the steps use it.
+/// A connection that sends requests, as the steps see it.
 pub trait Enforcer {
-    /// What is kept of a permitted request while it is open.
+    /// The state of a permitted request while it is open.
     type Open: OpenRequest;
-    /// A subscription to changes of the policy. Taken before the policy is looked at, so that no change
-    /// falls in between; `()` where nothing runs in between.
+    /// A subscription to policy changes. Created before the policy is read, so that no change is
+    /// missed; `()` if nothing can run in between.
     type Changes;
 
-    /// The port whose policy decides.
+    /// Returns the port whose policy decides.
     fn handle(&self) -> &PortHandle;
 
-    /// The number of the worker in counters.
+    /// Returns the number of the worker, for the counters.
     fn worker(&self) -> usize;
 
-    /// Counters of refusals without a policy.
+    /// Returns the counters of refusals without a policy.
     fn telemetry(&self) -> &Telemetry;
 
-    /// The client. Whoever is not known is nobody, and refused.
+    /// Returns the client. Requests of an unknown client are refused.
     fn peer(&self) -> Option<&Peer>;
 
-    /// Where requests go.
+    /// Returns the role of the server.
     fn role(&self) -> Role;
 
-    /// Whether records are taken.
+    /// Returns true if records are written.
     fn is_recording(&self) -> bool;
 
-    /// Tells the log of a refusal or an audited permit, decided at `now`.
+    /// Logs a refusal or an audited permit, decided at `now`.
     fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant);
 
-    /// Takes a record; only called while records are taken.
+    /// Writes a record; only called if [`Self::is_recording`].
     fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>);
 
-    /// Counts an answer that a failure made, the application's or the head's.
+    /// Counts a response that was caused by a failure of the application, or by the head.
     fn failed(&self, answer: &Answer);
 
-    /// Tells the application of the client ([`ClientHeaders`](crate::client_headers::Informed)).
+    /// Adds the headers about the client ([`ClientHeaders`](crate::client_headers::ClientHeaders)).
     ///
     /// # Errors
-    /// There are more headers than a map can hold.
+    /// The map has no space for more headers.
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached>;
 
-    /// Subscribes to changes of the policy.
+    /// Subscribes to policy changes.
     fn changes(&self) -> Self::Changes;
 
-    /// Keeps a permitted request open.
+    /// Creates the state of a permitted request.
     fn open(&self, changes: Self::Changes, permitted: PermittedRequest) -> Self::Open;
 }
 
-/// A request that is open: it is decided on again whenever the policy changes.
+/// An open request: it is decided on again whenever the policy changes.
 pub trait OpenRequest {
-    /// Why permission was lost, or a promise to wake `cx` when it is.
+    /// Returns the reason if permission was revoked. Else wakes `cx` when it is.
     fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
 
-    /// The answer's head is there. The request came at `started`; of the time since then, `waited` was
-    /// spent by the application.
+    /// Records the response's head. The request arrived at `started`; the application took `waited`
+    /// of the time since.
     fn begun<B>(&mut self, response: &Response<B>, started: Instant, waited: Duration);
 
-    /// The answer ended; `broken`: before it was complete.
+    /// Records the end of the response; `broken`: it is incomplete.
     fn ended(&mut self, broken: bool);
 }
 
-/// Where the requests of an [`Enforcer`] go.
+/// The role of an [`Enforcer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// On to the application: what concerns one connection alone is taken out (RFC 9110 section 7.6).
+    /// Forwards to the application: hop-by-hop fields are removed (RFC 9110 section 7.6).
     Proxy {
-        /// The most header fields of a request.
+        /// Maximum number of header fields of a request.
         request_fields: usize,
-        /// The most header fields of a response.
+        /// Maximum number of header fields of a response.
         response_fields: usize,
     },
-    /// Nowhere: the server is the application itself, and sets its own bounds.
+    /// The server is the application itself, and sets its own limits.
     Origin,
 }
 
-/// A permitted request, for whoever keeps it open.
+/// A permitted request, for [`Enforcer::open`].
 #[derive(Debug)]
 pub struct PermittedRequest {
-    /// What decides on it again.
+    /// The snapshot that it is decided on again by.
     pub snapshot: Box<RequestSnapshot>,
-    /// What permits it.
+    /// The permit.
     pub permit: Permit,
-    /// The policy that decided.
+    /// The policy of the decision.
     pub policy: Arc<InForce>,
-    /// What is counted of it.
+    /// The exchange, for the counters.
     pub exchange: Exchange,
 }
 
-/// What becomes of a request before the application is asked.
+/// Outcome of the steps before the application is called.
 #[derive(Debug)]
 pub enum Admission<O> {
-    /// It is forwarded, as its head now stands.
+    /// The request is forwarded with its head as it is now.
     Admitted(AdmittedRequest<O>),
-    /// It is answered here.
+    /// The request is answered here.
     Refused(LocalResponse),
 }
 
-/// An answer in the application's place.
+/// A response in the application's place.
 #[derive(Debug)]
 pub struct LocalResponse {
-    /// The answer.
+    /// The response.
     pub response: Response<Bytes>,
-    /// Who gets it.
+    /// The format of responses to the client.
     pub format: ResponseFormat,
 }
 
-/// A permitted request, until its answer begins.
+/// A permitted request until its response begins.
 #[derive(Debug)]
 pub struct AdmittedRequest<O> {
     context: RequestContext,
-    /// What the request asks of the connection that carries it.
+    /// Options that concern the connection of the request.
     pub options: ConnectionOptions,
     permit: Permit,
     policy: Arc<InForce>,
-    /// Whether policy changes the response's head.
+    /// True if there are response filters.
     changes_response: bool,
-    /// The request as it is kept open.
+    /// The open request.
     pub request: TimedRequest<O>,
 }
 
-/// An open request and the time until which its answer must be complete.
+/// An open request with its deadline.
 #[derive(Debug)]
 pub struct TimedRequest<O> {
     /// The open request.
@@ -156,26 +156,27 @@ pub struct TimedRequest<O> {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// What is known of a request when it is answered.
+/// The context of a request's response.
 #[derive(Debug)]
 struct RequestContext {
     format: ResponseFormat,
     started: Instant,
-    /// Absent where nobody records.
+    /// `None` if no records are written.
     info: Option<Box<RequestInfo>>,
 }
 
-/// Decides on a request of the connection whose gate is `authorizer`, and makes the head what is forwarded.
+/// Decides on a request by its connection's `authorizer`, and makes the head canonical for
+/// forwarding.
 ///
-/// 1. What records tell of the request is taken down.
-/// 2. The head is bounded and cleaned.
-/// 3. The gate decides.
-/// 4. The application is told of the client.
-/// 5. The request is counted and kept open. Nothing is awaited between the decision and this, so that
-///    no change of the policy falls in between.
+/// 1. The request's properties are taken for records.
+/// 2. The head is checked against its limits and cleaned.
+/// 3. The authorizer decides.
+/// 4. The headers about the client are added.
+/// 5. The request is counted and registered. Nothing is awaited between the decision and this, so
+/// that no policy change is missed.
 ///
 /// # Errors
-/// The answer in the application's place.
+/// The response in the application's place.
 pub fn admit<E: Enforcer>(
     enforcer: &E,
     authorizer: Option<&mut Authorizer>,
@@ -237,8 +238,8 @@ pub fn admit<E: Enforcer>(
     })
 }
 
-/// Bounds and cleans a head before anything looks at it; none if it has too many fields. What a client
-/// says in our place is taken out in any role.
+/// Checks a head against its limits and cleans it before it is evaluated; `None` if it has too many
+/// fields. Fields that only the proxy may set are removed in any role.
 fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<ConnectionOptions> {
     match role {
         Role::Proxy { request_fields, .. } => {
@@ -246,7 +247,7 @@ fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<ConnectionOptions
                 return None;
             }
             let options = headers::clean_request(head, meshed);
-            // A cookie's crumbs are one field by now.
+            // The lines of a cookie are one field by now.
             (head.headers.len() <= request_fields).then_some(options)
         }
         Role::Origin => {
@@ -264,21 +265,21 @@ fn missing_peer() -> Refusal {
 }
 
 impl<O: OpenRequest> AdmittedRequest<O> {
-    /// Who asks.
+    /// Returns the format of responses to the client.
     pub fn format(&self) -> ResponseFormat {
         self.context.format
     }
 
-    /// Whether the request is recorded.
+    /// Returns true if the request is recorded.
     pub fn is_recorded(&self) -> bool {
         self.context.info.is_some()
     }
 
-    /// Makes the application's head the one that the client gets, and records and counts it. Of the time
-    /// since the request came, `waited` was spent by the application.
+    /// Turns the application's head into the client's, records it and counts it. The application
+    /// took `waited` of the time since the request arrived.
     ///
-    /// Returns the answer in its place if the application switched without being asked, or if the head
-    /// has more fields than can be handled.
+    /// Returns a response in its place if the application switched protocols without an upgrade
+    /// request, or if the head has too many fields.
     #[must_use = "the client gets this answer in place of the application's"]
     pub fn pass<E, B>(
         &mut self,
@@ -335,7 +336,7 @@ impl<O: OpenRequest> AdmittedRequest<O> {
 }
 
 impl<O: OpenRequest> TimedRequest<O> {
-    /// Why the request must end now, if it must. Else wakes `cx` when it must.
+    /// Returns the response if the request has to end now. Else wakes `cx` when it has to.
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
         if let Some(reason) = self.open.poll_revoked(cx) {
             return Some(Answer::Denied(reason));
@@ -343,8 +344,8 @@ impl<O: OpenRequest> TimedRequest<O> {
         self.is_timed_out(cx).then_some(Answer::Upstream(Fault::Timeout))
     }
 
-    /// Polls the application for its answer. `Err`: the request must end first. An answer that is there
-    /// when time is over is in time.
+    /// Polls the application for its response. `Err`: the request has to end first. A response that
+    /// is ready at the deadline is in time.
     pub fn poll_answer<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -378,15 +379,15 @@ impl RequestContext {
         LocalResponse { response, format: self.format }
     }
 
-    /// Answers a head with too many fields, as one of HTTP/1 is answered before it is a request: nothing
-    /// is decided.
+    /// Answers a head with too many fields, as HTTP/1 does before there is a request: without a
+    /// decision.
     fn too_large<E: Enforcer>(&self, enforcer: &E) -> LocalResponse {
         let answer = Answer::HeadTooLarge;
         enforcer.failed(&answer);
         LocalResponse { response: respond::respond(&answer, &self.format), format: self.format }
     }
 
-    /// Tells the log of a decision on a request whose head is `head`.
+    /// Logs a decision on the request of `head`.
     #[cold]
     fn notice<E: Enforcer>(
         &self,
@@ -402,7 +403,7 @@ impl RequestContext {
         enforcer.notice(&DecisionInfo { at, port, peer, policy, decision }, request, self.started);
     }
 
-    /// Hands the decision and the answer to whoever records.
+    /// Passes the decision and the response to the recorder.
     fn record<E: Enforcer, B>(
         &self,
         enforcer: &E,

@@ -1,4 +1,4 @@
-//! Puts a record together from what is known of a decision and of a request.
+//! Builds records from decisions and requests.
 
 use super::entry::{Record, RequestRecord, Verdict};
 use crate::request_snapshot::RequestSnapshot;
@@ -12,24 +12,24 @@ use policy_tls::peer::Peer;
 use std::num::NonZeroU16;
 use std::time::{Duration, SystemTime};
 
-/// What a record says of a decision, apart from the request.
+/// A decision, for records.
 pub struct DecisionInfo<'a> {
-    /// When the request or connection arrived.
+    /// Time when the request or connection arrived.
     pub at: SystemTime,
     /// The workload's port.
     pub port: NonZeroU16,
     /// The client.
     pub peer: &'a Peer,
-    /// The policy that decided, whose ids the decision carries.
+    /// The policy of the decision, which its ids refer to.
     pub policy: Option<&'a InForce>,
     /// The decision.
     pub decision: Result<Permit, Denial>,
 }
 
-/// What records tell of a request, taken before it is forwarded.
+/// The properties of a request, for records, taken before it is forwarded.
 #[derive(Debug)]
 pub struct RequestInfo {
-    /// When the request arrived.
+    /// Time when the request arrived.
     pub at: SystemTime,
     method: Method,
     version: Version,
@@ -41,7 +41,7 @@ pub struct RequestInfo {
 }
 
 impl DecisionInfo<'_> {
-    /// The record of the decision, with what is known of the request.
+    /// Returns the record of the decision and the request.
     pub fn record<'a>(
         &'a self,
         workload: &'a str,
@@ -69,7 +69,7 @@ impl DecisionInfo<'_> {
 }
 
 impl RequestInfo {
-    /// What was sent.
+    /// Takes the properties of a request as sent.
     pub fn of(head: &Parts) -> Self {
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = head.uri.authority().map(Authority::as_str).or(host);
@@ -86,13 +86,14 @@ impl RequestInfo {
         }
     }
 
-    /// What was judged is what is recorded.
+    /// Replaces target and host by their canonical forms.
     pub fn update(&mut self, snapshot: &RequestSnapshot) {
         snapshot.target().clone_into(&mut self.target);
         self.host = snapshot.authority().map(ToOwned::to_owned);
     }
 
-    /// With the answer. Of `total`, `waited` was spent by the application.
+    /// Returns the record of the request with its response. The application took `waited` of the
+    /// `total` time.
     pub fn request<B>(
         &self,
         response: &Response<B>,

@@ -1,8 +1,8 @@
-//! Which port that nothing declares makes room for another one.
+//! Eviction of undeclared ports.
 //!
-//! Ports on which something permitted is open stay. Of the others, each client network is answered for
-//! those that it was the first to use: room is taken from the network that has the most, so that a
-//! client without rights that knocks on every port keeps nobody's port but its own from having a policy.
+//! Ports on which something permitted is open stay. The others are attributed to the client network
+//! that used them first. The network with the most ports loses one, so that an unauthorized client
+//! that scans all ports evicts only its own.
 
 use foldhash::HashMap;
 use policy_server::ClientNetwork;
@@ -14,14 +14,14 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) port: NonZeroU16,
-    /// Who used it first; none: we ourselves.
+    /// Network that used the port first; `None` for the proxy itself.
     pub(super) network: Option<ClientNetwork>,
     pub(super) since: Instant,
 }
 
-/// The port that makes room for one of `requester`: the oldest of the network that has the most, where
-/// that leaves it at least as many as `requester` then has. Else the oldest that had its time, of those
-/// who have no fewer than `requester`; none if there is none.
+/// Returns the port to evict for one of `requester`: the oldest of the network that has the most,
+/// if that still leaves it as many as `requester` then has. Else the oldest of those that exceed
+/// [`MIN_AGE`] and whose network has no fewer than `requester`; `None` if there is none.
 pub(super) fn select(
     candidates: &[Candidate],
     requester: Option<ClientNetwork>,
@@ -52,8 +52,8 @@ pub(super) fn select(
     most.map(|(_, port)| port).or(late).map(|port| port.port)
 }
 
-/// A port has so long to get a policy and a permitted connection, so that a scan of ports cannot turn
-/// every connection into a subscription.
+/// Minimum time for a port to get a policy and a permitted connection, so that a port scan cannot
+/// turn every connection into a subscription.
 pub(super) const MIN_AGE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -65,7 +65,8 @@ mod tests {
         Some(ClientNetwork::of(text.parse().unwrap()))
     }
 
-    /// Ports from 1 on, each a second younger than the one before it, the first of this age.
+    /// Returns ports from 1 on, each a second younger than the one before it, the first of this
+    /// age.
     fn held(by: &[&str], age: u64) -> (Vec<Candidate>, Instant) {
         let begun = Instant::now();
         let ports = by.iter().zip(1..).map(|(address, number)| Candidate {

@@ -1,4 +1,4 @@
-//! The cells of all ports, and how they are made, filled and given up.
+//! The cells of all ports: creation, updates and eviction.
 
 use super::cell::{InForce, PortCell};
 use super::config::StoreConfig;
@@ -25,27 +25,27 @@ pub(super) struct Inner {
     pub(super) telemetry: Arc<Telemetry>,
     pending: Option<Pending>,
     pub(super) cells: RwLock<HashMap<NonZeroU16, Arc<PortCell>>>,
-    /// Answers for ports beyond the bound: refuses everything.
+    /// The cell of ports beyond the limit: denies everything.
     overflow: Arc<PortCell>,
     pub(super) control: Mutex<Control>,
-    /// Held while something is put in force, so that generations are published in their order.
+    /// Locked while a policy is put in force, so that generations are published in order.
     pub(super) writer: Mutex<()>,
     generation: AtomicU64,
-    /// Cells made so far.
+    /// Number of cells created.
     made: AtomicU64,
     pub(super) workers: Workers,
-    /// Counts changes of the set of ports that have a cell.
+    /// Number of changes to the set of ports that have a cell.
     pub(super) demand: watch::Sender<u64>,
-    /// What was replaced. Kept here until nobody else holds it, so that no worker pauses to take ten
-    /// thousand rules apart.
+    /// Replaced policies, kept until they are unreferenced, so that no worker pauses to free ten
+    /// thousand rules.
     retired: Mutex<Vec<Arc<InForce>>>,
 }
 
-/// What decides while nothing has been received.
+/// The policy while nothing has been received.
 #[derive(Debug)]
 struct Pending {
     usual: Arc<Evaluator>,
-    /// On the ports of [`StoreConfig::pending_opaque`].
+    /// For the ports of [`StoreConfig::pending_opaque`].
     opaque: Arc<Evaluator>,
 }
 
@@ -59,16 +59,16 @@ impl Pending {
     }
 }
 
-/// What the control thread knows beside the ports.
+/// State of the control thread beside the ports.
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) facts: Arc<Facts>,
     pub(super) undeclared: UndeclaredPorts,
-    /// Whether the declared ports are known.
+    /// True once the declared ports are known.
     pub(super) declared: bool,
 }
 
-/// The overflow cell needs some port; it is never shown.
+/// Port of the overflow cell; never shown.
 const NO_PORT: NonZeroU16 = NonZeroU16::MAX;
 
 impl Inner {
@@ -105,7 +105,7 @@ impl Inner {
     }
 
     pub(super) fn handle(&self, cell: &PortCell, event: Event<Arc<InForce>>, now: Instant) {
-        // A received policy brings its own generation, which its decisions are remembered under.
+        // A received policy has its own generation, which caches refer to.
         let own = match &event {
             Event::Received(policy) => Some(policy.generation),
             Event::Rejected
@@ -120,7 +120,7 @@ impl Inner {
         }
     }
 
-    /// A cell for a port that has none. `network`: whose connection is the first.
+    /// Creates the cell of a port. `network`: of the first connection.
     pub(super) fn create(
         &self,
         port: NonZeroU16,
@@ -163,7 +163,7 @@ impl Inner {
         cells.values().filter(|cell| !cell.is_declared()).count() >= self.config.on_demand_ports
     }
 
-    /// Gives up a port that nothing declares and on which nothing permitted is open, for one of `network`.
+    /// Evicts an undeclared port without open permits in favour of one of `network`.
     fn make_room(&self, network: Option<ClientNetwork>, now: Instant) -> bool {
         let mut cells = self.cells.write();
         let unused = cells.values().filter(|cell| !cell.is_declared() && !cell.is_retained());
@@ -201,7 +201,7 @@ impl Inner {
         last: Option<&Arc<InForce>>,
     ) -> Result<InForce, BuildError> {
         let facts = Arc::clone(&self.control.lock().facts);
-        // Where routes are named that differ, comparing all would only say so again.
+        // If the changed routes are named, comparing all of them is needless.
         if change.is_none_or(RouteChange::is_empty)
             && let Some(last) = last
             && *last.evaluator.policy() == policy
@@ -225,18 +225,18 @@ impl Inner {
         Ok(InForce { evaluator, facts, revision, generation, limiter, counters })
     }
 
-    /// Keeps `policy`, which was replaced, until nobody decides by it any more.
+    /// Keeps the replaced `policy` until it is unreferenced.
     pub(super) fn retire(&self, policy: Option<Arc<InForce>>) {
         let mut retired = self.retired.lock();
         retired.extend(policy);
         retired.retain(|policy| Arc::strong_count(policy) > 1);
     }
 
-    /// Drops the ports that nothing declares and that nobody has used for `idle`.
+    /// Drops the undeclared ports that were unused for `idle`.
     pub(super) fn evict(&self, now: Instant, idle: Duration) {
         let mut cells = self.cells.write();
         let before = cells.len();
-        // Under the write lock nobody can get a handle, so a count of one stays one.
+        // Under the write lock no handle can be created, so a count of one stays one.
         cells.retain(|_, cell| {
             cell.is_declared() || Arc::strong_count(cell) > 1 || cell.note_idle(now) < idle
         });

@@ -1,9 +1,9 @@
-//! Which workers decide by which generation: what an acknowledgement waits for.
+//! The generation that each worker has reached, for acknowledgements.
 //!
-//! A worker is a thread with a runtime of its own. Publishing a policy is one atomic store, but a
-//! worker may be in the middle of a decision, and its open streams have yet to be decided again. Each
-//! worker therefore runs [`Worker::follow`] as a task of its own: once that task has seen a
-//! generation, every earlier poll of that thread is over and its streams have been gone through.
+//! A worker is a thread with its own runtime. Publishing a policy is one atomic store, but a worker
+//! may be in the middle of a decision, and its open streams have to be decided on again. So each
+//! worker runs [`Worker::follow`] as a task: once that task has seen a generation, every earlier
+//! poll of the thread is over and its streams have been reviewed.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Workers {
     state: Arc<WorkersState>,
 }
 
-/// One worker's place among [`Workers`]; dropping it ends its part in acknowledgements.
+/// One worker of [`Workers`]; dropping it removes it from acknowledgements.
 #[derive(Debug)]
 pub struct Worker {
     index: usize,
@@ -29,7 +29,7 @@ pub struct Worker {
 struct WorkersState {
     slots: Mutex<Vec<Option<Arc<AtomicU64>>>>,
     published: watch::Sender<u64>,
-    /// Wakes those that wait; its value means nothing.
+    /// Wakes waiters; the value has no meaning.
     progress: watch::Sender<()>,
 }
 
@@ -43,10 +43,10 @@ impl Workers {
         Self { state: Arc::new(state) }
     }
 
-    /// Adds a worker. It counts from now on: acknowledgements wait for it until it is dropped.
+    /// Registers a worker: acknowledgements wait for it until it is dropped.
     pub fn register(&self) -> Worker {
         let published = self.state.published.subscribe();
-        // What is published so far is visible to a worker that has decided nothing yet.
+        // A worker that has decided nothing yet sees everything published so far.
         let reached = Arc::new(AtomicU64::new(*published.borrow()));
         let mut slots = self.state.slots.lock();
         let index = slots.iter().position(Option::is_none).unwrap_or(slots.len());
@@ -57,20 +57,21 @@ impl Workers {
         Worker { index, reached, published, state: Arc::clone(&self.state) }
     }
 
-    /// The newest generation that has been published.
+    /// Returns the newest published generation.
     pub fn published(&self) -> u64 {
         *self.state.published.borrow()
     }
 
-    /// The newest generation that every worker decides by. Without workers: the newest published.
+    /// Returns the newest generation that every worker has reached. Without workers: the newest
+    /// published.
     pub fn reached(&self) -> u64 {
         let slots = self.state.slots.lock();
         let least = slots.iter().flatten().map(|slot| slot.load(Ordering::Acquire)).min();
         least.unwrap_or_else(|| self.published())
     }
 
-    /// Waits until every worker decides by `generation` or a later one. Has no bound of its own: a
-    /// worker that hangs must not be reported as having applied anything.
+    /// Waits until every worker has reached `generation`. Has no timeout: a worker that hangs must
+    /// not be reported as having applied anything.
     pub async fn wait_reached(&self, generation: u64) {
         let mut progress = self.state.progress.subscribe();
         loop {
@@ -98,20 +99,21 @@ impl Workers {
 }
 
 impl Worker {
-    /// A small number that no other living worker of this proxy has; workers count from 0.
+    /// Returns a small number that is unique among the living workers of this proxy; workers count
+    /// from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// States that this worker decides by `generation` from now on.
+    /// Records that this worker has reached `generation`.
     pub fn pass(&self, generation: u64) {
         self.reached.fetch_max(generation, Ordering::AcqRel);
         self.state.progress.send_replace(());
     }
 
-    /// For each generation published, lets `review` decide again on every open stream and connection
-    /// of this worker, and then counts the generation as passed. Never ends by itself: abort the task
-    /// or end its runtime, which is to be the worker's own.
+    /// For each published generation, calls `review` to decide again on every open stream and
+    /// connection of this worker, and then records the generation as reached. Does not return:
+    /// abort the task or end its runtime, which has to be the worker's own.
     pub async fn follow(mut self, mut review: impl AsyncFnMut(u64)) {
         while self.published.changed().await.is_ok() {
             let generation = *self.published.borrow_and_update();

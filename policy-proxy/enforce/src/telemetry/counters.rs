@@ -1,4 +1,4 @@
-//! The counters of one policy. Resolved when the policy is put in force; counting is one atomic add.
+//! The counters of one policy, allocated when it is put in force; counting is one atomic add.
 
 use super::buckets::Buckets;
 use super::key::{Caller, CounterKey, CounterKind, Detail, reason_number};
@@ -12,8 +12,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Counts decisions by one policy. `worker` is [`crate::store::Worker::index`]; any number is safe,
-/// equal ones share a table.
+/// Counters of decisions by one policy. `worker` is [`crate::store::Worker::index`]; any number is
+/// safe, equal ones share a table.
 #[derive(Debug)]
 pub struct Counters {
     pub(super) port: NonZeroU16,
@@ -21,30 +21,30 @@ pub struct Counters {
     pub(super) policy: Arc<ServerPolicy>,
     pub(super) tables: Box<[Table]>,
     pub(super) series: Box<[SeriesTable]>,
-    /// How long it took to tell whether a connection is HTTP.
+    /// Duration of protocol detection.
     pub(super) detection: Buckets<2>,
 }
 
-/// What looking for HTTP found (proxy-semantics 4.2).
+/// Result of detecting HTTP (proxy-semantics 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DetectionResult {
     /// HTTP/1.
     Http1,
     /// HTTP/2.
     Http2,
-    /// Something else.
+    /// Another protocol.
     NotHttp,
-    /// The client sent too little in the time given.
+    /// The client sent too little in time.
     Timeout,
     /// The connection failed.
     Error,
 }
 
-/// The most counters one policy has per worker.
+/// Maximum number of counters of a policy per worker.
 const MAX_COUNTERS: usize = 4096;
-/// The fewest.
+/// Minimum number of counters.
 const MIN_COUNTERS: usize = 64;
-/// Linkerd's two bounds, at once and within a tenth of a second, in microseconds.
+/// Linkerd's two bounds (at once, and within a tenth of a second), in microseconds.
 const DETECTION: [u64; 2] = [1_000, 100_000];
 
 impl Counters {
@@ -54,7 +54,7 @@ impl Counters {
         policy: Arc<ServerPolicy>,
         workers: usize,
     ) -> Self {
-        // Four times what a client could tell apart keeps probing short.
+        // Four times the number of distinguishable parts keeps probing short.
         let own: usize = policy.routes.routes.iter().map(|route| route.authorizations.len()).sum();
         let parts = own
             .saturating_add(policy.routes.routes.len())
@@ -66,13 +66,13 @@ impl Counters {
         Self { port, address, policy, tables, series, detection: Buckets::new(&DETECTION) }
     }
 
-    /// A request was let through.
+    /// Counts a permitted request.
     pub fn http_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
         let (route, detail) = grant(permit);
         self.add(worker, CounterKey { kind: CounterKind::HttpAllow, caller, route, detail });
     }
 
-    /// A request was refused. Without a matching route it counts as route not found.
+    /// Counts a denied request. Without a matching route it counts as route not found.
     pub fn http_denied(&self, worker: usize, caller: Caller, denial: &Denial) {
         let kind = if denial.reason == Denied::NoRoute {
             CounterKind::RouteNotFound
@@ -86,7 +86,7 @@ impl Counters {
         );
     }
 
-    /// A request found no room in the rate limit.
+    /// Counts a rate-limited request.
     pub fn rate_limited(&self, worker: usize, caller: Caller, scope: Scope) {
         let detail = Detail::Number(match scope {
             Scope::Total => 0,
@@ -98,8 +98,8 @@ impl Counters {
         );
     }
 
-    /// Where the requests of `caller` that `permit` lets through are counted. Takes a hash: a
-    /// connection keeps it for as long as its requests are permitted alike.
+    /// Returns the series of requests of `caller` with `permit`. Computes a hash: a connection
+    /// keeps the series while its requests get the same permit.
     pub fn series_of(&self, worker: usize, caller: Caller, permit: &Permit) -> SeriesId {
         let (route, detail) = grant(permit);
         let key = CounterKey { kind: CounterKind::Exchange, caller, route, detail };
@@ -108,12 +108,12 @@ impl Counters {
         found.unwrap_or(SeriesId::SHARED)
     }
 
-    /// The series itself.
+    /// Returns a series.
     pub fn series(&self, worker: usize, id: SeriesId) -> Option<&Series> {
         self.table_of(&self.series, worker).map(|table| table.get(id))
     }
 
-    /// A request, or the connection it came by, failed for another reason than policy.
+    /// Counts a request, or its connection, that failed for another reason than policy.
     pub fn http_error(&self, worker: usize, kind: ErrorKind) {
         let detail = Detail::Number(kind.number());
         self.add(
@@ -122,19 +122,19 @@ impl Counters {
         );
     }
 
-    /// A connection was let through.
+    /// Counts a permitted connection.
     pub fn tcp_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
         let (route, detail) = grant(permit);
         self.add(worker, CounterKey { kind: CounterKind::TcpAllow, caller, route, detail });
     }
 
-    /// A connection was refused.
+    /// Counts a denied connection.
     pub fn tcp_denied(&self, worker: usize, caller: Caller, reason: Denied) {
         let detail = Detail::Number(reason_number(reason));
         self.add(worker, CounterKey { kind: CounterKind::TcpDeny, caller, route: None, detail });
     }
 
-    /// A connection was ended because it lost its permission.
+    /// Counts a connection that was ended because its permission was revoked.
     pub fn tcp_terminated(&self, worker: usize, caller: Caller) {
         let detail = Detail::Number(reason_number(Denied::Revoked));
         self.add(
@@ -143,7 +143,7 @@ impl Counters {
         );
     }
 
-    /// Looking for HTTP ended after this long.
+    /// Counts a protocol detection and its duration.
     pub fn detected(&self, worker: usize, result: DetectionResult, took: Duration) {
         self.detection.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         let detail = Detail::Number(result.number());
@@ -153,7 +153,7 @@ impl Counters {
         );
     }
 
-    /// How often there was no room for a counter of its own.
+    /// Returns the number of counts without a counter of their own.
     pub(super) fn overflow(&self) -> u64 {
         self.tables.iter().fold(0, |sum, table| sum.saturating_add(table.overflow()))
     }
@@ -193,7 +193,7 @@ impl Counters {
 impl DetectionResult {
     const ALL: [Self; 5] = [Self::Http1, Self::Http2, Self::NotHttp, Self::Timeout, Self::Error];
 
-    /// The result as the metric writes it.
+    /// Returns the result as the metric writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http1 => "http/1",
@@ -215,7 +215,7 @@ impl DetectionResult {
     }
 }
 
-/// The route that a permit is about and its grant. A route's own grant names its route.
+/// Returns the route and the grant of a permit. A route's own grant names its route.
 fn grant(permit: &Permit) -> (Option<u32>, Detail) {
     let (route, detail) = Detail::of(AuthorizationId::clone(&permit.authorization()));
     (permit.route().map(|id| id.route).or(route), detail)

@@ -1,4 +1,4 @@
-//! What outlives any one policy: the counts of those that were replaced, and the known clients.
+//! Metrics that outlive a policy: the counts of replaced policies, and the known clients.
 
 use super::counters::Counters;
 use super::families::{IdleSeries, Totals};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) struct CumulativeState {
     pub(super) cumulative: Mutex<Cumulative>,
     pub(super) clients: Mutex<ClientNames>,
-    /// How long a series is shown after it last changed.
+    /// Time that a series is shown after its last change.
     pub(super) retain_idle: Duration,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct ClientNames {
     numbers: HashMap<Arc<str>, u8>,
 }
 
-/// The most series kept for policies that were replaced.
+/// Maximum number of series of replaced policies.
 const MOST_RETIRED: usize = 16_384;
-/// The longest identity that is shown by name.
+/// Maximum length of an identity that is a label.
 const LONGEST_CLIENT: usize = 512;
 
 impl Cumulative {
@@ -46,12 +46,12 @@ impl Cumulative {
         self.live.push(counters);
     }
 
-    /// Counts what belongs to no policy.
+    /// Counts an event without a policy.
     pub(super) fn count_without_policy(&mut self, metric: Metric, labels: Labels) {
         self.retired.count(metric, labels, 1);
     }
 
-    /// Adds up and forgets the counters that only this list still holds.
+    /// Adds up and drops the counters that only this list references.
     fn retire(&mut self, clients: &[Arc<str>]) {
         let (ended, live) = std::mem::take(&mut self.live)
             .into_iter()
@@ -62,7 +62,7 @@ impl Cumulative {
             self.retired_overflow = self.retired_overflow.saturating_add(counters.overflow());
         }
         if self.retired.len() > MOST_RETIRED {
-            // A series that a living policy goes on with must not start again.
+            // A series that a living policy continues must not restart.
             self.retired.retain_those_of(&self.live_totals(clients));
         }
     }
@@ -73,7 +73,7 @@ impl Cumulative {
         live_totals
     }
 
-    /// The sums of all policies, and how often there was no room to count.
+    /// Returns the sums of all policies, and the number of uncounted events.
     pub(super) fn totals(
         &mut self,
         clients: &[Arc<str>],
@@ -85,7 +85,7 @@ impl Cumulative {
         let mut totals = self.retired.clone();
         totals.merge(&live_totals);
         self.idle.remove_idle(&mut totals, retain, now);
-        // What is not shown and cannot go on counting is forgotten.
+        // Drops series that are neither shown nor continued.
         let mut kept = totals.clone();
         kept.merge(&live_totals);
         self.retired.retain_those_of(&kept);
@@ -95,7 +95,7 @@ impl Cumulative {
 }
 
 impl ClientNames {
-    /// The name behind a number.
+    /// Returns the name of a number.
     pub(super) fn name(&self, number: u8) -> Option<Arc<str>> {
         self.names.get(usize::from(number).checked_sub(1)?).cloned()
     }
@@ -104,7 +104,7 @@ impl ClientNames {
         self.names.clone()
     }
 
-    /// The number of a client, given on first sight while there are any; 0: none left.
+    /// Returns the number of a client, assigned on first use; 0 if none is left.
     pub(super) fn number(&mut self, name: &str) -> u8 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -120,7 +120,7 @@ impl ClientNames {
     }
 }
 
-/// Shows what the policies' own counters say.
+/// Collector of the policies' counters.
 #[derive(Debug)]
 pub(super) struct PolicyCollector(pub(super) Arc<CumulativeState>);
 

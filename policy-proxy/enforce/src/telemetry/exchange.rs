@@ -1,4 +1,4 @@
-//! Makes the families of requests and responses of a series (proxy-semantics 4.2 and 4.3).
+//! Metric families of requests and responses of a series (proxy-semantics 4.2 and 4.3).
 
 use super::counters::Counters;
 use super::families::Totals;
@@ -11,7 +11,7 @@ use policy_tls::metric::Labels;
 use policy_tls::metric::Metric;
 use std::sync::Arc;
 
-/// The families that a protocol has under a name of its own.
+/// The metrics with names of their own for each protocol.
 struct ProtocolMetrics {
     requests: Metric,
     statuses: Metric,
@@ -39,8 +39,8 @@ const GRPC: ProtocolMetrics = ProtocolMetrics {
     response_frames: names::GRPC_RESPONSE_FRAMES,
 };
 
-/// Adds what `series` counted. Without a key it is that of requests for which there was no room: all
-/// that is known of them is their port.
+/// Adds the counts of `series`. Without a key it is the overflow series, of which only the port is
+/// known.
 pub(super) fn total(
     counters: &Counters,
     key: Option<&CounterKey>,
@@ -80,7 +80,7 @@ pub(super) fn total(
     }
 }
 
-/// Direction, target, server, route, authorization and TLS.
+/// Returns the labels: direction, target, server, route, authorization and TLS.
 fn full(counters: &Counters, key: &CounterKey, clients: &[Arc<str>]) -> Labels {
     let mut labels = Labels::default();
     labels.push("direction", "inbound");
@@ -113,10 +113,10 @@ fn outcome_labels(labels: &mut Labels, outcome: Result<Outcome, bool>) {
     }
 }
 
-/// A gRPC answer without a status means unknown (2).
+/// Returns the status label. A gRPC response without a status is unknown (2).
 fn status(outcome: Outcome, grpc: bool) -> String {
     if grpc { outcome.grpc.unwrap_or(2).to_string() } else { outcome.status.to_string() }
 }
 
-/// A status for which there was no room.
+/// Label of statuses beyond the limit.
 const OTHER: &str = "other";

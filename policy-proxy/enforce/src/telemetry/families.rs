@@ -1,4 +1,4 @@
-//! Sums of what policies' own counters say, by metric and labels, and how they are shown.
+//! Sums of the policies' counters by metric and labels, and their encoding.
 
 use super::buckets::Snapshot;
 use super::names;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// The sum of one series.
+/// Sum of one series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// Of a counter.
@@ -22,11 +22,11 @@ pub(super) enum Value {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals(BTreeMap<(&'static str, Labels), Value>);
 
-/// How a metric is shown.
+/// Metric type.
 #[derive(Clone, Copy, Debug)]
 enum MetricShape {
     Counter,
-    /// A histogram, and what one unit of it is counted as.
+    /// A histogram; counted values are divided by this number.
     Histogram(f64),
 }
 
@@ -34,7 +34,7 @@ const MILLISECONDS: MetricShape = MetricShape::Histogram(1e3);
 const SECONDS: MetricShape = MetricShape::Histogram(1e6);
 const BYTES: MetricShape = MetricShape::Histogram(1.0);
 
-/// Every metric that policies' counters make.
+/// All metrics of the policies' counters.
 const FAMILIES: [(Metric, MetricShape); 25] = [
     (names::HTTP_ALLOW, MetricShape::Counter),
     (names::HTTP_DENY, MetricShape::Counter),
@@ -102,7 +102,7 @@ impl Totals {
         self.0.len()
     }
 
-    /// Forgets the series that `other` does not have.
+    /// Drops the series that `other` does not have.
     pub(super) fn retain_those_of(&mut self, other: &Self) {
         self.0.retain(|key, _| other.0.contains_key(key));
     }
@@ -116,7 +116,7 @@ impl Totals {
         }
     }
 
-    /// Writes every family, without members too.
+    /// Encodes every family, including empty ones.
     pub(super) fn encode(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -145,7 +145,7 @@ impl Totals {
     }
 }
 
-/// Which series have changed lately, as scrapes see it.
+/// The last change of each series, as scrapes see it.
 #[derive(Debug, Default)]
 pub(super) struct IdleSeries(HashMap<(&'static str, Labels), LastChange>);
 
@@ -156,8 +156,8 @@ struct LastChange {
 }
 
 impl IdleSeries {
-    /// Takes out of `totals` what has not changed for `bound`. What changes again comes back as it
-    /// would be had it never left.
+    /// Removes series without a change for `bound` from `totals`. A series that changes again
+    /// continues with its old count.
     pub(super) fn remove_idle(&mut self, totals: &mut Totals, bound: Duration, now: Instant) {
         self.0.retain(|key, _| totals.0.contains_key(key));
         totals.0.retain(|key, value| {

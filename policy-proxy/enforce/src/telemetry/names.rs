@@ -1,10 +1,10 @@
-//! Every metric of the proxy: its name, its labels and what it says, in one place. Names and labels
-//! that Linkerd's proxy has too are spelled as there (proxy-semantics 4). docs/metrics.md is held to
-//! this list by a test, and so are the dashboard and the alerts.
+//! All metrics of the proxy: name, labels and help. Names and labels that Linkerd's proxy has too
+//! are spelled as there (proxy-semantics 4). Tests compare docs/metrics.md, the dashboard and the
+//! alerts with this list.
 
 use policy_tls::metric::Metric;
 
-/// Labels that go together, by the name that [`Metric::labels`] has for them.
+/// Groups of labels, by the name that [`Metric::labels`] uses.
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("TARGET", &["target_addr", "target_ip", "target_port"]),
     ("SERVER", &["srv_group", "srv_kind", "srv_name", "srv_port"]),
@@ -15,7 +15,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("TLS", &["tls", "client_id", "sni", "no_tls_reason"]),
 ];
 
-/// Every label that a series of `metric` may have.
+/// Returns every label that a series of `metric` may have.
 pub fn label_names(metric: &Metric) -> Vec<&'static str> {
     let expand = |word: &'static str| {
         let group = GROUPS.iter().find(|(name, _)| *name == word);
@@ -24,15 +24,15 @@ pub fn label_names(metric: &Metric) -> Vec<&'static str> {
     metric.labels.split_whitespace().flat_map(expand).collect()
 }
 
-/// Every metric of the proxy: those of this crate, of its identity and of its process, the build (the last
-/// one here) beside the process.
+/// Returns all metrics of the proxy: those of this crate, of its identity and of its process; the
+/// build, the last one here, is beside the process.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
     let (ours, build) = ALL.split_at(ALL.len().saturating_sub(1));
     ours.iter().chain(policy_tls::names::ALL).chain(build).chain(policy_server::names::ALL)
 }
 
 policy_core::metrics! {
-    // What policy decided.
+    // Policy decisions.
     HTTP_ALLOW = "inbound_http_authz_allow", "TARGET ROUTE AUTHZ SERVER TLS",
         "HTTP requests that a policy allowed";
     HTTP_DENY = "inbound_http_authz_deny", "TARGET ROUTE reason SERVER TLS",
@@ -52,7 +52,7 @@ policy_core::metrics! {
     UNCOUNTED = "policy_uncounted", "",
         "Decisions counted without labels of their own, for want of room";
 
-    // Requests that were permitted.
+    // Permitted requests.
     REQUESTS = "request", "direction TARGET SERVER ROUTE AUTHZ TLS",
         "Requests forwarded to the application";
     RESPONSES = "response",
@@ -104,7 +104,7 @@ policy_core::metrics! {
         "session_protocol target_port target_name client_id",
         "Connections of the direct path, by what their header asks for";
 
-    // The policies that are held.
+    // Policies in force.
     AGE = "policy_age_seconds", "port", "For how long a port's policy may be out of date";
     STATE = "policy_state", "port declared state", "The state of a port's policy";
     GENERATION = "policy_generation", "port", "Number of the last change of a port's policy";
@@ -114,7 +114,7 @@ policy_core::metrics! {
         "Number of the newest change that every worker decides by";
     PORTS_REFUSED = "policy_ports_refused", "", "Uses of undeclared ports beyond the bound";
 
-    // The controller as its client sees it.
+    // The stream from the controller.
     STREAM_ATTEMPTS = "policy_stream_attempts", "", "Attempts to open a policy stream";
     STREAMS_ENDED = "policy_streams_ended", "", "Policy streams that ended";
     STREAMS_OPEN = "policy_streams_open", "", "Policy streams open now";

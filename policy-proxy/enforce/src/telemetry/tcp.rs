@@ -1,6 +1,6 @@
-//! Connections by side, port, client and Server, counted while they carry.
+//! Connections by side, port, client and Server, counted while they are open.
 //!
-//! A connection finds its series once. Each worker counts in a cache line of its own.
+//! A connection looks up its series once. Each worker counts in its own cache line.
 
 use super::key::{Caller, TlsClass};
 use super::labels;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The two ends of what is proxied.
+/// The two sides of a proxied connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
     /// Clients.
@@ -27,16 +27,16 @@ pub enum Side {
     Destination,
 }
 
-/// What tells series apart.
+/// Key of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TcpKey {
     pub(super) side: Side,
-    /// None: those for which there was no room.
+    /// `None` for series beyond the limit.
     pub(super) port: Option<NonZeroU16>,
     pub(super) address: Arc<str>,
     pub(super) caller: Caller,
     pub(super) owner: Option<Owner>,
-    /// Whether TLS was not looked for.
+    /// True if TLS was not detected because the port is opaque.
     pub(super) skipped: bool,
 }
 
@@ -55,7 +55,7 @@ struct Shard {
     closed: [AtomicU64; ERRNOS.len()],
 }
 
-/// Counts one connection: opened when made, closed when dropped.
+/// Meter of one connection: counts it as opened when created, as closed when dropped.
 #[derive(Debug)]
 pub struct Meter {
     series: Arc<TcpSeries>,
@@ -73,11 +73,11 @@ pub(super) struct Connections {
 #[derive(Debug)]
 struct TcpEntry {
     series: Arc<TcpSeries>,
-    /// Since when a scrape has seen nothing change.
+    /// Checksum and time since when scrapes saw no change.
     idle: Option<(u64, Instant)>,
 }
 
-/// How connections end, as Linux names it; the first without an error, the last otherwise.
+/// Causes of a connection's end, as Linux names them; the first means no error, the last any other.
 const ERRNOS: [(&str, Option<io::ErrorKind>); 7] = [
     ("", None),
     ("ECONNRESET", Some(io::ErrorKind::ConnectionReset)),
@@ -88,7 +88,7 @@ const ERRNOS: [(&str, Option<io::ErrorKind>); 7] = [
     ("UNKNOWN", None),
 ];
 
-/// The most series, idle ones included.
+/// Maximum number of series, including idle ones.
 const MAX_SERIES: usize = 4096;
 
 impl TcpKey {
@@ -154,7 +154,7 @@ impl TcpSeries {
         })
     }
 
-    /// Changes whenever anything was counted.
+    /// Returns a number that changes whenever anything is counted.
     fn checksum(&self) -> u64 {
         let closed = self.closed().fold(0, |sum, (_, count)| u64::wrapping_add(sum, count));
         let parts = [
@@ -167,24 +167,24 @@ impl TcpSeries {
 }
 
 impl Meter {
-    /// A connection that begins now.
+    /// Opens the meter of a connection.
     pub fn open(series: &Arc<TcpSeries>, worker: usize) -> Self {
         let meter = Self { series: Arc::clone(series), worker, errno: 0 };
         meter.add(|shard| Some(&shard.opened), 1);
         meter
     }
 
-    /// Bytes came.
+    /// Counts bytes read.
     pub fn read(&self, bytes: usize) {
         self.add(|shard| Some(&shard.read), u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// Bytes went.
+    /// Counts bytes written.
     pub fn wrote(&self, bytes: usize) {
         self.add(|shard| Some(&shard.written), u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// The connection broke.
+    /// Records the error that ended the connection.
     pub fn failed(&mut self, error: &io::Error) {
         let entries = ERRNOS.iter().position(|(_, kind)| *kind == Some(error.kind()));
         self.errno = entries.unwrap_or(ERRNOS.len().saturating_sub(1));
@@ -204,7 +204,7 @@ impl Drop for Meter {
 }
 
 impl Connections {
-    /// The series of `key`, or that for what finds no room.
+    /// Returns the series of `key`, or the shared one beyond the limit.
     pub(super) fn series(&self, key: TcpKey, workers: usize) -> Arc<TcpSeries> {
         let mut entries = self.entries.lock();
         let full = entries.len() >= MAX_SERIES && !entries.contains_key(&key);
@@ -218,7 +218,7 @@ impl Connections {
         Arc::clone(&entries.entry(key).or_insert_with(fresh).series)
     }
 
-    /// Forgets what nobody uses and no scrape has seen change for `bound`.
+    /// Drops series that are unreferenced and unchanged in scrapes for `bound`.
     pub(super) fn forget_idle(&self, bound: Duration, now: Instant) {
         self.entries.lock().retain(|_, entries| {
             let checksum = entries.series.checksum();
@@ -280,7 +280,7 @@ impl Connections {
 }
 
 impl Caller {
-    /// Nobody in particular.
+    /// The caller of counters that are not by client.
     pub const NONE: Self = Self { tls: TlsClass::Absent, client: 0 };
 }
 

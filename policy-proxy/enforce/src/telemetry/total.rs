@@ -1,4 +1,4 @@
-//! Makes metrics of what the counters of one policy hold.
+//! Converts the counters of one policy to metrics.
 
 use super::counters::{Counters, DetectionResult};
 use super::families::Totals;
@@ -12,7 +12,7 @@ use policy_tls::metric::{Labels, Metric};
 use std::sync::Arc;
 
 impl Counters {
-    /// Adds what was counted to `totals`. `clients` are the identities that callers refer to.
+    /// Adds the counts to `totals`. `clients` are the identities that callers refer to.
     pub(super) fn total(&self, totals: &mut Totals, clients: &[Arc<str>]) {
         for (packed, count) in self.tables.iter().flat_map(Table::entries) {
             let Some(key) = CounterKey::unpack(packed) else { continue };
@@ -29,7 +29,7 @@ impl Counters {
         totals.histogram(names::DETECT_SECONDS, labels, self.detection.snapshot());
     }
 
-    /// The metric that a counter is shown by, and its labels.
+    /// Returns the metric and the labels of a counter.
     fn metric(&self, key: &CounterKey, clients: &[Arc<str>]) -> Option<(Metric, Labels)> {
         let mut labels = Labels::default();
         match key.kind {

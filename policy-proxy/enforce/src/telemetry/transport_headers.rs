@@ -1,4 +1,4 @@
-//! Connections that came with a transport header, by what it asks for.
+//! Connections with a transport header, by its content.
 
 use super::key::Caller;
 use super::names;
@@ -12,15 +12,15 @@ use prometheus_client::registry::Registry;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Counts transport headers. A client may name any port: beyond [`MOST_SERIES`], port and client are
-/// left empty.
+/// Counts transport headers. A client may name any port: beyond [`MOST_SERIES`], port and client
+/// are empty.
 #[derive(Debug, Default)]
 pub(super) struct TransportHeaders {
     counted: Family<Labels, Counter>,
     counters: Mutex<HashMap<HeaderKey, Counter>>,
 }
 
-/// Protocol, port and client; without the last two: all that found no room.
+/// Protocol, port and client; without the last two for keys beyond the limit.
 type HeaderKey = (&'static str, Option<(NonZeroU16, Caller)>);
 
 impl TransportHeaders {
@@ -29,7 +29,8 @@ impl TransportHeaders {
         registry.register(name, help, self.counted.clone());
     }
 
-    /// Once per connection. `client`: the name of a client that is not known here yet, if it has one.
+    /// Counts one connection. `client` returns the name of a client that is new here, if it has
+    /// one.
     pub(super) fn count(
         &self,
         protocol: &'static str,
@@ -51,7 +52,7 @@ impl TransportHeaders {
         let mut labels = Labels::default();
         labels.push("session_protocol", protocol);
         labels.push("target_port", counters.map_or_else(String::new, |(port, _)| port.to_string()));
-        // Names are for gateways, which refuse here and are counted as errors.
+        // Names are for gateways, which are refused here and counted as errors.
         labels.push("target_name", "");
         labels.push("client_id", client.as_deref().unwrap_or_default());
         self.counted.get_or_create_owned(&labels)

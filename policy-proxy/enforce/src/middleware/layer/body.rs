@@ -1,4 +1,4 @@
-//! The body of a response that the layer watches.
+//! The response body that the layer watches.
 
 use crate::middleware::exchange::Exchange;
 use crate::middleware::pipeline::{OpenRequest, TimedRequest};
@@ -19,23 +19,23 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::WatchStream;
 
-/// The cause of a body that breaks off.
+/// Error of a response body.
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an open response ended early.
+/// Error of a response body that was ended because policy revoked its permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ended by policy: {}", .0.as_str())]
 pub struct EndedByPolicy(pub Denied);
 
-/// Decides again on an open request whenever the policy changes.
+/// Decides on an open request again whenever the policy changes.
 pub(super) struct Watch {
     pub(super) handle: PortHandle,
     pub(super) peer: Option<Arc<Peer>>,
     pub(super) notices: Arc<Notices>,
     pub(super) snapshot: Box<RequestSnapshot>,
     pub(super) changed: WatchStream<u64>,
-    /// What is counted of the request, and by which policy. Absent once it is answered, because a long
-    /// response would keep that policy for as long as it lasts.
+    /// The exchange and the policy that counts it. `None` after the response began, because a long
+    /// response would keep that policy alive.
     pub(super) counted: Option<(Exchange, Arc<InForce>)>,
 }
 
@@ -51,7 +51,7 @@ impl OpenRequest for Watch {
         None
     }
 
-    /// Counts the answer as a whole. What the server sends after its head is its own affair.
+    /// Counts the whole response; the layer does not see its body.
     fn begun<B>(&mut self, response: &Response<B>, _: Instant, _: Duration) {
         let Some((mut exchange, policy)) = self.counted.take() else { return };
         exchange.begun(response);
@@ -66,7 +66,7 @@ impl OpenRequest for Watch {
 }
 
 impl Watch {
-    /// Tells the log that the request lost its permission.
+    /// Logs that the request's permission was revoked.
     fn notice(&self) {
         let Some(peer) = &self.peer else { return };
         let (at, port) = (SystemTime::now(), self.handle.port());
@@ -78,11 +78,11 @@ impl Watch {
     }
 }
 
-/// One worker counts, because the server's threads share the layer.
+/// All threads of the server share the layer and count as one worker.
 pub(super) const WORKER: usize = 0;
 
 pin_project! {
-    /// The server's body while it is permitted, or a text given in its place.
+    /// The server's body while it is permitted, or a local text.
     pub struct PolicyBody<R> {
         #[pin]
         state: BodyState<R>,
@@ -95,7 +95,7 @@ pin_project! {
         Inner {
             #[pin]
             inner: R,
-            // Absent once the body has ended.
+            // `None` once the body has ended.
             watch: Option<Box<TimedRequest<Watch>>>,
             format: ResponseFormat,
         },
@@ -104,7 +104,7 @@ pin_project! {
 }
 
 impl<R> PolicyBody<R> {
-    /// The server's, for as long as `watch` lets it.
+    /// Creates the server's body, watched by `watch`.
     pub(super) fn open(
         inner: R,
         watch: Option<Box<TimedRequest<Watch>>>,
@@ -113,7 +113,7 @@ impl<R> PolicyBody<R> {
         Self { state: BodyState::Inner { inner, watch, format } }
     }
 
-    /// Ours.
+    /// Creates a local body.
     pub(super) fn text(text: Bytes) -> Self {
         Self { state: BodyState::Text { text } }
     }

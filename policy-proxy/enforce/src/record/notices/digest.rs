@@ -1,9 +1,10 @@
-//! What is said of refusals and audited permits: the first of its kind at once, the rest as a number.
+//! Aggregates denials and audited permits: the first of a kind is logged at once, repeats as a
+//! number.
 //!
-//! Whoever sends requests can cause a decision at will, so everything here is bounded: lines per second,
-//! kinds that are counted, and of both the share of one client and of all clients without an identity.
-//! What finds no room is left out and counted. A client with an identity therefore shows at once while
-//! any other client floods the sidecar.
+//! Clients can cause decisions at will, so everything here is bounded: lines per second, counted
+//! kinds, and of both the share of one client and of all clients without an identity. Decisions
+//! beyond the bounds are suppressed and counted. So a client with an identity shows up at once
+//! while any other client floods the sidecar.
 
 use super::rate::{Rate, SECOND};
 use policy_core::{Denied, Identity, fold_mapped};
@@ -14,80 +15,80 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-/// Lines per second, and how many of them may be about clients without an identity.
+/// Maximum lines per second, and the part for clients without an identity.
 const LINES: usize = 10;
 const ANONYMOUS_LINES: usize = 5;
-/// First lines per second about one client.
+/// Maximum first lines per second about one client.
 const LINES_PER_CLIENT: usize = 2;
-/// Lines per second with numbers, about clients with an identity and about others each.
+/// Maximum repeat lines per second, for clients with an identity and for others each.
 const REPEAT_LINES: usize = 2;
-/// Kinds that are counted, and how many of them may be of clients without an identity, or of one client.
-/// Permits that are audited have half of each at most, because under `audit` every client has one: they are
-/// to leave room for what is denied.
+/// Maximum number of counted kinds, of those of clients without an identity, and of one client's.
+/// Audited permits get at most half of each, because under `audit` every client has one: they have
+/// to leave space for denials.
 const KINDS: usize = 256;
 const ANONYMOUS_KINDS: usize = 128;
 const KINDS_PER_CLIENT: usize = 16;
 
-/// Who is counted as one.
+/// Key that decisions are aggregated by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ClientKey {
-    /// Who proved this identity.
+    /// A client with this identity.
     Identity(Identity),
     /// The /24 or /64 of an address without an identity, by its first address.
     Network(IpAddr),
 }
 
-/// What is counted of a client.
+/// Kind of a client's decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DecisionKind {
     /// The workload's port.
     pub(super) port: NonZeroU16,
-    /// Why it was refused; none if it was let through and audited.
+    /// The reason of the denial; `None` for an audited permit.
     pub(super) reason: Option<Denied>,
-    /// Whether it was a connection rather than a request.
+    /// True for a connection, false for a request.
     pub(super) connection: bool,
 }
 
-/// A number that is due to be said.
+/// A repeat count that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RepeatCount {
     pub(super) client: ClientKey,
     pub(super) kind: DecisionKind,
-    /// How many came after the line before.
+    /// Number of decisions since the last line.
     pub(super) more: u64,
-    /// Since when.
+    /// Time since the last line.
     pub(super) within: Duration,
-    /// The address of the last of them.
+    /// Address of the last decision.
     pub(super) last: IpAddr,
 }
 
-/// What is due to be said as time passes.
+/// The log lines that are due.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DueLines {
     pub(super) repeats: Vec<RepeatCount>,
-    /// How many decisions no line and no number tells of, since that was said last.
+    /// Number of decisions that were neither logged nor counted since the last report.
     pub(super) left_out: u64,
 }
 
-/// What has been said, and what has been counted since.
+/// State of the aggregation.
 #[derive(Debug)]
 pub(super) struct Digest {
     interval: Duration,
     clients: HashMap<ClientKey, ClientState>,
-    /// Kinds that are counted, by whether their client has no identity.
+    /// Number of counted kinds, indexed by whether the client is anonymous.
     kinds: [usize; 2],
-    /// Those of them that are audited permits.
+    /// Number of audited permits among them.
     audited: [usize; 2],
     lines: Rate<LINES>,
     anonymous_lines: Rate<ANONYMOUS_LINES>,
-    /// By whether the client has no identity.
+    /// Indexed by whether the client is anonymous.
     repeats: [Rate<REPEAT_LINES>; 2],
     left_out: u64,
-    /// When time passed last.
+    /// Time of the last tick.
     last_tick: Option<Instant>,
 }
 
-/// What is counted of one client.
+/// State of one client.
 #[derive(Debug)]
 struct ClientState {
     first_lines: Rate<LINES_PER_CLIENT>,
@@ -97,14 +98,14 @@ struct ClientState {
 #[derive(Debug)]
 struct CountedKind {
     kind: DecisionKind,
-    /// When a line was written last.
+    /// Time of the last line.
     since: Instant,
     more: u64,
     last: IpAddr,
 }
 
 impl ClientKey {
-    /// Who a client is counted as.
+    /// Returns the key of a client.
     pub(super) fn of(peer: &Peer) -> Self {
         match peer.identity() {
             Some(identity) => Self::Identity(identity.clone()),
@@ -117,7 +118,7 @@ impl ClientKey {
     }
 }
 
-/// The first address of the /24 or /64.
+/// Returns the first address of the /24 or /64.
 fn network(address: IpAddr) -> IpAddr {
     match fold_mapped(address) {
         IpAddr::V4(address) => {
@@ -142,7 +143,7 @@ impl fmt::Display for ClientKey {
 }
 
 impl Digest {
-    /// Says how many more there were of each kind once in `interval`.
+    /// Creates a digest that reports repeats once per `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -157,7 +158,7 @@ impl Digest {
         }
     }
 
-    /// Whether a decision at `now` is to be said at once. If not, it is counted.
+    /// Returns true if a decision at `now` is to be logged at once. Else it is counted.
     pub(super) fn admit(
         &mut self,
         client: ClientKey,
@@ -182,7 +183,8 @@ impl Digest {
         logged
     }
 
-    /// Whether a line about another kind of `client` may be written, and the kind be counted.
+    /// Returns true if a line about another kind of `client` may be written and the kind be
+    /// counted.
     fn has_room(&self, client: &ClientKey, now: Instant) -> bool {
         let [known, anonymous] = self.kinds;
         let room = self.lines.has_room(now) && known.saturating_add(anonymous) < KINDS;
@@ -194,14 +196,14 @@ impl Digest {
         room && stranger_room && self.clients.get(client).is_none_or(share)
     }
 
-    /// Whether one more of the kinds may be an audited permit of `client`.
+    /// Returns true if another kind may be an audited permit of `client`.
     fn has_audit_room(&self, client: &ClientKey) -> bool {
         let [known, anonymous] = self.audited;
         let room = known.saturating_add(anonymous) < KINDS / 2;
         room && (!client.is_anonymous() || anonymous < ANONYMOUS_KINDS / 2)
     }
 
-    /// Counts a kind, or no longer.
+    /// Changes the number of counted kinds.
     fn count(&mut self, anonymous: bool, kind: DecisionKind, change: impl Fn(usize) -> usize) {
         let of = usize::from(anonymous);
         if let Some(kinds) = self.kinds.get_mut(of) {
@@ -229,8 +231,8 @@ impl Digest {
         }
     }
 
-    /// What is due at `now`; nothing within a second of the last time. A kind of which there were no more
-    /// is forgotten after an interval.
+    /// Returns the lines due at `now`; none within a second of the last tick. A kind without
+    /// repeats is dropped after an interval.
     pub(super) fn tick(&mut self, now: Instant) -> DueLines {
         let soon = |last| now.saturating_duration_since(last) < SECOND;
         if self.last_tick.is_some_and(soon) {
@@ -240,7 +242,7 @@ impl Digest {
         self.due(now, false)
     }
 
-    /// What is left to be said in the end, as far as there is room for lines.
+    /// Returns the lines that remain at the end, within the limit of lines.
     pub(super) fn end(&mut self, now: Instant) -> DueLines {
         self.due(now, true)
     }
@@ -251,7 +253,7 @@ impl Digest {
         let is_due = |counted: &CountedKind| {
             end || now.saturating_duration_since(counted.since) >= self.interval
         };
-        // The oldest first, so that none waits for ever where more are due than there are lines.
+        // Oldest first, so that none starves if more are due than there are lines.
         let mut pending: Vec<(Instant, ClientKey, DecisionKind)> = Vec::new();
         for (client, own) in &clients {
             let own = own.counted.iter().filter(|counted| is_due(counted) && counted.more > 0);
@@ -297,8 +299,8 @@ impl Digest {
         due
     }
 
-    /// Takes the room of a line with a number, if there is some. Numbers have a bound of their own, lest
-    /// those of many clients keep a new one from being seen.
+    /// Takes a slot for a repeat line. Repeat lines have a limit of their own, so that those of
+    /// many clients cannot suppress a first line.
     fn take_number(&mut self, anonymous: bool, now: Instant, end: bool) -> bool {
         let repeats = self.repeats.get_mut(usize::from(anonymous));
         let own = repeats.filter(|repeats| end || repeats.has_room(now));

@@ -1,4 +1,4 @@
-//! How a line is written: bounded, and without anything that could end it or look like another one.
+//! Formats log lines: bounded, and without characters that could end a line or forge another one.
 
 use super::digest::{ClientKey, DueLines, RepeatCount};
 use crate::record::entry::{Record, Verdict};
@@ -6,21 +6,21 @@ use http::Method;
 use policy_core::target::canonical_path;
 use std::fmt::Write;
 
-/// The longest path, and the longest name of anything else, in bytes; what is longer is cut off.
+/// Maximum lengths of paths, names and methods, in bytes; longer ones are truncated.
 const PATH: usize = 256;
 const NAME: usize = 256;
 const METHOD: usize = 32;
-/// By which operators filter these lines.
+/// The tracing target, which operators filter by.
 const TARGET: &str = "policy_proxy::decisions";
 
-/// What a line tells of a request.
+/// The request line, for a log line.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLine<'a> {
     /// The method.
     pub method: &'a Method,
-    /// The path, with or without a query, which is left out.
+    /// The path. A query is removed.
     pub path: &'a str,
-    /// Whether the path is made canonical first; not so where policy takes it as it came.
+    /// True if the path is made canonical first; false if policy takes it raw.
     pub canonical: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn first(record: &Record<'_>, request: Option<RequestLine<'_>>) {
     );
 }
 
-/// Writes what is due.
+/// Writes the lines that are due.
 pub(super) fn due(workload: &str, due: &DueLines) {
     for RepeatCount { client, kind, more, within, last } in &due.repeats {
         let (network, client_id) = match client {
@@ -88,11 +88,11 @@ pub(super) fn due(workload: &str, due: &DueLines) {
 fn path(request: &RequestLine<'_>) -> String {
     let path = request.path.split('?').next().unwrap_or_default();
     let canonical = if request.canonical { canonical_path(path).ok() } else { None };
-    // What has no canonical form is told as it came.
+    // A path without a canonical form is logged as sent.
     plain(canonical.as_deref().unwrap_or(path), PATH)
 }
 
-/// Visible ASCII alone, everything else percent-encoded, and `most` bytes at most.
+/// Percent-encodes everything but visible ASCII, and truncates to `most` bytes.
 fn plain(text: &str, most: usize) -> String {
     let mut plain = String::with_capacity(text.len().min(most));
     for byte in text.bytes() {

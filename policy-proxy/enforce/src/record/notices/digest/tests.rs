@@ -1,4 +1,4 @@
-//! Tests of what is said, counted and left out, by a clock that is given.
+//! Tests of logged, counted and suppressed decisions, by a fake clock.
 
 #![allow(clippy::arithmetic_side_effects, reason = "tests")]
 
@@ -12,7 +12,7 @@ fn identity(number: u16) -> ClientKey {
     ClientKey::Identity(Identity::Dns(format!("client-{number}.ns").into()))
 }
 
-/// One of as many networks as there are numbers.
+/// Returns one of as many networks as there are numbers.
 fn stranger(number: u16) -> ClientKey {
     let [a, b] = number.to_be_bytes();
     ClientKey::Network(IpAddr::from([10, a, b, 0]))
