@@ -1,9 +1,10 @@
-//! Turns that client networks take fairly: handshakes, judging of reviews, questions to the API server.
+//! A scheduler that is fair to client networks: for handshakes, admission reviews and requests to
+//! the API server.
 //!
-//! Of those that wait, the one whose work would be done first if all networks worked side by side has
-//! the next turn (self-clocked fair queueing). A network with much to do therefore delays itself: one
-//! small review waits for the work under way and for a small one of each other network, however
-//! many large ones they have sent before.
+//! The next waiter is the one whose work would finish first if all networks ran side by side
+//! (self-clocked fair queueing). So a network with much work delays only itself: one small review
+//! waits for the work in progress and for a small one of each other network, however many large
+//! ones they have queued before.
 
 use crate::client_network::ClientNetwork;
 use parking_lot::Mutex;
@@ -11,26 +12,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// A number of turns at once. Clones share them.
+/// A number of concurrent permits. Clones share them.
 #[derive(Clone, Debug)]
 pub struct FairScheduler {
     queue: Arc<Mutex<Queue<oneshot::Sender<SchedulerPermit>>>>,
 }
 
-/// A turn; passed on when dropped.
+/// A permit; granted to the next waiter when dropped.
 #[derive(Debug)]
 pub struct SchedulerPermit {
     of: Option<FairScheduler>,
 }
 
 impl FairScheduler {
-    /// Allows `at_once` turns at a time.
+    /// Creates a scheduler with `at_once` permits.
     pub fn new(at_once: usize) -> Self {
         Self { queue: Arc::new(Mutex::new(Queue::new(at_once))) }
     }
 
-    /// Waits for a turn in which work of this cost is done. Cancelled when dropped. `None` cannot be
-    /// had as long as the turns exist.
+    /// Waits for a permit for work of this cost. Cancelled when dropped. `None` does not occur
+    /// while the scheduler exists.
     pub async fn acquire(&self, network: ClientNetwork, cost: u64) -> Option<SchedulerPermit> {
         let (sender, receiver) = oneshot::channel();
         let key = {
@@ -50,7 +51,7 @@ impl FairScheduler {
             let permit = SchedulerPermit { of: Some(self.clone()) };
             match sender.send(permit) {
                 Ok(()) => return,
-                // It has just stopped waiting; the turn is the next one's.
+                // This waiter was just cancelled: grant the permit to the next one.
                 Err(mut permit) => permit.of = None,
             }
         }
@@ -65,7 +66,7 @@ impl Drop for SchedulerPermit {
     }
 }
 
-/// A place in the queue; left when dropped.
+/// A position in the queue; removed when dropped.
 struct QueuedWaiter<'a> {
     scheduler: &'a FairScheduler,
     key: QueueKey,
@@ -77,21 +78,21 @@ impl Drop for QueuedWaiter<'_> {
     }
 }
 
-/// The virtual time at which the work would be done, and the order of arrival.
+/// Virtual finish time of the work, and order of arrival.
 type QueueKey = (u64, u64);
 
-/// The state: no clock, no waiting. While a turn is free nobody waits.
+/// State of the queue, without clock or waiting. While a permit is free there are no waiters.
 #[derive(Debug)]
 struct Queue<W> {
     free: usize,
-    /// Virtual time: that of the work begun last.
+    /// Virtual time: the finish time of the work started last.
     now: u64,
     arrivals: u64,
     waiting: BTreeMap<QueueKey, (ClientNetwork, W)>,
     backlogs: HashMap<ClientNetwork, Backlog>,
 }
 
-/// The work of one network that waits.
+/// The queued work of one network.
 #[derive(Clone, Copy, Debug, Default)]
 struct Backlog {
     count: usize,
@@ -104,7 +105,7 @@ impl<W> Queue<W> {
         Self { free: at_once, now: 0, arrivals: 0, waiting, backlogs }
     }
 
-    /// Takes a turn if one is free.
+    /// Takes a permit if one is free.
     fn try_start(&mut self) -> bool {
         let left = self.free.checked_sub(1);
         self.free = left.unwrap_or_default();
@@ -121,14 +122,14 @@ impl<W> Queue<W> {
         key
     }
 
-    /// Takes somebody out who does not wait any longer.
+    /// Removes a cancelled waiter.
     fn cancel(&mut self, key: QueueKey) {
         if let Some((network, _)) = self.waiting.remove(&key) {
             self.dequeued(network);
         }
     }
 
-    /// Ends a turn, and names the one whose it is next; without one it is free.
+    /// Ends a permit and returns the next waiter; without one the permit becomes free.
     fn next_waiter(&mut self) -> Option<W> {
         let Some(((done, _), (network, waiter))) = self.waiting.pop_first() else {
             self.free = self.free.saturating_add(1);

@@ -1,6 +1,6 @@
-//! Parts that every listening process of the project shares: TLS with credentials that change, room and
-//! turns for connections, what one peer may hold, whom a bearer token stands for, whether the process is
-//! ready, which gateways its network has, and the metrics of the process itself.
+//! Building blocks of every listening process of the project: TLS with credentials that change,
+//! permits and fair scheduling of connections, quotas of peers, reviews of bearer tokens,
+//! readiness, default gateways, and metrics of the process itself.
 
 mod accept;
 mod allowance;

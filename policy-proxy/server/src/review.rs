@@ -1,5 +1,5 @@
-//! Whom a bearer token stands for and what its subject may see: the question, the parts of a token, and
-//! bounds on asking. Who answers is elsewhere.
+//! Reviews of bearer tokens and of their subjects' rights: the interface, the parts of a token, and
+//! a cache with limits. The implementations are in other crates.
 
 mod cached;
 mod definition;

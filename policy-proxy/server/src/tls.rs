@@ -1,10 +1,10 @@
-//! Mutual TLS of the gRPC port: credentials, kept in files or given by whoever renews them, and
+//! Mutual TLS of the gRPC port: credentials, from files or set by an identity source, and
 //! handshakes.
 //!
-//! TLS 1.3 only, no resumption, a client certificate asked for but optional (see
-//! [`policy_tls::identity`]): a client without one may still carry a token. Changed files take
-//! effect for new handshakes; open connections keep what they began with, unless a root was taken out
-//! that alone vouched for their client ([`TlsHandle::lost`]). Files that cannot be used change nothing.
+//! TLS 1.3 only, no resumption, optional client certificates (see [`policy_tls::identity`]): a
+//! client without one may still send a token. Changed files take effect for new handshakes; open
+//! connections continue, unless the only root that their client chains to was removed
+//! ([`TlsHandle::lost`]). Unusable files change nothing.
 
 use super::tls_metrics::{Handshake, TlsMetrics};
 use policy_core::Identity;
@@ -24,25 +24,25 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How often files are compared with what is in force. Kubernetes replaces mounted files within a
-/// minute or so; certificates are renewed hours before they expire.
+/// Interval of the check for changed files. Kubernetes replaces mounted files within about a
+/// minute; certificates are renewed hours before they expire.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long a handshake may take.
+/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The files that credentials are kept in, PEM.
+/// The PEM files of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Our private key.
     pub key: PathBuf,
     /// Our certificate, leaf first.
     pub certs: PathBuf,
-    /// The roots that clients' certificates have to reach.
+    /// The roots that clients' certificates have to chain to.
     pub roots: PathBuf,
 }
 
-/// Why credentials cannot be used.
+/// Error of credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -50,18 +50,18 @@ pub enum TlsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file is malformed.
     #[error("`{}`: {message}", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// The parts do not fit.
+    /// The parts do not match.
     #[error(transparent)]
     Identity(#[from] IdentityError),
 }
@@ -69,11 +69,11 @@ pub enum TlsError {
 /// The credentials in force; clones share them.
 #[derive(Clone, Debug)]
 pub struct TlsHandle {
-    /// Absent: somebody gives them ([`TlsHandle::put`]).
+    /// `None` if [`TlsHandle::put`] sets the credentials.
     files: Option<Arc<TlsFiles>>,
-    /// None until they have been given once.
+    /// `None` until credentials are set.
     credentials: Arc<watch::Sender<Option<Arc<ServerCredentials>>>>,
-    /// What the files held, one after the other: counts how often roots were taken out.
+    /// The identities read from the files: counts removals of roots.
     read: IdentityHandle,
     metrics: TlsMetrics,
 }
@@ -81,14 +81,14 @@ pub struct TlsHandle {
 /// Credentials ready for handshakes.
 #[derive(Debug)]
 struct ServerCredentials {
-    /// What was in the files, where there are files.
+    /// The contents of the files, if there are files.
     pem: Option<FileContents>,
     identity: Arc<TlsIdentity>,
     server: Arc<ServerConfig>,
     expires: Option<SystemTime>,
 }
 
-/// What was in the files.
+/// The contents of the files.
 #[derive(Clone, PartialEq, Eq)]
 struct FileContents {
     key: Vec<u8>,
@@ -96,7 +96,7 @@ struct FileContents {
     roots: Vec<u8>,
 }
 
-/// What files held: the texts, what they mean, and when it expires.
+/// Contents of the files, the identity parsed from them, and its expiry.
 type ParsedFiles = (FileContents, TlsIdentity, Option<SystemTime>);
 
 impl std::fmt::Debug for FileContents {
@@ -105,20 +105,20 @@ impl std::fmt::Debug for FileContents {
     }
 }
 
-/// A connection after its handshake.
+/// A connection after its TLS handshake.
 pub struct TlsConnection<S> {
-    /// What is sent and received.
+    /// The TLS stream.
     pub stream: TlsStream<S>,
-    /// What the client's certificate proves.
+    /// The identity that the client's certificate proves.
     pub identity: Option<Identity>,
-    /// When the client's certificate expires.
+    /// Time when the client's certificate expires.
     pub expires: Option<SystemTime>,
-    /// What it proved its identity with.
+    /// The proof of the identity.
     pub proof: Option<Arc<Proof>>,
 }
 
 impl TlsHandle {
-    /// Reads the files; what happens here is counted in `metrics`.
+    /// Reads the files; counts in `metrics`.
     ///
     /// # Errors
     /// [`TlsError`] names the file that is missing or unusable.
@@ -129,13 +129,13 @@ impl TlsHandle {
         Ok(handle)
     }
 
-    /// No credentials yet: handshakes fail until they are given.
+    /// Creates a handle without credentials: handshakes fail until they are set.
     pub fn empty(metrics: &TlsMetrics) -> Self {
         let credentials = Arc::new(watch::Sender::new(None));
         Self { files: None, credentials, read: IdentityHandle::empty(), metrics: metrics.clone() }
     }
 
-    /// Uses these credentials for handshakes from now on.
+    /// Sets the credentials of future handshakes.
     pub fn put(&self, identity: Arc<TlsIdentity>, expires: Option<SystemTime>) {
         self.publish(ServerCredentials::new(identity, expires));
     }
@@ -148,8 +148,8 @@ impl TlsHandle {
         }
     }
 
-    /// Waits until no root that is trusted then vouches for what a client has proved. Its expiry is
-    /// [stated](Arrived::expires) beforehand.
+    /// Waits until none of the trusted roots verifies a client's proof. Its expiry is in
+    /// [`TlsConnection::expires`].
     pub async fn lost(&self, proof: &Proof) {
         let mut credentials = self.credentials.subscribe();
         loop {
@@ -161,7 +161,7 @@ impl TlsHandle {
                 return;
             }
             if credentials.changed().await.is_err() {
-                // Nobody can replace what is in force any more.
+                // The credentials can no longer change.
                 return std::future::pending().await;
             }
         }
@@ -176,21 +176,22 @@ impl TlsHandle {
         self.credentials.borrow().clone()
     }
 
-    /// The identity that our own certificate proves.
+    /// Returns the identity that our own certificate proves.
     pub fn identity(&self) -> Option<Identity> {
         self.current()?.identity.name().cloned()
     }
 
-    /// The roots that clients' certificates have to reach; `None`: there are no credentials yet.
+    /// Returns the roots that clients' certificates have to chain to; `None` without credentials.
     pub fn roots(&self) -> Option<Vec<CertificateDer<'static>>> {
         Some(self.current()?.identity.roots().to_vec())
     }
 
-    /// Handshakes with another replica: we present this identity and accept nobody but ourselves.
-    /// `None`: our certificate proves no identity, or there is none yet.
+    /// Returns a client configuration for connections to another replica: it presents our identity
+    /// and accepts only the same identity. `None`: our certificate proves no identity, or there is
+    /// none yet.
     ///
     /// # Errors
-    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    /// [`IdentityError`] if certificate and key do not match, which loading has ruled out.
     pub fn client(&self) -> Result<Option<ClientConfig>, IdentityError> {
         let Some(own) = self.identity() else { return Ok(None) };
         let Some(mut config) = self.client_of(own)? else { return Ok(None) };
@@ -198,21 +199,21 @@ impl TlsHandle {
         Ok(Some(config))
     }
 
-    /// Handshakes in which we present our identity and accept nobody but `expected`. `None`: there is
-    /// no certificate yet.
+    /// Returns a client configuration that presents our identity and accepts only `expected`.
+    /// `None`: there is no certificate yet.
     ///
     /// # Errors
-    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    /// [`IdentityError`] if certificate and key do not match, which loading has ruled out.
     pub fn client_of(&self, expected: Identity) -> Result<Option<ClientConfig>, IdentityError> {
         self.current().map(|credentials| credentials.identity.client(expected)).transpose()
     }
 
-    /// Puts changed files in force, until it is dropped. Without files there is nothing to do.
+    /// Puts changed files in force, until it is dropped. Without files it does nothing.
     pub async fn follow(self) {
         self.follow_every(INTERVAL).await;
     }
 
-    /// The same, looking so often.
+    /// As [`Self::follow`], with this interval.
     pub async fn follow_every(self, interval: Duration) {
         let Some(files) = self.files.clone() else { return std::future::pending().await };
         let in_force = || self.current().and_then(|credentials| credentials.pem.clone());
@@ -248,10 +249,10 @@ impl TlsHandle {
         }
     }
 
-    /// A server's handshake.
+    /// Performs a server handshake.
     ///
     /// # Errors
-    /// The handshake fails or takes too long, or there is no certificate yet.
+    /// The handshake failed or timed out, or there is no certificate yet.
     pub async fn accept<S>(&self, stream: S) -> io::Result<TlsConnection<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -276,7 +277,7 @@ impl TlsHandle {
         let proof = identity.as_ref().and_then(|_| Proof::of(&credentials.identity, chain));
         let expires = leaf.and_then(|leaf| not_after(leaf));
         if leaf.is_some() && expires.is_none() {
-            // It was found valid now; how long nobody could say.
+            // It was valid during the handshake, but its expiry is unknown.
             self.metrics.handshake(Handshake::Failed);
             return Err(io::Error::other("the client certificate's validity cannot be read"));
         }
@@ -287,11 +288,10 @@ impl TlsHandle {
         Ok(TlsConnection { stream, identity, expires, proof })
     }
 
-    /// A server's handshake for whatever is spoken above it; with the identity that the client
-    /// proved.
+    /// Performs a server handshake without ALPN; returns the identity that the client proved.
     ///
     /// # Errors
-    /// The handshake fails or takes too long, or there is no certificate yet.
+    /// The handshake failed or timed out, or there is no certificate yet.
     pub async fn accept_any<S>(&self, stream: S) -> io::Result<(TlsStream<S>, Option<Identity>)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -306,7 +306,7 @@ impl TlsHandle {
     }
 }
 
-/// Why a handshake fails before there is a certificate.
+/// Returns the error of handshakes before there is a certificate.
 fn no_certificate() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "there is no certificate yet")
 }
@@ -334,7 +334,7 @@ impl TlsFiles {
             message: error.to_string(),
         })?;
         let chain = certificates(&self.certs, &pem.certs)?;
-        // Names the identity for other proxies' SNI, which plays no part here.
+        // Only for the SNI of other proxies, which is not used here.
         let server_name = match chain.first().and_then(identity_of) {
             Some(Identity::Dns(name)) => name,
             Some(Identity::Spiffe(_)) | None => "policy-controller".into(),
@@ -351,7 +351,7 @@ async fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
     tokio::fs::read(path).await.map_err(failed)
 }
 
-/// Every certificate of a PEM file.
+/// Parses every certificate of a PEM file.
 fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let failed = |message| TlsError::Pem { path: path.to_owned(), message };
     identity::certificates(text).map_err(failed)
@@ -366,10 +366,10 @@ fn failure(error: &io::Error) -> Handshake {
     }
 }
 
-/// The time after which a certificate is not valid.
+/// Returns the expiry of a certificate.
 fn not_after(certificate: &[u8]) -> Option<SystemTime> {
     identity::validity(certificate).map(|(_, not_after)| not_after)
 }
 
-/// RFC 9113 section 3.2.
+/// ALPN protocol of HTTP/2 (RFC 9113 section 3.2).
 const ALPN: &[u8] = b"h2";

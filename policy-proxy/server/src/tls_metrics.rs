@@ -6,20 +6,20 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What came of a handshake.
+/// Result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// The client proved an identity.
     Identity,
-    /// The client proved none.
+    /// The client proved no identity.
     Anonymous,
-    /// The client's certificate is of nobody we trust.
+    /// The client's certificate does not chain to a trusted root.
     Untrusted,
     /// The client's certificate is not valid now.
     Expired,
-    /// The client speaks no TLS 1.3.
+    /// The client does not support TLS 1.3.
     Version,
-    /// The client took too long.
+    /// The handshake timed out.
     TimedOut,
     /// Anything else.
     Failed,
@@ -45,7 +45,7 @@ struct ResultLabel {
 }
 
 policy_core::metrics! {
-    /// Handles on the metrics of a port's TLS; clones share them.
+    /// Metrics of a port's TLS; clones share them.
     #[derive(Clone, Debug)]
     pub struct TlsMetrics {
         handshakes: Family<ResultLabel, Counter> = "policy_watch_tls_handshakes",

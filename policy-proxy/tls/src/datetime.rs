@@ -1,4 +1,4 @@
-//! Times in writing, and back: RFC 3339, and the digits of certificates. Always UTC.
+//! Formatting and parsing of times: RFC 3339, and the digits of certificates. Always UTC.
 
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -6,18 +6,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// With milliseconds: `1970-01-01T00:00:00.000Z`. What lies before 1970 is shown as its beginning, what
-/// lies after the year 9999 as its end.
+/// Formats with milliseconds: `1970-01-01T00:00:00.000Z`. Times before 1970 are formatted as its
+/// beginning, times after the year 9999 as its end.
 pub fn rfc3339(at: SystemTime) -> String {
     format!("{:.3}Z", to_datetime(at))
 }
 
-/// To the second: `1970-01-01T00:00:00Z`.
+/// Formats without fractions: `1970-01-01T00:00:00Z`.
 pub fn rfc3339_seconds(at: SystemTime) -> String {
     format!("{:.0}Z", to_datetime(at))
 }
 
-/// Without anything between: `19700101000000Z`.
+/// Formats without separators: `19700101000000Z`.
 pub(crate) fn compact(at: SystemTime) -> String {
     let at = to_datetime(at);
     let (year, month, day) = (at.year(), at.month(), at.day());
@@ -25,8 +25,8 @@ pub(crate) fn compact(at: SystemTime) -> String {
     format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z")
 }
 
-/// The instant, if there is such a date. What lies before 1970 counts as its beginning; a leap second
-/// as the next.
+/// Returns the time of a date, if it exists. Dates before 1970 count as its beginning; a leap
+/// second as the next second.
 pub(crate) fn from_parts(
     year: i16,
     [month, day, hour, minute, second]: [i8; 5],
@@ -34,8 +34,8 @@ pub(crate) fn from_parts(
     let leap = u64::from(second == 60);
     let second = if second == 60 { 59 } else { second };
     let at = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
-    // No timestamp of the library, because these end a day before the year 9999 does, which stands
-    // for no end at all (RFC 5280 section 4.1.2.5).
+    // Not a timestamp of the library, because these end a day before the year 9999 does, which
+    // stands for no end at all (RFC 5280 section 4.1.2.5).
     let since = Duration::try_from(at.duration_since(EPOCH)).unwrap_or_default();
     UNIX_EPOCH.checked_add(since)?.checked_add(Duration::from_secs(leap))
 }

@@ -1,4 +1,4 @@
-//! Whose turn it is, by example and by property.
+//! Tests of the order of permits, by example and by property.
 #![allow(clippy::arithmetic_side_effects, reason = "test amounts are small")]
 
 use super::*;
@@ -10,7 +10,7 @@ fn network(n: u8) -> ClientNetwork {
     ClientNetwork::of(IpAddr::from([10, 0, 0, n]))
 }
 
-/// Everything that waits, in the order of its turns.
+/// Returns all waiters in the order of their permits.
 fn drained(mut queue: Queue<(u8, u64)>) -> Vec<(u8, u64)> {
     std::iter::from_fn(|| queue.next_waiter()).collect()
 }
@@ -57,7 +57,7 @@ async fn a_turn_that_nobody_waits_for_any_more_is_the_next_one_s() {
         async move { turns.acquire(network(3), 1).await.is_some() }
     });
     tokio::task::yield_now().await;
-    // Called, but gone before it has heard so.
+    // Granted, but cancelled before it noticed.
     drop(held);
     drop(impatient);
     assert!(tokio::time::timeout(Duration::from_secs(5), patient).await.unwrap().unwrap());

@@ -1,4 +1,4 @@
-//! Warnings of libraries that whoever is on the other side of a connection can cause at will.
+//! Rate limit of library warnings that peers can cause at will.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -8,12 +8,12 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// Lets a library warn of the same thing once in a while, and says how often it was left out since. Our
-/// own crates see to their lines themselves; what is less than a warning is written where somebody asks
-/// for it, and then all of it; what is more is always written.
+/// Rate-limits the warnings of libraries and reports the number of suppressed ones. Not affected:
+/// our own crates, which limit their lines themselves; levels below warning, which are written only
+/// if enabled; and errors.
 #[derive(Debug, Default)]
 pub struct RateLimitedWarnings {
-    /// By the place in the source that they come from, of which there are not many.
+    /// By callsite, of which there are few.
     callsites: Mutex<HashMap<Identifier, CallsiteState>>,
 }
 
@@ -24,7 +24,7 @@ struct CallsiteState {
 }
 
 impl RateLimitedWarnings {
-    /// Whether a warning of this place is written now.
+    /// Returns true if a warning of this callsite is written now.
     fn admit(&self, callsite: Identifier, now: Instant) -> bool {
         let mut callsites = self.callsites.lock();
         let callsite =
@@ -37,7 +37,7 @@ impl RateLimitedWarnings {
         true
     }
 
-    /// How many were left out in front of one that is written.
+    /// Takes the number of warnings suppressed before the current one.
     fn take_suppressed(&self, callsite: &Identifier) -> u64 {
         let mut callsites = self.callsites.lock();
         callsites.get_mut(callsite).map_or(0, |callsite| std::mem::take(&mut callsite.suppressed))
@@ -61,13 +61,13 @@ impl<S: Subscriber> Layer<S> for RateLimitedWarnings {
     }
 }
 
-/// Whether it is one of ours, or no warning.
+/// Returns true for events of our crates, and for events that are not warnings.
 fn is_exempt(event: &Event<'_>) -> bool {
     let metadata = event.metadata();
     *metadata.level() != Level::WARN || metadata.target().starts_with(OURS)
 }
 
-/// What the names of our crates begin with.
+/// Prefix of the names of our crates.
 const OURS: &str = "policy_";
-/// As for the lines that we write of clients' failures.
+/// As for the log lines about failures of clients.
 const INTERVAL: Duration = Duration::from_secs(10);

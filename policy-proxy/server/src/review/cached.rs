@@ -1,5 +1,5 @@
-//! Puts bounds on reviews: answers are remembered for a few seconds, few are under way at a time, and
-//! none takes longer than a client would wait.
+//! A cache and limits for reviews: results are cached for a few seconds, few reviews run
+//! concurrently, and each has a timeout.
 
 use super::definition::{Authenticated, ReviewError, Reviewer, Subject};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -12,35 +12,36 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How long an answer is used again. A right taken away is noticed by new streams after that.
+/// Time to live of a cached result. New streams notice a revoked right after that.
 const TTL: Duration = Duration::from_secs(5);
 
-/// Answers remembered at most, of each kind.
+/// Maximum number of cached results of each kind.
 const MAX_ENTRIES: usize = 1024;
 
-/// Reviews under way at a time. More wait.
+/// Maximum number of concurrent reviews. More wait.
 const MAX_CONCURRENT: usize = 8;
 
-/// How long a review may take, waiting included.
+/// Timeout of a review, including the wait.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whose right, and in which namespace; none: in all.
+/// A right: its subject and its namespace; `None` stands for all namespaces.
 type RightKey = (Arc<Subject>, Option<Box<str>>);
 
-/// Another reviewer within bounds.
+/// Wraps a reviewer with a cache, a concurrency limit and a timeout.
 #[derive(Debug)]
 pub struct CachedReviewer<R> {
     inner: R,
     room: Semaphore,
     timeout: Duration,
     tokens: Mutex<TtlCache<[u8; 32], Authenticated>>,
-    /// Why tokens were refused. Apart, so that made-up ones leave the others' answers alone.
+    /// Reasons of refused tokens. A cache of their own, so that forged tokens do not evict valid
+    /// ones.
     refused: Mutex<TtlCache<[u8; 32], String>>,
     rights: Mutex<TtlCache<RightKey, ()>>,
 }
 
 impl<R: Reviewer> CachedReviewer<R> {
-    /// Bounds `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: R) -> Self {
         Self::within(inner, TIMEOUT, TTL)
     }
@@ -113,7 +114,7 @@ impl<R: Reviewer> Reviewer for CachedReviewer<R> {
                 return Ok(true);
             }
             let may = self.bounded(self.inner.may_view(subject, namespace)).await?;
-            // What was refused is asked again at once: rights are given while somebody waits.
+            // A refusal is not cached: rights are often granted while the client retries.
             if may {
                 self.rights.lock().insert(key, ());
             }
@@ -129,7 +130,7 @@ fn hash(token: &str) -> [u8; 32] {
     hash
 }
 
-/// Answers of the last few seconds.
+/// Results of the last few seconds.
 #[derive(Debug)]
 struct TtlCache<K, V> {
     answers: HashMap<K, (V, Instant)>,
@@ -151,7 +152,7 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
             let ttl = self.ttl;
             self.answers.retain(|_, (_, since)| since.elapsed() < ttl);
         }
-        // Full of what is new: this answer is asked for again.
+        // Full of fresh results: this one is reviewed again next time.
         if self.answers.len() < MAX_ENTRIES {
             self.answers.insert(key, (value, Instant::now()));
         }
@@ -164,12 +165,12 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Knows every token, for `lives`, and counts how often it is asked. A token `slow` takes for
-    /// ever.
+    /// Accepts every token, for `lives`, and counts the reviews. A review of the token `slow` never
+    /// ends.
     #[derive(Debug, Default)]
     struct Counting {
         lives: Duration,
-        asked: AtomicUsize,
+        reviews: AtomicUsize,
         under_way: AtomicUsize,
         most: AtomicUsize,
     }
@@ -180,7 +181,7 @@ mod tests {
             token: &'a str,
         ) -> BoxFuture<'a, Result<Authenticated, ReviewError>> {
             Box::pin(async move {
-                self.asked.fetch_add(1, Ordering::SeqCst);
+                self.reviews.fetch_add(1, Ordering::SeqCst);
                 let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
                 self.most.fetch_max(now, Ordering::SeqCst);
                 if token == "slow" {
@@ -202,14 +203,14 @@ mod tests {
             subject: &'a Arc<Subject>,
             namespace: Option<&'a str>,
         ) -> BoxFuture<'a, Result<bool, ReviewError>> {
-            self.asked.fetch_add(1, Ordering::SeqCst);
+            self.reviews.fetch_add(1, Ordering::SeqCst);
             let may = namespace == Some(&subject.user);
             Box::pin(async move { Ok(may) })
         }
     }
 
-    fn asked(bounded: &CachedReviewer<Counting>) -> usize {
-        bounded.inner.asked.load(Ordering::SeqCst)
+    fn reviews(bounded: &CachedReviewer<Counting>) -> usize {
+        bounded.inner.reviews.load(Ordering::SeqCst)
     }
 
     #[tokio::test]
@@ -218,11 +219,11 @@ mod tests {
         let bounded = CachedReviewer::within(inner, TIMEOUT, Duration::from_secs(1));
         let first = bounded.authenticate("a").await.unwrap();
         assert_eq!(bounded.authenticate("a").await.unwrap(), first);
-        assert_eq!(asked(&bounded), 1);
+        assert_eq!(reviews(&bounded), 1);
         assert_eq!(bounded.authenticate("b").await.unwrap().subject.user, "b");
         tokio::time::sleep(Duration::from_millis(1100)).await;
         bounded.authenticate("a").await.unwrap();
-        assert_eq!(asked(&bounded), 3);
+        assert_eq!(reviews(&bounded), 3);
     }
 
     #[tokio::test]
@@ -233,10 +234,10 @@ mod tests {
             let refused = bounded.authenticate("forged").await.unwrap_err();
             assert_eq!(refused, ReviewError::Refused("made up".to_owned()));
         }
-        assert_eq!(asked(&bounded), 1);
+        assert_eq!(reviews(&bounded), 1);
         tokio::time::sleep(Duration::from_millis(1100)).await;
         bounded.authenticate("forged").await.unwrap_err();
-        assert_eq!(asked(&bounded), 2);
+        assert_eq!(reviews(&bounded), 2);
     }
 
     #[tokio::test]
@@ -246,7 +247,7 @@ mod tests {
         bounded.authenticate("a").await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
         bounded.authenticate("a").await.unwrap();
-        assert_eq!(asked(&bounded), 2);
+        assert_eq!(reviews(&bounded), 2);
     }
 
     #[tokio::test]
@@ -257,10 +258,10 @@ mod tests {
             bounded.may_view(&subject(user), namespace).await.unwrap()
         };
         assert!(may("ops", Some("ops")).await && may("ops", Some("ops")).await);
-        assert_eq!(asked(&bounded), 1);
+        assert_eq!(reviews(&bounded), 1);
         assert!(!may("ops", Some("web")).await && !may("ops", None).await);
         assert!(!may("web", Some("ops")).await && !may("web", Some("ops")).await);
-        assert_eq!(asked(&bounded), 5);
+        assert_eq!(reviews(&bounded), 5);
     }
 
     #[tokio::test]

@@ -1,10 +1,10 @@
 //! An identity from an issuer, by Linkerd's Certify API (proxy-semantics 5.1).
 //!
-//! A certificate is asked for with a token that is read at every call, and asked for again after about
-//! 70 % of the remaining life, or at once when the roots no longer reach what is in force. An answer
-//! counts whole or not at all: our name alone, our key, valid now, and verified against our roots in
-//! both roles. Until one does, what is in force stays, and the next attempt waits with exponential,
-//! jittered pauses.
+//! A certificate is requested with a token that is read for every request. It is renewed after
+//! about 70 % of the remaining lifetime, or at once if the roots no longer verify the current one.
+//! A response is accepted only as a whole: exactly our name, our key, valid now, and verified
+//! against our roots in both roles. Until then the current certificate stays, and the next attempt
+//! waits with exponential, jittered backoff.
 
 use super::contents::contents;
 use super::credentials::{Credentials, TlsIdentity, anonymous_client};
@@ -24,33 +24,33 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
-/// An identity from an issuer.
+/// Configuration of an identity from an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertifyConfig {
-    /// Where the issuer is, and who it has to be. Only loopback is spoken to in plaintext.
+    /// Address and identity of the issuer. Plaintext is for loopback only.
     pub issuer: ControllerAddress,
-    /// Our identity, a DNS name, which clients ask for in SNI.
+    /// Our identity, a DNS name, which clients send as SNI.
     pub name: Arc<str>,
-    /// The file with our token. Read at every call.
+    /// The file with our token, read for every request.
     pub token: PathBuf,
-    /// The mesh's roots, which the issuer and what it issues are held to.
+    /// The mesh's roots, which verify the issuer and its certificates.
     pub roots: TrustAnchors,
-    /// A folder with `key.p8` and `csr.der`, as Linkerd's helper makes them; absent: a key of our own,
-    /// which is never written anywhere.
+    /// A folder with `key.p8` and `csr.der`, as Linkerd's helper creates them; `None` for a
+    /// generated key, which is never written anywhere.
     pub folder: Option<PathBuf>,
-    /// The earliest and the latest that a certificate is renewed.
+    /// Minimum and maximum time until a renewal.
     pub refresh: (Duration, Duration),
-    /// How long one attempt may take, from name resolution to the answer.
+    /// Timeout of an attempt, from name resolution to the response.
     pub timeout: Duration,
-    /// The first pause after a failure, and the longest.
+    /// First and longest delay after a failure.
     pub backoff: (Duration, Duration),
-    /// How often roots and clock are looked at.
+    /// Interval of the checks of roots and clock.
     pub interval: Duration,
 }
 
 impl CertifyConfig {
-    /// The defaults: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s for an attempt, pauses of
-    /// 200 ms to 30 s.
+    /// Creates the default configuration: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s
+    /// per attempt, delays of 200 ms to 30 s.
     pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: TrustAnchors) -> Self {
         Self {
             issuer,
@@ -72,22 +72,22 @@ pub(super) struct Certify {
     config: CertifyConfig,
     own: KeyAndRequest,
     reader: RootsReader,
-    /// The roots as they were read last.
+    /// The roots as last read.
     roots: Vec<CertificateDer<'static>>,
     backoff: Backoff,
 }
 
-/// When to ask for the next certificate.
+/// Time of the next certificate request.
 #[derive(Clone, Copy, Debug)]
 enum Renewal {
-    /// By the wall clock, as certificates are.
+    /// By the wall clock, as certificates are dated.
     At(SystemTime),
-    /// After a pause.
+    /// After a delay.
     After(Instant),
 }
 
-/// Bounds on what is read, in bytes, and on the certificates of a chain; a certificate of ours has
-/// some 700 bytes.
+/// Limits on reads, in bytes, and on the certificates of a chain; our certificates have about 700
+/// bytes.
 const MOST_TOKEN: u64 = 64 << 10;
 const MOST_FILE: u64 = 64 << 10;
 const MOST_ANSWER: usize = 128 << 10;
@@ -97,10 +97,10 @@ const MOST_INTERMEDIATES: usize = 8;
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 impl Certify {
-    /// Reads or makes key and request.
+    /// Reads or generates the key and the request.
     ///
     /// # Errors
-    /// [`SourceError`] says which of them cannot be used.
+    /// [`SourceError`] names the one that cannot be used.
     pub(super) async fn open(config: CertifyConfig) -> Result<Self, SourceError> {
         let own = match &config.folder {
             None => KeyAndRequest::generate(&config.name).map_err(SourceError::Request)?,
@@ -117,7 +117,7 @@ impl Certify {
         Ok(Self { config, own, reader, roots: Vec::new(), backoff })
     }
 
-    /// Who has to answer.
+    /// Returns the identity of the issuer.
     pub(super) fn issuer(&self) -> Option<&str> {
         self.config.issuer.server().map(|server| &*server.name)
     }
@@ -133,14 +133,14 @@ impl Certify {
                 due = self.renew(publisher).await;
             }
             tokio::time::sleep(due.wait().min(self.config.interval)).await;
-            // A clock that was set back leaves a certificate that is not valid yet, and far from due.
+            // After the clock was set back, the certificate is not valid yet and far from renewal.
             if publisher.check() && matches!(due, Renewal::At(_)) {
                 due = Renewal::After(Instant::now());
             }
         }
     }
 
-    /// Puts changed roots in force. True: a certificate that they accept has to be asked for.
+    /// Puts changed roots in force. Returns true if a new certificate is required.
     async fn follow_roots(&mut self, publisher: &Publisher) -> bool {
         let RootsSnapshot { roots, error: read_error } = match self.reader.read().await {
             Ok(known) => known,
@@ -152,7 +152,7 @@ impl Certify {
         let changed = roots != self.roots;
         let needs_certificate = changed && self.replace_roots(roots, publisher);
         match read_error {
-            // What is in force stays, and so does what is wrong.
+            // The current roots stay, and so does the failure.
             Some(error) => publisher.fail(FailureKind::Roots, &error.to_string()),
             None if !changed => publisher.clear_roots_failure(),
             None => {}
@@ -160,7 +160,7 @@ impl Certify {
         needs_certificate
     }
 
-    /// Puts these roots in force. True: a certificate that they accept has to be asked for.
+    /// Puts these roots in force. Returns true if a new certificate is required.
     fn replace_roots(
         &mut self,
         roots: Vec<CertificateDer<'static>>,
@@ -180,10 +180,10 @@ impl Certify {
         publisher.check()
     }
 
-    /// Asks for a certificate, puts it in force, and says when to ask for the next.
+    /// Requests a certificate and puts it in force; returns the time of the next request.
     async fn renew(&mut self, publisher: &Publisher) -> Renewal {
         if self.roots.is_empty() {
-            // What is wrong with them was said when they were read.
+            // The failure was published when the roots were read.
             return self.retry_later();
         }
         let late = |_| {
@@ -217,7 +217,7 @@ impl Certify {
         let token = self.token().await?;
         let bounds = Bounds { connect: *timeout, keep_alive: KEEP_ALIVE };
         let roots = self.roots.clone();
-        // No certificate of our own: the first call has none, and the token says who we are.
+        // No client certificate: there is none for the first call, and the token identifies us.
         let tls: TlsSource = Arc::new(move |expected| {
             anonymous_client(roots.clone(), expected).map_err(std::io::Error::other)
         });
@@ -250,7 +250,7 @@ impl Certify {
         Ok(token.to_vec())
     }
 
-    /// The identity that an answer makes, and until when it lasts.
+    /// Builds the identity of a response; returns it with its expiry.
     fn accept(
         &self,
         answer: CertifyResponse,
@@ -283,7 +283,7 @@ impl Certify {
     }
 }
 
-/// Our name, and no other name of any kind.
+/// Checks that the certificate has our name and no other.
 fn check_name(leaf: &[u8], name: &str) -> Result<(), String> {
     let names = Certificate::read(leaf).and_then(|leaf| leaf.alternative_names());
     let names = names.ok_or_else(|| "not a certificate; expected X.509 in DER".to_owned())?;
@@ -298,7 +298,8 @@ fn check_name(leaf: &[u8], name: &str) -> Result<(), String> {
     Err(format!("a certificate for [{}]; expected exactly `{name}`", shown.join(", ")))
 }
 
-/// Until when an answer lasts: it is valid now, and the issuer says nothing else of it.
+/// Returns the expiry of a response. The certificate has to be valid now, and the response has to
+/// agree with it.
 fn check_times(
     leaf: &[u8],
     until: Option<SystemTime>,
@@ -327,8 +328,8 @@ fn check_times(
     Ok(until.min(ends))
 }
 
-/// When to renew what lasts `until`: after 70 % of the remaining life less up to a tenth of that, so
-/// that workloads that started together do not come together, within the bounds.
+/// Returns the time to renew: after 70 % of the remaining lifetime less up to a tenth of that, so
+/// that workloads that started together are not renewed together, within the limits.
 fn refresh_at(
     now: SystemTime,
     until: SystemTime,

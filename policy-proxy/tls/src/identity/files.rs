@@ -1,4 +1,4 @@
-//! An identity kept in files: read at the start, read again when the files change.
+//! An identity from files: read at the start and when they change.
 
 use super::contents::contents;
 use super::credentials::{Credentials, TlsIdentity};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where an identity on disk is found. Files are read again when they change.
+/// Configuration of an identity from files, which are read again when they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityFiles {
     /// PEM with our certificate, leaf first.
@@ -21,29 +21,29 @@ pub struct IdentityFiles {
     pub key: PathBuf,
     /// The mesh's roots.
     pub roots: Roots,
-    /// The name that clients ask for in SNI.
+    /// The name that clients send as SNI.
     pub name: Arc<str>,
-    /// How often the files are compared with what is in force.
+    /// Interval of the check for changed files.
     pub interval: Duration,
 }
 
 impl IdentityFiles {
-    /// Kubernetes replaces mounted files within a minute or so; certificates are renewed hours before
-    /// they expire.
+    /// Default interval. Kubernetes replaces mounted files within about a minute; certificates are
+    /// renewed hours before they expire.
     pub const INTERVAL: Duration = Duration::from_secs(10);
 }
 
-/// An identity kept in files.
+/// The source of an identity from files.
 #[derive(Debug)]
 pub(super) struct FileSource {
     config: IdentityFiles,
-    /// What was read last.
+    /// The contents as last read.
     last_read: FileContents,
-    /// Whether that is in force.
+    /// True if these contents are in force.
     usable: bool,
 }
 
-/// What the files hold.
+/// Contents of the files.
 #[derive(PartialEq, Eq)]
 struct FileContents {
     certificate: Vec<u8>,
@@ -57,7 +57,7 @@ impl std::fmt::Debug for FileContents {
     }
 }
 
-/// More than any certificate chain or key is long, in bytes of PEM.
+/// Maximum size of a file, in bytes of PEM; longer than any certificate chain or key.
 const MOST: u64 = 1 << 20;
 
 impl FileSource {
@@ -74,7 +74,7 @@ impl FileSource {
         Ok(Self { config, last_read: parts, usable: true })
     }
 
-    /// Puts changed files in force. What cannot be used leaves the identity as it is, save for its roots.
+    /// Puts changed files in force. If they are unusable, only their roots take effect.
     pub(super) async fn run(mut self, publisher: &Publisher) {
         loop {
             tokio::time::sleep(self.config.interval).await;
@@ -94,7 +94,7 @@ impl FileSource {
         }
     }
 
-    /// Puts the roots in force that can be read although something else cannot.
+    /// Puts the roots in force if they can be read although another file cannot.
     async fn follow_roots(&mut self, publisher: &Publisher) {
         if let Ok(roots) = self.config.roots.read().await
             && roots != self.last_read.roots
@@ -124,7 +124,8 @@ impl FileSource {
     }
 }
 
-/// A root that is taken out is not trusted any longer, whatever is wrong with the certificate.
+/// Replaces the roots of the current identity: a removed root must not stay trusted, even if the
+/// certificate is unusable.
 fn replace_roots(roots: &[CertificateDer<'static>], publisher: &Publisher) {
     let current = publisher.identity().current().clone();
     if let Some(Ok(identity)) = current.map(|own| own.with_roots(roots.to_vec())) {
@@ -160,7 +161,7 @@ mod tests {
     use crate::identity::{FailureKind, IdentityConfig, IdentityHandle, IdentitySource};
     use rcgen::{CertificateParams, KeyPair};
 
-    /// Waits, in virtual time, until files were looked at often enough.
+    /// Waits, in virtual time, until the files were checked often enough.
     async fn until(holds: impl Fn() -> bool) {
         for _ in 0..1000 {
             if holds() {

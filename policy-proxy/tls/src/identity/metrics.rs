@@ -1,4 +1,4 @@
-//! What is counted and shown about the process's own identity.
+//! Metrics of the process's own identity.
 
 use super::state::{CertificateState, FailureKind};
 use crate::metric::{Labels, Metric};
@@ -15,8 +15,8 @@ use std::fmt::Error;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is counted and shown about the process's own identity; clones share it. Nothing is shown
-/// before a source of identities has begun.
+/// Metrics of the process's own identity; clones share them. Empty until an identity source has
+/// started.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityMetrics(Arc<Mutex<MetricValues>>);
 
@@ -36,7 +36,7 @@ struct MetricValues {
 }
 
 impl IdentityMetrics {
-    /// Shows them among other metrics.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(self.clone()));
     }
@@ -123,7 +123,7 @@ impl MetricValues {
     }
 }
 
-/// A counter with one label.
+/// Encodes a counter with one label.
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
     Metric { name, help, .. }: Metric,

@@ -1,5 +1,5 @@
-//! What a client has proved its identity with, judged again while its connection is open: a
-//! certificate expires, and a root is taken out.
+//! Proofs of clients' identities, verified again while connections are open: certificates expire,
+//! and roots are removed.
 
 use super::credentials::TlsIdentity;
 use crate::x509::validity;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// The chain that a client proved its identity with.
+/// The certificate chain that proved a client's identity.
 #[derive(Debug)]
 pub struct Proof {
     chain: Vec<CertificateDer<'static>>,
     expires: SystemTime,
-    /// The newest removal of roots that it has survived.
+    /// The newest removal of roots that the chain was verified after.
     verified_removals: AtomicU64,
 }
 
@@ -26,16 +26,16 @@ impl PartialEq for Proof {
 
 impl Eq for Proof {}
 
-/// Why an identity that was proved does not count any longer.
+/// Reason why a proof is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProofError {
-    /// The certificate has expired, since then.
+    /// The certificate expired at this time.
     Expired(SystemTime),
-    /// No root that is trusted now vouches for it.
+    /// The certificate does not chain to a trusted root any more.
     Untrusted,
 }
 
-/// Judges proofs at one point in time, each chain once.
+/// Verifies proofs at one point in time, each chain once.
 pub struct ProofVerifier {
     own: Option<Arc<TlsIdentity>>,
     now: SystemTime,
@@ -43,8 +43,8 @@ pub struct ProofVerifier {
 }
 
 impl Proof {
-    /// What the chain of a handshake with `own` proves from now on; `None` if there is no chain. A leaf
-    /// whose end cannot be read counts as expired.
+    /// Creates the proof of a handshake with `own`; `None` without a chain. A leaf with unreadable
+    /// validity counts as expired.
     pub fn of(own: &TlsIdentity, chain: Option<&[CertificateDer<'_>]>) -> Option<Arc<Self>> {
         let chain: Vec<_> = chain?.iter().map(|der| der.clone().into_owned()).collect();
         let expires = validity(chain.first()?).map_or(SystemTime::UNIX_EPOCH, |(_, end)| end);
@@ -53,18 +53,18 @@ impl Proof {
 }
 
 impl ProofVerifier {
-    /// By the roots in force now.
+    /// Creates a verifier with the current time and the roots in force.
     pub fn new(own: Option<Arc<TlsIdentity>>) -> Self {
         Self { own, now: SystemTime::now(), verified: HashMap::new() }
     }
 
-    /// The point in time that it judges by.
+    /// Returns the time that proofs are verified at.
     pub fn now(&self) -> SystemTime {
         self.now
     }
 
-    /// Why a proof does not count any longer; `None`: it does. Signatures are looked at only after roots
-    /// were taken out.
+    /// Returns the reason if a proof is no longer valid. Signatures are verified only after roots
+    /// were removed.
     pub fn stale(&mut self, proof: &Proof) -> Option<ProofError> {
         if self.now >= proof.expires {
             return Some(ProofError::Expired(proof.expires));

@@ -1,4 +1,4 @@
-//! The sources' side of an identity: puts it in force and says so.
+//! Publication of identities by their sources.
 
 use super::credentials::TlsIdentity;
 use super::handle::IdentityHandle;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// The sources' side: puts identities in force and says so.
+/// Puts identities in force and publishes the status and the metrics.
 #[derive(Clone, Debug)]
 pub(super) struct Publisher {
     identity: IdentityHandle,
@@ -34,7 +34,7 @@ impl Publisher {
         IdentityStatus::new(self.state.subscribe())
     }
 
-    /// A new certificate: in force for handshakes from now on.
+    /// Publishes a new certificate, for future handshakes.
     pub(super) fn renew(&self, identity: TlsIdentity) {
         let now = SystemTime::now();
         tracing::info!(
@@ -47,7 +47,7 @@ impl Publisher {
         self.publish(identity, now, now);
     }
 
-    /// Other roots for the certificate in force.
+    /// Publishes the current certificate with other roots.
     pub(super) fn replace_roots(&self, identity: TlsIdentity) {
         let since = self.state.borrow().certificate.as_ref().map(|certificate| certificate.since);
         let now = SystemTime::now();
@@ -57,7 +57,7 @@ impl Publisher {
     }
 
     fn publish(&self, identity: TlsIdentity, since: SystemTime, now: SystemTime) {
-        // What cannot be read is valid at no time; handshakes would fail all the same.
+        // An unreadable certificate is never valid; handshakes would fail anyway.
         let (not_before, not_after) = identity.validity().unwrap_or((now, now));
         let certificate = CertificateState {
             name: identity.name().cloned(),
@@ -72,8 +72,8 @@ impl Publisher {
         self.state.send_replace(IdentityState { certificate: Some(certificate), failure: None });
     }
 
-    /// Looks again whether others would accept what is in force, for clocks move and roots expire.
-    /// True: they would not.
+    /// Verifies the current certificate again, because clocks move and roots expire. Returns true
+    /// if other members of the mesh would reject it.
     pub(super) fn check(&self) -> bool {
         let now = SystemTime::now();
         let current = self.identity.current().clone();
@@ -97,12 +97,12 @@ impl Publisher {
         doubt.is_some()
     }
 
-    /// What went wrong before is right again, and nothing had to be changed for it.
+    /// Clears the failure: the source recovered without a change.
     pub(super) fn clear_failure(&self) {
         self.state.send_if_modified(|state| state.failure.take().is_some());
     }
 
-    /// The roots, if they were what went wrong last, are as they were again.
+    /// Clears the failure if it was one of the roots.
     pub(super) fn clear_roots_failure(&self) {
         self.state.send_if_modified(|state| {
             let roots = |failure: &mut Failure| failure.kind == FailureKind::Roots;
@@ -110,7 +110,7 @@ impl Publisher {
         });
     }
 
-    /// An attempt went wrong; what is in force stays.
+    /// Publishes a failed attempt; the current identity stays.
     pub(super) fn fail(&self, kind: FailureKind, message: &str) {
         let now = SystemTime::now();
         self.metrics.failed(kind, now);
@@ -126,7 +126,7 @@ impl Publisher {
         self.check();
     }
 
-    /// Whoever gave the identity has taken it back.
+    /// Publishes that the agent revoked the identity.
     pub(super) fn revoke(&self, kind: FailureKind, message: &str) {
         self.identity.clear();
         self.metrics.revoked();

@@ -1,4 +1,4 @@
-//! The mesh's roots, read again and again: one that was taken out must not be trusted any longer.
+//! The mesh's roots, read repeatedly: a removed root must not stay trusted.
 
 use super::contents::contents;
 use super::error::SourceError;
@@ -17,14 +17,14 @@ pub enum Roots {
     Text(String),
 }
 
-/// More than any mesh has roots, in bytes of PEM.
+/// Maximum size of the roots, in bytes of PEM; more than any mesh has.
 const MOST: u64 = 1 << 20;
 
 impl Roots {
-    /// The roots as they are now, of which there is at least one.
+    /// Reads the current roots. At least one is required.
     ///
     /// # Errors
-    /// The file that cannot be read, or what does not hold what it should.
+    /// The file that cannot be read, or the text that is malformed.
     pub(super) async fn read(&self) -> Result<Vec<CertificateDer<'static>>, SourceError> {
         let (place, text) = match self {
             Self::File(path) => (path.display().to_string(), contents(path, MOST).await?),
@@ -37,32 +37,32 @@ impl Roots {
     }
 }
 
-/// Where the client of an issuer has its roots from.
+/// Source of the roots of an issuer's client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrustAnchors {
-    /// There, and nobody else may write it.
+    /// Roots from a place that only trusted parties can write.
     Trusted(Roots),
-    /// `begin` counts from the start. What a file with a document says of later ones counts if
-    /// whoever is trusted already vouches for it ([`SignedRoots`]), because others may write the file.
+    /// `begin` is trusted from the start. Roots of a document that others may write are trusted if
+    /// the current roots verify their proof ([`SignedRoots`]).
     Followed {
-        /// The roots to begin with, DER.
+        /// The initial roots, DER.
         begin: Vec<CertificateDer<'static>>,
-        /// The document.
+        /// The path of the document.
         document: PathBuf,
     },
 }
 
-/// Reads roots again and again.
+/// Reads the roots repeatedly.
 #[derive(Debug)]
 pub(super) enum RootsReader {
     Trusted(Roots),
     Followed { trust: Trust, document: PathBuf },
 }
 
-/// The roots that are in force.
+/// The current roots.
 pub(super) struct RootsSnapshot {
     pub(super) roots: Vec<CertificateDer<'static>>,
-    /// Why newer ones that there may be are not.
+    /// The reason why newer roots, if there are any, are not in force.
     pub(super) error: Option<SourceError>,
 }
 
@@ -76,7 +76,7 @@ impl RootsReader {
         }
     }
 
-    /// The roots as they are now, of which there is at least one.
+    /// Reads the current roots. At least one is required.
     ///
     /// # Errors
     /// As [`Roots::read`].

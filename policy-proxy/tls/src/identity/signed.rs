@@ -1,5 +1,5 @@
-//! Roots that others may have tampered with on their way: a document whose statements the mesh's own
-//! authorities vouch for.
+//! Roots that are distributed by an untrusted channel: a document whose statements are proved by
+//! the mesh's own authorities.
 //!
 //! ```text
 //! serial: 1764000000000      a statement, older ones first: when it was made, in milliseconds,
@@ -9,13 +9,13 @@
 //! (certificates, PEM)        a certificate of an authority whose one DNS name is the digest of the
 //!                            above, and what leads from it to a root
 //! ```
-//! The signature is a certificate, so that the rules by which the mesh verifies certificates decide on
-//! it, authorities in between and expiry included, and there is no second kind of signature. Nobody
-//! keeps its key.
+//! The signature is a certificate, so the mesh's rules for verifying certificates apply to it,
+//! including intermediates and expiry, and there is no second kind of signature. Its key is not
+//! kept.
 //!
-//! **Invariants.** A statement counts for whoever trusts a root that its proof leads to, and is later
-//! than what they know. One statement leads to the next, so that a process that begins with roots of
-//! long ago follows every rotation since; the last statement alone says what is in force.
+//! **Invariants.** A statement is accepted by a process that trusts a root of its proof, if it is
+//! later than the process's own. Each statement leads to the next, so a process that starts with
+//! old roots follows every rotation since; the last statement is the one in force.
 
 use super::credentials::{root_store, verify_chain};
 use super::pem::certificates;
@@ -24,24 +24,24 @@ use aws_lc_rs::digest::{Context, SHA256};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 
-/// The domain of the names of proofs. No workload has a name in it: identities end with the trust
-/// domain, and `invalid` is nobody's (RFC 2606 section 2).
+/// Domain of the names of proofs. No workload has a name in it: identities end with the trust
+/// domain, and `invalid` is reserved (RFC 2606 section 2).
 const PROOF_DOMAIN: &str = "roots.portcullis.invalid";
 
-/// What the digest begins with, so that no digest of anything else is one of roots.
+/// Prefix of the digest's input, so that no digest of other data is one of roots.
 const DIGEST_PREFIX: &[u8] = b"portcullis roots 1\0";
 
-/// The most statements.
+/// Maximum number of statements.
 const MOST_STATEMENTS: usize = 16;
 
-/// The most roots of one statement, and the most certificates of its proof: a document with more is
-/// not read.
+/// Maximum number of roots of one statement, and of certificates of its proof: a document with more
+/// is rejected.
 pub const MOST_ROOTS: usize = 64;
 
 /// A list of certificates, DER.
 type Certificates = Vec<CertificateDer<'static>>;
 
-/// Whom everybody is to trust from a point in time on, and who says so.
+/// The roots to trust from a point in time on, with their proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     serial: u64,
@@ -49,18 +49,18 @@ pub struct Statement {
     proof: Certificates,
 }
 
-/// Statements, older ones first. Never empty.
+/// Statements, oldest first. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedRoots(Vec<Statement>);
 
-/// Whom a process trusts, and since which statement.
+/// The trusted roots, and the serial of their statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
     roots: Certificates,
     serial: u64,
 }
 
-/// The name that a proof of these roots has.
+/// Returns the name in a proof of these roots.
 pub fn proof_name(serial: u64, roots: &[CertificateDer<'_>]) -> String {
     let mut context = Context::new(&SHA256);
     context.update(DIGEST_PREFIX);
@@ -77,30 +77,30 @@ pub fn proof_name(serial: u64, roots: &[CertificateDer<'_>]) -> String {
 }
 
 impl Statement {
-    /// A statement with the proof that somebody has got for it.
+    /// Creates a statement with its proof.
     pub fn new(serial: u64, roots: Certificates, proof: Certificates) -> Self {
         Self { serial, roots, proof }
     }
 
-    /// When it was made, in milliseconds since 1970, or later.
+    /// Returns the serial: the time of creation in milliseconds since 1970, or later.
     pub fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// Whom everybody is to trust, DER.
+    /// Returns the roots to trust, DER.
     pub fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// The certificates that vouch for it, leaf first, DER.
+    /// Returns the certificates of the proof, leaf first, DER.
     pub fn proof(&self) -> &[CertificateDer<'static>] {
         &self.proof
     }
 
-    /// Checks that one of these roots vouches for it at this time.
+    /// Verifies the proof against these roots at this time.
     ///
     /// # Errors
-    /// Why none does.
+    /// The reason why none of them verifies it.
     pub fn verify(&self, roots: &[CertificateDer<'static>], at: SystemTime) -> Result<(), String> {
         let (leaf, others) = self.proof.split_first().ok_or("proof: no certificate")?;
         let store = root_store(roots.to_vec()).map_err(|error| error.to_string())?;
@@ -114,7 +114,7 @@ impl Statement {
         }
     }
 
-    /// Those of its own roots that vouch for it at this time.
+    /// Returns the statement's own roots that verify its proof at this time.
     fn verifying_roots(&self, at: SystemTime) -> Vec<&CertificateDer<'static>> {
         let vouches =
             |root: &&CertificateDer<'static>| self.verify(std::slice::from_ref(*root), at).is_ok();
@@ -123,10 +123,10 @@ impl Statement {
 }
 
 impl SignedRoots {
-    /// Reads a document. Nothing in it has been verified.
+    /// Parses a document. Verifies nothing.
     ///
     /// # Errors
-    /// What is not as it should be, and where.
+    /// The error and its place.
     pub fn read(text: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(text).map_err(|_| "not a text".to_owned())?;
         let mut statements = Vec::new();
@@ -147,13 +147,13 @@ impl SignedRoots {
         Ok(Self(statements))
     }
 
-    /// The statement that came first, and has nothing before it.
+    /// Creates a document of the first statement.
     pub fn first(statement: Statement) -> Self {
         Self(vec![statement])
     }
 
-    /// The same with one more, at the end. Left out is what the new one makes needless: a statement
-    /// that nobody accepts who would not accept the new one as well.
+    /// Appends a statement. Drops statements that the new one makes needless: those that are
+    /// accepted only by processes that accept the new one too.
     #[must_use]
     pub fn then(self, statement: Statement, now: SystemTime) -> Self {
         let verifying = statement.verifying_roots(now);
@@ -168,33 +168,32 @@ impl SignedRoots {
         Self(all)
     }
 
-    /// The statements, older ones first.
+    /// Returns the statements, oldest first.
     pub fn statements(&self) -> &[Statement] {
         &self.0
     }
 
-    /// The statement that is in force.
+    /// Returns the statement in force.
     pub fn last(&self) -> Option<&Statement> {
         self.0.last()
     }
 }
 
 impl Trust {
-    /// These roots, and nothing known of any statement.
+    /// Trusts these roots, without any statement.
     pub fn new(roots: Certificates) -> Self {
         Self { roots, serial: 0 }
     }
 
-    /// Whom it trusts, DER.
+    /// Returns the trusted roots, DER.
     pub fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// Whom to trust after a document.
+    /// Returns the roots to trust after a document.
     ///
     /// # Errors
-    /// The document's last statement is older than what is known, or nobody who is trusted vouches
-    /// for it.
+    /// The document's last statement is older than the known one, or no trusted root verifies it.
     pub fn after(&self, document: &SignedRoots, now: SystemTime) -> Result<Self, String> {
         let mut trust = self.clone();
         let mut error = None;
@@ -227,7 +226,7 @@ impl Trust {
     }
 }
 
-/// The statement that a text begins with, and what follows it.
+/// Parses the statement at the start of a text; the statement and the rest.
 fn parse_statement(text: &str) -> Result<(Statement, &str), String> {
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     let serial = line.strip_prefix("serial: ").and_then(|number| number.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! What an identity is kept current from.
+//! Sources of identities.
 
 use super::certify::{Certify, CertifyConfig};
 use super::error::SourceError;
@@ -9,10 +9,10 @@ use super::publish::Publisher;
 use super::status::IdentityStatus;
 use super::workload_api::{SpiffeConfig, WorkloadApi};
 
-/// Where an identity comes from.
+/// Configuration of an identity source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityConfig {
-    /// Files that somebody else renews.
+    /// Files that another process renews.
     Files(IdentityFiles),
     /// An issuer, by Linkerd's Certify API.
     Certify(CertifyConfig),
@@ -20,8 +20,7 @@ pub enum IdentityConfig {
     Spiffe(SpiffeConfig),
 }
 
-/// Keeps an identity current. Runs wherever [`IdentitySource::run`] is awaited; everything else is
-/// known before.
+/// Keeps an identity current while [`IdentitySource::run`] is awaited.
 #[derive(Debug)]
 pub struct IdentitySource {
     publisher: Publisher,
@@ -37,12 +36,12 @@ enum SourceKind {
 }
 
 impl IdentitySource {
-    /// Opens the source. An identity in files is in force when this returns; of the others nothing is
-    /// asked before [`IdentitySource::run`]. What happens is counted in `metrics`.
+    /// Opens the source. An identity from files is in force when this returns; other sources send
+    /// no request before [`IdentitySource::run`]. Counts in `metrics`.
     ///
     /// # Errors
-    /// What could not get better by waiting: files that are missing or unusable, a key or request of a
-    /// helper that are. Who cannot be reached, is tried again while it runs instead.
+    /// Permanent errors: files that are missing or unusable, or an unusable key or request of a
+    /// helper. An unreachable server is retried by [`IdentitySource::run`].
     pub async fn open(
         config: IdentityConfig,
         metrics: IdentityMetrics,
@@ -62,7 +61,7 @@ impl IdentitySource {
         Ok(Self { publisher, kind })
     }
 
-    /// Who certifies us, by its name in TLS; absent: nobody who has to prove one.
+    /// Returns the TLS name of the issuer, if the source is one that has to prove it.
     pub fn issuer(&self) -> Option<&str> {
         match &self.kind {
             SourceKind::Certify(certify) => certify.issuer(),
@@ -70,17 +69,17 @@ impl IdentitySource {
         }
     }
 
-    /// Where the identity in force is found.
+    /// Returns the handle of the identity in force.
     pub fn identity(&self) -> IdentityHandle {
         self.publisher.identity().clone()
     }
 
-    /// How it is doing.
+    /// Returns the status.
     pub fn status(&self) -> IdentityStatus {
         self.publisher.status()
     }
 
-    /// Keeps the identity current until it is dropped. Whatever goes wrong is tried again.
+    /// Keeps the identity current until it is dropped. Retries all failures.
     pub async fn run(self) {
         match self.kind {
             SourceKind::Files(files) => files.run(&self.publisher).await,

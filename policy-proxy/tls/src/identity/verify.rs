@@ -1,5 +1,5 @@
-//! Accepts peers beyond what the chain says: a server by its identity, which must be among the names
-//! of its certificate; a client by its trust domain, where our roots vouch for one alone.
+//! Verifiers of peers beyond the chain: a server by its identity, which must be among the names of
+//! its certificate; a client by its trust domain, if our roots are trusted for one only.
 
 use super::name::identity_of;
 use policy_core::Identity;
@@ -15,7 +15,7 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Verifies servers of the mesh. The name in SNI plays no part; the identity does.
+/// Verifies servers of the mesh by their identity. SNI is not used.
 #[derive(Debug)]
 pub(super) struct IdentityVerifier {
     roots: Arc<RootCertStore>,
@@ -32,7 +32,8 @@ impl IdentityVerifier {
         Self { roots, expected, provider }
     }
 
-    /// Any position counts: a server may carry several names (proxy-to-proxy practice of Linkerd).
+    /// Returns true if any name is the expected identity: a server may have several (as Linkerd's
+    /// proxies accept).
     fn is_expected(&self, leaf: &CertificateDer<'_>) -> bool {
         let Ok(certificate) = webpki::EndEntityCert::try_from(leaf) else { return false };
         match &self.expected {
@@ -92,7 +93,7 @@ impl ServerCertVerifier for IdentityVerifier {
     }
 }
 
-/// Verifies clients, and refuses SPIFFE identities of other trust domains than ours.
+/// Verifies clients, and rejects SPIFFE identities of other trust domains.
 #[derive(Debug)]
 pub(super) struct TrustDomainVerifier {
     chain: Arc<dyn ClientCertVerifier>,

@@ -1,9 +1,9 @@
 //! An identity from the node's agent, by SPIFFE's Workload API over a Unix socket.
 //!
-//! One stream brings identity, key and roots, now and whenever they change; each message is complete.
-//! What the agent no longer sends it has taken back (Workload API section 5.2.1): the identity is
-//! cleared and the proxy is not ready. A stream that merely ends is opened again, with pauses, and
-//! what is in force stays until it expires.
+//! One stream delivers identity, key and roots, now and at every change; each message is complete.
+//! An identity that the agent no longer sends is revoked (Workload API section 5.2.1): it is
+//! cleared and the proxy is not ready. A stream that only ends is opened again, with backoff, and
+//! the current identity stays until it expires.
 
 use super::credentials::{Credentials, TlsIdentity};
 use super::error::AttemptError;
@@ -26,29 +26,29 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
 
-/// An identity from the node's agent.
+/// Configuration of an identity from the node's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpiffeConfig {
     /// The agent's socket.
     pub agent: AgentAddress,
-    /// The SPIFFE ID to be; absent: the agent's default, which it sends first.
+    /// The SPIFFE ID to use; `None` for the agent's default, which it sends first.
     pub id: Option<Arc<str>>,
-    /// The name that clients ask for in SNI, a DNS name.
+    /// The DNS name that clients send as SNI.
     pub server_name: Arc<str>,
-    /// How long connecting and the first message may take.
+    /// Timeout of connecting and of the first message.
     pub timeout: Duration,
-    /// The first pause after a failure, and the longest.
+    /// First and longest delay after a failure.
     pub backoff: (Duration, Duration),
-    /// How often the clock is looked at.
+    /// Interval of the checks of the clock.
     pub interval: Duration,
 }
 
-/// Where the agent listens: the path of a Unix socket.
+/// Address of the agent: the path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentAddress(PathBuf);
 
 impl SpiffeConfig {
-    /// The defaults: 10 s to connect, pauses of 100 ms to 1 s as Linkerd has them.
+    /// Creates the default configuration: 10 s to connect, delays of 100 ms to 1 s as in Linkerd.
     pub fn new(agent: AgentAddress, id: Option<&str>, server_name: &str) -> Self {
         Self {
             agent,
@@ -62,10 +62,10 @@ impl SpiffeConfig {
 }
 
 impl AgentAddress {
-    /// Reads a path, `unix:/path` or `unix:///path` (SPIFFE Workload Endpoint section 4).
+    /// Parses a path, `unix:/path` or `unix:///path` (SPIFFE Workload Endpoint section 4).
     ///
     /// # Errors
-    /// What is expected.
+    /// The expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let expected =
             "expected an absolute path of a Unix socket, with unix: before it or without";
@@ -75,7 +75,7 @@ impl AgentAddress {
     }
 }
 
-/// The socket's path.
+/// Formats the socket's address.
 impl std::fmt::Display for AgentAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "unix:{}", self.0.display())
@@ -88,16 +88,16 @@ pub(super) struct WorkloadApi {
     config: SpiffeConfig,
 }
 
-/// How a stream ended.
+/// End of a stream.
 struct StreamEnd {
     error: AttemptError,
-    /// Whether the agent has taken back what it gave.
+    /// True if the agent revoked the identity.
     revoked: bool,
-    /// Whether asking again soon is of no use.
+    /// True if an early retry is useless.
     permanent: bool,
 }
 
-/// The largest message accepted, in bytes: roots of other trust domains may be many.
+/// Maximum message size in bytes: roots of other trust domains may be many.
 const MOST_MESSAGE: usize = 4 << 20;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
@@ -127,14 +127,14 @@ impl WorkloadApi {
         }
     }
 
-    /// A stream and its first message, which the agent has to send at once.
+    /// Opens a stream and awaits its first message, which the agent has to send at once.
     async fn open(&self) -> Result<(X509svidResponse, Streaming<X509svidResponse>), StreamEnd> {
         let timeout = self.config.timeout;
         let open = async {
             let mut client = SpiffeWorkloadApiClient::new(self.connect().await?)
                 .max_decoding_message_size(MOST_MESSAGE);
             let mut request = Request::new(X509svidRequest {});
-            // Without it an agent answers nobody, so that no browser is made to ask (Workload
+            // Required by agents, so that no browser can be made to send requests (Workload
             // Endpoint section 5.1).
             let header = MetadataValue::from_static("true");
             request.metadata_mut().insert("workload.spiffe.io", header);
@@ -157,7 +157,7 @@ impl WorkloadApi {
         let lost = |error: tonic::transport::Error| {
             StreamEnd::lost(AttemptError::new(FailureKind::Unreachable, chain(&error)))
         };
-        // The authority is not looked at; a URI needs one.
+        // The authority is not used, but a URI needs one.
         let endpoint = Endpoint::from_static("http://localhost")
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
@@ -170,7 +170,7 @@ impl WorkloadApi {
         endpoint.connect_with_connector(connector).await.map_err(lost)
     }
 
-    /// Takes what the agent sends until the stream ends.
+    /// Applies the agent's messages until the stream ends.
     async fn follow(
         &self,
         first: X509svidResponse,
@@ -202,8 +202,8 @@ impl WorkloadApi {
         }
     }
 
-    /// Puts what a message says in force. What cannot be used leaves the identity as it is; what is
-    /// missing takes it back.
+    /// Applies a message. An unusable identity changes nothing; a missing one revokes the current
+    /// one.
     fn take(&self, message: X509svidResponse, publisher: &Publisher) -> Result<(), StreamEnd> {
         let offered: Vec<_> =
             message.svids.iter().take(8).map(|svid| svid.spiffe_id.clone()).collect();
@@ -255,7 +255,7 @@ impl WorkloadApi {
 }
 
 impl StreamEnd {
-    /// Nothing was taken back.
+    /// Creates an end without a revocation.
     fn lost(error: AttemptError) -> Self {
         Self { error, revoked: false, permanent: false }
     }
@@ -270,7 +270,7 @@ fn refused(status: &Status) -> StreamEnd {
     StreamEnd {
         error: AttemptError::new(FailureKind::Refused, message),
         revoked: status.code() == Code::PermissionDenied,
-        // Asking alike again is answered alike (Workload Endpoint section 6).
+        // The same request would get the same response (Workload Endpoint section 6).
         permanent: status.code() == Code::InvalidArgument,
     }
 }

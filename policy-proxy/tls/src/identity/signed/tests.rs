@@ -1,4 +1,4 @@
-//! Statements, by authorities that are made here.
+//! Tests of statements by generated authorities.
 
 use super::*;
 use base64_of::pem;
@@ -99,7 +99,7 @@ fn only_an_authority_that_is_trusted_says_whom_to_trust() {
     let (own, other) = (Authority::new("own"), Authority::new("other"));
     let now = SystemTime::now();
     let trust = own.trust();
-    // Somebody else's word, for themselves and for both.
+    // The statement of an untrusted authority, for itself and for both.
     for roots in [&[&other][..], &[&own, &other]] {
         let forged = SignedRoots::first(other.state(1, roots));
         let said = trust.after(&forged, now).unwrap_err();
@@ -151,7 +151,7 @@ fn whoever_begins_with_a_root_of_long_ago_follows_every_rotation_since() {
             document = document.then(by.state(serial, &roots), now);
         }
     }
-    // One for each authority that ever was.
+    // One for each authority so far.
     assert_eq!(document.statements().len(), 5);
     for authority in &all {
         let reached = authority.trust().after(&document, now).unwrap();
