@@ -41,12 +41,12 @@ impl NodeAddresses {
         }
         for (address, is_gateway) in &decided {
             if *is_gateway {
-                tracing::info!(%address, "a default gateway of ours: node-local contains it");
+                tracing::info!(%address, "default gateway of this pod, added to node-local");
             } else {
                 tracing::info!(
                     %address,
                     gateways = ?own,
-                    "no default gateway of ours: node-local does not contain it"
+                    "not a default gateway of this pod, not added to node-local"
                 );
             }
         }

@@ -14,7 +14,7 @@ pub async fn after_accept_error(error: &io::Error) {
             | io::ErrorKind::Interrupted
     );
     if !of_one_connection {
-        tracing::warn!(%error, "cannot accept a connection; waiting");
+        tracing::warn!(%error, "accept failed, retrying");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -226,7 +226,7 @@ impl TlsHandle {
                 Err(error) => {
                     if seen.take().is_some() {
                         self.metrics.reloaded("failed");
-                        tracing::warn!(%error, "certificate files cannot be read; what is in force stays");
+                        tracing::warn!(%error, "cannot read certificate files, keeping the current certificate");
                     }
                     continue;
                 }
@@ -243,7 +243,7 @@ impl TlsHandle {
                 }
                 Err(error) => {
                     self.metrics.reloaded("failed");
-                    tracing::warn!(%error, "certificate files cannot be used; what is in force stays");
+                    tracing::warn!(%error, "invalid certificate files, keeping the current certificate");
                 }
             }
         }

@@ -51,7 +51,7 @@ policy_core::metrics! {
         handshakes: Family<ResultLabel, Counter> = "policy_watch_tls_handshakes",
             "TLS handshakes of the gRPC port";
         reloads: Family<ResultLabel, Counter> = "policy_watch_certificate_reloads",
-            "Changes of the certificate files of the gRPC port, by what came of them";
+            "Reloads of the certificate files of the gRPC port, by result";
         expiry: Gauge = "policy_watch_certificate_expiry_timestamp_seconds",
             "When the certificate of the gRPC port expires";
     }

@@ -26,7 +26,7 @@ async fn a_certificate_is_asked_for_by_name_token_and_request_and_put_in_force()
     let state = world.ready().await;
     let held = state.certificate.unwrap();
     assert_eq!(held.name, Some(Identity::Dns(NAME.into())));
-    assert_eq!((held.roots, held.doubt, state.failure), (1, None, None));
+    assert_eq!((held.roots, held.rejection, state.failure), (1, None, None));
     let asked = issuer.asked();
     assert_eq!(asked.len(), 1);
     assert_eq!((asked[0].identity.as_str(), asked[0].token.as_slice()), (NAME, &b"a token"[..]));

@@ -13,7 +13,7 @@ pub fn count_one_of_each(metrics: &IdentityMetrics, root: CertificateDer<'_>) {
         not_after: now,
         since: now,
         roots: 1,
-        doubt: None,
+        rejection: None,
     };
     metrics.start();
     metrics.renewed(now);

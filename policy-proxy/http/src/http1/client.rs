@@ -59,13 +59,13 @@ pub struct Connection<S, B> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The connection ended before any of the request was written: the request may be sent again.
-    #[error("the connection had ended")]
+    #[error("connection closed")]
     Unsent,
     /// The connection ended, or broke.
-    #[error("the connection broke: {0}")]
+    #[error("connection error: {0}")]
     Io(#[from] io::Error),
     /// The server closed the connection before the response began.
-    #[error("closed without a response")]
+    #[error("connection closed without a response")]
     Closed,
     /// The received bytes are not a response.
     #[error(transparent)]
@@ -74,10 +74,10 @@ pub enum Error {
     #[error(transparent)]
     Body(#[from] BodyError),
     /// The request body ended early.
-    #[error("the request broke off")]
+    #[error("incomplete request body")]
     Request,
     /// The server switched protocols before the request was complete.
-    #[error("switched before the request was complete")]
+    #[error("protocol switched before the request was complete")]
     Early,
 }
 

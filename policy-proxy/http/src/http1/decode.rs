@@ -82,7 +82,7 @@ pub enum BodyError {
     #[error("malformed trailers")]
     Trailers,
     /// The connection ended before the body did.
-    #[error("the body breaks off")]
+    #[error("incomplete body")]
     Incomplete,
 }
 

@@ -24,7 +24,7 @@ pub enum BodyEncoder {
 
 /// The body ended before its announced length; the message cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a body is shorter than its length")]
+#[error("body shorter than its content-length")]
 pub struct IncompleteBody;
 
 impl BodyEncoder {

@@ -56,7 +56,7 @@ impl<S: Subscriber> Layer<S> for RateLimitedWarnings {
         let suppressed = self.take_suppressed(&event.metadata().callsite());
         if suppressed > 0 {
             let library = event.metadata().target();
-            tracing::warn!(library, left_out = suppressed, "warnings of a library were left out");
+            tracing::warn!(library, left_out = suppressed, "library warnings suppressed");
         }
     }
 }

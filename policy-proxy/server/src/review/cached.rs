@@ -66,7 +66,7 @@ impl<R: Reviewer> CachedReviewer<R> {
             let _room = room.map_err(|_| ReviewError::Unavailable("shutting down".to_owned()))?;
             review.await
         };
-        let late = || ReviewError::Unavailable("the review took too long".to_owned());
+        let late = || ReviewError::Unavailable("review timed out".to_owned());
         tokio::time::timeout(self.timeout, bounded).await.map_err(|_| late())?
     }
 }
@@ -273,7 +273,7 @@ mod tests {
         assert!(all.await.iter().all(Result::is_ok));
         assert_eq!(bounded.inner.most.load(Ordering::SeqCst), MAX_CONCURRENT);
         let late = bounded.authenticate("slow").await.unwrap_err();
-        assert_eq!(late, ReviewError::Unavailable("the review took too long".to_owned()));
+        assert_eq!(late, ReviewError::Unavailable("review timed out".to_owned()));
     }
 
     #[test]

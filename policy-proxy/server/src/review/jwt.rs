@@ -117,9 +117,10 @@ impl Claims {
         if !ours {
             return Err(ReviewError::Refused(format!("its audience is not `{audience}`")));
         }
-        let expires = self.exp.and_then(time).ok_or_else(|| {
-            ReviewError::Refused("it does not say when it expires (exp)".to_owned())
-        })?;
+        let expires = self
+            .exp
+            .and_then(time)
+            .ok_or_else(|| ReviewError::Refused("it has no expiry (exp)".to_owned()))?;
         if expires <= now {
             return Err(ReviewError::Refused("it has expired".to_owned()));
         }
@@ -168,8 +169,8 @@ mod tests {
         }
         assert_eq!(refusal(r#"{"exp":2000}"#), "its audience is not `ours`");
         assert_eq!(refusal(r#"{"aud":"ours","exp":1000}"#), "it has expired");
-        assert_eq!(refusal(r#"{"aud":"ours"}"#), "it does not say when it expires (exp)");
-        assert_eq!(refusal(r#"{"aud":"ours","exp":-1}"#), "it does not say when it expires (exp)");
+        assert_eq!(refusal(r#"{"aud":"ours"}"#), "it has no expiry (exp)");
+        assert_eq!(refusal(r#"{"aud":"ours","exp":-1}"#), "it has no expiry (exp)");
         assert_eq!(refusal(r#"{"aud":"ours","exp":2000,"nbf":1500}"#), "it is not valid yet (nbf)");
         assert_eq!(
             refusal(r#"{"aud":"ours","exp":2000,"nbf":1e300}"#),

@@ -323,7 +323,7 @@ fn check_times(
     // Certificates are dated to the second.
     if until.duration_since(ends).is_ok_and(|longer| longer >= Duration::from_secs(1)) {
         let (until, ends) = (rfc3339_seconds(until), rfc3339_seconds(ends));
-        return Err(format!("valid_until: {until}, after the certificate's own end at {ends}"));
+        return Err(format!("valid_until: {until}, later than the certificate's notAfter {ends}"));
     }
     Ok(until.min(ends))
 }

@@ -227,7 +227,7 @@ pub(super) fn root_store(
         store.add(root).map_err(|error| IdentityError::Roots(error.to_string()))?;
     }
     if store.is_empty() {
-        return Err(IdentityError::Roots("there are none".to_owned()));
+        return Err(IdentityError::Roots("no certificates".to_owned()));
     }
     Ok(Arc::new(store))
 }

@@ -59,7 +59,7 @@ impl IdentityMetrics {
     pub(crate) fn in_force(&self, held: &CertificateState, roots: &[CertificateDer<'_>]) {
         let ends = roots.iter().filter_map(|root| validity(root)).map(|(_, end)| seconds(end));
         let mut values = self.0.lock();
-        values.usable = held.doubt.is_none();
+        values.usable = held.rejection.is_none();
         values.expires = Some(seconds(held.not_after));
         values.roots = u64::try_from(roots.len()).unwrap_or(u64::MAX);
         values.roots_expire = ends.min();

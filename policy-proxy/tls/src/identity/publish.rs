@@ -65,7 +65,7 @@ impl Publisher {
             not_after,
             since,
             roots: identity.roots().len(),
-            doubt: identity.verify(now).err().map(Arc::from),
+            rejection: identity.verify(now).err().map(Arc::from),
         };
         self.metrics.in_force(&certificate, identity.roots());
         self.identity.replace(identity);
@@ -77,24 +77,24 @@ impl Publisher {
     pub(super) fn check(&self) -> bool {
         let now = SystemTime::now();
         let current = self.identity.current().clone();
-        let doubt = current.and_then(|own| own.verify(now).err()).map(Arc::<str>::from);
+        let rejection = current.and_then(|own| own.verify(now).err()).map(Arc::<str>::from);
         let state = self.state.borrow().clone();
         let Some(certificate) = state.certificate else { return true };
-        if certificate.doubt != doubt {
-            match &doubt {
-                Some(doubt) => {
-                    tracing::warn!(%doubt, "our certificate is not acceptable to others")
+        if certificate.rejection != rejection {
+            match &rejection {
+                Some(rejection) => {
+                    tracing::warn!(error = %rejection, "peers would reject our certificate")
                 }
-                None => tracing::info!("our certificate is acceptable to others again"),
+                None => tracing::info!("peers accept our certificate again"),
             }
             self.state.send_modify(|state| {
                 if let Some(certificate) = &mut state.certificate {
-                    certificate.doubt.clone_from(&doubt);
+                    certificate.rejection.clone_from(&rejection);
                 }
             });
         }
-        self.metrics.usable(doubt.is_none());
-        doubt.is_some()
+        self.metrics.usable(rejection.is_none());
+        rejection.is_some()
     }
 
     /// Clears the failure: the source recovered without a change.

@@ -110,7 +110,7 @@ impl Statement {
         let expected = proof_name(self.serial, &self.roots);
         match names.as_slice() {
             [(DNS_NAME, name)] if *name == expected.as_bytes() => Ok(()),
-            _ => Err("the proof is of other roots or of another serial".to_owned()),
+            _ => Err("the proof does not match the roots and the serial".to_owned()),
         }
     }
 
@@ -128,7 +128,7 @@ impl SignedRoots {
     /// # Errors
     /// The error and its place.
     pub fn read(text: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(text).map_err(|_| "not a text".to_owned())?;
+        let text = std::str::from_utf8(text).map_err(|_| "not UTF-8 text".to_owned())?;
         let mut statements = Vec::new();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -202,7 +202,7 @@ impl Trust {
                 let known = trust.serial;
                 error = (statement.roots != trust.roots).then(|| {
                     format!(
-                        "serial {} says other roots than {known}, which is known",
+                        "serial {} has other roots than the known serial {known}",
                         statement.serial
                     )
                 });
@@ -215,7 +215,7 @@ impl Trust {
                 }
                 Err(cause) => {
                     let serial = statement.serial;
-                    error = Some(format!("nobody who is trusted vouches for {serial}: {cause}"));
+                    error = Some(format!("no trusted root verifies serial {serial}: {cause}"));
                 }
             }
         }

@@ -30,7 +30,7 @@ pub struct CertificateState {
     pub roots: usize,
     /// Reason why other members of the mesh would reject it, as far as known; checked every few
     /// seconds.
-    pub doubt: Option<Arc<str>>,
+    pub rejection: Option<Arc<str>>,
 }
 
 /// Failure of the last attempt.
@@ -98,7 +98,7 @@ impl IdentityState {
             let (begins, now) = (rfc3339_seconds(held.not_before), rfc3339_seconds(now));
             return because(format!("the certificate is not valid before {begins}; it is {now}"));
         }
-        held.doubt.as_ref().map(|doubt| doubt.to_string())
+        held.rejection.as_ref().map(|rejection| rejection.to_string())
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
             not_after: at(200),
             since: at(100),
             roots: 1,
-            doubt: None,
+            rejection: None,
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
         state.certificate = None;
         assert_eq!(state.missing(at(150)).as_deref(), Some("no certificate yet: away"));
         state.certificate =
-            Some(CertificateState { doubt: Some("unknown issuer".into()), ..held() });
+            Some(CertificateState { rejection: Some("unknown issuer".into()), ..held() });
         assert_eq!(state.missing(at(150)).as_deref(), Some("unknown issuer"));
     }
 }

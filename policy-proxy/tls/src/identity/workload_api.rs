@@ -190,7 +190,7 @@ impl WorkloadApi {
                     Ok(Err(status)) => return refused(&status),
                     Err(_) if publisher.check() => {
                         let message =
-                            "the certificate is not acceptable any more, and no other came";
+                            "the certificate is no longer valid, and the agent sent no new one";
                         return StreamEnd::lost(AttemptError::new(
                             FailureKind::Certificate,
                             message,
