@@ -54,7 +54,7 @@ pub fn clean_request(head: &mut Parts, meshed: bool) -> ConnectionOptions {
         }
         remove_reserved(&mut head.headers);
     }
-    if !scan.hop && (!scan.te || says_trailers(&head.headers)) {
+    if !scan.hop && (!scan.te || has_only_trailers(&head.headers)) {
         return ConnectionOptions { upgrade: false, orig_proto };
     }
     let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
@@ -192,7 +192,7 @@ struct HeaderScan {
 }
 
 /// Returns true if `TE` is exactly `trailers`, which is forwarded: every gRPC client sends that.
-fn says_trailers(headers: &HeaderMap) -> bool {
+fn has_only_trailers(headers: &HeaderMap) -> bool {
     let mut lines = headers.get_all(TE).iter();
     matches!((lines.next(), lines.next()), (Some(line), None) if line == "trailers")
 }

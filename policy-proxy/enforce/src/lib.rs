@@ -1,7 +1,7 @@
 //! Enforces policy on connections and requests, in the sidecar and embedded in other servers.
 //!
 //! ```text
-//! updates ──► store ──► Live, InForce ──► middleware: Authorizer, PolicyLayer ──► respond
+//! updates ──► store ──► Live, ActivePolicy ──► middleware: Authorizer, PolicyLayer ──► respond
 //!                                              │
 //!                                              └──► record, telemetry
 //! ```
@@ -28,5 +28,5 @@ pub use limiter::Limiter;
 pub use middleware::PolicyLayer;
 pub use node::NodeAddresses;
 pub use record::{Record, Recorder};
-pub use store::{InForce, Live, PolicyStore, PortHandle, StoreConfig};
+pub use store::{ActivePolicy, Live, PolicyStore, PortHandle, StoreConfig};
 pub use telemetry::{Counters, Telemetry};

@@ -95,7 +95,7 @@ struct Wording {
 
 impl Wording {
     /// Sets a `grpc-message`.
-    fn saying(self, message: impl Into<Cow<'static, str>>) -> Self {
+    fn with_grpc_message(self, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 
@@ -106,7 +106,7 @@ impl Wording {
 
 impl Answer {
     /// Returns the decision to record for a permitted request that is answered with this after all.
-    pub fn instead_of(&self, permit: Permit) -> Result<Permit, Denial> {
+    pub fn decision_for(&self, permit: Permit) -> Result<Permit, Denial> {
         match self {
             Self::Denied(reason) => Err(Denial { reason: *reason, route: permit.route() }),
             Self::Limited(_) => Err(Denial { reason: Denied::RateLimited, route: permit.route() }),
@@ -140,7 +140,7 @@ impl ResponseFormat {
 
 /// Builds the response in the client's format. A gRPC response has no body (trailers-only).
 pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
-    let wording = word(answer);
+    let wording = wording_of(answer);
     let mut response =
         if format.grpc { grpc(&wording, format) } else { http(answer, &wording, format) };
     if wording.close {
@@ -158,7 +158,7 @@ pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
 /// Returns `grpc-status` and, for meshed peers, `grpc-message`, for a response that has already
 /// begun.
 pub fn trailers(answer: &Answer, format: &ResponseFormat) -> http::HeaderMap {
-    let wording = word(answer);
+    let wording = wording_of(answer);
     let mut trailers = http::HeaderMap::with_capacity(2);
     trailers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
     if format.meshed {
@@ -193,7 +193,7 @@ fn http(answer: &Answer, wording: &Wording, format: &ResponseFormat) -> Response
         headers.insert(LOCATION, location.clone());
     }
     if format.meshed {
-        headers.insert(PROXY_ERROR, as_value(&wording.text));
+        headers.insert(PROXY_ERROR, header_value(&wording.text));
     }
     response
 }
@@ -206,23 +206,23 @@ fn grpc(wording: &Wording, format: &ResponseFormat) -> Response<Bytes> {
     headers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
     if format.meshed {
         headers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
-        headers.insert(PROXY_ERROR, as_value(&wording.text));
+        headers.insert(PROXY_ERROR, header_value(&wording.text));
     }
     response
 }
 
-fn word(answer: &Answer) -> Wording {
+fn wording_of(answer: &Answer) -> Wording {
     match answer {
         Answer::Denied(reason) => denied(*reason),
         Answer::Limited(exceeded) => {
             let (scope, rate) = (exceeded.scope.as_str(), exceeded.rate);
             let message = format!("{scope} rate limit exceeded: {rate}rps");
-            limited().saying(message)
+            limited().with_grpc_message(message)
         }
         Answer::Redirect { status, .. } => plain(*status, code::NOT_FOUND, "redirected"),
         Answer::InvalidRedirect => {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            closing(plain(status, code::INTERNAL, "unexpected error"))
+            with_close(plain(status, code::INTERNAL, "unexpected error"))
         }
         Answer::Failure { status, grpc, message } => {
             let text = message.to_string().into();
@@ -231,7 +231,7 @@ fn word(answer: &Answer) -> Wording {
         Answer::Gateway => plain(StatusCode::NOT_FOUND, code::NOT_FOUND, "bad gateway domain"),
         Answer::Overloaded => {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            closing(plain(status, code::UNAVAILABLE, "service unavailable"))
+            with_close(plain(status, code::UNAVAILABLE, "service unavailable"))
         }
         Answer::HeadTooLarge => {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -242,35 +242,34 @@ fn word(answer: &Answer) -> Wording {
 }
 
 fn denied(reason: Denied) -> Wording {
-    let worded = |grpc| plain(status_of(reason), grpc, reason.as_str());
+    let wording = |grpc| plain(status_of(reason), grpc, reason.as_str());
     match reason {
-        Denied::NoRoute => worded(code::NOT_FOUND).saying("no route found for request"),
+        Denied::NoRoute => wording(code::NOT_FOUND).with_grpc_message("no route found for request"),
         Denied::Unauthorized => {
-            worded(code::PERMISSION_DENIED).saying("unauthorized request on route")
+            wording(code::PERMISSION_DENIED).with_grpc_message("unauthorized request on route")
         }
-        Denied::CannotTell => {
-            worded(code::PERMISSION_DENIED).saying("unauthorized request on route: cannot_tell")
-        }
-        Denied::Target(_) => closing(worded(code::INVALID_ARGUMENT)),
+        Denied::CannotTell => wording(code::PERMISSION_DENIED)
+            .with_grpc_message("unauthorized request on route: cannot_tell"),
+        Denied::Target(_) => with_close(wording(code::INVALID_ARGUMENT)),
         Denied::TlsRequired
         | Denied::ProtocolMismatch
         | Denied::ServerInvalid
         | Denied::RoutesInvalid
         | Denied::ProxyUnsupported
-        | Denied::PortUndeclared => worded(code::PERMISSION_DENIED),
-        Denied::PolicyPending | Denied::PolicyExpired => worded(code::UNAVAILABLE),
+        | Denied::PortUndeclared => wording(code::PERMISSION_DENIED),
+        Denied::PolicyPending | Denied::PolicyExpired => wording(code::UNAVAILABLE),
         Denied::RateLimited => limited(),
-        Denied::Revoked => worded(code::PERMISSION_DENIED)
-            .saying("revoked: the policy changed while the request was open"),
+        Denied::Revoked => wording(code::PERMISSION_DENIED)
+            .with_grpc_message("revoked: the policy changed while the request was open"),
     }
 }
 
 fn upstream(fault: Fault) -> Wording {
-    let bad = |text| closing(plain(StatusCode::BAD_GATEWAY, code::UNAVAILABLE, text));
+    let bad = |text| with_close(plain(StatusCode::BAD_GATEWAY, code::UNAVAILABLE, text));
     let late = |text| plain(StatusCode::GATEWAY_TIMEOUT, code::DEADLINE_EXCEEDED, text);
     match fault {
         Fault::Connect => bad("client error (Connect)"),
-        Fault::ConnectTimeout => closing(late("client error (Connect): timed out")),
+        Fault::ConnectTimeout => with_close(late("client error (Connect): timed out")),
         Fault::Broken => bad("the application closed the connection"),
         Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
         Fault::HeadTooLarge => bad("the application's response has too many header fields"),
@@ -281,14 +280,14 @@ fn upstream(fault: Fault) -> Wording {
 fn limited() -> Wording {
     let reason = Denied::RateLimited;
     plain(status_of(reason), code::RESOURCE_EXHAUSTED, reason.as_str())
-        .saying("rate limit exceeded")
+        .with_grpc_message("rate limit exceeded")
 }
 
 fn plain(status: StatusCode, grpc: u16, text: &'static str) -> Wording {
     Wording { status, grpc, text: Cow::Borrowed(text), message: None, close: false }
 }
 
-fn closing(wording: Wording) -> Wording {
+fn with_close(wording: Wording) -> Wording {
     Wording { close: true, ..wording }
 }
 
@@ -301,7 +300,7 @@ fn is_grpc(head: &Parts) -> bool {
 }
 
 /// Converts a text that may come from policy, and need not be a legal header value.
-fn as_value(text: &str) -> HeaderValue {
+fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("unexpected error"))
 }
 
@@ -317,7 +316,7 @@ fn percent_encoded(text: &str) -> HeaderValue {
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    as_value(&encoded)
+    header_value(&encoded)
 }
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

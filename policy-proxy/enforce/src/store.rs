@@ -14,7 +14,7 @@ mod inner;
 pub mod state;
 mod workers;
 
-pub use cell::{InForce, Live};
+pub use cell::{ActivePolicy, Live};
 pub use config::StoreConfig;
 pub use state::{Event, State, step};
 pub use workers::{Worker, Workers};
@@ -273,7 +273,7 @@ impl PolicyStore {
         status
     }
 
-    fn event(&self, port: NonZeroU16, event: Event<Arc<InForce>>) {
+    fn event(&self, port: NonZeroU16, event: Event<Arc<ActivePolicy>>) {
         let _writer = self.inner.writer.lock();
         let cell = self.inner.cells.read().get(&port).cloned();
         if let Some(cell) = cell {

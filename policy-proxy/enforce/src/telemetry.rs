@@ -87,11 +87,11 @@ pub const RETAIN_IDLE: Duration = Duration::from_secs(600);
 impl Telemetry {
     /// Creates the metrics of a proxy with this many workers.
     pub fn new(workers: usize) -> Self {
-        Self::retaining(workers, RETAIN_IDLE)
+        Self::with_retain_idle(workers, RETAIN_IDLE)
     }
 
     /// Creates metrics whose series are shown for `retain_idle` after their last change.
-    pub fn retaining(workers: usize, retain_idle: Duration) -> Self {
+    pub fn with_retain_idle(workers: usize, retain_idle: Duration) -> Self {
         let shared = CumulativeState {
             cumulative: Mutex::default(),
             clients: Mutex::default(),

@@ -124,7 +124,7 @@ fn a_worker_that_hangs_shows_in_the_metrics() {
     assert_ne!(published, 0);
     shown("policy_generation_published", published);
     shown("policy_generation_reached", 0);
-    worker.pass(published);
+    worker.reach(published);
     shown("policy_generation_reached", published);
 }
 

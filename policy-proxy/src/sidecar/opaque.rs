@@ -12,7 +12,7 @@ use policy_core::{Decision, Denial, Denied, Permit, Protocol};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::DecisionInfo;
 use policy_enforce::respond::Fault;
-use policy_enforce::store::{InForce, PortHandle};
+use policy_enforce::store::{ActivePolicy, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Side};
 use policy_http::signal::Signal;
 use policy_tls::identity::{ProofError, ProofVerifier};
@@ -123,11 +123,11 @@ impl Carried {
         refused.is_none()
     }
 
-    fn count_permit(&self, policy: &InForce, permit: &Permit) {
+    fn count_permit(&self, policy: &ActivePolicy, permit: &Permit) {
         policy.counters.tcp_permitted(self.worker.index, self.caller, permit);
     }
 
-    fn record(&self, policy: Option<&Arc<InForce>>, decision: Result<Permit, Denial>) {
+    fn record(&self, policy: Option<&Arc<ActivePolicy>>, decision: Result<Permit, Denial>) {
         let decided = DecisionInfo {
             at: self.at,
             port: self.handle.port(),

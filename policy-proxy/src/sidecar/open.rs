@@ -20,7 +20,7 @@ use policy_enforce::middleware::exchange::Exchange;
 use policy_enforce::middleware::pipeline::PermittedRequest;
 use policy_enforce::record::RequestRecord;
 use policy_enforce::request_snapshot::RequestSnapshot;
-use policy_enforce::store::{InForce, PortHandle};
+use policy_enforce::store::{ActivePolicy, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Series, Side};
 use policy_http::http2::Interruptible;
 use policy_http::shutdown::Shutdown;
@@ -64,7 +64,7 @@ pub(super) struct HttpConnection {
 struct Open {
     kept: Box<RequestSnapshot>,
     permit: Permit,
-    policy: Arc<InForce>,
+    policy: Arc<ActivePolicy>,
     /// Tells whoever answers that permission is lost.
     lost: Signal<Denied>,
     /// Tells whoever sends the request's body.

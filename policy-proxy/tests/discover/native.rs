@@ -192,7 +192,7 @@ async fn acknowledgement_waits_for_every_worker() {
     let second = encode(&policy(SHUT));
     stream.send(Hear::Port(diff(&first, &second, port(80), &revision(2)))).await;
     wait_until("the second policy", async || *client.policy(80).unwrap() == policy(SHUT)).await;
-    worker.pass(client.store.workers().published());
+    worker.reach(client.store.workers().published());
     assert_eq!(stream.ack().await.revision.unwrap().content, second.content());
     assert!(stream.is_silent().await, "what was superseded is not acknowledged");
 }

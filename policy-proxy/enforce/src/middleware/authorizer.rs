@@ -14,7 +14,7 @@ use crate::headers;
 use crate::limiter::ClientBucket;
 use crate::request_snapshot::RequestSnapshot;
 use crate::respond::Answer;
-use crate::store::{InForce, Live};
+use crate::store::{ActivePolicy, Live};
 use crate::telemetry::{Caller, SeriesId};
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -37,7 +37,7 @@ pub struct Authorizer {
 
 #[derive(Debug)]
 struct PolicyCache {
-    policy: Arc<InForce>,
+    policy: Arc<ActivePolicy>,
     memo: Memo,
     bucket: Option<ClientBucket>,
     /// The series of the last permitted request, and its permit.
@@ -65,7 +65,7 @@ pub struct Forward {
     /// Boxed, because it moves through many calls.
     pub snapshot: Box<RequestSnapshot>,
     /// The policy of the decision.
-    pub policy: Arc<InForce>,
+    pub policy: Arc<ActivePolicy>,
     /// The series of the request, in the counters of `policy`.
     pub series: SeriesId,
 }
@@ -79,7 +79,7 @@ pub struct Refusal {
     /// that was permitted.
     pub decision: Result<Permit, Denial>,
     /// The policy of the decision, if one was in force.
-    pub policy: Option<Arc<InForce>>,
+    pub policy: Option<Arc<ActivePolicy>>,
 }
 
 impl Authorizer {
@@ -139,8 +139,8 @@ impl Authorizer {
         })
     }
 
-    fn refresh(&mut self, policy: &Arc<InForce>) -> &mut PolicyCache {
-        let fresh = |policy: &Arc<InForce>| PolicyCache {
+    fn refresh(&mut self, policy: &Arc<ActivePolicy>) -> &mut PolicyCache {
+        let fresh = |policy: &Arc<ActivePolicy>| PolicyCache {
             policy: Arc::clone(policy),
             memo: Memo::new(),
             bucket: None,
@@ -154,7 +154,7 @@ impl Authorizer {
     }
 
     /// Clears the cache unless it belongs to `policy`.
-    pub fn forget_unless(&mut self, policy: Option<&Arc<InForce>>) {
+    pub fn forget_unless(&mut self, policy: Option<&Arc<ActivePolicy>>) {
         let same =
             |own: &PolicyCache| policy.is_some_and(|policy| Arc::ptr_eq(&own.policy, policy));
         if !self.cache.as_ref().is_some_and(same) {
@@ -186,7 +186,7 @@ impl PolicyCache {
     }
 }
 
-fn refuse(denial: Denial, policy: Option<&Arc<InForce>>) -> AuthorizeOutcome {
+fn refuse(denial: Denial, policy: Option<&Arc<ActivePolicy>>) -> AuthorizeOutcome {
     let answer = Answer::Denied(denial.reason);
     AuthorizeOutcome::Refuse(Refusal { answer, decision: Err(denial), policy: policy.cloned() })
 }

@@ -2,7 +2,7 @@
 
 use crate::headers;
 use crate::respond::{Answer, Fault};
-use crate::store::InForce;
+use crate::store::ActivePolicy;
 use http::request::Parts;
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
@@ -23,7 +23,11 @@ pub struct FilterPlan {
 }
 
 /// Applies the request filters in order. `Err`: a filter answers in the application's place.
-pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<FilterPlan, Answer> {
+pub fn plan(
+    policy: &ActivePolicy,
+    permit: &Permit,
+    head: &mut Parts,
+) -> Result<FilterPlan, Answer> {
     let mut plan = FilterPlan::default();
     let mut changed = false;
     for effect in policy.evaluator.effects(permit) {
@@ -57,7 +61,7 @@ pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<Filte
 /// Applies the response filters in order. `Err`: the response has too many fields; this answers in
 /// its place.
 pub fn change_response(
-    policy: &InForce,
+    policy: &ActivePolicy,
     permit: &Permit,
     headers: &mut HeaderMap,
 ) -> Result<(), Answer> {

@@ -278,11 +278,11 @@ where
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Poll::Ready(Err(error)),
             Err(answer) => {
-                return in_its_place(admitted.refuse(connection, answer, Duration::ZERO));
+                return local_response(admitted.refuse(connection, answer, Duration::ZERO));
             }
         };
         if let Some(refused) = admitted.pass(connection, &mut response, Duration::ZERO) {
-            return in_its_place(refused);
+            return local_response(refused);
         }
         let format = admitted.format();
         let watch = open.take().map(|open| {
@@ -294,6 +294,6 @@ where
 }
 
 /// Completes a [`PolicyFuture`] with a local response.
-fn in_its_place<R, E>(refused: LocalResponse) -> Poll<Result<Response<PolicyBody<R>>, E>> {
+fn local_response<R, E>(refused: LocalResponse) -> Poll<Result<Response<PolicyBody<R>>, E>> {
     Poll::Ready(Ok(refused.response.map(PolicyBody::text)))
 }

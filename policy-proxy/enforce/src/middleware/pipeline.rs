@@ -14,7 +14,7 @@ use crate::headers::{self, ConnectionOptions};
 use crate::record::{DecisionInfo, RequestInfo, RequestLine, RequestRecord};
 use crate::request_snapshot::RequestSnapshot;
 use crate::respond::{self, Answer, Fault, ResponseFormat};
-use crate::store::{InForce, PortHandle};
+use crate::store::{ActivePolicy, PortHandle};
 use crate::telemetry::Telemetry;
 use bytes::Bytes;
 use http::header::MaxSizeReached;
@@ -111,7 +111,7 @@ pub struct PermittedRequest {
     /// The permit.
     pub permit: Permit,
     /// The policy of the decision.
-    pub policy: Arc<InForce>,
+    pub policy: Arc<ActivePolicy>,
     /// The exchange, for the counters.
     pub exchange: Exchange,
 }
@@ -141,7 +141,7 @@ pub struct AdmittedRequest<O> {
     /// Options that concern the connection of the request.
     pub options: ConnectionOptions,
     permit: Permit,
-    policy: Arc<InForce>,
+    policy: Arc<ActivePolicy>,
     /// True if there are response filters.
     changes_response: bool,
     /// The open request.
@@ -304,7 +304,7 @@ impl<O: OpenRequest> AdmittedRequest<O> {
         E: Enforcer<Open = O>,
     {
         enforcer.failed(&answer);
-        let decision = answer.instead_of(self.permit);
+        let decision = answer.decision_for(self.permit);
         let policy = Some(Arc::clone(&self.policy));
         let refused = self.context.refuse(enforcer, &Refusal { answer, decision, policy });
         let open = &mut self.request.open;
@@ -393,7 +393,7 @@ impl RequestContext {
         &self,
         enforcer: &E,
         head: &Parts,
-        (policy, decision): (Option<&InForce>, Result<Permit, Denial>),
+        (policy, decision): (Option<&ActivePolicy>, Result<Permit, Denial>),
     ) {
         let Some(peer) = enforcer.peer() else { return };
         let paths = policy.map(|policy| policy.evaluator.policy().paths);
@@ -408,7 +408,7 @@ impl RequestContext {
         &self,
         enforcer: &E,
         response: &Response<B>,
-        (policy, decision): (Option<&InForce>, Result<Permit, Denial>),
+        (policy, decision): (Option<&ActivePolicy>, Result<Permit, Denial>),
         waited: Duration,
     ) {
         let (Some(info), Some(peer)) = (&self.info, enforcer.peer()) else { return };

@@ -2,7 +2,7 @@
 
 use super::entry::{Record, RequestRecord, Verdict};
 use crate::request_snapshot::RequestSnapshot;
-use crate::store::InForce;
+use crate::store::ActivePolicy;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, USER_AGENT};
 use http::request::Parts;
 use http::uri::Authority;
@@ -21,7 +21,7 @@ pub struct DecisionInfo<'a> {
     /// The client.
     pub peer: &'a Peer,
     /// The policy of the decision, which its ids refer to.
-    pub policy: Option<&'a InForce>,
+    pub policy: Option<&'a ActivePolicy>,
     /// The decision.
     pub decision: Result<Permit, Denial>,
 }

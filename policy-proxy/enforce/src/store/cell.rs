@@ -21,11 +21,11 @@ pub enum Live {
     /// Nothing has been received: connections wait, with a timeout.
     Waiting,
     /// The controller's latest policy.
-    Current(Arc<InForce>),
+    Current(Arc<ActivePolicy>),
     /// The last good policy, while the controller is unreachable or has sent an unusable update.
     Stale {
         /// The last good policy.
-        policy: Arc<InForce>,
+        policy: Arc<ActivePolicy>,
         /// Time since when the policy may be out of date.
         since: Instant,
     },
@@ -35,7 +35,7 @@ pub enum Live {
 
 /// A policy indexed for decisions, with the state that belongs to it.
 #[derive(Debug)]
-pub struct InForce {
+pub struct ActivePolicy {
     /// The evaluator of the policy.
     pub evaluator: Arc<Evaluator>,
     /// The workload's facts as of this generation.
@@ -52,7 +52,7 @@ pub struct InForce {
 
 impl Live {
     /// Returns the policy in force, or the reason of the denial.
-    pub fn in_force(&self) -> Result<&Arc<InForce>, Denied> {
+    pub fn in_force(&self) -> Result<&Arc<ActivePolicy>, Denied> {
         match self {
             Self::Waiting => Err(Denied::PolicyPending),
             Self::Current(policy) | Self::Stale { policy, .. } => Ok(policy),
@@ -73,7 +73,7 @@ impl Live {
     }
 }
 
-impl InForce {
+impl ActivePolicy {
     /// Returns true if the application gets the headers about its clients.
     pub fn informs(&self) -> bool {
         match self.evaluator.policy().informational_headers {
@@ -119,16 +119,16 @@ pub(super) struct PortCell {
 /// State that only the control side reads.
 #[derive(Debug)]
 struct CellState {
-    state: State<Arc<InForce>>,
+    state: State<Arc<ActivePolicy>>,
     /// The policy while nothing has been received; `None`: connections wait.
-    pending: Option<Arc<InForce>>,
+    pending: Option<Arc<ActivePolicy>>,
 }
 
 impl PortCell {
     pub(super) fn new(
         port: NonZeroU16,
-        state: State<Arc<InForce>>,
-        pending: Option<Arc<InForce>>,
+        state: State<Arc<ActivePolicy>>,
+        pending: Option<Arc<ActivePolicy>>,
         now: Instant,
     ) -> Self {
         Self {
@@ -179,7 +179,7 @@ impl PortCell {
     /// differ; its result is returned then.
     pub(super) fn handle(
         &self,
-        event: Event<Arc<InForce>>,
+        event: Event<Arc<ActivePolicy>>,
         now: Instant,
         generation: impl FnOnce() -> u64,
     ) -> Option<u64> {
@@ -192,7 +192,7 @@ impl PortCell {
     /// Replaces every policy of the cell, in any state, and publishes the result.
     pub(super) fn rewrite(
         &self,
-        change: impl Fn(Arc<InForce>) -> Arc<InForce>,
+        change: impl Fn(Arc<ActivePolicy>) -> Arc<ActivePolicy>,
         generation: impl FnOnce() -> u64,
     ) -> Option<u64> {
         let mut cell_state = self.cell_state.lock();
@@ -202,7 +202,7 @@ impl PortCell {
         self.publish(&cell_state, generation)
     }
 
-    pub(super) fn state(&self) -> MappedMutexGuard<'_, State<Arc<InForce>>> {
+    pub(super) fn state(&self) -> MappedMutexGuard<'_, State<Arc<ActivePolicy>>> {
         MutexGuard::map(self.cell_state.lock(), |cell_state| &mut cell_state.state)
     }
 
@@ -265,7 +265,7 @@ impl PortCell {
 }
 
 /// Returns the data path's view of a state.
-fn snapshot(state: &State<Arc<InForce>>, pending: Option<&Arc<InForce>>) -> Live {
+fn snapshot(state: &State<Arc<ActivePolicy>>, pending: Option<&Arc<ActivePolicy>>) -> Live {
     match state {
         State::Waiting => pending.map_or(Live::Waiting, |policy| Live::Current(Arc::clone(policy))),
         State::Current(policy) => Live::Current(Arc::clone(policy)),

@@ -1,6 +1,6 @@
 //! The cells of all ports: creation, updates and eviction.
 
-use super::cell::{InForce, PortCell};
+use super::cell::{ActivePolicy, PortCell};
 use super::config::StoreConfig;
 use super::eviction::{self, Candidate};
 use super::state::{Event, State};
@@ -38,7 +38,7 @@ pub(super) struct Inner {
     pub(super) demand: watch::Sender<u64>,
     /// Replaced policies, kept until they are unreferenced, so that no worker pauses to free ten
     /// thousand rules.
-    retired: Mutex<Vec<Arc<InForce>>>,
+    retired: Mutex<Vec<Arc<ActivePolicy>>>,
 }
 
 /// The policy while nothing has been received.
@@ -104,7 +104,7 @@ impl Inner {
         self.generation.fetch_add(1, Ordering::AcqRel).saturating_add(1)
     }
 
-    pub(super) fn handle(&self, cell: &PortCell, event: Event<Arc<InForce>>, now: Instant) {
+    pub(super) fn handle(&self, cell: &PortCell, event: Event<Arc<ActivePolicy>>, now: Instant) {
         // A received policy has its own generation, which caches refer to.
         let own = match &event {
             Event::Received(policy) => Some(policy.generation),
@@ -180,7 +180,7 @@ impl Inner {
         true
     }
 
-    fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<InForce>> {
+    fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<ActivePolicy>> {
         let pending = self.pending.as_ref()?;
         let opaque = self.config.pending_opaque.contains(&port);
         let evaluator = Arc::clone(if opaque { &pending.opaque } else { &pending.usual });
@@ -190,7 +190,7 @@ impl Inner {
         let generation = self.next_generation();
         let facts = Arc::clone(facts);
         let revision = Revision::default();
-        Some(Arc::new(InForce { evaluator, facts, revision, generation, limiter, counters }))
+        Some(Arc::new(ActivePolicy { evaluator, facts, revision, generation, limiter, counters }))
     }
 
     pub(super) fn build(
@@ -198,8 +198,8 @@ impl Inner {
         port: NonZeroU16,
         (policy, change): (Arc<ServerPolicy>, Option<&RouteChange>),
         revision: Revision,
-        last: Option<&Arc<InForce>>,
-    ) -> Result<InForce, BuildError> {
+        last: Option<&Arc<ActivePolicy>>,
+    ) -> Result<ActivePolicy, BuildError> {
         let facts = Arc::clone(&self.control.lock().facts);
         // If the changed routes are named, comparing all of them is needless.
         if change.is_none_or(RouteChange::is_empty)
@@ -222,11 +222,11 @@ impl Inner {
         );
         let counters = self.telemetry.counters(port, &policy, &facts);
         let generation = self.next_generation();
-        Ok(InForce { evaluator, facts, revision, generation, limiter, counters })
+        Ok(ActivePolicy { evaluator, facts, revision, generation, limiter, counters })
     }
 
     /// Keeps the replaced `policy` until it is unreferenced.
-    pub(super) fn retire(&self, policy: Option<Arc<InForce>>) {
+    pub(super) fn retire(&self, policy: Option<Arc<ActivePolicy>>) {
         let mut retired = self.retired.lock();
         retired.extend(policy);
         retired.retain(|policy| Arc::strong_count(policy) > 1);

@@ -293,7 +293,7 @@ async fn a_generation_is_acknowledged_only_after_the_workers_passed_it() {
     assert_eq!(handle.live().in_force().unwrap().generation, generation, "readable once published");
     let bound = Duration::from_secs(60);
     assert!(tokio::time::timeout(bound, store.workers().wait_reached(generation)).await.is_err());
-    worker.pass(generation);
+    worker.reach(generation);
     store.workers().wait_reached(generation).await;
 }
 

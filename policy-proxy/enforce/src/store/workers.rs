@@ -106,7 +106,7 @@ impl Worker {
     }
 
     /// Records that this worker has reached `generation`.
-    pub fn pass(&self, generation: u64) {
+    pub fn reach(&self, generation: u64) {
         self.reached.fetch_max(generation, Ordering::AcqRel);
         self.state.progress.send_replace(());
     }
@@ -118,7 +118,7 @@ impl Worker {
         while self.published.changed().await.is_ok() {
             let generation = *self.published.borrow_and_update();
             review(generation).await;
-            self.pass(generation);
+            self.reach(generation);
         }
     }
 }
@@ -148,9 +148,9 @@ mod tests {
         let workers = Workers::new();
         let (first, second) = (workers.register(), workers.register());
         workers.publish(1);
-        first.pass(1);
+        first.reach(1);
         assert!(is_pending(&workers, 1).await);
-        second.pass(1);
+        second.reach(1);
         workers.wait_reached(1).await;
         assert!(is_pending(&workers, 2).await);
     }

@@ -5,7 +5,7 @@ use crate::middleware::pipeline::{OpenRequest, TimedRequest};
 use crate::record::{DecisionInfo, Notices, RequestLine};
 use crate::request_snapshot::RequestSnapshot;
 use crate::respond::{self, ResponseFormat};
-use crate::store::{InForce, PortHandle};
+use crate::store::{ActivePolicy, PortHandle};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
@@ -36,7 +36,7 @@ pub(super) struct Watch {
     pub(super) changed: WatchStream<u64>,
     /// The exchange and the policy that counts it. `None` after the response began, because a long
     /// response would keep that policy alive.
-    pub(super) counted: Option<(Exchange, Arc<InForce>)>,
+    pub(super) counted: Option<(Exchange, Arc<ActivePolicy>)>,
 }
 
 impl OpenRequest for Watch {
