@@ -1,6 +1,6 @@
 //! How many roots are published: as many as those who follow them read.
 
-use policy_tls::identity::{MOST_ROOTS, pem};
+use policy_tls::identity::{MAX_ROOTS, pem};
 use rustls::pki_types::CertificateDer;
 
 /// The roots that are published of `all`, in their order, PEM, and how many are left out. Of more than
@@ -10,12 +10,12 @@ pub(super) fn bounded(
     all: &[CertificateDer<'static>],
     needed: impl Fn(&CertificateDer<'static>) -> bool,
 ) -> (String, usize) {
-    let left_out = all.len().saturating_sub(MOST_ROOTS);
+    let left_out = all.len().saturating_sub(MAX_ROOTS);
     if left_out == 0 {
         return (all.iter().map(pem).collect(), 0);
     }
     let needed: Vec<bool> = all.iter().map(needed).collect();
-    let mut room = MOST_ROOTS;
+    let mut room = MAX_ROOTS;
     let mut kept = vec![false; all.len()];
     for wanted in [true, false] {
         let ranked = kept.iter_mut().zip(&needed).rev().filter(|(_, needed)| **needed == wanted);

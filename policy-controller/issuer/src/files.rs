@@ -8,7 +8,7 @@ use super::bounded::bounded;
 use super::error::KeepError;
 use super::plan::Rotation;
 use super::shared::Shared;
-use policy_tls::identity::{MOST_ROOTS, validity};
+use policy_tls::identity::{MAX_ROOTS, validity};
 use rustls::pki_types::CertificateDer;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
             all.push(root.clone());
         }
     }
-    if all.len() > MOST_ROOTS {
+    if all.len() > MAX_ROOTS {
         // Nothing else says which of them are former ones.
         all.sort_by_key(|root| validity(root).map(|(begins, _)| begins));
     }

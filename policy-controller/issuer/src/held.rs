@@ -7,7 +7,7 @@ use policy_kube::rotation::Next;
 use policy_kube::rotation::secret::{
     self, CERTIFICATE, Data, KEY, NEXT_CERTIFICATE, NEXT_KEY, Pair, ROOTS, put, put_time,
 };
-use policy_tls::identity::{MOST_ROOTS, pem, readable};
+use policy_tls::identity::{MAX_ROOTS, pem, readable};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -147,7 +147,7 @@ impl Held {
     pub(super) fn keep(mut self, roots: Vec<String>, rotation: &Rotation, now: SystemTime) -> Self {
         self.former.extend(roots);
         // What is never published again need not be held.
-        let excess = self.former.len().saturating_sub(MOST_ROOTS);
+        let excess = self.former.len().saturating_sub(MAX_ROOTS);
         self.former.drain(..excess);
         let until = rotation.former_until(rotation.longest().max(self.longest), now);
         self.former_until = Some(self.former_until.map_or(until, |earlier| earlier.max(until)));

@@ -24,7 +24,7 @@ pub const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-conn
 /// Maximum number of names in a head. A `HeaderMap` panics if it would have to grow beyond 32,768
 /// slots, which happens when colliding names take a fifth of them; below this number there is space
 /// for some more names of any kind.
-pub const MOST_NAMES: usize = 6000;
+pub const MAX_NAMES: usize = 6000;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 

@@ -6,4 +6,4 @@
 /// of the slots are taken; if names were chosen to collide, it grows when a fifth is taken. A map
 /// with fewer than 6,554 names is therefore always safe. The margin is for fields that the proxy
 /// adds.
-pub const MOST_FIELDS: usize = 4096;
+pub const MAX_FIELDS: usize = 4096;

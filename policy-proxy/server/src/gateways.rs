@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of bytes read of a table. A process in the node's network may see a million
 /// routes; default routes are among the first of a table.
-const MOST: u64 = 256 << 10;
+const MAX_BYTES: u64 = 256 << 10;
 
 /// Route flags of linux/route.h: the route is up, has a gateway, rejects packets (`RTF_UP`,
 /// `RTF_GATEWAY` and `RTF_REJECT`).
@@ -53,7 +53,7 @@ impl DefaultGateways {
 
 fn table(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

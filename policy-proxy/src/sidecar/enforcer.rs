@@ -10,7 +10,7 @@ use policy_enforce::record::{DecisionInfo, RequestLine, RequestRecord};
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::store::PortHandle;
 use policy_enforce::telemetry::Telemetry;
-use policy_http::bounds::MOST_FIELDS;
+use policy_http::bounds::MAX_FIELDS;
 use policy_tls::peer::Peer;
 use std::rc::Rc;
 use std::task::Context;
@@ -42,8 +42,8 @@ impl Enforcer for Connected<'_> {
     }
 
     fn role(&self) -> Role {
-        let request_fields = self.0.worker.shared.config.limits.headers.min(MOST_FIELDS);
-        Role::Proxy { request_fields, response_fields: MOST_FIELDS }
+        let request_fields = self.0.worker.shared.config.limits.headers.min(MAX_FIELDS);
+        Role::Proxy { request_fields, response_fields: MAX_FIELDS }
     }
 
     fn is_recording(&self) -> bool {

@@ -44,7 +44,7 @@ pub use proof::{Proof, ProofError, ProofVerifier};
 pub use provider::provider;
 pub use request::KeyAndRequest;
 pub use roots::{Roots, TrustAnchors};
-pub use signed::{MOST_ROOTS, SignedRoots, Statement, Trust, proof_name};
+pub use signed::{MAX_ROOTS, SignedRoots, Statement, Trust, proof_name};
 pub use source::{IdentityConfig, IdentitySource};
 pub use state::{CertificateState, Failure, FailureKind, IdentityState};
 pub use status::IdentityStatus;

@@ -258,7 +258,7 @@ fn check_framing(head: &Parts) -> Result<(), TargetFault> {
         return Err(TargetFault::Malformed);
     }
     // The sidecar has answered 431 before; around `PolicyLayer` the server sets the limit.
-    if headers.keys_len() > headers::MOST_NAMES {
+    if headers.keys_len() > headers::MAX_NAMES {
         return Err(TargetFault::Malformed);
     }
     // HTTP/1 values come trimmed.

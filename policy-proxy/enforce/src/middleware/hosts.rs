@@ -54,7 +54,7 @@ impl HostCache {
     pub(super) fn insert(&mut self, line: &HeaderValue, host: &str) {
         // A copy, because the line keeps the whole head alive.
         let Ok(line) = line.to_str().map(Box::<str>::from) else { return };
-        if line.len() > LONGEST || !line.starts_with(host) {
+        if line.len() > MAX_LINE || !line.starts_with(host) {
             return;
         }
         let cached = CachedHost { host: host.len(), line };
@@ -69,7 +69,7 @@ impl HostCache {
 /// Number of cached hosts: a Service has few names.
 const MAX_HOSTS: usize = 4;
 /// Maximum length of a cached line.
-const LONGEST: usize = 128;
+const MAX_LINE: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(hosts.find(&line(name)), None, "another line");
             assert_eq!(hosts.find(&line(&format!("{name}:8081"))), None, "another line");
         }
-        let long = "a".repeat(LONGEST + 1);
+        let long = "a".repeat(MAX_LINE + 1);
         hosts.insert(&line(&long), &long);
         assert_eq!(hosts.find(&line(&long)), None);
     }

@@ -36,9 +36,9 @@ pub(super) struct ClientNames {
 }
 
 /// Maximum number of series of replaced policies.
-const MOST_RETIRED: usize = 16_384;
+const MAX_RETIRED: usize = 16_384;
 /// Maximum length of an identity that is a label.
-const LONGEST_CLIENT: usize = 512;
+const MAX_CLIENT_LEN: usize = 512;
 
 impl Cumulative {
     pub(super) fn register(&mut self, counters: Arc<Counters>, clients: &[Arc<str>]) {
@@ -61,7 +61,7 @@ impl Cumulative {
             counters.total(&mut self.retired, clients);
             self.retired_overflow = self.retired_overflow.saturating_add(counters.overflow());
         }
-        if self.retired.len() > MOST_RETIRED {
+        if self.retired.len() > MAX_RETIRED {
             // A series that a living policy continues must not restart.
             self.retired.retain_those_of(&self.live_totals(clients));
         }
@@ -110,7 +110,7 @@ impl ClientNames {
             return *number;
         }
         let next = u8::try_from(self.names.len().saturating_add(1)).unwrap_or(0);
-        if next == 0 || name.len() > LONGEST_CLIENT {
+        if next == 0 || name.len() > MAX_CLIENT_LEN {
             return 0;
         }
         let name: Arc<str> = name.into();

@@ -79,7 +79,7 @@ impl SeriesId {
 const OUTCOMES: usize = 15;
 /// Maximum number of series of a policy on a worker. Clients cannot exceed it by their identities
 /// or routes.
-const MOST: u32 = 1024;
+const MAX_SERIES: u32 = 1024;
 const PROBES: usize = 16;
 
 /// Linkerd's bounds, in microseconds.
@@ -242,7 +242,7 @@ impl SeriesTable {
         if holder != 0 {
             return holder == key;
         }
-        let more = |made: u32| (made < MOST).then(|| made.saturating_add(1));
+        let more = |made: u32| (made < MAX_SERIES).then(|| made.saturating_add(1));
         if self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
             return false;
         }

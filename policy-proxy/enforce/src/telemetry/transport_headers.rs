@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Counts transport headers. A client may name any port: beyond [`MOST_SERIES`], port and client
+/// Counts transport headers. A client may name any port: beyond [`MAX_SERIES`], port and client
 /// are empty.
 #[derive(Debug, Default)]
 pub(super) struct TransportHeaders {
@@ -40,7 +40,7 @@ impl TransportHeaders {
     ) {
         let mut counters = self.counters.lock();
         let mut key: HeaderKey = (protocol, Some((port, caller)));
-        if counters.len() >= MOST_SERIES && !counters.contains_key(&key) {
+        if counters.len() >= MAX_SERIES && !counters.contains_key(&key) {
             key = (protocol, None);
         }
         counters.entry(key).or_insert_with(|| self.counter(key, client)).inc();
@@ -59,7 +59,7 @@ impl TransportHeaders {
     }
 }
 
-const MOST_SERIES: usize = 512;
+const MAX_SERIES: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -75,7 +75,7 @@ mod tests {
         }
         let text = telemetry.encode(&[]).unwrap();
         let name = "inbound_tcp_transport_header_connections_total";
-        assert_eq!(text.matches(&format!("{name}{{")).count(), MOST_SERIES + 1);
+        assert_eq!(text.matches(&format!("{name}{{")).count(), MAX_SERIES + 1);
         let counted = |port: &str, count: u32| {
             let labels = format!("session_protocol=\"http/1\",target_port=\"{port}\"");
             text.contains(&format!("{name}{{{labels},target_name=\"\",client_id=\"\"}} {count}\n"))

@@ -82,13 +82,13 @@ pub enum Error {
 }
 
 /// Responses larger than this are read into memory of their own.
-const LEAST_READ: usize = 4 * 1024;
+const MIN_READ: usize = 4 * 1024;
 /// Reads grow up to this size as long as they fill their buffer.
-const LARGEST_READ: usize = 64 * 1024;
+const MAX_READ: usize = 64 * 1024;
 /// Bounds of trailers, the same as hyper's.
 const TRAILERS: Bounds = Bounds { fields: 100, bytes: 16 * 1024 };
 /// Number of pending bytes above which the request body is not polled.
-const ENOUGH: usize = 16 * 1024;
+const SEND_THRESHOLD: usize = 16 * 1024;
 
 impl<S, B> Connection<S, B>
 where
@@ -102,7 +102,7 @@ where
             bounds,
             input: BytesMut::new(),
             buffered_body: Bytes::new(),
-            read_size: LEAST_READ,
+            read_size: MIN_READ,
             out: WriteBuf::default(),
             upload: None,
             encoder: encode::BodyEncoder::None,
@@ -142,7 +142,7 @@ where
         let bodyless = matches!(head.method, Method::GET | Method::HEAD);
         let ignored = bodyless && matches!(self.encoder, encode::BodyEncoder::Chunked(_));
         (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
-        self.read_size = LEAST_READ;
+        self.read_size = MIN_READ;
         self.decoder = Decoder::empty();
     }
 
@@ -205,7 +205,7 @@ where
 
     /// Moves the available part of the request body to `out`. Returns true if the rest is pending.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
-        while self.out.pieces() == 0 && self.out.len() < ENOUGH {
+        while self.out.pieces() == 0 && self.out.len() < SEND_THRESHOLD {
             let Some(body) = &mut self.upload else { break };
             let frame = match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => return Ok(true),
@@ -323,14 +323,14 @@ where
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.read_size == LEAST_READ {
+        if self.read_size == MIN_READ {
             let input = &mut self.input;
             let read = ready!(read_buf::poll_read(&mut self.io, cx, |fresh| {
                 input.extend_from_slice(fresh);
                 fresh.len()
             }))?;
-            if read >= LEAST_READ {
-                self.read_size = LEAST_READ.saturating_mul(2);
+            if read >= MIN_READ {
+                self.read_size = MIN_READ.saturating_mul(2);
             }
             return Poll::Ready(Ok(read));
         }
@@ -338,7 +338,7 @@ where
         let read_size = self.input.capacity().saturating_sub(self.input.len());
         let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(cx))?;
         if read == read_size {
-            self.read_size = self.read_size.saturating_mul(2).min(LARGEST_READ);
+            self.read_size = self.read_size.saturating_mul(2).min(MAX_READ);
         }
         Poll::Ready(Ok(read))
     }

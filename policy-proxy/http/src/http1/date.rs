@@ -33,12 +33,12 @@ fn with<T>(second: u32, then: impl FnOnce(&HeaderValue) -> T) -> T {
 
 /// Formats a date. httpdate writes no date before 1970 and none after 9999.
 fn written(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST);
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default().min(MAX_DATE);
     httpdate::fmt_http_date(UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH))
 }
 
 /// 9999-12-31T23:59:59, since 1970.
-const LAST: Duration = Duration::from_secs(253_402_300_799);
+const MAX_DATE: Duration = Duration::from_secs(253_402_300_799);
 
 #[cfg(test)]
 mod tests {

@@ -88,9 +88,9 @@ pub enum BodyError {
 
 /// Maximum number of bytes of chunk extensions in one body. Extensions are ignored and not
 /// forwarded.
-const MOST_EXTENSIONS: usize = 16 * 1024;
+const MAX_EXTENSIONS: usize = 16 * 1024;
 /// Number of trailer fields for which there is space on the stack.
-const MOST_FIELDS: usize = 100;
+const MAX_FIELDS: usize = 100;
 
 impl Decoder {
     /// Creates the decoder of an empty body.
@@ -115,7 +115,7 @@ impl Decoder {
                 extensions: 0,
                 trailers: Vec::new(),
                 fields: 0,
-                most_fields: most_fields.min(MOST_FIELDS),
+                most_fields: most_fields.min(MAX_FIELDS),
                 most_bytes,
             }),
         }
@@ -280,7 +280,7 @@ impl Chunked {
             (ChunkState::Extension, b'\n') => Err(BodyError::Chunk),
             (ChunkState::Extension, _) => {
                 self.extensions = self.extensions.saturating_add(1);
-                if self.extensions < MOST_EXTENSIONS {
+                if self.extensions < MAX_EXTENSIONS {
                     Ok(ChunkState::Extension)
                 } else {
                     Err(BodyError::Extensions)
@@ -345,7 +345,7 @@ fn take(buffer: &mut BytesMut, left: &mut u64) -> Bytes {
 
 /// Parses trailers. `lines` ends with the empty line.
 fn parse_trailers(lines: &[u8]) -> Result<HeaderMap, BodyError> {
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let parsed = httparse::parse_headers(lines, &mut fields);
     let Ok(httparse::Status::Complete((_, fields))) = parsed else {
         return Err(BodyError::Trailers);
@@ -438,7 +438,7 @@ mod tests {
         refused("1\r\na\r\n", BodyError::Incomplete);
         refused("2\r\na", BodyError::Incomplete);
         refused("0\r\n", BodyError::Incomplete);
-        refused(&format!("1;{}", "a".repeat(MOST_EXTENSIONS)), BodyError::Extensions);
+        refused(&format!("1;{}", "a".repeat(MAX_EXTENSIONS)), BodyError::Extensions);
     }
 
     #[test]

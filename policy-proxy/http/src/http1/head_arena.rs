@@ -11,7 +11,7 @@ thread_local! {
 
 /// Returns a copy of `bytes`. The memory is freed when the last copy in it is dropped.
 pub(super) fn keep(bytes: &[u8]) -> Bytes {
-    if bytes.len() > LARGEST {
+    if bytes.len() > MAX_POOLED {
         return Bytes::copy_from_slice(bytes);
     }
     PIECE.with_borrow_mut(|piece| {
@@ -27,4 +27,4 @@ pub(super) fn keep(bytes: &[u8]) -> Bytes {
 /// anyway.
 const PIECE_SIZE: usize = 2 * 1024;
 /// Larger heads get memory of their own.
-const LARGEST: usize = PIECE_SIZE / 2;
+const MAX_POOLED: usize = PIECE_SIZE / 2;

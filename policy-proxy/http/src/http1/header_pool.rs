@@ -14,21 +14,21 @@ pub(super) fn take() -> HeaderMap {
 
 /// Returns a map to the pool and drops its content.
 pub(super) fn recycle(mut map: HeaderMap) {
-    if map.capacity() == 0 || map.capacity() > MOST_FIELDS {
+    if map.capacity() == 0 || map.capacity() > MAX_FIELDS {
         return;
     }
     map.clear();
     SPARE.with_borrow_mut(|spare| {
-        if spare.len() < MOST_SPARE {
+        if spare.len() < MAX_SPARE {
             spare.push(map);
         }
     });
 }
 
 /// Maximum capacity of a pooled map; larger ones are rare.
-const MOST_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 64;
 /// Maximum number of maps that a thread keeps: about as many as heads are in progress at a time.
-const MOST_SPARE: usize = 32;
+const MAX_SPARE: usize = 32;
 
 #[cfg(test)]
 mod tests {

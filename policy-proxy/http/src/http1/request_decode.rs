@@ -14,7 +14,7 @@
 //! another.
 
 use super::{head_arena, header_pool};
-use crate::bounds::MOST_FIELDS;
+use crate::bounds::MAX_FIELDS;
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
@@ -75,7 +75,7 @@ pub enum RequestHeadError {
 
 /// Parses the head at the start of `bytes`; returns it and its length, or `None` if it is
 /// incomplete. `before`: the number of bytes that were there at the last incomplete attempt. At
-/// most [`MOST_FIELDS`] are read, whatever `bounds` allows.
+/// most [`MAX_FIELDS`] are read, whatever `bounds` allows.
 ///
 /// # Errors
 /// `bytes` do not begin with a request; more bytes will not change that.
@@ -87,9 +87,9 @@ pub fn parse(
     if before > 0 && !may_be_complete(bytes, before) {
         return partial(bytes, bounds);
     }
-    let mut room = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
+    let mut room = [const { MaybeUninit::uninit() }; STACK_FIELDS];
     let mut more: Vec<MaybeUninit<httparse::Header<'_>>> = Vec::new();
-    let most = bounds.fields.min(MOST_FIELDS);
+    let most = bounds.fields.min(MAX_FIELDS);
     let fields = match room.get_mut(..most) {
         Some(fields) => fields,
         None => {
@@ -187,7 +187,7 @@ impl RequestHeadBuilder {
             Some(_) | None => return Err(RequestHeadError::Malformed),
         };
         let mut headers = header_pool::take();
-        headers.reserve(parsed.headers.len().saturating_add(SET_HERE));
+        headers.reserve(parsed.headers.len().saturating_add(EXTRA_FIELDS));
         Ok(Self {
             version,
             keep_alive: version == Version::HTTP_11,
@@ -209,7 +209,7 @@ impl RequestHeadBuilder {
             return Err(RequestHeadError::Malformed);
         }
         let (method, target) = parsed.method.zip(parsed.path).ok_or(RequestHeadError::Malformed)?;
-        if target.len() > LONGEST_TARGET {
+        if target.len() > MAX_TARGET {
             return Err(RequestHeadError::TargetTooLong);
         }
         let method =
@@ -314,11 +314,11 @@ pub(super) fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
 }
 
 /// Number of fields for which there is space without an allocation.
-const USUAL_FIELDS: usize = 100;
+const STACK_FIELDS: usize = 100;
 /// Number of fields that the proxy adds on the way to the application.
-const SET_HERE: usize = 3;
+const EXTRA_FIELDS: usize = 3;
 /// Maximum length of a target: `http` stores it in 16 bits and reserves one value.
-const LONGEST_TARGET: usize = 65_534;
+const MAX_TARGET: usize = 65_534;
 
 #[cfg(test)]
 mod tests {
@@ -347,9 +347,9 @@ mod tests {
             let lines: String = (0..fields).map(|n| format!("x{n}:\r\n")).collect();
             format!("GET / HTTP/1.1\r\n{lines}\r\n")
         };
-        let most = parse(head(MOST_FIELDS).as_bytes(), 0, bounds).unwrap().unwrap().0;
-        assert_eq!(most.parts.headers.len(), MOST_FIELDS);
-        for fields in [MOST_FIELDS + 1, 40_000] {
+        let most = parse(head(MAX_FIELDS).as_bytes(), 0, bounds).unwrap().unwrap().0;
+        assert_eq!(most.parts.headers.len(), MAX_FIELDS);
+        for fields in [MAX_FIELDS + 1, 40_000] {
             assert_eq!(
                 parse(head(fields).as_bytes(), 0, bounds).unwrap_err(),
                 RequestHeadError::TooLarge

@@ -103,8 +103,8 @@ fn parse_one(
     is_head: bool,
     bounds: Bounds,
 ) -> Result<Option<(ResponseHead, usize)>, ResponseHeadError> {
-    let mut room = [const { MaybeUninit::uninit() }; MOST_FIELDS];
-    let fields = bounds.fields.min(MOST_FIELDS);
+    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let fields = bounds.fields.min(MAX_FIELDS);
     let mut parsed = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
     let fields = room.get_mut(..fields).unwrap_or_default();
@@ -270,7 +270,7 @@ fn length(text: &[u8]) -> Option<u64> {
 }
 
 /// Number of fields for which there is space on the stack.
-const MOST_FIELDS: usize = 100;
+const MAX_FIELDS: usize = 100;
 
 #[cfg(test)]
 mod tests {

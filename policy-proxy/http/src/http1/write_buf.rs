@@ -137,7 +137,7 @@ impl WriteBuf {
         if self.pieces.is_empty() {
             return Pin::new(io).poll_write(cx, small);
         }
-        let mut slices = [IoSlice::new(&[]); AT_ONCE];
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let parts = [small].into_iter().filter(|small| !small.is_empty());
         let parts = parts.chain(self.pieces.iter().map(|piece| &**piece));
         let mut count: usize = 0;
@@ -173,12 +173,12 @@ impl WriteBuf {
 }
 
 fn recycle(mut small: Vec<u8>) {
-    if small.capacity() == 0 || small.capacity() > LARGEST_SPARE {
+    if small.capacity() == 0 || small.capacity() > MAX_SPARE_SIZE {
         return;
     }
     small.clear();
     SPARE.with_borrow_mut(|spare| {
-        if spare.len() < MOST_SPARE {
+        if spare.len() < MAX_SPARE {
             spare.push(small);
         }
     });
@@ -187,11 +187,11 @@ fn recycle(mut small: Vec<u8>) {
 /// Maximum size of a piece for which copying costs less than another element of a vectored write.
 const CHEAPLY_COPIED: usize = 1024;
 /// Maximum number of pieces in one vectored write.
-const AT_ONCE: usize = 17;
+const MAX_SLICES: usize = 17;
 /// Maximum capacity of a pooled buffer.
-const LARGEST_SPARE: usize = 8 * 1024;
+const MAX_SPARE_SIZE: usize = 8 * 1024;
 /// Maximum number of buffers that a thread keeps.
-const MOST_SPARE: usize = 16;
+const MAX_SPARE: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -182,7 +182,7 @@ impl FrameParser {
             self.in_block = flags & END_HEADERS == 0;
         }
         if length > 0 {
-            self.empty = self.empty.saturating_sub(MADE_UP_FOR);
+            self.empty = self.empty.saturating_sub(EMPTY_CREDIT);
             return false;
         }
         let nothing = kind == DATA && flags & (END_STREAM | PADDED) == 0;
@@ -191,10 +191,10 @@ impl FrameParser {
 
     /// Counts an empty frame; returns false if it exceeds the limit per second.
     fn is_within_limit(&mut self) -> bool {
-        if self.empty >= MOST_EMPTY && self.since.elapsed() >= SECOND {
+        if self.empty >= MAX_EMPTY && self.since.elapsed() >= SECOND {
             (self.empty, self.since) = (0, Instant::now());
         }
-        let few = self.empty < MOST_EMPTY;
+        let few = self.empty < MAX_EMPTY;
         self.empty = self.empty.saturating_add(1);
         few
     }
@@ -250,8 +250,8 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 /// Maximum number of empty frames per second that are dropped, and the number that a non-empty
 /// frame offsets. Frames beyond are passed on for h2 to count.
-const MOST_EMPTY: u32 = 100;
-const MADE_UP_FOR: u32 = 4;
+const MAX_EMPTY: u32 = 100;
+const EMPTY_CREDIT: u32 = 4;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ impl BdpEstimator {
     fn on_pong(&mut self, bytes: usize, time: Duration) -> Option<u32> {
         let seconds = time.as_secs_f64();
         self.round_trip = if self.round_trip > 0.0 {
-            (seconds - self.round_trip).mul_add(NEWEST, self.round_trip)
+            (seconds - self.round_trip).mul_add(RTT_WEIGHT, self.round_trip)
         } else {
             seconds
         };
@@ -185,12 +185,12 @@ impl BdpEstimator {
         // Increased by half, because the acknowledgement queues behind the data in flight.
         let rate = f64::from(bytes) / (self.round_trip * 1.5);
         let nearly = u64::from(bytes).saturating_mul(3) >= u64::from(self.bytes).saturating_mul(2);
-        if !nearly || rate < self.most || self.bytes >= LARGEST_WINDOW {
+        if !nearly || rate < self.most || self.bytes >= MAX_WINDOW {
             self.back_off();
             return None;
         }
         self.most = rate;
-        self.bytes = bytes.saturating_mul(2).clamp(self.bytes, LARGEST_WINDOW);
+        self.bytes = bytes.saturating_mul(2).clamp(self.bytes, MAX_WINDOW);
         self.pause = self.pause.checked_div(2).unwrap_or_default();
         self.stable = 0;
         Some(self.bytes)
@@ -200,7 +200,7 @@ impl BdpEstimator {
     fn back_off(&mut self) {
         self.stable = self.stable.saturating_add(1);
         if self.stable >= 2 {
-            self.pause = self.pause.saturating_mul(4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            self.pause = self.pause.saturating_mul(4).clamp(FIRST_PAUSE, MAX_PAUSE);
             self.stable = 0;
         }
     }
@@ -208,11 +208,11 @@ impl BdpEstimator {
 
 /// First and longest pause between PINGs: a peer may treat many PINGs as an attack.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum window size.
-const LARGEST_WINDOW: u32 = 16 * 1024 * 1024;
+const MAX_WINDOW: u32 = 16 * 1024 * 1024;
 /// Weight of the newest round trip in the moving average.
-const NEWEST: f64 = 0.125;
+const RTT_WEIGHT: f64 = 0.125;
 
 #[cfg(test)]
 mod tests {
@@ -229,6 +229,6 @@ mod tests {
         for _ in 0..100 {
             last = bdp.on_pong(usize::MAX, ten).unwrap_or(last);
         }
-        assert_eq!(last, LARGEST_WINDOW);
+        assert_eq!(last, MAX_WINDOW);
     }
 }

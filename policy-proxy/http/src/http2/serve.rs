@@ -74,7 +74,7 @@ fn builder(limits: &Limits) -> Builder {
     builder
         .max_concurrent_streams(limits.streams)
         .max_pending_accept_reset_streams(limits.pending_resets)
-        .max_local_error_reset_streams(Some(MOST_ERROR_RESETS))
+        .max_local_error_reset_streams(Some(MAX_ERROR_RESETS))
         .max_header_list_size(limits.head)
         .initial_window_size(limits.stream_window)
         .initial_connection_window_size(limits.connection_window)
@@ -91,7 +91,7 @@ fn builder(limits: &Limits) -> Builder {
 const CLIENT: usize = 0;
 const UPSTREAM: usize = 1;
 const KEEPALIVE: usize = 2;
-const FIRST: usize = 3;
+const FIRST_STREAM: usize = 3;
 
 /// Reason for the end of a client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ where
                 }
                 KEEPALIVE => self.poll_keepalive(&mut cx),
                 stream => {
-                    self.poll_stream(stream.saturating_sub(FIRST), &mut cx);
+                    self.poll_stream(stream.saturating_sub(FIRST_STREAM), &mut cx);
                     Poll::Pending
                 }
             };
@@ -231,7 +231,7 @@ where
             self.streams.reserve_exact(1);
         }
         let index = self.streams.insert(stream);
-        let waker = self.scheduler.waker(index.saturating_add(FIRST));
+        let waker = self.scheduler.waker(index.saturating_add(FIRST_STREAM));
         self.poll_stream(index, &mut Context::from_waker(&waker));
     }
 
@@ -239,7 +239,7 @@ where
         let second = self.connection.second();
         // The stream may have ended.
         let Some(stream) = self.streams.get_mut(index) else { return };
-        let entry = self.scheduler.entry(index.saturating_add(FIRST));
+        let entry = self.scheduler.entry(index.saturating_add(FIRST_STREAM));
         if stream.poll(cx, entry, (second, self.stall)).is_ready() {
             self.streams.try_remove(index);
         }
@@ -276,6 +276,6 @@ where
 }
 
 /// Maximum number of streams reset for protocol errors before the connection is closed.
-const MOST_ERROR_RESETS: usize = 128;
+const MAX_ERROR_RESETS: usize = 128;
 /// Maximum number of response bytes that wait for a client's window, unless configured.
 const SEND_BUFFER: usize = 400 * 1024;

@@ -88,11 +88,11 @@ enum Renewal {
 
 /// Limits on reads, in bytes, and on the certificates of a chain; our certificates have about 700
 /// bytes.
-const MOST_TOKEN: u64 = 64 << 10;
-const MOST_FILE: u64 = 64 << 10;
-const MOST_ANSWER: usize = 128 << 10;
-const MOST_CERTIFICATE: usize = 16 << 10;
-const MOST_INTERMEDIATES: usize = 8;
+const MAX_TOKEN: u64 = 64 << 10;
+const MAX_FILE: u64 = 64 << 10;
+const MAX_ANSWER: usize = 128 << 10;
+const MAX_CERTIFICATE: usize = 16 << 10;
+const MAX_INTERMEDIATES: usize = 8;
 /// Interval of HTTP/2 PINGs; a connection lives for one call.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
@@ -105,8 +105,8 @@ impl Certify {
         let own = match &config.folder {
             None => KeyAndRequest::generate(&config.name).map_err(SourceError::Request)?,
             Some(folder) => {
-                let key = contents(&folder.join("key.p8"), MOST_FILE).await?;
-                let request = contents(&folder.join("csr.der"), MOST_FILE).await?;
+                let key = contents(&folder.join("key.p8"), MAX_FILE).await?;
+                let request = contents(&folder.join("csr.der"), MAX_FILE).await?;
                 let place = folder.display().to_string();
                 KeyAndRequest::supplied(key, request)
                     .map_err(|message| SourceError::Pem { place, message })?
@@ -224,7 +224,7 @@ impl Certify {
         let channel = control::connect(issuer, bounds, tls).await.map_err(|error| {
             AttemptError::new(FailureKind::Unreachable, format!("{issuer}: {}", chain(&error)))
         })?;
-        let mut client = IdentityClient::new(channel).max_decoding_message_size(MOST_ANSWER);
+        let mut client = IdentityClient::new(channel).max_decoding_message_size(MAX_ANSWER);
         let request = CertifyRequest {
             identity: self.config.name.to_string(),
             token,
@@ -239,7 +239,7 @@ impl Certify {
 
     async fn token(&self) -> Result<Vec<u8>, AttemptError> {
         let path = &self.config.token;
-        let token = contents(path, MOST_TOKEN).await;
+        let token = contents(path, MAX_TOKEN).await;
         let token =
             token.map_err(|error| AttemptError::new(FailureKind::Token, error.to_string()))?;
         let token = token.trim_ascii();
@@ -264,11 +264,11 @@ impl Certify {
             intermediate_certificates: others,
             valid_until,
         } = answer;
-        if others.len() > MOST_INTERMEDIATES {
+        if others.len() > MAX_INTERMEDIATES {
             return Err(refuse(format!("{} intermediate certificates", others.len())));
         }
-        if std::iter::once(&leaf).chain(&others).any(|der| der.len() > MOST_CERTIFICATE) {
-            return Err(refuse(format!("a certificate of more than {MOST_CERTIFICATE} bytes")));
+        if std::iter::once(&leaf).chain(&others).any(|der| der.len() > MAX_CERTIFICATE) {
+            return Err(refuse(format!("a certificate of more than {MAX_CERTIFICATE} bytes")));
         }
         check_name(&leaf, &self.config.name).map_err(refuse)?;
         let until = valid_until.and_then(|at| SystemTime::try_from(at).ok());

@@ -58,7 +58,7 @@ impl std::fmt::Debug for FileContents {
 }
 
 /// Maximum size of a file, in bytes of PEM; longer than any certificate chain or key.
-const MOST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 impl FileSource {
     /// Reads the identity and puts it in force.
@@ -136,8 +136,8 @@ fn replace_roots(roots: &[CertificateDer<'static>], publisher: &Publisher) {
 impl IdentityFiles {
     async fn read(&self) -> Result<FileContents, SourceError> {
         Ok(FileContents {
-            certificate: contents(&self.certificate, MOST).await?,
-            key: contents(&self.key, MOST).await?,
+            certificate: contents(&self.certificate, MAX_BYTES).await?,
+            key: contents(&self.key, MAX_BYTES).await?,
             roots: self.roots.read().await?,
         })
     }

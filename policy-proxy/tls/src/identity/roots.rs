@@ -18,7 +18,7 @@ pub enum Roots {
 }
 
 /// Maximum size of the roots, in bytes of PEM; more than any mesh has.
-const MOST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 impl Roots {
     /// Reads the current roots. At least one is required.
@@ -27,7 +27,7 @@ impl Roots {
     /// The file that cannot be read, or the text that is malformed.
     pub(super) async fn read(&self) -> Result<Vec<CertificateDer<'static>>, SourceError> {
         let (place, text) = match self {
-            Self::File(path) => (path.display().to_string(), contents(path, MOST).await?),
+            Self::File(path) => (path.display().to_string(), contents(path, MAX_BYTES).await?),
             Self::Text(text) => {
                 ("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS".to_owned(), text.clone().into_bytes())
             }
@@ -98,7 +98,7 @@ impl RootsReader {
 }
 
 async fn follow(trust: &Trust, document: &Path) -> Result<Trust, SourceError> {
-    let text = contents(document, MOST).await?;
+    let text = contents(document, MAX_BYTES).await?;
     let read = SignedRoots::read(&text);
     let reached = read.and_then(|signed| trust.after(&signed, SystemTime::now()));
     let place = document.display().to_string();

@@ -32,11 +32,11 @@ const PROOF_DOMAIN: &str = "roots.portcullis.invalid";
 const DIGEST_PREFIX: &[u8] = b"portcullis roots 1\0";
 
 /// Maximum number of statements.
-const MOST_STATEMENTS: usize = 16;
+const MAX_STATEMENTS: usize = 16;
 
 /// Maximum number of roots of one statement, and of certificates of its proof: a document with more
 /// is rejected.
-pub const MOST_ROOTS: usize = 64;
+pub const MAX_ROOTS: usize = 64;
 
 /// A list of certificates, DER.
 type Certificates = Vec<CertificateDer<'static>>;
@@ -133,8 +133,8 @@ impl SignedRoots {
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             let number = statements.len().saturating_add(1);
-            if number > MOST_STATEMENTS {
-                return Err(format!("more than {MOST_STATEMENTS} statements"));
+            if number > MAX_STATEMENTS {
+                return Err(format!("more than {MAX_STATEMENTS} statements"));
             }
             let wrong = |what: String| format!("statement {number}: {what}");
             let (statement, after) = parse_statement(rest).map_err(wrong)?;
@@ -162,7 +162,7 @@ impl SignedRoots {
             !held.iter().all(|root| verifying.contains(root))
         };
         let mut all: Vec<_> = self.0.into_iter().filter(needed).collect();
-        let excess = all.len().saturating_add(1).saturating_sub(MOST_STATEMENTS);
+        let excess = all.len().saturating_add(1).saturating_sub(MAX_STATEMENTS);
         all.drain(..excess.min(all.len()));
         all.push(statement);
         Self(all)
@@ -238,7 +238,7 @@ fn parse_statement(text: &str) -> Result<(Statement, &str), String> {
     let part = |name: &str, text: &str| {
         let list = certificates(text.as_bytes()).map_err(|error| format!("{name}: {error}"))?;
         match list.len() {
-            0..=MOST_ROOTS => Ok(list),
+            0..=MAX_ROOTS => Ok(list),
             many => Err(format!("{name}: {many} certificates")),
         }
     };

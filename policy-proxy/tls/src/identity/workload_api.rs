@@ -98,7 +98,7 @@ struct StreamEnd {
 }
 
 /// Maximum message size in bytes: roots of other trust domains may be many.
-const MOST_MESSAGE: usize = 4 << 20;
+const MAX_MESSAGE: usize = 4 << 20;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 impl WorkloadApi {
@@ -132,7 +132,7 @@ impl WorkloadApi {
         let timeout = self.config.timeout;
         let open = async {
             let mut client = SpiffeWorkloadApiClient::new(self.connect().await?)
-                .max_decoding_message_size(MOST_MESSAGE);
+                .max_decoding_message_size(MAX_MESSAGE);
             let mut request = Request::new(X509svidRequest {});
             // Required by agents, so that no browser can be made to send requests (Workload
             // Endpoint section 5.1).
