@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_application_is_told_after_what_others_say_and_ipv6_is_quoted() {
-        let told = |client: &str, by: Option<&str>, tls: PeerTls| {
+        let headers = |client: &str, by: Option<&str>, tls: PeerTls| {
             let peer = Peer::new(client.parse().unwrap(), tls);
             let mut headers = HeaderMap::new();
             headers.append(FORWARDED, HeaderValue::from_static("for=192.0.2.1"));
@@ -83,7 +83,7 @@ mod tests {
                 |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
             headers.iter().map(show).collect::<Vec<_>>()
         };
-        let plain = told("10.1.2.3:5", Some("10.9.9.9:80"), PeerTls::Absent);
+        let plain = headers("10.1.2.3:5", Some("10.9.9.9:80"), PeerTls::Absent);
         assert_eq!(
             plain,
             [
@@ -93,7 +93,7 @@ mod tests {
             ]
         );
         let id = Identity::Dns("bot.example".into());
-        let mesh = told("[2001:db8::1]:5", Some("[fd00::1]:80"), PeerTls::Terminated(Some(id)));
+        let mesh = headers("[2001:db8::1]:5", Some("[fd00::1]:80"), PeerTls::Terminated(Some(id)));
         assert_eq!(
             mesh,
             [
@@ -103,7 +103,7 @@ mod tests {
                 "l5d-connection-secure: true"
             ]
         );
-        let layer = told("10.1.2.3:5", None, PeerTls::Terminated(None));
+        let layer = headers("10.1.2.3:5", None, PeerTls::Terminated(None));
         assert_eq!(layer, ["forwarded: for=192.0.2.1", "l5d-connection-secure: true"]);
     }
 
@@ -143,7 +143,7 @@ mod tests {
         (at != At::Quoted && at != At::Escaped).then_some(elements)
     }
 
-    fn told(lines: &[Vec<u8>]) -> Vec<u8> {
+    fn headers(lines: &[Vec<u8>]) -> Vec<u8> {
         let peer = Peer::new("10.1.2.3:5".parse().unwrap(), PeerTls::Absent);
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -161,7 +161,7 @@ mod tests {
 
     #[track_caller]
     fn found_last(lines: &[Vec<u8>]) {
-        let list = told(lines);
+        let list = headers(lines);
         let elements = elements(&list);
         let last = elements.as_ref().and_then(|all| all.last()).map(|own| own.trim_ascii());
         assert_eq!(last, Some(OWN), "{}", list.escape_ascii());
@@ -172,7 +172,7 @@ mod tests {
         for lines in [&["for=\""][..], &["for=\"a", "b\""], &["for=1", "for=\"\\\""], &["a=\"\\"]] {
             found_last(&lines.iter().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
         }
-        assert_eq!(told(&[b"for=1".to_vec(), b"for=\"".to_vec()]), [b"for=1, ", OWN].concat());
+        assert_eq!(headers(&[b"for=1".to_vec(), b"for=\"".to_vec()]), [b"for=1, ", OWN].concat());
     }
 
     proptest! {

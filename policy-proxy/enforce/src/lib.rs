@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! updates ──► store ──► Live, ActivePolicy ──► middleware: Authorizer, PolicyLayer ──► respond
-//!                                              │
-//!                                              └──► record, telemetry
+//!                                                   │
+//!                                                   └──► record, telemetry
 //! ```
 //!
 //! **Invariants.** Nothing is forwarded without a [`policy_core::Permit`]. The request that was

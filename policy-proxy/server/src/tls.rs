@@ -101,7 +101,7 @@ type ParsedFiles = (FileContents, TlsIdentity, Option<SystemTime>);
 
 impl std::fmt::Debug for FileContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Texts").finish_non_exhaustive()
+        f.debug_struct("FileContents").finish_non_exhaustive()
     }
 }
 

@@ -48,13 +48,13 @@ pub(super) fn total(
     clients: &[Arc<str>],
     totals: &mut Totals,
 ) {
-    let nobody = CounterKey {
+    let unknown = CounterKey {
         kind: CounterKind::Exchange,
         caller: Caller::NONE,
         route: None,
         detail: Detail::Number(0),
     };
-    let key = key.unwrap_or(&nobody);
+    let key = key.unwrap_or(&unknown);
     let full = full(counters, key, clients);
     totals.count(names::REQUESTS, full.clone(), series.requests());
     totals.histogram(names::LATENCY, full.clone(), series.latency.snapshot());

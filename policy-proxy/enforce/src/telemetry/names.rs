@@ -96,7 +96,8 @@ policy_core::metrics! {
     TCP_ERRORS = "inbound_tcp_errors", "error",
         "Connections that failed for another reason than policy";
     ACCEPTED = "proxy_connections_accepted", "", "Connections accepted";
-    OPEN = "proxy_connections_open", "", "Client connections open now, including those in protocol detection";
+    OPEN = "proxy_connections_open", "",
+        "Client connections open now, including those in protocol detection";
     DETECTED = "inbound_tcp_detect_http_results", "result SERVER", "Results of HTTP detection";
     DETECT_SECONDS = "inbound_tcp_detect_http_duration_seconds", "SERVER",
         "Duration of HTTP detection";
@@ -105,7 +106,8 @@ policy_core::metrics! {
         "Connections to the proxy's own port, by their transport header";
 
     // Policies in force.
-    AGE = "policy_age_seconds", "port", "Time since when a port's policy may be out of date; 0 while it is current";
+    AGE = "policy_age_seconds", "port",
+        "Time since when a port's policy may be out of date; 0 while it is current";
     STATE = "policy_state", "port declared state", "The state of a port's policy";
     GENERATION = "policy_generation", "port", "Generation of a port's policy";
     REVISION = "policy_revision", "port content", "The revision of a port's policy";
@@ -121,7 +123,8 @@ policy_core::metrics! {
     APPLIED = "policy_updates_applied", "", "Policies put in force";
     ACKNOWLEDGED = "policy_updates_acknowledged", "", "Policies that every worker has reached";
     REJECTED = "policy_updates_rejected", "", "Policies that could not be applied";
-    UNACKNOWLEDGED = "policy_updates_unacknowledged", "", "Policies in force that some worker has not reached";
+    UNACKNOWLEDGED = "policy_updates_unacknowledged", "",
+        "Policies in force that some worker has not reached";
     CONTROL_REQUESTS = "control_request", "addr", "RPCs begun to the controller";
     CONTROL_RESPONSES = "control_response", "addr classification grpc_status",
         "RPCs to the controller that ended, by gRPC status; empty: without one";

@@ -290,8 +290,8 @@ mod tests {
             check((status, &lines), (GET, BodyLength::Known(7)), (head, BodyEncoder::None, false));
         }
         let head = ResponseContext { head: true, ..GET };
-        let told = "HTTP/1.1 200 OK\ncontent-length: 7\n\n";
-        check((200, &lines), (head, BodyLength::Known(0)), (told, BodyEncoder::None, false));
+        let expected = "HTTP/1.1 200 OK\ncontent-length: 7\n\n";
+        check((200, &lines), (head, BodyLength::Known(0)), (expected, BodyEncoder::None, false));
         check(
             (200, &[]),
             (head, BodyLength::Unknown),

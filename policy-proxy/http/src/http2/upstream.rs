@@ -215,7 +215,7 @@ where
 
 impl<S, B> std::fmt::Debug for Streams<S, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Streams").field("made", &self.id).finish_non_exhaustive()
+        f.debug_struct("Streams").field("last_id", &self.id).finish_non_exhaustive()
     }
 }
 

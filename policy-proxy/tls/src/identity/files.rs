@@ -53,7 +53,7 @@ struct FileContents {
 
 impl std::fmt::Debug for FileContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
+        f.debug_struct("FileContents").finish_non_exhaustive()
     }
 }
 

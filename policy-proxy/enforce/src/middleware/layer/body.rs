@@ -72,9 +72,9 @@ impl Watch {
         let (at, port) = (SystemTime::now(), self.handle.port());
         let decision = Err(Denial { reason: Denied::Revoked, route: None });
         let (method, path) = (self.snapshot.method(), self.snapshot.target());
-        let judged = RequestLine { method, path, canonical: false };
+        let line = RequestLine { method, path, canonical: false };
         let decided = DecisionInfo { at, port, peer, policy: None, decision };
-        self.notices.log(&decided, Some(judged), Instant::now());
+        self.notices.log(&decided, Some(line), Instant::now());
     }
 }
 

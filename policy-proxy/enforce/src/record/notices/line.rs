@@ -118,14 +118,14 @@ mod tests {
 
     #[test]
     fn what_is_written_of_a_path_is_canonical_bounded_and_visible() {
-        let told =
+        let logged =
             |text: &str| path(&RequestLine { method: &Method::GET, path: text, canonical: true });
-        assert_eq!(told("/%61?secret=1"), "/a");
-        assert_eq!(told("/a/../b"), "/a/../b", "has no canonical form");
-        assert_eq!(told("/a\n2026 INFO \u{1b}[1m\u{202e}"), "/a%0A2026 INFO %1B[1m%E2%80%AE");
+        assert_eq!(logged("/%61?secret=1"), "/a");
+        assert_eq!(logged("/a/../b"), "/a/../b", "has no canonical form");
+        assert_eq!(logged("/a\n2026 INFO \u{1b}[1m\u{202e}"), "/a%0A2026 INFO %1B[1m%E2%80%AE");
         let raw = RequestLine { method: &Method::GET, path: "/%61", canonical: false };
         assert_eq!(path(&raw), "/%61");
-        let long = told(&format!("/{}", "x".repeat(100_000)));
+        let long = logged(&format!("/{}", "x".repeat(100_000)));
         assert_eq!(long.len(), 259);
         assert!(long.ends_with("xxx..."));
         assert_eq!(plain(&"\u{e9}".repeat(100_000), 7), "%C3%A9...");
