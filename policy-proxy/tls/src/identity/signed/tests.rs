@@ -128,11 +128,11 @@ fn a_root_that_was_taken_out_does_not_come_back_with_an_older_statement() {
     let reached = before.after(&old, now).unwrap().after(&new, now).unwrap();
     assert_eq!(reached.roots(), std::slice::from_ref(&two.root));
     let said = reached.after(&old, now).unwrap_err();
-    assert_eq!(said, "serial 1 says other roots than 2, which is known");
+    assert_eq!(said, "serial 1 has other roots than the known serial 2");
     let mut forged = new.clone();
     forged.0[0].roots = vec![one.root.clone()];
     let said = reached.after(&forged, now).unwrap_err();
-    assert_eq!(said, "serial 2 says other roots than 2, which is known");
+    assert_eq!(said, "serial 2 has other roots than the known serial 2");
     assert_eq!(reached.after(&new, now), Ok(reached.clone()), "the same again is no mistake");
 }
 
