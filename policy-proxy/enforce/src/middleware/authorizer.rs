@@ -5,7 +5,7 @@
 //! 2. The head is unambiguous: framing, target and values (else 400 with the fault).
 //! 3. The policy permits it (else the evaluator's reason).
 //! 4. No filter of the rule or the Server answers in the application's place (redirect, injected
-//! failure).
+//!    failure).
 //! 5. Every rate limit of the client has a token.
 
 use super::filters::{self, FilterPlan};

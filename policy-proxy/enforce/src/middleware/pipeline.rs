@@ -173,7 +173,7 @@ struct RequestContext {
 /// 3. The authorizer decides.
 /// 4. The headers about the client are added.
 /// 5. The request is counted and registered. Nothing is awaited between the decision and this, so
-/// that no policy change is missed.
+///    that no policy change is missed.
 ///
 /// # Errors
 /// The response in the application's place.

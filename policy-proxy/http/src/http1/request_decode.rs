@@ -3,15 +3,15 @@
 //! A head that two readers could understand differently is rejected here, or left to the
 //! authorizer, which names the reason:
 //! 1. The syntax is httparse's without its lenient options: no folded lines, no whitespace before a
-//! colon, no lone carriage return.
+//!    colon, no lone carriage return.
 //! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
 //! 3. A transfer coding ends in `chunked` and names it once; HTTP/1.0 has none.
 //! 4. A target has no fragment.
 //! 5. A length beside a transfer coding is kept: the authorizer rejects it (RFC 9112 section 6.3:
-//! request smuggling).
+//!    request smuggling).
 //! 6. A line ends in CR LF. RFC 9112 section 2.2 allows a recipient to accept a lone LF, but some
-//! recipients take it for a part of a value: a proxy in front of this one, or an application behind
-//! another.
+//!    recipients take it for a part of a value: a proxy in front of this one, or an application behind
+//!    another.
 
 use super::{head_arena, header_pool};
 use crate::bounds::MAX_FIELDS;

@@ -3,10 +3,10 @@
 //! A response that two readers could frame differently is rejected (RFC 9112 section 6.3,
 //! stricter):
 //! 1. The syntax is httparse's without its lenient options: no folded lines, no whitespace before a
-//! colon.
+//!    colon.
 //! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
 //! 3. A transfer coding ends in `chunked`, names it once, and has no length beside it; HTTP/1.0 has
-//! none.
+//!    none.
 
 use super::header_pool;
 use super::request_decode::{Bounds, HeadBytes, digits, has_token, is_token, tokens};
