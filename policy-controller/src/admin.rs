@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use policy_core::Denied;
 use policy_engine::handles::Policies;
-use policy_server::Room;
+use policy_server::ConnectionPermits;
 use policy_server::{Allowance, Peer as Address, TlsHandle};
 pub use policy_server::{Readiness, Requirement};
 use policy_tls::peer::Peer;
@@ -46,7 +46,7 @@ pub struct Admin {
     guard: Option<Arc<OnceLock<AdminPolicy>>>,
     /// Bounds a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
-    room: Room,
+    room: ConnectionPermits,
 }
 
 /// The policy of the admin port, and the credentials by which the port proves its identity.
@@ -61,7 +61,7 @@ impl Admin {
     /// [`Admin::register`].
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
         let registry = Arc::new(Mutex::new(registry));
-        let (policies, room) = (Arc::default(), Room::of(MOST));
+        let (policies, room) = (Arc::default(), ConnectionPermits::new(MOST));
         Self { readiness, registry, policies, guard: None, bound: CONNECTION, room }
     }
 
@@ -111,7 +111,7 @@ impl Admin {
                         tracing::debug!(%remote, "admin connection refused: too many of this address");
                         continue;
                     };
-                    let Some(place) = self.room.enter(self.is_near(remote.ip())) else {
+                    let Some(place) = self.room.try_acquire(self.is_near(remote.ip())) else {
                         tracing::debug!(%remote, "admin connection refused: too many in total");
                         continue;
                     };
@@ -415,8 +415,8 @@ mod tests {
         let listener = bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         let admin = Admin::new(Readiness::default(), Registry::default());
-        let held: Vec<_> = (0..MOST).map(|_| admin.room.enter(false).unwrap()).collect();
-        assert!(admin.room.enter(false).is_none());
+        let held: Vec<_> = (0..MOST).map(|_| admin.room.try_acquire(false).unwrap()).collect();
+        assert!(admin.room.try_acquire(false).is_none());
         tokio::spawn(admin.clone().run(listener, CancellationToken::new()));
         let mut probe = TcpStream::connect(address).await.unwrap();
         probe.write_all(b"GET /live HTTP/1.0\r\n\r\n").await.unwrap();
@@ -425,7 +425,7 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(60), answered).await.unwrap().unwrap();
         assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
         drop(held);
-        assert!(admin.room.enter(false).is_some());
+        assert!(admin.room.try_acquire(false).is_some());
     }
 
     #[test]

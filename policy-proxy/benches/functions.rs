@@ -4,7 +4,7 @@
 
 #![allow(clippy::expect_used, reason = "a benchmark stops at the first surprise")]
 
-use policy_http::http1::request::{Bounds, parse};
+use policy_http::http1::request_decode::{Bounds, parse};
 use policy_measure::Function;
 use policy_proxy::sidecar::client_hello::scan;
 use rustls::pki_types::ServerName;

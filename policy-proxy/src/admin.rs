@@ -28,10 +28,10 @@ use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denial, Denied, PathHandling, RequestView, fold_mapped};
-use policy_enforce::record::{Decided, Notices, Requested};
+use policy_enforce::record::{DecisionInfo, Notices, RequestLine};
 use policy_enforce::respond::status_of;
 use policy_enforce::store::{PolicyStore, PortHandle, Unready};
-use policy_server::Room;
+use policy_server::ConnectionPermits;
 use policy_tls::identity::{IdentityHandle, IdentityStatus, identity_of};
 use policy_tls::peer::{Peer, PeerTls};
 use std::collections::BTreeSet;
@@ -117,7 +117,7 @@ struct AdminState {
     status: Option<IdentityStatus>,
     /// Cancelled to start draining; cancelled also means that the proxy is draining.
     drain: CancellationToken,
-    room: Room,
+    room: ConnectionPermits,
     /// Runtime of all connections, also of those that workers accepted, so that metrics are not
     /// encoded on a worker's thread; absent: the caller's.
     runtime: Option<Handle>,
@@ -146,7 +146,7 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        let (room, runtime) = (Room::of(MAX_CONNECTIONS), Handle::try_current().ok());
+        let (room, runtime) = (ConnectionPermits::new(MAX_CONNECTIONS), Handle::try_current().ok());
         let shared = AdminState { config, store, own, identity, status, drain, room, runtime };
         Self { shared: Arc::new(shared) }
     }
@@ -166,7 +166,8 @@ impl Admin {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let full = || io::Error::other("too many connections to the admin port");
-        let place = self.shared.room.enter(self.is_pod_or_node(peer.ip())).ok_or_else(full)?;
+        let place =
+            self.shared.room.try_acquire(self.is_pod_or_node(peer.ip())).ok_or_else(full)?;
         let admin = self.clone();
         let served = async move {
             let _place = place;
@@ -184,7 +185,7 @@ impl Admin {
             match listener.accept().await {
                 Ok((stream, client)) => {
                     let near = self.is_pod_or_node(fold_mapped(client.ip()));
-                    let Some(place) = self.shared.room.enter(near) else { continue };
+                    let Some(place) = self.shared.room.try_acquire(near) else { continue };
                     let admin = self.clone();
                     tokio::spawn(async move {
                         // An error on an admin connection concerns its client alone.
@@ -346,9 +347,9 @@ impl Admin {
         let decision = Err(Denial { reason, route: None });
         let (at, port) = (SystemTime::now(), own.port());
         let (method, path) = (request.method(), request.uri().path());
-        let requested = Requested { method, path, canonical: true };
-        let decided = Decided { at, port, peer, policy: None, decision };
-        notices.tell(&decided, Some(requested), Instant::now());
+        let requested = RequestLine { method, path, canonical: true };
+        let decided = DecisionInfo { at, port, peer, policy: None, decision };
+        notices.log(&decided, Some(requested), Instant::now());
     }
 
     /// Decides as on a request to any other port.

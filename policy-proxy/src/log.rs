@@ -1,7 +1,7 @@
 //! The process's log: its format, and its filter, which can be replaced at run time.
 
 use parking_lot::Mutex;
-use policy_server::log::FewWarnings;
+use policy_server::log::RateLimitedWarnings;
 use std::fmt;
 use std::io;
 use tracing_subscriber::EnvFilter;
@@ -67,12 +67,12 @@ pub fn init(config: &LogConfig) -> Result<LogFilter, String> {
     let reload: Reload = if config.json {
         let builder = builder.json().with_filter_reloading();
         let handle = builder.reload_handle();
-        let _ = builder.finish().with(FewWarnings::default()).try_init();
+        let _ = builder.finish().with(RateLimitedWarnings::default()).try_init();
         Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
     } else {
         let builder = builder.with_filter_reloading();
         let handle = builder.reload_handle();
-        let _ = builder.finish().with(FewWarnings::default()).try_init();
+        let _ = builder.finish().with(RateLimitedWarnings::default()).try_init();
         Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
     };
     let started = config.filter.clone();

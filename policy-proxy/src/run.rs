@@ -64,7 +64,7 @@ pub fn run(config: Config) -> Result<(), RunError> {
 
 async fn control(config: Config) -> Result<(), RunError> {
     let mut stop = Stop::new()?;
-    let telemetry = Telemetry::retaining(config.sidecar.workers.get(), config.retain_idle);
+    let telemetry = Telemetry::with_retain_idle(config.sidecar.workers.get(), config.retain_idle);
     let telemetry = Arc::new(telemetry);
     let own = telemetry.identity.clone();
     let store = PolicyStore::new(config.store, telemetry)?;

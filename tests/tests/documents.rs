@@ -3,8 +3,8 @@
 use http::{Method, Request};
 use policy_core::{DefaultPolicy, Denial, Denied};
 use policy_enforce::Telemetry;
-use policy_enforce::limiter::{Exceeded, Scope};
-use policy_enforce::respond::{Answer, Asker, respond};
+use policy_enforce::limiter::{RateLimitExceeded, Scope};
+use policy_enforce::respond::{Answer, ResponseFormat, respond};
 use policy_tests::sources::root;
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,16 +24,16 @@ fn rows() -> BTreeMap<String, Vec<String>> {
     .collect()
 }
 
-fn asker(grpc: bool) -> Asker {
+fn asker(grpc: bool) -> ResponseFormat {
     asker_in(grpc, false)
 }
 
-fn asker_in(grpc: bool, meshed: bool) -> Asker {
+fn asker_in(grpc: bool, meshed: bool) -> ResponseFormat {
     let mut request = Request::builder().method(Method::POST);
     if grpc {
         request = request.version(http::Version::HTTP_2).header("content-type", "application/grpc");
     }
-    Asker::of(&request.body(()).unwrap().into_parts().0, meshed)
+    ResponseFormat::of(&request.body(()).unwrap().into_parts().0, meshed)
 }
 
 /// HTTP status and gRPC code of a refusal.
@@ -65,7 +65,7 @@ fn meshed_callers_and_metrics_are_told_each_reason_word_for_word() {
         counters.http_denied(0, caller, &Denial { reason, route: None });
     }
     let rate = NonZeroU32::MIN;
-    let limited = Answer::Limited(Exceeded { scope: Scope::Total, rate });
+    let limited = Answer::Limited(RateLimitExceeded { scope: Scope::Total, rate });
     assert_eq!(told(&limited, false), Denied::RateLimited.as_str());
     let metrics = telemetry.encode(&[]).unwrap();
     for reason in Denied::all() {

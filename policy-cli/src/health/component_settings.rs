@@ -9,7 +9,7 @@ use policy_kube::names::{
     INJECTOR_CONFIGURATION, TRUST_ROOTS, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET,
 };
 use policy_kube::source::Scope;
-use policy_tls::identity::{Anchors, Roots};
+use policy_tls::identity::{Roots, TrustAnchors};
 use policy_webhooks::admission::CertificateSource;
 use serde_json::Value;
 use std::path::Path;
@@ -137,8 +137,8 @@ fn is_external(settings: &Settings, home: &str) -> bool {
 fn roots_file(settings: &Settings) -> Option<&Path> {
     let Some(OwnCertificate::Certify(config)) = &settings.auth.tls else { return None };
     match &config.roots {
-        Anchors::Trusted(Roots::File(file)) => Some(file),
-        Anchors::Trusted(Roots::Text(_)) | Anchors::Followed { .. } => None,
+        TrustAnchors::Trusted(Roots::File(file)) => Some(file),
+        TrustAnchors::Trusted(Roots::Text(_)) | TrustAnchors::Followed { .. } => None,
     }
 }
 

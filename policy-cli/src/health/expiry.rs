@@ -2,7 +2,7 @@
 
 use crate::diagnostics::check::Check;
 use crate::diagnostics::result::CheckResult;
-use policy_tls::civil::shown;
+use policy_tls::datetime::rfc3339_seconds;
 use policy_tls::identity::{certificates, validity};
 use std::time::{Duration, SystemTime};
 
@@ -35,19 +35,27 @@ pub(super) fn check_validity(check: Check, bundle: &Bundle<'_>, now: SystemTime)
         );
     };
     if ends <= now {
-        return CheckResult::fail(check, format!("{what} expired at {}", shown(ends)), *hint);
+        return CheckResult::fail(
+            check,
+            format!("{what} expired at {}", rfc3339_seconds(ends)),
+            *hint,
+        );
     }
     if begins > now {
-        let message = format!("{what} is not valid before {}", shown(begins));
+        let message = format!("{what} is not valid before {}", rfc3339_seconds(begins));
         return CheckResult::fail(check, message, "keep the clocks in step");
     }
     let life = ends.duration_since(begins).unwrap_or_default();
     let left = ends.duration_since(now).unwrap_or_default();
     // Automatic renewal happens long before.
     if left < life.checked_div(10).unwrap_or(Duration::ZERO) {
-        return CheckResult::warn(check, format!("{what} expires soon, at {}", shown(ends)), *hint);
+        return CheckResult::warn(
+            check,
+            format!("{what} expires soon, at {}", rfc3339_seconds(ends)),
+            *hint,
+        );
     }
-    CheckResult::pass(check, format!("{what} is valid until {}", shown(ends)))
+    CheckResult::pass(check, format!("{what} is valid until {}", rfc3339_seconds(ends)))
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use super::issuer_proxy::IssuerProxy;
 use super::token::{RENEW, Token};
 use crate::output::Paint;
 use anyhow::{Context, anyhow, bail};
-use policy_tls::civil::rfc3339;
 use policy_tls::control::ControllerAddress;
+use policy_tls::datetime::rfc3339;
 use policy_tls::identity::{
-    Anchors, CertifyConfig, IdentityConfig, IdentityMetrics, IdentitySource, KeyAndRequest, Roots,
-    pem,
+    CertifyConfig, IdentityConfig, IdentityMetrics, IdentitySource, KeyAndRequest, Roots,
+    TrustAnchors, pem,
 };
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
@@ -122,7 +122,7 @@ impl IdentityWriter {
         let token = self.token.path().to_owned();
         let config = CertifyConfig {
             folder: Some(folder.path().to_owned()),
-            ..CertifyConfig::new(issuer, &self.name, token, Anchors::Trusted(roots))
+            ..CertifyConfig::new(issuer, &self.name, token, TrustAnchors::Trusted(roots))
         };
         let opened =
             IdentitySource::open(IdentityConfig::Certify(config), IdentityMetrics::default()).await;

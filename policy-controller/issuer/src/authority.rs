@@ -10,7 +10,7 @@ use super::certificate::{CertificateFields, certificate};
 use super::csr::PublicKey;
 use policy_kube::certificate::{common_name, valid};
 use policy_kube::rotation::secret::{Pair, timestamp};
-use policy_tls::civil::shown;
+use policy_tls::datetime::rfc3339_seconds;
 use policy_tls::identity::{Statement, certificates, proof_name, provider};
 use policy_tls::x509::Certificate;
 use rcgen::PublicKeyData as _;
@@ -352,7 +352,8 @@ pub(super) fn generate(
     let mut params = rcgen::CertificateParams::default();
     // Authorities that replace each other are in one bundle. Distinct names make them easier to
     // tell from each other than keys alone.
-    params.distinguished_name = common_name(&format!("identity.{trust_domain} {}", shown(now)));
+    params.distinguished_name =
+        common_name(&format!("identity.{trust_domain} {}", rfc3339_seconds(now)));
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
     params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
     valid(&mut params, now, lifetime)?;

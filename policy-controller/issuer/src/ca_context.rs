@@ -11,7 +11,7 @@ use super::signer::Signer;
 use k8s_openapi::api::core::v1::ObjectReference;
 use policy_kube::status::EventRecorder;
 use policy_server::Requirement;
-use policy_tls::identity::MOST_ROOTS;
+use policy_tls::identity::MAX_ROOTS;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -58,7 +58,7 @@ impl CaContext {
     pub(super) fn report_left_out(&mut self, (bundle, left_out): (String, usize)) -> String {
         if std::mem::replace(&mut self.left_out, left_out) != left_out && left_out > 0 {
             let note = format!(
-                "{left_out} roots are not published, because clients read at most {MOST_ROOTS}: the \
+                "{left_out} roots are not published, because clients read at most {MAX_ROOTS}: the \
                  oldest that neither the authority in use nor the next one leads to"
             );
             self.events.warn("RootsLeftOut", &note);

@@ -7,7 +7,7 @@ use policy_kube::rotation::NextCertificate;
 use policy_kube::rotation::secret::{
     self, CERTIFICATE, Data, KEY, NEXT_CERTIFICATE, NEXT_KEY, Pair, ROOTS, put, put_time,
 };
-use policy_tls::identity::{MOST_ROOTS, pem, readable};
+use policy_tls::identity::{MAX_ROOTS, pem, readable};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -153,7 +153,7 @@ impl CaSecret {
     ) -> Self {
         self.former.extend(roots);
         // Roots beyond this number are never published again.
-        let excess = self.former.len().saturating_sub(MOST_ROOTS);
+        let excess = self.former.len().saturating_sub(MAX_ROOTS);
         self.former.drain(..excess);
         let until = rotation.former_until(rotation.longest().max(self.longest), now);
         self.former_until = Some(self.former_until.map_or(until, |earlier| earlier.max(until)));

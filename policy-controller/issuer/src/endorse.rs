@@ -135,7 +135,7 @@ mod tests {
         let document = endorse(Some(document), &second, &two, now).unwrap();
         let read = SignedRoots::read(encode(&document).as_bytes()).unwrap();
         assert_eq!(read, document);
-        let begin = Trust::begin(certificates(first.as_bytes()).unwrap());
+        let begin = Trust::new(certificates(first.as_bytes()).unwrap());
         let reached = begin.after(&read, now).unwrap();
         assert_eq!(reached.roots(), certificates(second.as_bytes()).unwrap());
         // A clock that is set back makes no older document.

@@ -8,7 +8,7 @@ use super::ca_context::CaContext;
 use super::error::CaError;
 use super::plan::Rotation;
 use super::root_limit::limit_roots;
-use policy_tls::identity::{MOST_ROOTS, validity};
+use policy_tls::identity::{MAX_ROOTS, validity};
 use rustls::pki_types::CertificateDer;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
             all.push(root.clone());
         }
     }
-    if all.len() > MOST_ROOTS {
+    if all.len() > MAX_ROOTS {
         // Their age is the only sign of a former root.
         all.sort_by_key(|root| validity(root).map(|(begins, _)| begins));
     }

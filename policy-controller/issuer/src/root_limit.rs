@@ -1,6 +1,6 @@
 //! Limits the number of published roots to the number that clients read.
 
-use policy_tls::identity::{MOST_ROOTS, pem};
+use policy_tls::identity::{MAX_ROOTS, pem};
 use rustls::pki_types::CertificateDer;
 
 /// Returns the roots to publish, in their order, PEM, and the number left out. If there are too
@@ -10,12 +10,12 @@ pub(super) fn limit_roots(
     all: &[CertificateDer<'static>],
     needed: impl Fn(&CertificateDer<'static>) -> bool,
 ) -> (String, usize) {
-    let left_out = all.len().saturating_sub(MOST_ROOTS);
+    let left_out = all.len().saturating_sub(MAX_ROOTS);
     if left_out == 0 {
         return (all.iter().map(pem).collect(), 0);
     }
     let needed: Vec<bool> = all.iter().map(needed).collect();
-    let mut room = MOST_ROOTS;
+    let mut room = MAX_ROOTS;
     let mut kept = vec![false; all.len()];
     for wanted in [true, false] {
         let ranked = kept.iter_mut().zip(&needed).rev().filter(|(_, needed)| **needed == wanted);

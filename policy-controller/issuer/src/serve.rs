@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
 use policy_enforce::middleware::PolicyService;
-use policy_server::{Allowance, Held, Peer as Address, TlsHandle, after_accept_error};
+use policy_server::{Allowance, AllowancePermit, Peer as Address, TlsHandle, after_accept_error};
 use policy_tls::peer::{Peer, PeerTls};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -80,7 +80,7 @@ impl Port {
         self: Arc<Self>,
         stream: TcpStream,
         remote: SocketAddr,
-        _permit: Held,
+        _permit: AllowancePermit,
         drain: CancellationToken,
     ) {
         // Without it, Nagle's algorithm delays the small messages of both sides.

@@ -2,7 +2,7 @@
 
 use policy_kube::ClusterReviewer;
 use policy_server::review::jwt::audience_of;
-use policy_server::review::{Authenticated, Bounded, ReviewError, Reviewer};
+use policy_server::review::{Authenticated, CachedReviewer, ReviewError, Reviewer};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl Tokens {
     /// Accepts tokens for any of `audiences`.
     pub(super) fn new(client: &kube::Client, audiences: &[String]) -> Self {
         let reviewer = |audience: &String| {
-            let reviewer = Bounded::new(ClusterReviewer::new(client.clone(), audience));
+            let reviewer = CachedReviewer::new(ClusterReviewer::new(client.clone(), audience));
             (audience.clone(), Box::new(reviewer) as Box<dyn Reviewer>)
         };
         Self { reviewers: audiences.iter().map(reviewer).collect() }

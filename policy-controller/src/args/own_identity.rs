@@ -4,7 +4,7 @@ use super::error::ArgsError;
 use super::value::{dns_identity, host_port, server_identity};
 use clap::{Args, ValueEnum};
 use policy_engine::config::ControllerConfig;
-use policy_tls::identity::{Anchors, CertifyConfig, Roots};
+use policy_tls::identity::{CertifyConfig, Roots, TrustAnchors};
 use std::path::PathBuf;
 
 /// Source of the certificate.
@@ -74,7 +74,7 @@ impl OwnIdentityArgs {
         };
         let token = file(&self.identity_token, "/var/run/secrets/portcullis/token");
         let roots = file(&self.identity_roots, "/var/run/portcullis/roots/ca-bundle.crt");
-        let roots = Anchors::Trusted(Roots::File(roots));
+        let roots = TrustAnchors::Trusted(Roots::File(roots));
         Ok(Some(CertifyConfig::new(issuer, &own, token, roots)))
     }
 }

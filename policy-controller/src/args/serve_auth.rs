@@ -5,7 +5,7 @@ use policy_discovery::{KeyError, KeyReviewer};
 use policy_engine::config::ControllerConfig;
 use policy_kube::ClusterReviewer;
 use policy_server::TlsFiles;
-use policy_server::review::Bounded;
+use policy_server::review::CachedReviewer;
 use policy_server::review::Reviewer;
 use policy_tls::identity::CertifyConfig;
 use std::collections::BTreeSet;
@@ -73,7 +73,7 @@ impl ServeAuth {
         let reviewer: Option<Arc<dyn Reviewer>> = match (&self.tokens, client) {
             (ViewerTokens::Off, _) | (ViewerTokens::Review { .. }, None) => None,
             (ViewerTokens::Review { audience }, Some(client)) => {
-                Some(Arc::new(Bounded::new(ClusterReviewer::new(client, audience))))
+                Some(Arc::new(CachedReviewer::new(ClusterReviewer::new(client, audience))))
             }
             (ViewerTokens::Keys { file, issuer, audience }, _) => {
                 Some(Arc::new(KeyReviewer::load(file, issuer, audience)?))

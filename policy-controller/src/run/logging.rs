@@ -19,8 +19,8 @@ pub(super) fn init_logging(filter: &str, format: LogFormat) -> Result<(), RunErr
         )?;
     let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr);
     match format {
-        LogFormat::Plain => lines.finish().with(log::FewWarnings::default()).init(),
-        LogFormat::Json => lines.json().finish().with(log::FewWarnings::default()).init(),
+        LogFormat::Plain => lines.finish().with(log::RateLimitedWarnings::default()).init(),
+        LogFormat::Json => lines.json().finish().with(log::RateLimitedWarnings::default()).init(),
     }
     Ok(())
 }

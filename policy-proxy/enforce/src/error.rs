@@ -1,52 +1,53 @@
-//! Kinds of failures of connections and requests, as logs and metrics name them.
+//! Kinds of connection and request failures, as logs and metrics name them.
 
-/// What goes wrong with connections and requests, apart from policy saying no. Closed, so that
-/// hostile input cannot add metric series or log lines.
+/// Failure of a connection or request that is not a policy decision. A closed set, so that hostile
+/// input cannot add metric series or log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ErrorKind {
-    /// The connection's original destination is not known, or must not be forwarded to.
+    /// The connection's original destination is unknown, or must not be forwarded to.
     Destination,
-    /// More connections than the port's bound.
+    /// The port's maximum number of connections is exceeded.
     TooManyConnections,
-    /// No ClientHello and nothing else within the bound.
+    /// Neither a ClientHello nor other bytes arrived in time.
     TlsDetectTimeout,
-    /// A client that does not speak TLS 1.3.
+    /// The client does not support TLS 1.3.
     TlsVersion,
-    /// A client certificate that is not valid now, or, on an open connection, not any longer.
+    /// The client certificate is not valid now, or has expired on an open connection.
     TlsCertificateExpired,
-    /// A client certificate that our roots do not vouch for, on an open connection not any longer, or
-    /// that cannot be read.
+    /// The client certificate cannot be read or does not chain to our roots, or no longer does on
+    /// an open connection.
     TlsCertificateUntrusted,
-    /// A connection to our own port whose client proved no identity.
+    /// A client connected to the proxy's own port without proving an identity.
     DirectUnauthenticated,
-    /// A connection to our own port without a transport header, or with one that is not valid.
+    /// A connection to the proxy's own port had no valid transport header.
     TransportHeader,
-    /// A transport header that asks for a gateway, which this is not.
+    /// A transport header requested a gateway, which this proxy is not.
     Gateway,
-    /// A transport header that leads back to our own port.
+    /// A transport header led back to the proxy's own port.
     Loop,
-    /// A TLS handshake failed otherwise: bytes that are not TLS, an end in the middle, or too slow.
+    /// A TLS handshake failed otherwise: the bytes are not TLS, the connection ended, or it timed
+    /// out.
     TlsHandshake,
-    /// Not the protocol that the Server declares.
+    /// The protocol is not the one that the Server declares.
     ProtocolMismatch,
-    /// More requests at a time than the proxy takes on.
+    /// The proxy's maximum number of concurrent requests is exceeded.
     TooManyRequests,
-    /// A request head that the HTTP library refuses.
+    /// The HTTP library rejected a request head.
     BadRequestHead,
-    /// A request head larger than the bound.
+    /// A request head exceeded its maximum size.
     RequestHeadTooLarge,
-    /// A request head that did not arrive in time.
+    /// A request head did not arrive in time.
     RequestHeadTimeout,
-    /// A client of HTTP/2 broke the protocol or one of its bounds.
+    /// An HTTP/2 client violated the protocol or one of its limits.
     Http2Protocol,
     /// The application does not accept connections.
     Connect,
     /// The application did not accept a connection in time.
     ConnectTimeout,
-    /// The application closed or broke the connection.
+    /// The application closed or reset the connection.
     Upstream,
-    /// A request took longer than its bound.
+    /// A request exceeded its timeout.
     RequestTimeout,
     /// The client's connection broke.
     Io,
@@ -79,12 +80,12 @@ impl ErrorKind {
         Self::Io,
     ];
 
-    /// Its place among [`ErrorKind::ALL`].
+    /// Returns the index in [`ErrorKind::ALL`].
     pub fn number(self) -> u32 {
         u32::from(self as u8)
     }
 
-    /// The kind as logs and metrics write it.
+    /// Returns the name of the kind in logs and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Destination => "destination",

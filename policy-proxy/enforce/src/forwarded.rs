@@ -1,10 +1,10 @@
-//! `Forwarded` (RFC 7239): the element that this hop appends, and which lines of others it may stand
-//! behind.
+//! The `Forwarded` field (RFC 7239): the element that this proxy appends, and the lines of other
+//! hops that it may follow.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// One element: an IPv6 address is in brackets, and what has a colon in quotes.
+/// Formats one element: an IPv6 address is in brackets, and a value with a colon in quotes.
 pub(crate) fn element(client: IpAddr, by: SocketAddr) -> String {
     let mut element = String::with_capacity(64);
     element.push_str("for=");
@@ -30,11 +30,11 @@ pub(crate) fn element(client: IpAddr, by: SocketAddr) -> String {
     element
 }
 
-/// Whether a line ends where every reader of it ends: lines are read as one list (RFC 9110 section
-/// 5.3), so that a quote which a client leaves open would take in what is appended.
+/// Returns true if all readers agree where a line ends. Lines are read as one list (RFC 9110,
+/// section 5.3), so an unclosed quote of a client would take in the appended element.
 ///
-/// Stricter than RFC 7239 section 4, because readers differ: without escapes in quotes, which some do
-/// not know, and without bytes outside ASCII.
+/// Stricter than RFC 7239 section 4 because readers differ: no escapes in quotes, which some
+/// readers do not support, and ASCII only.
 pub(crate) fn is_readable(line: &[u8]) -> bool {
     let mut rest = line;
     loop {
@@ -50,7 +50,7 @@ pub(crate) fn is_readable(line: &[u8]) -> bool {
     }
 }
 
-/// What follows `[ pair ] *( ";" [ pair ] )`.
+/// Returns the rest behind `[ pair ] *( ";" [ pair ] )`.
 fn after_element(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         if rest.first().is_some_and(is_token) {
@@ -74,17 +74,19 @@ fn after_token(text: &[u8]) -> Option<&[u8]> {
     if end == 0 { None } else { text.get(end..) }
 }
 
-/// RFC 9110 section 5.6.2.
+/// Returns true for a token character (RFC 9110 section 5.6.2).
 fn is_token(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
-/// RFC 9110 section 5.6.4, in ASCII.
+/// Returns true for a character that may be quoted without an escape (RFC 9110 section 5.6.4, ASCII
+/// only).
 fn is_quotable(byte: &u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~') && !b"\"\\".contains(byte)
 }
 
-/// Without formatting machinery, which costs a new connection as much as finding its policy.
+/// Formats an address without the formatting machinery, which would cost a new connection as much
+/// as finding its policy.
 fn put(address: Ipv4Addr, text: &mut String) {
     for (at, octet) in address.octets().into_iter().enumerate() {
         if at > 0 {

@@ -1,7 +1,8 @@
-//! Takes out of a head what concerns one connection only, and what a client must not say for us.
+//! Removes hop-by-hop fields and the fields that only the proxy may set.
 //!
-//! One pass over the names finds whether there is anything to do. Names that a client lists in
-//! `Connection` are removed, except those that frame the message, name its host, or are ours to set.
+//! One pass over the names finds out if there is anything to do. Names that a client lists in
+//! `Connection` are removed, except those that frame the message, name its host, or are set by the
+//! proxy.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
@@ -9,51 +10,52 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
 
-/// The header that names the client to the application.
+/// The client's identity, for the application.
 pub const CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
-/// Tells the application whether the client's connection is inside TLS that ends here.
+/// `true` if the client's connection was TLS terminated by the proxy, for the application.
 pub const CONNECTION_SECURE: HeaderName = HeaderName::from_static("l5d-connection-secure");
-/// The HTTP/1 version that a meshed peer carries in HTTP/2.
+/// The original HTTP/1 version of a request that a meshed peer upgraded to HTTP/2.
 pub const ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
-/// The error's text, for meshed peers.
+/// The error message, for meshed peers.
 pub const PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
-/// Asks a meshed peer to close its client's connection.
+/// Makes a meshed peer close its client's connection.
 pub const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
 
-/// A map of at most so many names has room for some more, whatever they are: it panics where it would
-/// grow beyond 32,768 places, which it does when a fifth of them is taken by names that collide.
-pub const MOST_NAMES: usize = 6000;
+/// Maximum number of names in a head. A `HeaderMap` panics if it would have to grow beyond 32,768
+/// slots, which happens when colliding names take a fifth of them; below this number there is space
+/// for some more names of any kind.
+pub const MAX_NAMES: usize = 6000;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
-/// What the request asks of the connection that carries it.
+/// Options of a request that concern the connection that carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// It wants to upgrade to something that is neither HTTP nor TLS. Its `upgrade` header is kept.
+pub struct ConnectionOptions {
+    /// True for an upgrade to a protocol that is neither HTTP nor TLS. The `Upgrade` field is kept.
     pub upgrade: bool,
-    /// A meshed peer carries this version in HTTP/2, and wants it told back.
-    pub carried: Option<Version>,
+    /// The original version if a meshed peer upgraded the request to HTTP/2. The response has to
+    /// state it.
+    pub orig_proto: Option<Version>,
 }
 
-/// Cleans a request's head before anything looks at it. An upgrade to `h2c`, or to TLS with HTTP in it
-/// (RFC 2817), is ignored, which RFC 9110 section 7.8 allows: through it a tunnel would carry requests
-/// that nobody decides on.
-/// Only a meshed peer is believed that it carries HTTP/1.
-/// Cookies become one line ([`join_cookies`]).
-pub fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
-    let found = look(&head.headers);
-    if found.cookie {
+/// Cleans a request's head before it is evaluated. Upgrades to `h2c`, and to TLS with HTTP in it
+/// (RFC 2817), are ignored, as RFC 9110 section 7.8 allows: the tunnel would carry requests that
+/// bypass policy. The original version of an upgraded request is accepted from meshed peers only.
+/// `Cookie` lines are joined ([`join_cookies`]).
+pub fn clean_request(head: &mut Parts, meshed: bool) -> ConnectionOptions {
+    let scan = scan_names(&head.headers);
+    if scan.cookie {
         join_cookies(&mut head.headers);
     }
-    let mut carried = None;
-    if found.reserved {
+    let mut orig_proto = None;
+    if scan.reserved {
         if meshed && head.version == Version::HTTP_2 {
-            carried = head.headers.get(ORIG_PROTO).and_then(carried_version);
+            orig_proto = head.headers.get(ORIG_PROTO).and_then(parse_orig_proto);
         }
         remove_reserved(&mut head.headers);
     }
-    if !found.hop && (!found.te || says_trailers(&head.headers)) {
-        return Asked { upgrade: false, carried };
+    if !scan.hop && (!scan.te || has_only_trailers(&head.headers)) {
+        return ConnectionOptions { upgrade: false, orig_proto };
     }
     let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
     let kept = if upgrade { head.headers.get(UPGRADE).cloned() } else { None };
@@ -66,11 +68,11 @@ pub fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
         head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         head.headers.insert(UPGRADE, protocol);
     }
-    Asked { upgrade, carried }
+    ConnectionOptions { upgrade, orig_proto }
 }
 
-/// `HTTP/1.1` or `HTTP/1.0`, with `; absolute-form` behind it or not (proxy-semantics 1.8).
-fn carried_version(line: &HeaderValue) -> Option<Version> {
+/// Parses `HTTP/1.1` or `HTTP/1.0`, with or without `; absolute-form` (proxy-semantics 1.8).
+fn parse_orig_proto(line: &HeaderValue) -> Option<Version> {
     let text = line.as_bytes();
     let version = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
     match version {
@@ -80,10 +82,10 @@ fn carried_version(line: &HeaderValue) -> Option<Version> {
     }
 }
 
-/// Makes a request that was judged as HTTP/2 the HTTP/1 request that it carries: the host moves from
-/// `:authority` to `Host`. `sized`: how long its body is, is known. HTTP/1.0 cannot say where another
-/// body ends, and the library would leave it out, so that it goes as HTTP/1.1.
-pub fn unwrap_carried(head: &mut Parts, version: Version, sized: bool) {
+/// Turns an authorized HTTP/2 request back into the HTTP/1 request that it was upgraded from: the
+/// host moves from `:authority` to `Host`. `sized`: the length of the body is known. A body of
+/// unknown length goes as HTTP/1.1, because HTTP/1.0 cannot frame it and the library would drop it.
+pub fn downgrade_orig_proto(head: &mut Parts, version: Version, sized: bool) {
     head.version = if sized { version } else { Version::HTTP_11 };
     let host = head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
     if let Some(Ok(host)) = host {
@@ -94,29 +96,29 @@ pub fn unwrap_carried(head: &mut Parts, version: Version, sized: bool) {
     }
 }
 
-/// Tells a meshed peer which version its request was answered in.
-pub fn wrap_carried(headers: &mut HeaderMap, version: Version) {
+/// States the version of the original response for a meshed peer.
+pub fn set_orig_proto(headers: &mut HeaderMap, version: Version) {
     headers.remove(TRANSFER_ENCODING);
     let text = if version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
     headers.insert(ORIG_PROTO, HeaderValue::from_static(text));
 }
 
-/// Cleans a response's head. `switching`: it is a 101 that was asked for.
+/// Cleans a response's head. `switching`: it is a 101 that the request asked for.
 pub fn clean_response(headers: &mut HeaderMap, switching: bool) {
-    let found = look(headers);
-    if found.reserved {
+    let scan = scan_names(headers);
+    if scan.reserved {
         remove_reserved(headers);
     }
-    if (found.hop || found.te) && !switching {
+    if (scan.hop || scan.te) && !switching {
         remove_hop_by_hop(headers);
     }
 }
 
-/// Takes out what HTTP/2 has no place for (RFC 9113 section 8.2.2), and what `Connection` names: the
-/// library sends no head with it. For heads that policy has changed after they were cleaned.
+/// Removes fields that are invalid in HTTP/2 (RFC 9113 section 8.2.2) and those that `Connection`
+/// names: h2 sends no head that has them. For heads that policy filters changed after cleaning.
 pub fn clean_for_http2(headers: &mut HeaderMap) {
-    let found = look(headers);
-    if !found.hop && !found.te && !headers.contains_key(TRANSFER_ENCODING) {
+    let scan = scan_names(headers);
+    if !scan.hop && !scan.te && !headers.contains_key(TRANSFER_ENCODING) {
         return;
     }
     let trailers = headers.get_all(TE).iter().any(|line| has_token(line, "trailers"));
@@ -127,10 +129,10 @@ pub fn clean_for_http2(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes several `cookie` lines the one that applications read. HTTP/2 clients may send a crumb a line,
-/// which are joined before anything generic looks at them (RFC 9113 section 8.2.3). HTTP/1 clients must
-/// not send several (RFC 6265 section 5.4), and applications differ in how they join them, so theirs
-/// are joined alike. An empty crumb says nothing, and would leave a blank at the end of the line.
+/// Joins several `Cookie` lines to one. HTTP/2 clients may split cookies into several lines, which
+/// have to be joined before they leave HTTP/2 (RFC 9113 section 8.2.3). HTTP/1 clients must not
+/// send several lines (RFC 6265 section 5.4), and applications differ in joining them, so the proxy
+/// joins them too. Empty lines are skipped, because they would leave whitespace at the end.
 pub fn join_cookies(headers: &mut HeaderMap) {
     let mut lines = headers.get_all(COOKIE).iter();
     if lines.next().is_none() || lines.next().is_none() {
@@ -144,7 +146,7 @@ pub fn join_cookies(headers: &mut HeaderMap) {
         }
         joined.extend_from_slice(crumb.as_bytes());
     }
-    // What is joined from values is one.
+    // Joined values are a valid value.
     if let Ok(mut line) = HeaderValue::from_maybe_shared(bytes::Bytes::from(joined)) {
         line.set_sensitive(sensitive);
         if headers.try_insert(COOKIE, line).is_err() {
@@ -154,9 +156,9 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a value begins or ends with a blank. HTTP/1 cannot carry such a value: its readers take the
-/// blanks off (RFC 9112 section 5.1). In HTTP/2 it is malformed (RFC 9113 section 8.2.1), which the
-/// library does not look for.
+/// Returns true if a value begins or ends with whitespace. HTTP/1 cannot carry such a value: its
+/// readers trim it (RFC 9112 section 5.1). In HTTP/2 it is malformed (RFC 9113 section 8.2.1), but
+/// h2 does not check that.
 pub fn has_outer_blanks(headers: &HeaderMap) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     headers.values().any(|value| {
@@ -165,16 +167,15 @@ pub fn has_outer_blanks(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Takes out what is ours to set, for a server that is the application itself.
+/// Removes the fields that only the proxy may set, for a server that is the application itself.
 pub fn clean_reserved(headers: &mut HeaderMap) {
-    if look(headers).reserved {
+    if scan_names(headers).reserved {
         remove_reserved(headers);
     }
 }
 
-/// Takes out of trailers what is ours to set and what means something in a head alone (RFC 9110
-/// section 6.5.1): an application that reads them as part of the head must not be told otherwise
-/// there.
+/// Removes from trailers the fields that only the proxy may set and those that are meaningful in a
+/// head only (RFC 9110 section 6.5.1), because some applications merge trailers into the head.
 pub fn clean_trailers(trailers: &mut HeaderMap) {
     clean_reserved(trailers);
     for name in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE, FORWARDED] {
@@ -182,48 +183,49 @@ pub fn clean_trailers(trailers: &mut HeaderMap) {
     }
 }
 
-struct Found {
+struct HeaderScan {
     reserved: bool,
     cookie: bool,
-    /// Something that concerns one connection only, beside `TE`.
+    /// True for a hop-by-hop field other than `TE`.
     hop: bool,
     te: bool,
 }
 
-/// Whether `TE` says just what is passed on: every gRPC client does.
-fn says_trailers(headers: &HeaderMap) -> bool {
+/// Returns true if `TE` is exactly `trailers`, which is forwarded: every gRPC client sends that.
+fn has_only_trailers(headers: &HeaderMap) -> bool {
     let mut lines = headers.get_all(TE).iter();
     matches!((lines.next(), lines.next()), (Some(line), None) if line == "trailers")
 }
 
-/// The status that a gRPC answer states, in its trailers or in its head.
+/// Returns the `grpc-status` of a gRPC response, from its trailers or its head.
 pub fn grpc_status(fields: &HeaderMap) -> Option<u16> {
     fields.get(&GRPC_STATUS)?.to_str().ok()?.parse().ok()
 }
 
-fn look(headers: &HeaderMap) -> Found {
-    let mut found = Found { reserved: false, cookie: false, hop: false, te: false };
+fn scan_names(headers: &HeaderMap) -> HeaderScan {
+    let mut scan = HeaderScan { reserved: false, cookie: false, hop: false, te: false };
     for name in headers.keys() {
         let text = name.as_str().as_bytes();
         match text.first() {
-            Some(b'l') => found.reserved |= is_reserved(text),
-            Some(b't') => found.te |= *name == TE,
+            Some(b'l') => scan.reserved |= is_reserved(text),
+            Some(b't') => scan.te |= *name == TE,
             Some(b'c') => {
-                found.cookie |= *name == COOKIE;
-                found.hop |= is_hop(name);
+                scan.cookie |= *name == COOKIE;
+                scan.hop |= is_hop(name);
             }
-            Some(b'k' | b'p' | b'u' | b'h') => found.hop |= is_hop(name),
+            Some(b'k' | b'p' | b'u' | b'h') => scan.hop |= is_hop(name),
             Some(_) | None => {}
         }
     }
-    found
+    scan
 }
 
 fn is_hop(name: &HeaderName) -> bool {
     *name == CONNECTION || *name == UPGRADE || *name == TE || HOP.contains(&name.as_str())
 }
 
-/// Ours to set, in every spelling that an application may read as the same (`_` for `-`).
+/// Returns true for a field that only the proxy may set, in every spelling that an application may
+/// treat as the same (`_` for `-`).
 fn is_reserved(name: &[u8]) -> bool {
     RESERVED.iter().any(|own| {
         let alike = |(a, b): (&u8, &u8)| a == b || (*a == b'-' && *b == b'_');
@@ -243,7 +245,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let mut listed: Vec<HeaderName> = Vec::new();
     for line in headers.get_all(CONNECTION) {
         let tokens = line.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
-        // The usual ones name no header that would be left.
+        // The usual options name no field that is still present.
         let named = tokens.filter(|t| !OPTIONS.iter().any(|own| own.eq_ignore_ascii_case(t)));
         listed.extend(named.filter_map(|t| HeaderName::from_bytes(t).ok()));
     }
@@ -277,7 +279,7 @@ fn carries_requests(protocol: &HeaderValue) -> bool {
     tokens.any(|token| {
         let token = token.trim_ascii();
         let name = token.split(|b| *b == b'/').next().unwrap_or_default();
-        // `h2c`, `h2`, anything that calls itself HTTP, and TLS, in which HTTP goes on.
+        // `h2c`, `h2`, any name of HTTP, and TLS, which HTTP continues in.
         [&b"h2c"[..], b"h2", b"http", b"tls"].iter().any(|own| name.eq_ignore_ascii_case(own))
     })
 }
@@ -406,19 +408,19 @@ mod tests {
 
     #[test]
     fn a_carried_version_is_believed_of_meshed_peers_only() {
-        let carried = |meshed, version, line| {
+        let orig_proto = |meshed, version, line| {
             let mut head = head(&[("l5d-orig-proto", line)]);
             head.version = version;
             let asked = clean_request(&mut head, meshed);
             assert!(head.headers.is_empty(), "consumed in any case");
-            asked.carried
+            asked.orig_proto
         };
         let (one, two) = (Version::HTTP_11, Version::HTTP_2);
-        assert_eq!(carried(true, two, "HTTP/1.1; absolute-form"), Some(one));
-        assert_eq!(carried(true, two, "HTTP/1.0"), Some(Version::HTTP_10));
-        assert_eq!(carried(true, two, "HTTP/2.0"), None);
-        assert_eq!(carried(true, one, "HTTP/1.1"), None);
-        assert_eq!(carried(false, two, "HTTP/1.1"), None);
+        assert_eq!(orig_proto(true, two, "HTTP/1.1; absolute-form"), Some(one));
+        assert_eq!(orig_proto(true, two, "HTTP/1.0"), Some(Version::HTTP_10));
+        assert_eq!(orig_proto(true, two, "HTTP/2.0"), None);
+        assert_eq!(orig_proto(true, one, "HTTP/1.1"), None);
+        assert_eq!(orig_proto(false, two, "HTTP/1.1"), None);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Spends rate limits: generic cell rate algorithm with a burst of one second's worth.
+//! Rate limits: the generic cell rate algorithm with a burst of one second.
 //!
 //! Order (proxy-semantics 3.6): `total`, then the override that names the client, else `identity`.
-//! The total is spent even if the client's own limit then refuses. Clients without an identity share
-//! one bucket. The state lives as long as the limit's configuration is equal, across policy updates.
+//! The total is spent even if the client's own limit then refuses. Clients without an identity
+//! share one bucket. The state survives policy updates while the limit's configuration is equal.
 //!
-//! Not the crate `governor`, which a test holds it against: its limiters read the clock themselves, where
-//! one reading serves a whole request here, and its keyed store has a bucket for every identity that
-//! ever came, where hostile ones share one here.
+//! The crate `governor` is not used (a test compares the two): its limiters read the clock
+//! themselves, while one reading serves a whole request here, and its keyed store keeps a bucket
+//! for every identity ever seen, while hostile ones share one here.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ pub struct Limiter {
     identity: Option<NonZeroU32>,
     overrides: HashMap<Arc<str>, Arc<Bucket>, RandomState>,
     clients: Mutex<HashMap<Option<Arc<str>>, Arc<Bucket>, RandomState>>,
-    /// Shared by clients that come when `clients` is full of busy buckets.
+    /// Shared by new clients while `clients` is full of busy buckets.
     overflow: Option<Arc<Bucket>>,
     epoch: Instant,
 }
@@ -33,34 +33,34 @@ pub struct Limiter {
 #[derive(Clone, Debug, Default)]
 pub struct ClientBucket(Option<(Arc<Bucket>, Scope)>);
 
-/// Which limit refused.
+/// The limit that refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// All clients together.
+    /// The limit of all clients together.
     Total,
-    /// This client's own.
+    /// The client's own limit.
     Identity,
-    /// The override that names this client.
+    /// The override that names the client.
     Override,
 }
 
-/// A request that found no room.
+/// A request that exceeded a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exceeded {
-    /// Which limit refused.
+pub struct RateLimitExceeded {
+    /// The limit that refused the request.
     pub scope: Scope,
-    /// Its rate, in requests per second.
+    /// The limit's rate, in requests per second.
     pub rate: NonZeroU32,
 }
 
 impl Limiter {
-    /// Full buckets for `limit`; absent: nothing is ever refused.
+    /// Creates full buckets for `limit`; `None`: nothing is ever refused.
     pub fn new(limit: Option<&RateLimit>) -> Self {
         let mut overrides: HashMap<Arc<str>, Arc<Bucket>, RandomState> = HashMap::default();
         for entry in limit.iter().flat_map(|limit| &limit.overrides) {
             let bucket = Arc::new(Bucket::new(entry.requests_per_second));
             for client in &entry.clients {
-                // The first override that names a client counts.
+                // The first override that names a client applies.
                 overrides.entry(client.clone()).or_insert_with(|| bucket.clone());
             }
         }
@@ -75,13 +75,13 @@ impl Limiter {
         }
     }
 
-    /// Whether any request can ever be refused.
+    /// Returns true if no request is ever refused.
     pub fn is_unlimited(&self) -> bool {
         self.total.is_none() && self.identity.is_none() && self.overrides.is_empty()
     }
 
-    /// The bucket of a client by its verified identity, `None` being all clients without one. Takes
-    /// a lock where each identity has a bucket of its own: look it up once per connection.
+    /// Returns the bucket of a client by its verified identity; `None` stands for all clients
+    /// without one. Takes a lock if identities have their own buckets: call it once per connection.
     pub fn client(&self, identity: Option<&str>, now: Instant) -> ClientBucket {
         if let Some(bucket) = identity.and_then(|name| self.overrides.get(name)) {
             return ClientBucket(Some((bucket.clone(), Scope::Override)));
@@ -89,22 +89,22 @@ impl Limiter {
         ClientBucket(self.identity.map(|rate| (self.own(identity, rate, now), Scope::Identity)))
     }
 
-    /// Takes room for one request at `now`, or says which limit has none.
+    /// Takes a token for one request at `now`.
     ///
     /// # Errors
-    /// The limit without room. Of several, the first in the order above.
-    pub fn take(&self, client: &ClientBucket, now: Instant) -> Result<(), Exceeded> {
+    /// The limit that has no token. Of several, the first in the order above.
+    pub fn take(&self, client: &ClientBucket, now: Instant) -> Result<(), RateLimitExceeded> {
         let now = self.since_epoch(now);
         if let Some(total) = &self.total {
-            total.take(now).map_err(|rate| Exceeded { scope: Scope::Total, rate })?;
+            total.take(now).map_err(|rate| RateLimitExceeded { scope: Scope::Total, rate })?;
         }
         if let Some((bucket, scope)) = &client.0 {
-            bucket.take(now).map_err(|rate| Exceeded { scope: *scope, rate })?;
+            bucket.take(now).map_err(|rate| RateLimitExceeded { scope: *scope, rate })?;
         }
         Ok(())
     }
 
-    /// How many clients have a bucket of their own now; at most [`MAX_CLIENTS`].
+    /// Returns the number of clients with a bucket of their own; at most [`MAX_CLIENTS`].
     pub fn clients(&self) -> usize {
         self.clients.lock().len()
     }
@@ -117,7 +117,7 @@ impl Limiter {
         }
         if clients.len() >= MAX_CLIENTS {
             let now = self.since_epoch(now);
-            // A full bucket that nobody holds is the same as a new one.
+            // A full bucket without references is equal to a new one.
             clients.retain(|_, bucket| Arc::strong_count(bucket) > 1 || !bucket.is_full(now));
         }
         if clients.len() >= MAX_CLIENTS {
@@ -133,7 +133,7 @@ impl Limiter {
 }
 
 impl Scope {
-    /// The name in messages: `total`, `per-identity`, `override`.
+    /// Returns the name in messages: `total`, `per-identity`, `override`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Total => "total",
@@ -143,12 +143,12 @@ impl Scope {
     }
 }
 
-/// One token bucket: the time at which it will be full again, in nanoseconds since the epoch of its
-/// limiter.
+/// A token bucket, stored as the time when it will be full again, in nanoseconds since the epoch of
+/// its limiter.
 #[derive(Debug)]
 struct Bucket {
     full_at: AtomicU64,
-    /// Nanoseconds that one request costs, at least 1.
+    /// Cost of a request in nanoseconds, at least 1.
     cost: u64,
     rate: NonZeroU32,
 }
@@ -176,8 +176,8 @@ impl Bucket {
     }
 }
 
-/// The most identities that have a bucket of their own. Above it, those whose bucket is full are
-/// forgotten; if none is, newcomers share one bucket.
+/// Maximum number of identities with a bucket of their own. Beyond it, full buckets are dropped; if
+/// there is none, new identities share one bucket.
 pub const MAX_CLIENTS: usize = 16_384;
 
 #[allow(clippy::cast_possible_truncation, reason = "one second is 10^9 ns")]

@@ -1,16 +1,16 @@
-//! What is done to every request, whoever serves it.
+//! The steps of every request, in the sidecar and in embedding servers.
 //!
-//! [`pipeline`] is the order of steps, for the sidecar and for embedders: [`crate::headers`] takes out
-//! what must not pass; [`gate`] takes one snapshot of the policy, makes the canonical target, decides,
-//! applies effects and rate limits; then the request is forwarded, and [`crate::open`] keeps what is
-//! needed to decide on it again while it is open; [`exchange`] is what is counted of it. [`authorize`] is
-//! a `tower::Layer` of these steps for somebody else's server.
+//! [`pipeline`] is the order of steps: [`crate::headers`] cleans the head; [`authorizer`] takes one
+//! snapshot of the policy, makes the canonical target, decides, and applies filters and rate
+//! limits; then the request is forwarded, and [`crate::request_snapshot`] keeps what is needed to
+//! decide on it again while it is open; [`exchange`] counts it. [`layer`] is a `tower::Layer` of
+//! these steps for embedding servers.
 
-pub mod authorize;
-pub mod effects;
+pub mod authorizer;
 pub mod exchange;
-pub mod gate;
+pub mod filters;
 mod hosts;
+pub mod layer;
 pub mod pipeline;
 
-pub use authorize::{PolicyLayer, PolicyService};
+pub use layer::{PolicyLayer, PolicyService};

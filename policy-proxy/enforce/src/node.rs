@@ -1,56 +1,56 @@
-//! Which addresses are the workload's own node: those that a controller states, and of those that it
-//! proposes the workload's default gateways.
+//! The addresses of the workload's own node: those that a controller states, and those of its
+//! proposals that are default gateways of the workload.
 
 use policy_core::Facts;
 use policy_server::DefaultGateways;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// Decides on the addresses that a controller proposes, and tells of what it decided.
+/// Decides on the addresses that a controller proposes, and logs the result.
 #[derive(Debug)]
 pub struct NodeAddresses {
     gateways: DefaultGateways,
-    /// What was told last: of each address that was proposed, whether it is the node's.
-    told: BTreeSet<(IpAddr, bool)>,
+    /// The last logged result: each proposed address, and whether it is the node's.
+    logged: BTreeSet<(IpAddr, bool)>,
 }
 
 impl NodeAddresses {
-    /// A workload with these default gateways.
+    /// Creates a resolver for a workload with these default gateways.
     pub fn new(gateways: DefaultGateways) -> Self {
-        Self { gateways, told: BTreeSet::new() }
+        Self { gateways, logged: BTreeSet::new() }
     }
 
-    /// The facts with what they propose decided. The gateways are read anew where anything is
-    /// proposed, and not otherwise.
+    /// Returns the facts with their proposals decided. The gateways are read again only if anything
+    /// is proposed.
     #[must_use]
     pub fn settle(&mut self, facts: Facts) -> Facts {
         if facts.pod_gateways.is_empty() {
             return facts;
         }
         let own = self.gateways.read();
-        self.tell(&facts, &own);
+        self.log_changes(&facts, &own);
         facts.settled(|address| own.contains(address))
     }
 
-    /// Logs what is new.
-    fn tell(&mut self, facts: &Facts, own: &BTreeSet<IpAddr>) {
+    /// Logs changes.
+    fn log_changes(&mut self, facts: &Facts, own: &BTreeSet<IpAddr>) {
         let proposed = facts.pod_gateways.iter();
         let decided = proposed.map(|address| (*address, own.contains(address))).collect();
-        if self.told == decided {
+        if self.logged == decided {
             return;
         }
         for (address, is_gateway) in &decided {
             if *is_gateway {
-                tracing::info!(%address, "a default gateway of ours: node-local contains it");
+                tracing::info!(%address, "default gateway of this pod, added to node-local");
             } else {
                 tracing::info!(
                     %address,
                     gateways = ?own,
-                    "no default gateway of ours: node-local does not contain it"
+                    "not a default gateway of this pod, not added to node-local"
                 );
             }
         }
-        self.told = decided;
+        self.logged = decided;
     }
 }
 

@@ -1,12 +1,12 @@
-//! What a caller is told: one exhaustive match from answer to status, gRPC code and text.
+//! Local responses: one exhaustive match from answer to status, gRPC code and text.
 //!
-//! gRPC form is chosen by the request alone: HTTP/2 with `content-type: application/grpc…`. Texts go
-//! to meshed peers only, save for 400, which speaks of nothing but the caller's own request
-//! (proxy-semantics 3.7). `l5d-proxy-error` of a refusal is its reason, word for word; `grpc-message` is
-//! Linkerd's text where Linkerd has one, because programs show and compare it.
+//! The gRPC format is chosen by the request: HTTP/2 with `content-type: application/grpc…`. Texts
+//! are sent to meshed peers only, except for 400, which describes only the client's own request
+//! (proxy-semantics 3.7). The `l5d-proxy-error` of a denial is its reason, verbatim; `grpc-message`
+//! is Linkerd's text where Linkerd has one, because programs display and compare it.
 
 use crate::headers::{PROXY_CONNECTION, PROXY_ERROR};
-use crate::limiter::Exceeded;
+use crate::limiter::RateLimitExceeded;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
@@ -16,42 +16,42 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// An answer given here, in the application's place.
+/// A response in the application's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Refused by policy, or for want of one.
+    /// Denied by policy, or because there is none.
     Denied(Denied),
     /// Refused by a rate limit.
-    Limited(Exceeded),
-    /// Sent elsewhere.
+    Limited(RateLimitExceeded),
+    /// Redirected.
     Redirect {
         /// A 3xx status.
         status: StatusCode,
-        /// Where to.
+        /// The location.
         location: HeaderValue,
     },
     /// A redirect that cannot be built from this request.
     InvalidRedirect,
-    /// Made to fail by policy.
+    /// A failure injected by policy.
     Failure {
-        /// For HTTP.
+        /// The HTTP status.
         status: StatusCode,
-        /// For gRPC.
+        /// The gRPC status.
         grpc: u16,
-        /// For meshed peers.
+        /// The message, for meshed peers.
         message: Arc<str>,
     },
-    /// Asked for a gateway, which this is not.
+    /// A gateway was requested, which this proxy is not.
     Gateway,
-    /// More requests wait for the application than the proxy takes on.
+    /// Too many requests wait for the application.
     Overloaded,
-    /// The request's head has more fields than the proxy takes on.
+    /// The request's head has too many fields.
     HeadTooLarge,
-    /// The application could not answer.
+    /// The application did not answer.
     Upstream(Fault),
 }
 
-/// Why the application could not answer.
+/// Reason why the application did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It does not accept connections.
@@ -60,11 +60,11 @@ pub enum Fault {
     ConnectTimeout,
     /// It closed or broke the connection before it answered.
     Broken,
-    /// It switched to another protocol without being asked.
+    /// It switched protocols without an upgrade request.
     UnaskedUpgrade,
-    /// It did not answer within the bound that policy sets.
+    /// It did not answer within the timeout of the policy.
     Timeout,
-    /// Its response's head has more fields than the proxy takes on.
+    /// Its response has too many header fields.
     HeadTooLarge,
 }
 
@@ -74,28 +74,28 @@ impl From<Fault> for Answer {
     }
 }
 
-/// Who asked, as far as the form of an answer depends on it.
+/// The properties of a request and its client that determine the format of a local response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct ResponseFormat {
     version: Version,
     grpc: bool,
     meshed: bool,
 }
 
-/// The three forms of one answer.
+/// The parts of a local response.
 struct Wording {
     status: StatusCode,
     grpc: u16,
     text: Cow<'static, str>,
-    /// `grpc-message`, where it is not the same.
+    /// The `grpc-message` if it differs from `text`.
     message: Option<Cow<'static, str>>,
-    /// Whether the connection is closed after it.
+    /// True if the connection is closed after the response.
     close: bool,
 }
 
 impl Wording {
-    /// The same, with a `grpc-message` of its own.
-    fn saying(self, message: impl Into<Cow<'static, str>>) -> Self {
+    /// Sets a `grpc-message`.
+    fn with_grpc_message(self, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 
@@ -105,8 +105,8 @@ impl Wording {
 }
 
 impl Answer {
-    /// What a request is recorded as that was permitted and is answered with this after all.
-    pub fn instead_of(&self, permit: Permit) -> Result<Permit, Denial> {
+    /// Returns the decision to record for a permitted request that is answered with this after all.
+    pub fn decision_for(&self, permit: Permit) -> Result<Permit, Denial> {
         match self {
             Self::Denied(reason) => Err(Denial { reason: *reason, route: permit.route() }),
             Self::Limited(_) => Err(Denial { reason: Denied::RateLimited, route: permit.route() }),
@@ -121,54 +121,53 @@ impl Answer {
     }
 }
 
-impl Asker {
-    /// Reads the form from a request's head. `meshed`: the peer proved an identity.
+impl ResponseFormat {
+    /// Determines the format from a request's head. `meshed`: the peer proved an identity.
     pub fn of(head: &Parts, meshed: bool) -> Self {
         Self { version: head.version, grpc: is_grpc(head), meshed }
     }
 
-    /// Whether answers take gRPC's form.
+    /// Returns true if responses are in the gRPC format.
     pub fn is_grpc(&self) -> bool {
         self.grpc
     }
 
-    /// The version that the client's side speaks.
+    /// Returns the version of the client's side.
     pub fn version(&self) -> Version {
         self.version
     }
 }
 
-/// The answer in the form that the asker understands. A gRPC answer is complete without a body
-/// (trailers-only).
-pub fn respond(answer: &Answer, asker: &Asker) -> Response<Bytes> {
-    let wording = word(answer);
+/// Builds the response in the client's format. A gRPC response has no body (trailers-only).
+pub fn respond(answer: &Answer, format: &ResponseFormat) -> Response<Bytes> {
+    let wording = wording_of(answer);
     let mut response =
-        if asker.grpc { grpc(&wording, asker) } else { http(answer, &wording, asker) };
+        if format.grpc { grpc(&wording, format) } else { http(answer, &wording, format) };
     if wording.close {
         let close = HeaderValue::from_static("close");
-        if asker.meshed {
+        if format.meshed {
             response.headers_mut().insert(PROXY_CONNECTION, close.clone());
         }
-        if asker.version < Version::HTTP_2 {
+        if format.version < Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, close);
         }
     }
     response
 }
 
-/// `grpc-status` and, for meshed peers, `grpc-message`, for an answer that comes after the response
-/// has begun.
-pub fn trailers(answer: &Answer, asker: &Asker) -> http::HeaderMap {
-    let wording = word(answer);
+/// Returns `grpc-status` and, for meshed peers, `grpc-message`, for a response that has already
+/// begun.
+pub fn trailers(answer: &Answer, format: &ResponseFormat) -> http::HeaderMap {
+    let wording = wording_of(answer);
     let mut trailers = http::HeaderMap::with_capacity(2);
     trailers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
-    if asker.meshed {
+    if format.meshed {
         trailers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
     }
     trailers
 }
 
-fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
+fn http(answer: &Answer, wording: &Wording, format: &ResponseFormat) -> Response<Bytes> {
     let body = match answer {
         Answer::Denied(Denied::Target(fault)) => Bytes::from_static(fault.as_str().as_bytes()),
         Answer::Denied(_)
@@ -193,37 +192,37 @@ fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
     if let Answer::Redirect { location, .. } = answer {
         headers.insert(LOCATION, location.clone());
     }
-    if asker.meshed {
-        headers.insert(PROXY_ERROR, as_value(&wording.text));
+    if format.meshed {
+        headers.insert(PROXY_ERROR, header_value(&wording.text));
     }
     response
 }
 
-fn grpc(wording: &Wording, asker: &Asker) -> Response<Bytes> {
+fn grpc(wording: &Wording, format: &ResponseFormat) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
-    if asker.meshed {
+    if format.meshed {
         headers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
-        headers.insert(PROXY_ERROR, as_value(&wording.text));
+        headers.insert(PROXY_ERROR, header_value(&wording.text));
     }
     response
 }
 
-fn word(answer: &Answer) -> Wording {
+fn wording_of(answer: &Answer) -> Wording {
     match answer {
         Answer::Denied(reason) => denied(*reason),
         Answer::Limited(exceeded) => {
             let (scope, rate) = (exceeded.scope.as_str(), exceeded.rate);
             let message = format!("{scope} rate limit exceeded: {rate}rps");
-            limited().saying(message)
+            limited().with_grpc_message(message)
         }
         Answer::Redirect { status, .. } => plain(*status, code::NOT_FOUND, "redirected"),
         Answer::InvalidRedirect => {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            closing(plain(status, code::INTERNAL, "unexpected error"))
+            with_close(plain(status, code::INTERNAL, "unexpected error"))
         }
         Answer::Failure { status, grpc, message } => {
             let text = message.to_string().into();
@@ -232,7 +231,7 @@ fn word(answer: &Answer) -> Wording {
         Answer::Gateway => plain(StatusCode::NOT_FOUND, code::NOT_FOUND, "bad gateway domain"),
         Answer::Overloaded => {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            closing(plain(status, code::UNAVAILABLE, "service unavailable"))
+            with_close(plain(status, code::UNAVAILABLE, "service unavailable"))
         }
         Answer::HeadTooLarge => {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -243,35 +242,34 @@ fn word(answer: &Answer) -> Wording {
 }
 
 fn denied(reason: Denied) -> Wording {
-    let worded = |grpc| plain(status_of(reason), grpc, reason.as_str());
+    let wording = |grpc| plain(status_of(reason), grpc, reason.as_str());
     match reason {
-        Denied::NoRoute => worded(code::NOT_FOUND).saying("no route found for request"),
+        Denied::NoRoute => wording(code::NOT_FOUND).with_grpc_message("no route found for request"),
         Denied::Unauthorized => {
-            worded(code::PERMISSION_DENIED).saying("unauthorized request on route")
+            wording(code::PERMISSION_DENIED).with_grpc_message("unauthorized request on route")
         }
-        Denied::CannotTell => {
-            worded(code::PERMISSION_DENIED).saying("unauthorized request on route: cannot_tell")
-        }
-        Denied::Target(_) => closing(worded(code::INVALID_ARGUMENT)),
+        Denied::CannotTell => wording(code::PERMISSION_DENIED)
+            .with_grpc_message("unauthorized request on route: cannot_tell"),
+        Denied::Target(_) => with_close(wording(code::INVALID_ARGUMENT)),
         Denied::TlsRequired
         | Denied::ProtocolMismatch
         | Denied::ServerInvalid
         | Denied::RoutesInvalid
         | Denied::ProxyUnsupported
-        | Denied::PortUndeclared => worded(code::PERMISSION_DENIED),
-        Denied::PolicyPending | Denied::PolicyExpired => worded(code::UNAVAILABLE),
+        | Denied::PortUndeclared => wording(code::PERMISSION_DENIED),
+        Denied::PolicyPending | Denied::PolicyExpired => wording(code::UNAVAILABLE),
         Denied::RateLimited => limited(),
-        Denied::Revoked => worded(code::PERMISSION_DENIED)
-            .saying("revoked: the policy changed while the request was open"),
+        Denied::Revoked => wording(code::PERMISSION_DENIED)
+            .with_grpc_message("revoked: the policy changed while the request was open"),
     }
 }
 
 fn upstream(fault: Fault) -> Wording {
-    let bad = |text| closing(plain(StatusCode::BAD_GATEWAY, code::UNAVAILABLE, text));
+    let bad = |text| with_close(plain(StatusCode::BAD_GATEWAY, code::UNAVAILABLE, text));
     let late = |text| plain(StatusCode::GATEWAY_TIMEOUT, code::DEADLINE_EXCEEDED, text);
     match fault {
         Fault::Connect => bad("client error (Connect)"),
-        Fault::ConnectTimeout => closing(late("client error (Connect): timed out")),
+        Fault::ConnectTimeout => with_close(late("client error (Connect): timed out")),
         Fault::Broken => bad("the application closed the connection"),
         Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
         Fault::HeadTooLarge => bad("the application's response has too many header fields"),
@@ -282,14 +280,14 @@ fn upstream(fault: Fault) -> Wording {
 fn limited() -> Wording {
     let reason = Denied::RateLimited;
     plain(status_of(reason), code::RESOURCE_EXHAUSTED, reason.as_str())
-        .saying("rate limit exceeded")
+        .with_grpc_message("rate limit exceeded")
 }
 
 fn plain(status: StatusCode, grpc: u16, text: &'static str) -> Wording {
     Wording { status, grpc, text: Cow::Borrowed(text), message: None, close: false }
 }
 
-fn closing(wording: Wording) -> Wording {
+fn with_close(wording: Wording) -> Wording {
     Wording { close: true, ..wording }
 }
 
@@ -301,12 +299,13 @@ fn is_grpc(head: &Parts) -> bool {
             .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Texts come from policy too, and need not be legal header values.
-fn as_value(text: &str) -> HeaderValue {
+/// Converts a text that may come from policy, and need not be a legal header value.
+fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("unexpected error"))
 }
 
-/// gRPC over HTTP/2, *Responses*: space to `~` except `%` stay, every other byte is `%XX`.
+/// Percent-encodes a message (gRPC over HTTP/2, *Responses*): space to `~` except `%` stay, every
+/// other byte is `%XX`.
 fn percent_encoded(text: &str) -> HeaderValue {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -317,7 +316,7 @@ fn percent_encoded(text: &str) -> HeaderValue {
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    as_value(&encoded)
+    header_value(&encoded)
 }
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -334,7 +333,7 @@ mod code {
     pub(super) const UNAVAILABLE: u16 = 14;
 }
 
-/// The status of an answer that is refused for `reason`.
+/// Returns the HTTP status of a denial.
 pub fn status_of(reason: Denied) -> StatusCode {
     match reason {
         Denied::NoRoute => StatusCode::NOT_FOUND,
@@ -360,23 +359,23 @@ mod tests {
     use policy_core::TargetFault;
     use std::num::NonZeroU32;
 
-    fn asker(grpc: bool, meshed: bool) -> Asker {
+    fn format(grpc: bool, meshed: bool) -> ResponseFormat {
         let version = if grpc { Version::HTTP_2 } else { Version::HTTP_11 };
-        Asker { version, grpc, meshed }
+        ResponseFormat { version, grpc, meshed }
     }
 
     #[track_caller]
     fn check(answer: &Answer, status: u16, grpc: &str) {
-        let response = respond(answer, &asker(false, false));
+        let response = respond(answer, &format(false, false));
         assert_eq!(response.status(), status);
         assert!(!response.headers().contains_key(PROXY_ERROR), "a stranger gets no text");
-        let response = respond(answer, &asker(true, false));
+        let response = respond(answer, &format(true, false));
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()[GRPC_STATUS], grpc);
         assert!(!response.headers().contains_key(GRPC_MESSAGE));
         assert!(response.body().is_empty());
-        assert!(respond(answer, &asker(false, true)).headers().contains_key(PROXY_ERROR));
-        assert!(respond(answer, &asker(true, true)).headers().contains_key(GRPC_MESSAGE));
+        assert!(respond(answer, &format(false, true)).headers().contains_key(PROXY_ERROR));
+        assert!(respond(answer, &format(true, true)).headers().contains_key(GRPC_MESSAGE));
     }
 
     #[test]
@@ -417,7 +416,7 @@ mod tests {
     fn a_refusal_is_told_by_its_reason_in_http_and_by_linkerds_text_in_grpc() {
         for reason in Denied::all() {
             for grpc in [false, true] {
-                let response = respond(&Answer::Denied(reason), &asker(grpc, true));
+                let response = respond(&Answer::Denied(reason), &format(grpc, true));
                 assert_eq!(response.headers()[PROXY_ERROR], reason.as_str());
             }
         }
@@ -427,18 +426,18 @@ mod tests {
             (Denied::TlsRequired, "tls_required"),
         ] {
             let answer = Answer::Denied(reason);
-            let response = respond(&answer, &asker(true, true));
+            let response = respond(&answer, &format(true, true));
             assert_eq!(response.headers()[GRPC_MESSAGE], message);
-            assert_eq!(trailers(&answer, &asker(true, true))[GRPC_MESSAGE], message);
+            assert_eq!(trailers(&answer, &format(true, true))[GRPC_MESSAGE], message);
         }
     }
 
     #[test]
     fn a_rate_limit_says_which_and_how_much() {
         let rate = NonZeroU32::new(7).unwrap();
-        let answer = Answer::Limited(Exceeded { scope: Scope::Identity, rate });
+        let answer = Answer::Limited(RateLimitExceeded { scope: Scope::Identity, rate });
         check(&answer, 429, "8");
-        let response = respond(&answer, &asker(true, true));
+        let response = respond(&answer, &format(true, true));
         assert_eq!(response.headers()[PROXY_ERROR], "rate_limited");
         let message = percent_encoded("per-identity rate limit exceeded: 7rps");
         assert_eq!(response.headers()[GRPC_MESSAGE], message);
@@ -447,7 +446,7 @@ mod tests {
     #[test]
     fn a_bad_request_names_its_fault_to_everybody() {
         let answer = Answer::Denied(Denied::Target(TargetFault::EncodedSlash));
-        let response = respond(&answer, &asker(false, false));
+        let response = respond(&answer, &format(false, false));
         assert_eq!(response.body().as_ref(), b"target_encoded_slash");
         assert_eq!(response.headers()[CONNECTION], "close");
     }
@@ -457,7 +456,7 @@ mod tests {
         let message = "a\n100% ü".into();
         let status = StatusCode::IM_A_TEAPOT;
         let answer = Answer::Failure { status, grpc: 9, message };
-        let response = respond(&answer, &asker(true, true));
+        let response = respond(&answer, &format(true, true));
         assert_eq!(response.headers()[GRPC_MESSAGE], "a%0A100%25 %C3%BC");
         assert_eq!(response.headers()[PROXY_ERROR], "unexpected error");
     }

@@ -1,20 +1,20 @@
-//! The policies that a proxy decides by: one cell per port, read by one atomic load.
+//! The policies of a proxy: one cell per port, read by one atomic load.
 //!
 //! The control thread writes ([`PolicyStore::apply`] and its siblings), the workers read
-//! ([`PortHandle::live`]). A port is *declared* if the workload names it; any other port gets a cell
-//! on first use, bounded in number and evicted when idle.
+//! ([`PortHandle::live`]). A port is *declared* if the workload names it. Any other port gets a
+//! cell on first use; their number is bounded, and idle ones are evicted.
 //!
-//! **Invariants.** A port without a usable policy grants nothing. A policy that could not be applied
-//! never replaces one that could. A generation is published only after it can be read.
+//! **Invariants.** A port without a usable policy grants nothing. A policy that could not be
+//! applied never replaces one that could. A generation is published only after it can be read.
 
 mod cell;
 mod config;
+mod eviction;
 mod inner;
-mod room;
 pub mod state;
 mod workers;
 
-pub use cell::{InForce, Live};
+pub use cell::{ActivePolicy, Live};
 pub use config::StoreConfig;
 pub use state::{Event, State, step};
 pub use workers::{Worker, Workers};
@@ -41,42 +41,42 @@ pub struct PolicyStore {
     inner: Arc<Inner>,
 }
 
-/// One port's policy. A connection holds it for as long as it lives.
+/// One port's policy. A connection holds a handle for its lifetime.
 ///
-/// Where more ports are used than may have a policy, one that nothing declares is given up, unless a
-/// handle keeps it: one of [`PolicyStore::port`] does, one of [`PolicyStore::port_for`] while something
-/// that its connection was permitted is open.
+/// If too many undeclared ports are in use, one is evicted unless a handle retains it: those of
+/// [`PolicyStore::port`] do, those of [`PolicyStore::port_for`] while a permitted request or
+/// connection is open.
 #[derive(Debug)]
 pub struct PortHandle {
     cell: Arc<PortCell>,
     keeps: AtomicBool,
 }
 
-/// What keeps a proxy from being ready.
+/// Reasons why a proxy is not ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unready {
-    /// The workload's declared ports are not known yet.
+    /// True while the workload's declared ports are unknown.
     pub workload: bool,
     /// Declared ports without a policy in force.
     pub ports: Vec<NonZeroU16>,
 }
 
 impl PolicyStore {
-    /// A store without ports. Fails if the pending policy cannot be built.
+    /// Creates a store without ports. Fails if the pending policy cannot be built.
     pub fn new(config: StoreConfig, telemetry: Arc<Telemetry>) -> Result<Self, BuildError> {
         Ok(Self { inner: Arc::new(Inner::new(config, telemetry)?) })
     }
 
-    /// The policy of `port`. The first use of a port that nothing declares asks for its policy; if
-    /// too many are in use, the port is refused as `policy_pending`.
+    /// Returns a retaining handle of `port`. The first use of an undeclared port subscribes to its
+    /// policy; if too many are in use, the port is refused as `policy_pending`.
     pub fn port(&self, port: NonZeroU16) -> PortHandle {
         let handle = self.handle(port, None);
-        handle.permitted();
+        handle.retain();
         handle
     }
 
-    /// The policy of `port` for a connection of `client`, which keeps it from [`PortHandle::permitted`]
-    /// on.
+    /// Returns a handle of `port` for a connection of `client`, which retains it from
+    /// [`PortHandle::retain`] on.
     pub fn port_for(&self, port: NonZeroU16, client: IpAddr) -> PortHandle {
         self.handle(port, Some(ClientNetwork::of(client)))
     }
@@ -90,18 +90,18 @@ impl PolicyStore {
         PortHandle { cell: self.inner.create(port, false, (network, Instant::now())), keeps }
     }
 
-    /// The proxy's workers.
+    /// Returns the proxy's workers.
     pub fn workers(&self) -> &Workers {
         &self.inner.workers
     }
 
-    /// Where decisions are counted.
+    /// Returns the telemetry that counts decisions.
     pub fn telemetry(&self) -> &Arc<Telemetry> {
         &self.inner.telemetry
     }
 
-    /// States which ports the workload names and what holds for all others. A port that is no
-    /// longer named keeps its policy while it is in use, unless undeclared ports are refused.
+    /// Sets the ports that the workload declares, and the rule for all others. A port that is no
+    /// longer declared keeps its policy while it is in use, unless undeclared ports are denied.
     pub fn declare(&self, ports: &BTreeSet<NonZeroU16>, undeclared: UndeclaredPorts) {
         let _writer = self.inner.writer.lock();
         let now = Instant::now();
@@ -111,7 +111,7 @@ impl PolicyStore {
             control.declared = true;
         }
         for port in ports {
-            // While no port can be given up.
+            // Under the lock, so that the port is not evicted.
             let known = self.inner.cells.read().get(port).inspect(|cell| cell.declare()).is_some();
             if !known {
                 self.inner.create(*port, true, (None, now)).declare();
@@ -129,8 +129,8 @@ impl PolicyStore {
         self.inner.demand.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Puts a policy in force. Returns the generation that workers must pass before it may be
-    /// acknowledged. A policy that cannot be built changes nothing but the port's state, as
+    /// Puts a policy in force. Returns the generation that workers must reach before the update may
+    /// be acknowledged. A policy that cannot be built only changes the port's state, as
     /// [`PolicyStore::reject`] does.
     pub fn apply(
         &self,
@@ -141,8 +141,8 @@ impl PolicyStore {
         self.apply_change(port, policy, revision, None)
     }
 
-    /// [`PolicyStore::apply`] where `change` may say how the routes of `policy` follow from those of the
-    /// one before: the others need not be arranged again.
+    /// As [`PolicyStore::apply`]; `change` may name the routes of `policy` that differ from the
+    /// previous policy, so that only these are indexed again.
     pub fn apply_change(
         &self,
         port: NonZeroU16,
@@ -153,7 +153,7 @@ impl PolicyStore {
         let _writer = self.inner.writer.lock();
         let now = Instant::now();
         let Some(cell) = self.inner.cells.read().get(&port).cloned() else {
-            // Nobody uses the port: it was evicted while the answer was under way.
+            // The port is unused: it was evicted while the update was in flight.
             return Ok(self.inner.workers.published());
         };
         let last = cell.state().last_good().cloned();
@@ -171,17 +171,17 @@ impl PolicyStore {
         Ok(generation)
     }
 
-    /// States that an update for `port` could not be applied: the last good policy stays.
+    /// Records that an update for `port` could not be applied: the last good policy stays.
     pub fn reject(&self, port: NonZeroU16) {
         self.event(port, Event::Rejected);
     }
 
-    /// States that changes to `port` would not be heard of any more.
+    /// Records that changes to `port` are no longer received.
     pub fn lose(&self, port: NonZeroU16) {
         self.event(port, Event::Lost);
     }
 
-    /// [`PolicyStore::lose`] for every port: the one stream for all of them ended.
+    /// As [`PolicyStore::lose`] for every port: the stream of all ports ended.
     pub fn lose_all(&self) {
         let _writer = self.inner.writer.lock();
         let now = Instant::now();
@@ -190,8 +190,8 @@ impl PolicyStore {
         }
     }
 
-    /// Replaces the workload's facts under every policy. Returns the generation that decides by
-    /// them everywhere.
+    /// Replaces the workload's facts under every policy. Returns the generation that uses them
+    /// everywhere.
     pub fn set_facts(&self, facts: Arc<Facts>) -> u64 {
         let _writer = self.inner.writer.lock();
         {
@@ -209,8 +209,8 @@ impl PolicyStore {
         generation
     }
 
-    /// Lets time pass: expires policies that are stale for too long and evicts ports that nothing
-    /// declares and nobody uses. To be called about once a second.
+    /// Expires policies that are stale for too long and evicts undeclared ports that are unused.
+    /// Has to be called about once a second.
     pub fn sweep(&self) {
         let _writer = self.inner.writer.lock();
         let now = Instant::now();
@@ -222,28 +222,28 @@ impl PolicyStore {
         self.inner.retire(None);
     }
 
-    /// Announces changes of [`PolicyStore::ports`].
+    /// Subscribes to changes of [`PolicyStore::ports`].
     pub fn demand(&self) -> watch::Receiver<u64> {
         self.inner.demand.subscribe()
     }
 
-    /// The ports that have a cell and are not refused as undeclared: those whose policy is wanted.
-    /// The value says whether the port is declared.
+    /// Returns the ports that have a cell and are not denied as undeclared: those to subscribe to.
+    /// The value is true for declared ports.
     pub fn ports(&self) -> BTreeMap<NonZeroU16, bool> {
         let wanted = |cell: &Arc<PortCell>| !matches!(*cell.state(), State::Undeclared);
         let cells = self.inner.all().into_iter().filter(wanted);
         cells.map(|cell| (cell.port, cell.is_declared())).collect()
     }
 
-    /// The ports of [`PolicyStore::ports`], each with a number that is another one when the port was
-    /// given up and is wanted again: nothing is known of it then.
+    /// Returns the ports of [`PolicyStore::ports`], each with a number that changes when the port
+    /// was evicted and is used again: nothing is known about it then.
     pub fn wanted(&self) -> BTreeMap<NonZeroU16, u64> {
         let wanted = |cell: &Arc<PortCell>| !matches!(*cell.state(), State::Undeclared);
         let cells = self.inner.all().into_iter().filter(wanted);
         cells.map(|cell| (cell.port, cell.serial)).collect()
     }
 
-    /// The revisions held, for the controller to compare with its own.
+    /// Returns the applied revisions, for the controller to compare with its own.
     pub fn applied(&self) -> Vec<(NonZeroU16, Revision)> {
         let revision = |cell: &Arc<PortCell>| {
             cell.state().last_good().map(|policy| (cell.port, policy.revision.clone()))
@@ -253,7 +253,8 @@ impl PolicyStore {
         applied
     }
 
-    /// What keeps the proxy from being ready; `None`: every declared port has a policy in force.
+    /// Returns the reasons why the proxy is not ready; `None` if every declared port has a policy
+    /// in force.
     pub fn unready(&self) -> Option<Unready> {
         let workload = !self.inner.control.lock().declared;
         let missing = |cell: &Arc<PortCell>| cell.is_declared() && !cell.has_policy();
@@ -264,7 +265,7 @@ impl PolicyStore {
         (!ready).then_some(Unready { workload, ports })
     }
 
-    /// Every port, for metrics and messages.
+    /// Returns the status of every port, for metrics and messages.
     pub fn status(&self) -> Vec<PortStatus> {
         let now = Instant::now();
         let mut status: Vec<_> = self.inner.all().iter().map(|cell| cell.status(now)).collect();
@@ -272,7 +273,7 @@ impl PolicyStore {
         status
     }
 
-    fn event(&self, port: NonZeroU16, event: Event<Arc<InForce>>) {
+    fn event(&self, port: NonZeroU16, event: Event<Arc<ActivePolicy>>) {
         let _writer = self.inner.writer.lock();
         let cell = self.inner.cells.read().get(&port).cloned();
         if let Some(cell) = cell {
@@ -285,7 +286,7 @@ impl Clone for PortHandle {
     fn clone(&self) -> Self {
         let copy = Self { cell: Arc::clone(&self.cell), keeps: AtomicBool::new(false) };
         if self.keeps.load(Ordering::Acquire) {
-            copy.permitted();
+            copy.retain();
         }
         copy
     }
@@ -294,50 +295,51 @@ impl Clone for PortHandle {
 impl Drop for PortHandle {
     fn drop(&mut self) {
         if *self.keeps.get_mut() {
-            self.cell.let_go();
+            self.cell.release();
         }
     }
 }
 
 impl PortHandle {
-    /// States that its connection was permitted something: the port is kept until [`Self::rests`], or
-    /// for as long as this lives.
-    pub fn permitted(&self) {
+    /// Retains the port until [`Self::release`] or drop, because the connection was permitted.
+    pub fn retain(&self) {
         if !self.keeps.load(Ordering::Acquire) && !self.keeps.swap(true, Ordering::AcqRel) {
-            self.cell.keep();
+            self.cell.retain();
         }
     }
 
-    /// States that nothing that was permitted is open any more: the port may make room for another one.
-    pub fn rests(&self) {
+    /// Releases the port: nothing permitted is open any more, and the port may be evicted.
+    pub fn release(&self) {
         if self.keeps.swap(false, Ordering::AcqRel) {
-            self.cell.let_go();
+            self.cell.release();
         }
     }
 
-    /// Whether the port made room for another one. It grants nothing any more, and whoever connects again
-    /// asks for it anew.
-    pub fn is_given_up(&self) -> bool {
-        self.cell.is_given_up()
+    /// Returns true if the port was evicted. It grants nothing any more; a new connection
+    /// subscribes to it again.
+    pub fn is_evicted(&self) -> bool {
+        self.cell.is_evicted()
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> NonZeroU16 {
         self.cell.port
     }
 
-    /// What decides now. One atomic load; to be taken once per request and dropped before the next.
+    /// Returns the policy that decides now. One atomic load; call it once per request and drop the
+    /// guard before the next.
     pub fn live(&self) -> Guard<Arc<Live>> {
         self.cell.live.load()
     }
 
-    /// Announces changes that decisions can depend on; the value is the generation of the last one.
+    /// Subscribes to changes that decisions can depend on; the value is the generation of the last
+    /// one.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.cell.changes.subscribe()
     }
 
-    /// Waits until the port has left [`Live::Waiting`], at most `bound`.
-    /// `Err(policy_pending)`: it has not.
+    /// Waits until the port has left [`Live::Waiting`], at most `bound`. `Err(policy_pending)`: it
+    /// has not.
     pub async fn ready(&self, bound: Duration) -> Result<(), Denied> {
         let mut changed = self.changed();
         let left = async {

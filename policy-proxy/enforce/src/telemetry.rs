@@ -1,15 +1,15 @@
-//! What is counted and how it is shown.
+//! Metrics of the proxy.
 //!
-//! Decisions and requests are counted under the policy that made them ([`Counters`]), connections by
-//! what they carry ([`tcp`]); everything else is a field of [`Telemetry`]. Names and labels are listed
-//! in [`names`] and are Linkerd's where Linkerd has them (proxy-semantics 4).
+//! Decisions and requests are counted under the policy that made them ([`Counters`]), connections
+//! by their labels ([`tcp`]); everything else is a field of [`Telemetry`]. Names and labels are
+//! listed in [`names`]; they are Linkerd's where Linkerd has them (proxy-semantics 4).
 //!
-//! **Invariant.** Nothing a client sends can add a label value without bound: client identities are
-//! counted by name up to a bound, addresses and names of a stranger's choice never.
+//! **Invariant.** Clients cannot add label values without bound: identities are labels up to a
+//! maximum number, addresses and client-chosen names never.
 
 mod buckets;
 mod counters;
-mod direct;
+mod cumulative;
 mod discovery;
 mod exchange;
 mod families;
@@ -19,11 +19,11 @@ pub mod names;
 mod ports;
 mod series;
 mod table;
-mod tallies;
 mod tcp;
 mod total;
+mod transport_headers;
 
-pub use counters::{Counters, Detected};
+pub use counters::{Counters, DetectionResult};
 pub use discovery::Discovery;
 pub use key::Caller;
 pub use policy_server::ProcessMetrics;
@@ -35,6 +35,7 @@ pub use tcp::{Meter, Side, TcpSeries};
 use crate::error::ErrorKind;
 use key::{TlsClass, reason_number};
 
+use cumulative::{CumulativeState, PolicyCollector};
 use parking_lot::Mutex;
 use policy_core::{Denied, Facts, ServerPolicy, Tls};
 use policy_tls::metric::{Labels, Metric};
@@ -49,30 +50,29 @@ use prometheus_client::registry::Registry;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tallies::{ByPolicy, Shared};
 use tcp::{Connections, TcpKey};
 
 /// All metrics of one proxy.
 #[derive(Debug)]
 pub struct Telemetry {
     registry: Registry,
-    shared: Arc<Shared>,
+    shared: Arc<CumulativeState>,
     connections: Arc<Connections>,
     workers: usize,
-    /// Messages from the controller.
+    /// The stream from the controller.
     pub discovery: Discovery,
-    /// Connections, whatever they carry.
+    /// All connections.
     pub transport: Transport,
-    /// Our own certificate.
+    /// The proxy's own certificate.
     pub identity: IdentityMetrics,
     tcp_errors: Family<Labels, Counter>,
     refused: Vec<Counter>,
     ports_refused: Counter,
-    headers: direct::Headers,
+    headers: transport_headers::TransportHeaders,
     address: Mutex<Arc<str>>,
 }
 
-/// What is counted about connections, whatever they carry.
+/// Metrics of all connections.
 #[derive(Clone, Debug, Default)]
 pub struct Transport {
     /// Connections accepted.
@@ -81,18 +81,22 @@ pub struct Transport {
     pub open: Gauge,
 }
 
-/// How long a series is shown after it last changed, by default; as in Linkerd.
+/// Default time that a series is shown after its last change; as in Linkerd.
 pub const RETAIN_IDLE: Duration = Duration::from_secs(600);
 
 impl Telemetry {
-    /// Metrics for a proxy with this many workers.
+    /// Creates the metrics of a proxy with this many workers.
     pub fn new(workers: usize) -> Self {
-        Self::retaining(workers, RETAIN_IDLE)
+        Self::with_retain_idle(workers, RETAIN_IDLE)
     }
 
-    /// Metrics of which a series is shown for `retain_idle` after it last changed.
-    pub fn retaining(workers: usize, retain_idle: Duration) -> Self {
-        let shared = Shared { tallies: Mutex::default(), clients: Mutex::default(), retain_idle };
+    /// Creates metrics whose series are shown for `retain_idle` after their last change.
+    pub fn with_retain_idle(workers: usize, retain_idle: Duration) -> Self {
+        let shared = CumulativeState {
+            cumulative: Mutex::default(),
+            clients: Mutex::default(),
+            retain_idle,
+        };
         let mut telemetry = Self {
             registry: Registry::default(),
             shared: Arc::new(shared),
@@ -102,7 +106,7 @@ impl Telemetry {
             transport: Transport::default(),
             identity: IdentityMetrics::default(),
             tcp_errors: Family::default(),
-            headers: direct::Headers::default(),
+            headers: transport_headers::TransportHeaders::default(),
             refused: Vec::new(),
             ports_refused: Counter::default(),
             address: Mutex::new("".into()),
@@ -113,8 +117,7 @@ impl Telemetry {
 
     fn register(&mut self) {
         let refused = Family::<Labels, Counter>::default();
-        let named =
-            |reason: Denied| refused.get_or_create_owned(&labelled("reason", reason.as_str()));
+        let named = |reason: Denied| refused.get_or_create_owned(&label("reason", reason.as_str()));
         self.refused = Denied::all().map(named).collect();
         let registry = &mut self.registry;
         self.discovery.register(registry);
@@ -134,15 +137,15 @@ impl Telemetry {
         registry.register(names::OPEN.name, names::OPEN.help, self.transport.open.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register(names::BUILD.name, names::BUILD.help, build);
-        registry.register_collector(Box::new(ByPolicy(Arc::clone(&self.shared))));
+        registry.register_collector(Box::new(PolicyCollector(Arc::clone(&self.shared))));
         let shared = Arc::clone(&self.shared);
         let connections = Arc::clone(&self.connections);
-        registry.register_collector(Box::new(ByConnection { shared, connections }));
+        registry.register_collector(Box::new(ConnectionCollector { shared, connections }));
         ProcessMetrics.register(registry);
     }
 
-    /// Counters for a policy of `port`. What was counted under policies that nobody holds any more
-    /// is kept in sums.
+    /// Creates the counters of a policy of `port`. The counts of unreferenced policies are added
+    /// up.
     pub fn counters(
         &self,
         port: NonZeroU16,
@@ -155,11 +158,11 @@ impl Telemetry {
         let counters = Counters::new(port, address, Arc::clone(policy), self.workers);
         let counters = Arc::new(counters);
         let clients = self.shared.clients.lock().names();
-        self.shared.tallies.lock().adopt(Arc::clone(&counters), &clients);
+        self.shared.cumulative.lock().register(Arc::clone(&counters), &clients);
         counters
     }
 
-    /// How counters show a client. Takes a lock: once per connection.
+    /// Returns the client as counters distinguish it. Takes a lock: call it once per connection.
     pub fn caller(&self, tls: &Tls<'_>) -> Caller {
         let client = match tls {
             Tls::Terminated(Some(identity)) => self.shared.clients.lock().number(identity.as_str()),
@@ -168,7 +171,7 @@ impl Telemetry {
         Caller { tls: TlsClass::of(tls), client }
     }
 
-    /// Where connections of `port` are counted. Takes a lock: once per connection.
+    /// Returns the series of connections of `port`. Takes a lock: call it once per connection.
     pub fn tcp(
         &self,
         side: Side,
@@ -180,7 +183,7 @@ impl Telemetry {
         self.connections.series(TcpKey::of(side, port, address, caller, policy), self.workers)
     }
 
-    /// A connection or request was refused because there was no policy to decide by.
+    /// Counts a connection or request refused without a policy in force.
     pub fn refused(&self, reason: Denied) {
         let counter =
             usize::try_from(reason_number(reason)).ok().and_then(|at| self.refused.get(at));
@@ -189,18 +192,21 @@ impl Telemetry {
         }
     }
 
-    /// A request, or the connection it came by, failed for another reason than policy while none was in
-    /// force. Where one is, its counters are told ([`Counters`]).
+    /// Counts a failed request, or its connection, while no policy is in force. Else [`Counters`]
+    /// counts it.
     pub fn http_error(&self, kind: ErrorKind) {
-        self.shared.tallies.lock().orphan(names::HTTP_ERRORS, labelled("error", kind.as_str()));
+        self.shared
+            .cumulative
+            .lock()
+            .count_without_policy(names::HTTP_ERRORS, label("error", kind.as_str()));
     }
 
-    /// A connection failed; `error` is one of the closed set of kinds that the code names.
+    /// Counts a failed connection; `error` is one of a closed set of kinds.
     pub fn tcp_error(&self, error: &'static str) {
-        self.tcp_errors.get_or_create_owned(&labelled("error", error)).inc();
+        self.tcp_errors.get_or_create_owned(&label("error", error)).inc();
     }
 
-    /// A transport header was read; `session_protocol`: `http/1`, `http/2` or empty.
+    /// Counts a transport header; `session_protocol`: `http/1`, `http/2` or empty.
     pub fn transport_header(
         &self,
         session_protocol: &'static str,
@@ -211,14 +217,14 @@ impl Telemetry {
         self.headers.count(session_protocol, port, caller, client);
     }
 
-    /// States how far the workers are: a difference that stays is a worker that hangs.
+    /// Sets the generations of the workers: a difference that stays shows a worker that hangs.
     pub fn generations(&self, published: u64, reached: u64) {
         let shown = |generation| i64::try_from(generation).unwrap_or(i64::MAX);
         self.discovery.published.set(shown(published));
         self.discovery.reached.set(shown(reached));
     }
 
-    /// The OpenMetrics text of everything, with the state of each port.
+    /// Returns the OpenMetrics text of all metrics, with the state of each port.
     pub fn encode(&self, ports: &[PortStatus]) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
@@ -227,20 +233,20 @@ impl Telemetry {
         Ok(text)
     }
 
-    /// Counts a use of an undeclared port beyond the bound.
+    /// Counts the use of an undeclared port beyond the limit.
     pub fn port_refused(&self) {
         self.ports_refused.inc();
     }
 }
 
-/// Shows connections.
+/// Collector of the connection metrics.
 #[derive(Debug)]
-struct ByConnection {
-    shared: Arc<Shared>,
+struct ConnectionCollector {
+    shared: Arc<CumulativeState>,
     connections: Arc<Connections>,
 }
 
-impl Collector for ByConnection {
+impl Collector for ConnectionCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         self.connections.forget_idle(self.shared.retain_idle, Instant::now());
         let clients = self.shared.clients.lock().names();
@@ -248,7 +254,7 @@ impl Collector for ByConnection {
     }
 }
 
-fn labelled(name: &'static str, value: &str) -> Labels {
+fn label(name: &'static str, value: &str) -> Labels {
     let mut labels = Labels::default();
     labels.push(name, value);
     labels

@@ -1,8 +1,9 @@
-//! What no message may exceed, whatever is configured.
+//! Limits that hold for every message, independent of the configuration.
 
-/// The most fields of a head.
+/// Maximum number of header fields in a head.
 ///
-/// A header map panics where it would have to grow beyond 32,768 places. It grows when three quarters of
-/// them are taken; and when names that were chosen for their hashes collide, already when a fifth is:
-/// so never with fewer than 6,554 names. The difference is for fields that are added on the way.
-pub const MOST_FIELDS: usize = 4096;
+/// A `HeaderMap` panics if it would have to grow beyond 32,768 slots. It grows when three quarters
+/// of the slots are taken; if names were chosen to collide, it grows when a fifth is taken. A map
+/// with fewer than 6,554 names is therefore always safe. The margin is for fields that the proxy
+/// adds.
+pub const MAX_FIELDS: usize = 4096;

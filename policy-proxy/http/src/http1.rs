@@ -1,16 +1,16 @@
-//! HTTP/1.1 as it is on the wire (RFC 9112), without any I/O of its own but [`client`], which asks one
-//! server over whatever stream it is given.
+//! HTTP/1.1 message syntax (RFC 9112). Only [`client`] does I/O: it sends requests to one server
+//! over the stream that it is given.
 
-mod ask;
 pub mod client;
 pub(crate) mod date;
 pub mod decode;
 pub mod encode;
-mod heads;
+mod head_arena;
+mod header_pool;
 mod line;
-mod maps;
-pub mod out;
-pub mod reply;
-pub mod request;
-pub mod response;
-pub mod scratch;
+pub mod read_buf;
+pub mod request_decode;
+mod request_encode;
+pub mod response_decode;
+pub mod response_encode;
+pub mod write_buf;

@@ -1,23 +1,23 @@
-//! One client's HTTP/2 connection: a single task, in which its streams, their connection to the
-//! application and both sides' frames have their turns.
+//! One client's HTTP/2 connection: a single task that polls its streams, their connection to the
+//! application and the frames of both sides.
 //!
-//! The owner of the connection says through [`ClientConnection`] what it knows of it, and answers each
-//! request by a future; [`Streams`] carries requests to the application.
+//! The owner of the connection describes it by [`ClientConnection`] and answers each request by a
+//! future; [`Streams`] carries requests to the application.
 
+mod body_buffer;
 mod connection;
-mod inflow;
-mod kept;
-mod pulse;
-mod pump;
-mod received;
-mod seats;
+mod frame_filter;
+mod keepalive;
+mod recv_body;
+mod scheduler;
+mod send_body;
 mod serve;
 mod stream;
-mod turns;
+mod stream_permits;
 mod upstream;
 
 pub use connection::{ClientConnection, Limits};
-pub use pump::{Reset, Watched, while_waiting};
-pub use received::Received;
+pub use recv_body::RecvBody;
+pub use send_body::{Interruptible, Reset, while_waiting};
 pub use serve::serve;
 pub use upstream::{Sender, Settings, Streams};

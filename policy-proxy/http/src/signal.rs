@@ -1,4 +1,4 @@
-//! Wakes a connection's task from its worker: a reason to end, and who to wake for it.
+//! A signal from a connection's worker to the connection's task.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
@@ -11,7 +11,7 @@ pub struct Signal<T: Copy> {
 }
 
 impl<T: Copy> Signal<T> {
-    /// A signal that was not raised.
+    /// Creates a signal without a value.
     pub const fn new() -> Self {
         Self { value: Cell::new(None), waker: RefCell::new(None) }
     }
@@ -24,21 +24,21 @@ impl<T: Copy> Signal<T> {
         }
     }
 
-    /// Wakes the task without a value.
+    /// Wakes the task without setting a value.
     pub fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
     }
 
-    /// The value, if it was raised.
+    /// Returns the value, if there is one.
     pub fn get(&self) -> Option<T> {
         self.value.get()
     }
 
-    /// The value, if it was raised, and a promise to wake `cx` when another is.
+    /// Returns the value, if there is one, and registers `cx` to be woken when a value is set.
     pub fn poll(&self, cx: &Context<'_>) -> Option<T> {
-        remember(&mut self.waker.borrow_mut(), cx);
+        store_waker(&mut self.waker.borrow_mut(), cx);
         self.value.get()
     }
 }
@@ -49,9 +49,9 @@ impl<T: Copy> Default for Signal<T> {
     }
 }
 
-/// Keeps the waker of `cx`, which is copied only if it is another than the one that is kept.
+/// Stores the waker of `cx`; clones it only if it differs from the stored one.
 #[inline]
-pub fn remember(waker: &mut Option<Waker>, cx: &Context<'_>) {
+pub fn store_waker(waker: &mut Option<Waker>, cx: &Context<'_>) {
     match waker {
         Some(known) => known.clone_from(cx.waker()),
         None => *waker = Some(cx.waker().clone()),
@@ -65,7 +65,7 @@ pub(crate) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
-    /// Counts how often it is woken.
+    /// Counts wake-ups.
     pub(crate) struct Count(pub(crate) AtomicUsize);
 
     impl Wake for Count {

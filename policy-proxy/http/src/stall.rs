@@ -1,42 +1,42 @@
-//! How long something that could be sent is not taken.
+//! Timeout of a writer that makes no progress.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// Notices that a writer has waited for too long. Costs nothing before it first waits.
+/// Detects that a writer has waited too long. Costs nothing before it first waits.
 #[derive(Debug, Default)]
-pub struct Stall(Option<Box<Waits>>);
+pub struct Stall(Option<Box<StallTimer>>);
 
 #[derive(Debug)]
-struct Waits {
-    /// Absent while it does not wait.
+struct StallTimer {
+    /// `None` while the writer makes progress.
     since: Option<Instant>,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Stall {
-    /// Nothing can be sent. Ready once that has been so for `bound`.
+    /// Polls while nothing can be sent. Ready once that has lasted for `bound`.
     pub fn poll(&mut self, cx: &mut Context<'_>, bound: Duration) -> Poll<()> {
-        let waits = self.0.get_or_insert_with(|| {
-            Box::new(Waits { since: None, sleep: Box::pin(tokio::time::sleep(bound)) })
+        let timer = self.0.get_or_insert_with(|| {
+            Box::new(StallTimer { since: None, sleep: Box::pin(tokio::time::sleep(bound)) })
         });
-        let since = *waits.since.get_or_insert_with(Instant::now);
-        while waits.sleep.as_mut().poll(cx).is_ready() {
+        let since = *timer.since.get_or_insert_with(Instant::now);
+        while timer.sleep.as_mut().poll(cx).is_ready() {
             match since.checked_add(bound).filter(|end| Instant::now() < *end) {
-                Some(end) => waits.sleep.as_mut().reset(end),
+                Some(end) => timer.sleep.as_mut().reset(end),
                 None => return Poll::Ready(()),
             }
         }
         Poll::Pending
     }
 
-    /// Something was sent.
+    /// Records progress.
     #[inline]
-    pub fn moved(&mut self) {
-        if let Some(waits) = &mut self.0 {
-            waits.since = None;
+    pub fn reset(&mut self) {
+        if let Some(timer) = &mut self.0 {
+            timer.since = None;
         }
     }
 }
@@ -52,7 +52,7 @@ mod tests {
         for _ in 0..4 {
             let waited = tokio::time::timeout(bound / 2, poll_fn(|cx| stall.poll(cx, bound))).await;
             assert!(waited.is_err());
-            stall.moved();
+            stall.reset();
         }
         let begun = Instant::now();
         poll_fn(|cx| stall.poll(cx, bound)).await;

@@ -1,9 +1,10 @@
-//! What follows an error of accepting a connection.
+//! Handling of errors of `accept`.
 
 use std::io;
 use std::time::Duration;
 
-/// Errors of one connection concern nobody else; lack of descriptors or memory passes with time.
+/// Logs an error of `accept` and waits, unless it concerns one connection only. Lack of file
+/// descriptors or memory passes with time.
 pub async fn after_accept_error(error: &io::Error) {
     let of_one_connection = matches!(
         error.kind(),
@@ -13,7 +14,7 @@ pub async fn after_accept_error(error: &io::Error) {
             | io::ErrorKind::Interrupted
     );
     if !of_one_connection {
-        tracing::warn!(%error, "cannot accept a connection; waiting");
+        tracing::warn!(%error, "accept failed, retrying");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -1,64 +1,64 @@
-//! How much one peer may hold open.
+//! Quotas of peers: how much one peer may hold open.
 //!
-//! A peer is an address, and the identity that was proved from there if there was one: clients behind
-//! one address translation do not use up each other's share, nor do the pods of one ServiceAccount.
-//! Clients without an identity share their address's.
+//! A peer is an address, and the identity that was proved from it, if any: clients behind one NAT
+//! do not use up each other's share, nor do the pods of one ServiceAccount. Clients without an
+//! identity share their address's quota.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Whose share something counts against.
+/// The peer that a quota applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// The address, IPv4-mapped IPv6 folded.
+    /// The address; IPv4-mapped IPv6 is folded.
     pub address: IpAddr,
-    /// The identity proved, if one was.
+    /// The proved identity, if any.
     pub identity: Option<Arc<str>>,
 }
 
 impl Peer {
-    /// Whoever is at `address`.
+    /// Creates a peer without an identity.
     pub fn at(address: IpAddr) -> Self {
         Self { address: policy_core::fold_mapped(address), identity: None }
     }
 }
 
-/// Counts what peers hold open and refuses what is over the bound.
+/// Counts what each peer holds open, and refuses what exceeds the limit.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     limit: u32,
     held: Arc<Mutex<HashMap<Peer, u32>>>,
 }
 
-/// One thing held open by a peer; given back when dropped.
+/// One unit held by a peer, returned when dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct AllowancePermit {
     peer: Peer,
     held: Arc<Mutex<HashMap<Peer, u32>>>,
 }
 
 impl Allowance {
-    /// Allows each peer `limit` at once.
+    /// Creates an allowance of `limit` units for each peer.
     pub fn new(limit: u32) -> Self {
         Self { limit, held: Arc::default() }
     }
 
-    /// The bound.
+    /// Returns the limit.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Takes one for `peer`; `None` if it holds as many as it may.
-    pub fn take(&self, peer: &Peer) -> Option<Held> {
+    /// Takes a unit for `peer`; `None` if it has reached the limit.
+    pub fn take(&self, peer: &Peer) -> Option<AllowancePermit> {
         let mut held = self.held.lock();
         let count = held.get(peer).copied().unwrap_or(0);
         if count >= self.limit {
             return None;
         }
         held.insert(peer.clone(), count.saturating_add(1));
-        Some(Held { peer: peer.clone(), held: self.held.clone() })
+        Some(AllowancePermit { peer: peer.clone(), held: self.held.clone() })
     }
 
     #[cfg(test)]
@@ -67,7 +67,7 @@ impl Allowance {
     }
 }
 
-impl Drop for Held {
+impl Drop for AllowancePermit {
     fn drop(&mut self) {
         let mut held = self.held.lock();
         let left = held.get(&self.peer).map_or(0, |count| count.saturating_sub(1));

@@ -1,14 +1,14 @@
-//! What clients count as that have not proved who they are.
+//! Networks of clients without an identity.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The network that a client counts as: an IPv4 address, or the /64 of an IPv6 address, because one
-/// host has all addresses of that.
+/// host has all its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientNetwork(IpAddr);
 
 impl ClientNetwork {
-    /// The network of an address.
+    /// Returns the network of an address.
     pub fn of(address: IpAddr) -> Self {
         Self(match policy_core::fold_mapped(address) {
             IpAddr::V4(address) => address.into(),

@@ -1,4 +1,4 @@
-//! The default gateways of the network that this process is in, as the kernel tells them.
+//! The default gateways of the process's network namespace, as the kernel lists them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -6,41 +6,42 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-/// Most bytes that are read of a table. A process in the node's own network may see a million routes;
-/// default routes are among the first of a table.
-const MOST: u64 = 256 << 10;
+/// Maximum number of bytes read of a table. A process in the node's network may see a million
+/// routes; default routes are among the first of a table.
+const MAX_BYTES: u64 = 256 << 10;
 
-/// The route is in use, goes by a gateway, and refuses packets (`RTF_UP`, `RTF_GATEWAY` and
-/// `RTF_REJECT` of linux/route.h).
+/// Route flags of linux/route.h: the route is up, has a gateway, rejects packets (`RTF_UP`,
+/// `RTF_GATEWAY` and `RTF_REJECT`).
 const UP: u32 = 0x1;
 const GATEWAY: u32 = 0x2;
 const REJECT: u32 = 0x200;
 
-/// Where default gateways are looked up.
+/// Source of the default gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultGateways {
-    /// The folder of the kernel's tables; absent: there are none.
+    /// The folder of the kernel's tables; `None` for no gateways.
     folder: Option<PathBuf>,
 }
 
 impl DefaultGateways {
-    /// Those of the network namespace that this process is in.
+    /// Returns the gateways of the process's network namespace.
     pub fn of_process() -> Self {
         Self::in_folder("/proc/self/net")
     }
 
-    /// Those that the files `route` and `ipv6_route` of a folder tell, in the form of Linux.
+    /// Returns the gateways of the files `route` and `ipv6_route` in a folder, in the format of
+    /// Linux.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: Some(folder.into()) }
     }
 
-    /// No gateway at all.
+    /// Returns a source without gateways.
     pub fn none() -> Self {
         Self { folder: None }
     }
 
-    /// The gateways of all default routes now. A table that is not there or cannot be read has none,
-    /// and a line that is not a route's is none.
+    /// Reads the gateways of all default routes. A missing or unreadable table has none; lines that
+    /// are not routes are skipped.
     pub fn read(&self) -> BTreeSet<IpAddr> {
         let Some(folder) = &self.folder else { return BTreeSet::new() };
         let table = |name: &str| table(&folder.join(name)).unwrap_or_default();
@@ -52,13 +53,13 @@ impl DefaultGateways {
 
 fn table(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The gateway of an IPv4 default route. Columns of `/proc/net/route` (proc_pid_net(5)): interface,
-/// destination, gateway, flags, references, uses, metric, mask. Addresses are the bytes as they are in
-/// memory, read as a number of this machine.
+/// Parses the gateway of an IPv4 default route. Columns of `/proc/net/route` (proc_pid_net(5)):
+/// interface, destination, gateway, flags, references, uses, metric, mask. Addresses are in memory
+/// order, printed as a native number.
 fn gateway_v4(line: &str) -> Option<Ipv4Addr> {
     let mut columns = line.split_ascii_whitespace().skip(1);
     let (destination, gateway) = (number(columns.next()?)?, number(columns.next()?)?);
@@ -68,9 +69,9 @@ fn gateway_v4(line: &str) -> Option<Ipv4Addr> {
     (destination == 0 && mask == 0 && leads(flags) && !gateway.is_unspecified()).then_some(gateway)
 }
 
-/// The gateway of an IPv6 default route. Columns of `/proc/net/ipv6_route`: destination and the length
-/// of its prefix, source and the length of its prefix, gateway, metric, references, uses, flags. A route
-/// of some sources alone is no default route.
+/// Parses the gateway of an IPv6 default route. Columns of `/proc/net/ipv6_route`: destination and
+/// its prefix length, source and its prefix length, gateway, metric, references, uses, flags. A
+/// route for some sources only is no default route.
 fn gateway_v6(line: &str) -> Option<Ipv6Addr> {
     let mut columns = line.split_ascii_whitespace();
     let (destination, length) = (address(columns.next()?)?, columns.next()?);
@@ -82,23 +83,23 @@ fn gateway_v6(line: &str) -> Option<Ipv6Addr> {
     (default && leads(flags) && !gateway.is_unspecified()).then_some(gateway)
 }
 
-/// Whether a route with these flags leads through its gateway.
+/// Returns true if a route with these flags goes through its gateway.
 fn leads(flags: u32) -> bool {
     flags & (UP | GATEWAY | REJECT) == UP | GATEWAY
 }
 
-/// A number of exactly eight hexadecimal digits.
+/// Parses a number of exactly eight hexadecimal digits.
 fn number(text: &str) -> Option<u32> {
     (text.len() == 8).then(|| short(text)).flatten()
 }
 
-/// A number of at most eight hexadecimal digits, without a sign.
+/// Parses a number of at most eight hexadecimal digits, without a sign.
 fn short(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     digits.then(|| u32::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// An address of exactly 32 hexadecimal digits.
+/// Parses an address of exactly 32 hexadecimal digits.
 fn address(text: &str) -> Option<Ipv6Addr> {
     let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     digits.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(Ipv6Addr::from)
@@ -113,7 +114,7 @@ mod tests {
     const HEAD: &str =
         "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
 
-    /// A line as the kernel of this machine would write it.
+    /// Formats a line as the kernel of this machine would.
     fn v4(destination: [u8; 4], gateway: [u8; 4], flags: u32, mask: [u8; 4]) -> String {
         let [destination, gateway, mask] = [destination, gateway, mask].map(u32::from_ne_bytes);
         format!(
@@ -209,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes are: no panic, and no gateway that is not in them.
+        /// Any bytes: no panic, and no gateway that is not in them.
         #[test]
         fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             let _ = read(&bytes, &bytes);
@@ -228,11 +229,11 @@ mod tests {
                 *place = byte;
             }
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            let told = text.split_ascii_whitespace().nth(2).unwrap_or_default().to_owned();
+            let listed = text.split_ascii_whitespace().nth(2).unwrap_or_default().to_owned();
             for found in read(&bytes, "") {
                 let found: Ipv4Addr = found.parse().unwrap();
                 let number = u32::from_ne_bytes(found.octets());
-                prop_assert_eq!(format!("{number:08X}"), told.to_uppercase());
+                prop_assert_eq!(format!("{number:08X}"), listed.to_uppercase());
             }
         }
     }

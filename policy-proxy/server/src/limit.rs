@@ -1,33 +1,33 @@
-//! How often somebody may do what costs others something: ask the API server about a token, or have
-//! everything listed.
+//! Rate limits of operations that are costly for others: API server reviews of a token, or a full
+//! list.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// A token bucket: so many in a row, and one after each interval from then on.
+/// A token bucket: a burst, then one token per interval.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     interval: Duration,
     burst: Duration,
-    /// When the bucket would be full.
+    /// Time when the bucket will be full.
     full_at: Option<Instant>,
 }
 
 impl Limiter {
-    /// At least one a second, at least one in a row.
+    /// Creates a bucket; rate and burst are at least 1.
     pub fn new(per_second: u32, burst: u32) -> Self {
         let second = Duration::from_secs(1);
         Self::every(second.checked_div(per_second.max(1)).unwrap_or(second), burst)
     }
 
-    /// One after each `interval`, at least one in a row.
+    /// Creates a bucket with one token per `interval`; the burst is at least 1.
     pub fn every(interval: Duration, burst: u32) -> Self {
         Self { interval, burst: interval.saturating_mul(burst.max(1)), full_at: None }
     }
 
-    /// Whether there is a token.
+    /// Returns true if there is a token.
     pub fn has_left(&self, now: Instant) -> bool {
         self.clone().take(now).is_ok()
     }
@@ -35,7 +35,7 @@ impl Limiter {
     /// Takes a token if there is one.
     ///
     /// # Errors
-    /// When there will be one.
+    /// The time when there will be a token.
     pub fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let full_at = self.full_at.map_or(now, |full_at| full_at.max(now));
         let after = full_at.checked_add(self.interval).unwrap_or(full_at);
@@ -49,19 +49,19 @@ impl Limiter {
     }
 }
 
-/// So many in a row, and so many a second after that.
+/// A rate and its burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// A second.
+    /// Tokens per second.
     pub per_second: u32,
-    /// In a row.
+    /// Size of the burst.
     pub burst: u32,
 }
 
-/// Keys that are remembered at most.
+/// Maximum number of keys.
 const MAX_KEYS: usize = 16 * 1024;
 
-/// A token bucket for each of many: addresses, or peers.
+/// A token bucket for each key, such as an address or a peer.
 #[derive(Debug)]
 pub struct Limit<K> {
     fresh: Limiter,
@@ -69,26 +69,26 @@ pub struct Limit<K> {
 }
 
 impl<K: Clone + Eq + Hash> Limit<K> {
-    /// Allows each so much.
+    /// Creates a limit with this rate for each key.
     pub fn new(rate: Rate) -> Self {
         Self::of(Limiter::new(rate.per_second, rate.burst))
     }
 
-    /// Allows each a bucket like this one, which is full.
+    /// Creates a limit with a copy of this full bucket for each key.
     pub fn of(fresh: Limiter) -> Self {
         Self { fresh, seen: Mutex::default() }
     }
 
-    /// Whether `key` could take one now. Who is not known has taken none.
+    /// Returns true if `key` has a token. An unknown key has all of its tokens.
     pub fn has_left(&self, key: &K, now: Instant) -> bool {
         self.seen.lock().get(key).is_none_or(|(limiter, _)| limiter.has_left(now))
     }
 
-    /// Takes one for `key`; false if there is none now.
+    /// Takes a token for `key`; returns false if there is none.
     pub fn take(&self, key: &K, now: Instant) -> bool {
         let mut seen = self.seen.lock();
         if seen.len() >= MAX_KEYS && !seen.contains_key(key) {
-            // By then every one of these has its whole share again.
+            // By then all of these buckets are full again.
             let whole = self.fresh.burst.max(Duration::from_secs(1));
             seen.retain(|_, (_, last)| now.saturating_duration_since(*last) < whole);
             if seen.len() >= MAX_KEYS {

@@ -1,11 +1,11 @@
-//! Which log lines are written: filters that name a program mean the libraries it is made of, too, and
-//! what other libraries warn of is written once in a while.
+//! Filters of log lines: a directive for a program applies to its libraries too, and warnings of
+//! other libraries are rate-limited.
 
-mod few;
+mod rate_limit;
 
-pub use few::FewWarnings;
+pub use rate_limit::RateLimitedWarnings;
 
-/// The libraries that `policy-controller` is made of, as filters name them.
+/// The libraries of `policy-controller`, by their names in filters.
 pub const CONTROLLER: (&str, &[&str]) = (
     "policy_controller",
     &[
@@ -18,12 +18,12 @@ pub const CONTROLLER: (&str, &[&str]) = (
     ],
 );
 
-/// The libraries that `policy-proxy` is made of, as filters name them.
+/// The libraries of `policy-proxy`, by their names in filters.
 pub const PROXY: (&str, &[&str]) =
     ("policy_proxy", &["policy_http", "policy_tls", "policy_server", "policy_enforce"]);
 
-/// The filter of log lines, as `tracing_subscriber` reads it, with each directive about a program repeated
-/// for the libraries that it is made of. What is said of a library itself stands behind that and wins.
+/// Returns a filter for `tracing_subscriber` in which each directive for a program is repeated for
+/// its libraries. A directive for a library itself comes later and wins.
 pub fn of_all_crates(filter: &str, programs: &[(&str, &[&str])]) -> String {
     let mut directives: Vec<String> = Vec::new();
     for directive in directives_of(filter) {
@@ -36,7 +36,7 @@ pub fn of_all_crates(filter: &str, programs: &[(&str, &[&str])]) -> String {
     directives.join(",")
 }
 
-/// The directives of a filter. Fields of spans, in braces, may have commas of their own.
+/// Splits a filter into directives. Span fields, in braces, may contain commas.
 fn directives_of(filter: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     filter.split(move |character| {
@@ -68,7 +68,7 @@ mod tests {
                 "policy_engine[watch{kind=a,b}]=debug,policy_kube[watch{kind=a,b}]=debug,\
                  hyper=off,policy_controller[watch{kind=a,b}]=debug",
             ),
-            // What is said of a library comes later, and the later one of two counts.
+            // Directives for a library come later, and the later of two wins.
             (
                 "policy_kube=off,policy_controller=debug",
                 "policy_engine=debug,policy_kube=debug,policy_kube=off,policy_controller=debug",

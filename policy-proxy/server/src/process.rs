@@ -1,5 +1,5 @@
-//! What the kernel says of this process, under the names that Prometheus' own clients use. Read
-//! from `/proc` at each scrape; what cannot be read is left out.
+//! Process metrics from the kernel, under the names of Prometheus' own clients. Read from `/proc`
+//! at each scrape; unreadable values are left out.
 
 use crate::names;
 use policy_tls::metric::Metric;
@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use std::fmt;
 use std::fs;
 
-/// Ticks of a second in `/proc`: USER_HZ, which is 100 on every architecture this runs on.
+/// Ticks per second in `/proc`: USER_HZ, which is 100 on every supported architecture.
 const TICKS: f64 = 100.0;
 
 /// Metrics of the process.
@@ -59,13 +59,13 @@ fn write(
     value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)
 }
 
-/// Of `/proc/self/stat`.
+/// Values of `/proc/self/stat`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stat {
-    /// Seconds of processor time, user and system.
+    /// Processor time, user and system, in seconds.
     cpu: f64,
     threads: f64,
-    /// Seconds from boot until the process began.
+    /// Time from boot until the start of the process, in seconds.
     start: f64,
 }
 
@@ -73,11 +73,12 @@ fn stat() -> Option<Stat> {
     parsed(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// The command stands in parentheses and may hold some itself; what follows the last is numbers.
+/// Parses `/proc/self/stat`. The command is in parentheses and may contain some itself; only
+/// numbers follow the last one.
 fn parsed(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // Fields 14, 15, 20 and 22 of proc(5), of which the first here is field 3.
+    // Fields 14, 15, 20 and 22 of proc(5); the first one here is field 3.
     let field = |number: usize| fields.get(number.checked_sub(3)?)?.parse::<f64>().ok();
     let cpu = (field(14)? + field(15)?) / TICKS;
     Some(Stat { cpu, threads: field(20)?, start: field(22)? / TICKS })
@@ -98,7 +99,7 @@ fn memory(field: &str) -> Option<f64> {
 
 fn open_files() -> Option<f64> {
     let number = fs::read_dir("/proc/self/fd").ok()?.count();
-    // Less the one that reads the folder.
+    // Less the descriptor of this folder.
     Some(f64::from(u32::try_from(number.saturating_sub(1)).ok()?))
 }
 

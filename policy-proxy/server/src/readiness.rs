@@ -1,10 +1,10 @@
-//! Whether a process is ready, and what is missing until it is.
+//! Readiness of a process.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What must hold before this process is ready, by name.
+/// The requirements for this process to be ready, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     missing: Arc<Mutex<Vec<Arc<str>>>>,
@@ -13,7 +13,7 @@ pub struct Readiness {
     without: Arc<Mutex<Vec<String>>>,
 }
 
-/// One thing that must hold. Until [`Requirement::met`] is called it does not.
+/// One requirement. It is missing until [`Requirement::met`] is called.
 #[derive(Clone, Debug)]
 pub struct Requirement {
     name: Arc<str>,
@@ -21,48 +21,49 @@ pub struct Requirement {
 }
 
 impl Readiness {
-    /// Adds something that does not hold yet. `name` is what `/ready` shows, in words.
+    /// Adds a requirement, which is missing. `/ready` shows `name`.
     pub fn require(&self, name: &str) -> Requirement {
         let requirement = Requirement { name: name.into(), readiness: self.clone() };
         requirement.lost();
         requirement
     }
 
-    /// Replaces what `part` has to complain of; empty: nothing any more.
+    /// Replaces the complaints of `part`, which make the process unready; empty clears them.
     pub fn report(&self, part: &'static str, complaints: Vec<String>) {
         replace(&mut self.reported.lock(), part, complaints);
     }
 
-    /// Replaces what `part` remarks: shown to whoever asks for it, and no reason to be unready. It is
-    /// for what another replica would suffer from as well, so that to be without this one helps nobody.
+    /// Replaces the remarks of `part`, which are shown but do not make the process unready. For
+    /// problems that other replicas would have as well, so that taking this one out of service
+    /// helps no client.
     pub fn remark(&self, part: &'static str, remarks: Vec<String>) {
         replace(&mut self.remarks.lock(), part, remarks);
     }
 
-    /// What the parts remark, in the order of their names.
+    /// Returns the remarks, in the order of the parts' names.
     pub fn remarks(&self) -> Vec<String> {
         self.remarks.lock().values().flatten().cloned().collect()
     }
 
-    /// States what this process does without, ready or not: shown, and no reason to be unready.
+    /// Adds functions that this process runs without; shown, but not a reason to be unready.
     pub fn do_without(&self, functions: impl IntoIterator<Item = String>) {
         self.without.lock().extend(functions);
     }
 
-    /// What does not hold: what was required, in the order it was required or lost, then what parts
-    /// complain of.
+    /// Returns what is missing: the requirements in the order in which they were added or lost,
+    /// then the complaints.
     pub fn missing(&self) -> Vec<Arc<str>> {
         let mut missing = self.missing.lock().clone();
         missing.extend(self.reported.lock().values().flatten().map(|text| text.as_str().into()));
         missing
     }
 
-    /// Whether nothing is missing.
+    /// Returns true if nothing is missing.
     pub fn is_ready(&self) -> bool {
         self.missing.lock().is_empty() && self.reported.lock().is_empty()
     }
 
-    /// What this process does without.
+    /// Returns the functions that this process runs without.
     pub fn without(&self) -> Vec<String> {
         self.without.lock().clone()
     }
@@ -81,12 +82,12 @@ fn replace(
 }
 
 impl Requirement {
-    /// It holds.
+    /// Marks the requirement as met.
     pub fn met(&self) {
         self.readiness.missing.lock().retain(|name| *name != self.name);
     }
 
-    /// It does not hold, or no longer.
+    /// Marks the requirement as missing.
     pub fn lost(&self) {
         let mut missing = self.readiness.missing.lock();
         if !missing.contains(&self.name) {

@@ -1,9 +1,9 @@
-//! Whom a bearer token stands for and what its subject may see: the question, the parts of a token, and
-//! bounds on asking. Who answers is elsewhere.
+//! Reviews of bearer tokens and of their subjects' rights: the interface, the parts of a token, and
+//! a cache with limits. The implementations are in other crates.
 
-mod bounded;
+mod cached;
 mod definition;
 pub mod jwt;
 
-pub use bounded::Bounded;
+pub use cached::CachedReviewer;
 pub use definition::{Authenticated, ReviewError, Reviewer, Subject};

@@ -1,16 +1,16 @@
-//! Mutual TLS of the gRPC port: credentials, kept in files or given by whoever renews them, and
+//! Mutual TLS of the gRPC port: credentials, from files or set by an identity source, and
 //! handshakes.
 //!
-//! TLS 1.3 only, no resumption, a client certificate asked for but optional (see
-//! [`policy_tls::identity`]): a client without one may still carry a token. Changed files take
-//! effect for new handshakes; open connections keep what they began with, unless a root was taken out
-//! that alone vouched for their client ([`TlsHandle::lost`]). Files that cannot be used change nothing.
+//! TLS 1.3 only, no resumption, optional client certificates (see [`policy_tls::identity`]): a
+//! client without one may still send a token. Changed files take effect for new handshakes; open
+//! connections continue, unless the only root that their client chains to was removed
+//! ([`TlsHandle::lost`]). Unusable files change nothing.
 
 use super::tls_metrics::{Handshake, TlsMetrics};
 use policy_core::Identity;
 use policy_tls::identity::{
-    self, Credentials, HandshakeFailure, IdentityError, IdentityHandle, Judge, Proof, Stale,
-    TlsIdentity, identity_of,
+    self, Credentials, HandshakeFailure, IdentityError, IdentityHandle, Proof, ProofError,
+    ProofVerifier, TlsIdentity, identity_of,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -24,25 +24,25 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How often files are compared with what is in force. Kubernetes replaces mounted files within a
-/// minute or so; certificates are renewed hours before they expire.
+/// Interval of the check for changed files. Kubernetes replaces mounted files within about a
+/// minute; certificates are renewed hours before they expire.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long a handshake may take.
+/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The files that credentials are kept in, PEM.
+/// The PEM files of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Our private key.
     pub key: PathBuf,
     /// Our certificate, leaf first.
     pub certs: PathBuf,
-    /// The roots that clients' certificates have to reach.
+    /// The roots that clients' certificates have to chain to.
     pub roots: PathBuf,
 }
 
-/// Why credentials cannot be used.
+/// Error of credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -50,18 +50,18 @@ pub enum TlsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file is malformed.
     #[error("`{}`: {message}", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// The parts do not fit.
+    /// The parts do not match.
     #[error(transparent)]
     Identity(#[from] IdentityError),
 }
@@ -69,125 +69,129 @@ pub enum TlsError {
 /// The credentials in force; clones share them.
 #[derive(Clone, Debug)]
 pub struct TlsHandle {
-    /// Absent: somebody gives them ([`TlsHandle::put`]).
+    /// `None` if [`TlsHandle::put`] sets the credentials.
     files: Option<Arc<TlsFiles>>,
-    /// None until they have been given once.
-    loaded: Arc<watch::Sender<Option<Arc<Loaded>>>>,
-    /// What the files held, one after the other: counts how often roots were taken out.
+    /// `None` until credentials are set.
+    credentials: Arc<watch::Sender<Option<Arc<ServerCredentials>>>>,
+    /// The identities read from the files: counts removals of roots.
     read: IdentityHandle,
     metrics: TlsMetrics,
 }
 
 /// Credentials ready for handshakes.
 #[derive(Debug)]
-struct Loaded {
-    /// What was in the files, where there are files.
-    texts: Option<Texts>,
+struct ServerCredentials {
+    /// The contents of the files, if there are files.
+    pem: Option<FileContents>,
     identity: Arc<TlsIdentity>,
     server: Arc<ServerConfig>,
     expires: Option<SystemTime>,
 }
 
-/// What was in the files.
+/// The contents of the files.
 #[derive(Clone, PartialEq, Eq)]
-struct Texts {
+struct FileContents {
     key: Vec<u8>,
     certs: Vec<u8>,
     roots: Vec<u8>,
 }
 
-/// What files held: the texts, what they mean, and when it expires.
-type Read = (Texts, TlsIdentity, Option<SystemTime>);
+/// Contents of the files, the identity parsed from them, and its expiry.
+type ParsedFiles = (FileContents, TlsIdentity, Option<SystemTime>);
 
-impl std::fmt::Debug for Texts {
+impl std::fmt::Debug for FileContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Texts").finish_non_exhaustive()
+        f.debug_struct("FileContents").finish_non_exhaustive()
     }
 }
 
-/// A connection after its handshake.
-pub struct Arrived<S> {
-    /// What is sent and received.
+/// A connection after its TLS handshake.
+pub struct TlsConnection<S> {
+    /// The TLS stream.
     pub stream: TlsStream<S>,
-    /// What the client's certificate proves.
+    /// The identity that the client's certificate proves.
     pub identity: Option<Identity>,
-    /// When the client's certificate expires.
+    /// Time when the client's certificate expires.
     pub expires: Option<SystemTime>,
-    /// What it proved its identity with.
+    /// The proof of the identity.
     pub proof: Option<Arc<Proof>>,
 }
 
 impl TlsHandle {
-    /// Reads the files; what happens here is counted in `metrics`.
+    /// Reads the files; counts in `metrics`.
     ///
     /// # Errors
     /// [`TlsError`] names the file that is missing or unusable.
     pub async fn load(files: TlsFiles, metrics: &TlsMetrics) -> Result<Self, TlsError> {
-        let loaded = files.parse(files.read().await?)?;
+        let credentials = files.parse(files.read().await?)?;
         let handle = Self { files: Some(Arc::new(files)), ..Self::empty(metrics) };
-        handle.use_files(loaded);
+        handle.use_files(credentials);
         Ok(handle)
     }
 
-    /// No credentials yet: handshakes fail until they are given.
+    /// Creates a handle without credentials: handshakes fail until they are set.
     pub fn empty(metrics: &TlsMetrics) -> Self {
-        let loaded = Arc::new(watch::Sender::new(None));
-        Self { files: None, loaded, read: IdentityHandle::empty(), metrics: metrics.clone() }
+        let credentials = Arc::new(watch::Sender::new(None));
+        Self { files: None, credentials, read: IdentityHandle::empty(), metrics: metrics.clone() }
     }
 
-    /// Uses these credentials for handshakes from now on.
+    /// Sets the credentials of future handshakes.
     pub fn put(&self, identity: Arc<TlsIdentity>, expires: Option<SystemTime>) {
-        self.use_from_now_on(Loaded::new(identity, expires));
+        self.publish(ServerCredentials::new(identity, expires));
     }
 
-    fn use_files(&self, (texts, identity, expires): Read) {
+    fn use_files(&self, (pem, identity, expires): ParsedFiles) {
         self.read.replace(identity);
         if let Some(identity) = self.read.current().clone() {
-            let loaded = Loaded::new(identity, expires);
-            self.use_from_now_on(Loaded { texts: Some(texts), ..loaded });
+            let credentials = ServerCredentials::new(identity, expires);
+            self.publish(ServerCredentials { pem: Some(pem), ..credentials });
         }
     }
 
-    /// Waits until no root that is trusted then vouches for what a client has proved. Its expiry is
-    /// [stated](Arrived::expires) beforehand.
+    /// Waits until none of the trusted roots verifies a client's proof. Its expiry is in
+    /// [`TlsConnection::expires`].
     pub async fn lost(&self, proof: &Proof) {
-        let mut loaded = self.loaded.subscribe();
+        let mut credentials = self.credentials.subscribe();
         loop {
-            let own = loaded.borrow_and_update().as_ref().map(|loaded| loaded.identity.clone());
-            if Judge::new(own).stale(proof) == Some(Stale::Untrusted) {
+            let own = credentials
+                .borrow_and_update()
+                .as_ref()
+                .map(|credentials| credentials.identity.clone());
+            if ProofVerifier::new(own).stale(proof) == Some(ProofError::Untrusted) {
                 return;
             }
-            if loaded.changed().await.is_err() {
-                // Nobody can replace what is in force any more.
+            if credentials.changed().await.is_err() {
+                // The credentials can no longer change.
                 return std::future::pending().await;
             }
         }
     }
 
-    fn use_from_now_on(&self, loaded: Loaded) {
-        self.metrics.expires(loaded.expires);
-        self.loaded.send_replace(Some(Arc::new(loaded)));
+    fn publish(&self, credentials: ServerCredentials) {
+        self.metrics.expires(credentials.expires);
+        self.credentials.send_replace(Some(Arc::new(credentials)));
     }
 
-    fn current(&self) -> Option<Arc<Loaded>> {
-        self.loaded.borrow().clone()
+    fn current(&self) -> Option<Arc<ServerCredentials>> {
+        self.credentials.borrow().clone()
     }
 
-    /// The identity that our own certificate proves.
+    /// Returns the identity that our own certificate proves.
     pub fn identity(&self) -> Option<Identity> {
         self.current()?.identity.name().cloned()
     }
 
-    /// The roots that clients' certificates have to reach; `None`: there are no credentials yet.
+    /// Returns the roots that clients' certificates have to chain to; `None` without credentials.
     pub fn roots(&self) -> Option<Vec<CertificateDer<'static>>> {
         Some(self.current()?.identity.roots().to_vec())
     }
 
-    /// Handshakes with another replica: we present this identity and accept nobody but ourselves.
-    /// `None`: our certificate proves no identity, or there is none yet.
+    /// Returns a client configuration for connections to another replica: it presents our identity
+    /// and accepts only the same identity. `None`: our certificate proves no identity, or there is
+    /// none yet.
     ///
     /// # Errors
-    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    /// [`IdentityError`] if certificate and key do not match, which loading has ruled out.
     pub fn client(&self) -> Result<Option<ClientConfig>, IdentityError> {
         let Some(own) = self.identity() else { return Ok(None) };
         let Some(mut config) = self.client_of(own)? else { return Ok(None) };
@@ -195,43 +199,43 @@ impl TlsHandle {
         Ok(Some(config))
     }
 
-    /// Handshakes in which we present our identity and accept nobody but `expected`. `None`: there is
-    /// no certificate yet.
+    /// Returns a client configuration that presents our identity and accepts only `expected`.
+    /// `None`: there is no certificate yet.
     ///
     /// # Errors
-    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    /// [`IdentityError`] if certificate and key do not match, which loading has ruled out.
     pub fn client_of(&self, expected: Identity) -> Result<Option<ClientConfig>, IdentityError> {
-        self.current().map(|loaded| loaded.identity.client(expected)).transpose()
+        self.current().map(|credentials| credentials.identity.client(expected)).transpose()
     }
 
-    /// Puts changed files in force, until it is dropped. Without files there is nothing to do.
+    /// Puts changed files in force, until it is dropped. Without files it does nothing.
     pub async fn follow(self) {
         self.follow_every(INTERVAL).await;
     }
 
-    /// The same, looking so often.
+    /// As [`Self::follow`], with this interval.
     pub async fn follow_every(self, interval: Duration) {
         let Some(files) = self.files.clone() else { return std::future::pending().await };
-        let in_force = || self.current().and_then(|loaded| loaded.texts.clone());
+        let in_force = || self.current().and_then(|credentials| credentials.pem.clone());
         let mut seen = in_force();
         loop {
             tokio::time::sleep(interval).await;
-            let texts = match files.read().await {
-                Ok(texts) if seen.as_ref() == Some(&texts) => continue,
-                Ok(texts) => texts,
+            let pem = match files.read().await {
+                Ok(pem) if seen.as_ref() == Some(&pem) => continue,
+                Ok(pem) => pem,
                 Err(error) => {
                     if seen.take().is_some() {
                         self.metrics.reloaded("failed");
-                        tracing::warn!(%error, "certificate files cannot be read; what is in force stays");
+                        tracing::warn!(%error, "cannot read certificate files, keeping the current certificate");
                     }
                     continue;
                 }
             };
-            seen = Some(texts.clone());
-            if in_force().as_ref() == Some(&texts) {
+            seen = Some(pem.clone());
+            if in_force().as_ref() == Some(&pem) {
                 continue;
             }
-            match files.parse(texts) {
+            match files.parse(pem) {
                 Ok(read) => {
                     self.use_files(read);
                     self.metrics.reloaded("renewed");
@@ -239,22 +243,22 @@ impl TlsHandle {
                 }
                 Err(error) => {
                     self.metrics.reloaded("failed");
-                    tracing::warn!(%error, "certificate files cannot be used; what is in force stays");
+                    tracing::warn!(%error, "invalid certificate files, keeping the current certificate");
                 }
             }
         }
     }
 
-    /// A server's handshake.
+    /// Performs a server handshake.
     ///
     /// # Errors
-    /// The handshake fails or takes too long, or there is no certificate yet.
-    pub async fn accept<S>(&self, stream: S) -> io::Result<Arrived<S>>
+    /// The handshake failed or timed out, or there is no certificate yet.
+    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsConnection<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let loaded = self.current().ok_or_else(none)?;
-        let acceptor = TlsAcceptor::from(loaded.server.clone());
+        let credentials = self.current().ok_or_else(no_certificate)?;
+        let acceptor = TlsAcceptor::from(credentials.server.clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
             Ok(Ok(stream)) => stream,
@@ -270,10 +274,10 @@ impl TlsHandle {
         let chain = stream.get_ref().1.peer_certificates();
         let leaf = chain.and_then(<[_]>::first);
         let identity = leaf.and_then(|leaf| identity_of(leaf));
-        let proof = identity.as_ref().and_then(|_| Proof::of(&loaded.identity, chain));
+        let proof = identity.as_ref().and_then(|_| Proof::of(&credentials.identity, chain));
         let expires = leaf.and_then(|leaf| not_after(leaf));
         if leaf.is_some() && expires.is_none() {
-            // It was found valid now; how long nobody could say.
+            // It was valid during the handshake, but its expiry is unknown.
             self.metrics.handshake(Handshake::Failed);
             return Err(io::Error::other("the client certificate's validity cannot be read"));
         }
@@ -281,20 +285,19 @@ impl TlsHandle {
             Some(_) => Handshake::Identity,
             None => Handshake::Anonymous,
         });
-        Ok(Arrived { stream, identity, expires, proof })
+        Ok(TlsConnection { stream, identity, expires, proof })
     }
 
-    /// A server's handshake for whatever is spoken above it; with the identity that the client
-    /// proved.
+    /// Performs a server handshake without ALPN; returns the identity that the client proved.
     ///
     /// # Errors
-    /// The handshake fails or takes too long, or there is no certificate yet.
+    /// The handshake failed or timed out, or there is no certificate yet.
     pub async fn accept_any<S>(&self, stream: S) -> io::Result<(TlsStream<S>, Option<Identity>)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let loaded = self.current().ok_or_else(none)?;
-        let acceptor = TlsAcceptor::from(loaded.identity.server().clone());
+        let credentials = self.current().ok_or_else(no_certificate)?;
+        let acceptor = TlsAcceptor::from(credentials.identity.server().clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepting).await??;
         let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -303,43 +306,43 @@ impl TlsHandle {
     }
 }
 
-/// Why a handshake fails before there is a certificate.
-fn none() -> io::Error {
+/// Returns the error of handshakes before there is a certificate.
+fn no_certificate() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "there is no certificate yet")
 }
 
-impl Loaded {
+impl ServerCredentials {
     fn new(identity: Arc<TlsIdentity>, expires: Option<SystemTime>) -> Self {
         let mut server = ServerConfig::clone(identity.server());
         server.alpn_protocols = vec![ALPN.to_vec()];
-        Self { texts: None, identity, server: Arc::new(server), expires }
+        Self { pem: None, identity, server: Arc::new(server), expires }
     }
 }
 
 impl TlsFiles {
-    async fn read(&self) -> Result<Texts, TlsError> {
-        Ok(Texts {
+    async fn read(&self) -> Result<FileContents, TlsError> {
+        Ok(FileContents {
             key: contents(&self.key).await?,
             certs: contents(&self.certs).await?,
             roots: contents(&self.roots).await?,
         })
     }
 
-    fn parse(&self, texts: Texts) -> Result<Read, TlsError> {
-        let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| TlsError::Pem {
+    fn parse(&self, pem: FileContents) -> Result<ParsedFiles, TlsError> {
+        let key = PrivateKeyDer::from_pem_slice(&pem.key).map_err(|error| TlsError::Pem {
             path: self.key.clone(),
             message: error.to_string(),
         })?;
-        let chain = certificates(&self.certs, &texts.certs)?;
-        // Names the identity for other proxies' SNI, which plays no part here.
+        let chain = certificates(&self.certs, &pem.certs)?;
+        // Only for the SNI of other proxies, which is not used here.
         let server_name = match chain.first().and_then(identity_of) {
             Some(Identity::Dns(name)) => name,
             Some(Identity::Spiffe(_)) | None => "policy-controller".into(),
         };
-        let roots = certificates(&self.roots, &texts.roots)?;
+        let roots = certificates(&self.roots, &pem.roots)?;
         let expires = chain.first().and_then(|leaf| not_after(leaf));
         let identity = TlsIdentity::new(Credentials { server_name, roots, chain, key })?;
-        Ok((texts, identity, expires))
+        Ok((pem, identity, expires))
     }
 }
 
@@ -348,7 +351,7 @@ async fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
     tokio::fs::read(path).await.map_err(failed)
 }
 
-/// Every certificate of a PEM file.
+/// Parses every certificate of a PEM file.
 fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let failed = |message| TlsError::Pem { path: path.to_owned(), message };
     identity::certificates(text).map_err(failed)
@@ -363,10 +366,10 @@ fn failure(error: &io::Error) -> Handshake {
     }
 }
 
-/// The time after which a certificate is not valid.
+/// Returns the expiry of a certificate.
 fn not_after(certificate: &[u8]) -> Option<SystemTime> {
     identity::validity(certificate).map(|(_, not_after)| not_after)
 }
 
-/// RFC 9113 section 3.2.
+/// ALPN protocol of HTTP/2 (RFC 9113 section 3.2).
 const ALPN: &[u8] = b"h2";

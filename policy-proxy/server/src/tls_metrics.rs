@@ -6,20 +6,20 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What came of a handshake.
+/// Result of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// The client proved an identity.
     Identity,
-    /// The client proved none.
+    /// The client proved no identity.
     Anonymous,
-    /// The client's certificate is of nobody we trust.
+    /// The client's certificate does not chain to a trusted root.
     Untrusted,
     /// The client's certificate is not valid now.
     Expired,
-    /// The client speaks no TLS 1.3.
+    /// The client does not support TLS 1.3.
     Version,
-    /// The client took too long.
+    /// The handshake timed out.
     TimedOut,
     /// Anything else.
     Failed,
@@ -40,18 +40,18 @@ impl Handshake {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
+struct ResultLabel {
     result: &'static str,
 }
 
 policy_core::metrics! {
-    /// Handles on the metrics of a port's TLS; clones share them.
+    /// Metrics of a port's TLS; clones share them.
     #[derive(Clone, Debug)]
     pub struct TlsMetrics {
-        handshakes: Family<Outcome, Counter> = "policy_watch_tls_handshakes",
+        handshakes: Family<ResultLabel, Counter> = "policy_watch_tls_handshakes",
             "TLS handshakes of the gRPC port";
-        reloads: Family<Outcome, Counter> = "policy_watch_certificate_reloads",
-            "Changes of the certificate files of the gRPC port, by what came of them";
+        reloads: Family<ResultLabel, Counter> = "policy_watch_certificate_reloads",
+            "Reloads of the certificate files of the gRPC port, by result";
         expiry: Gauge = "policy_watch_certificate_expiry_timestamp_seconds",
             "When the certificate of the gRPC port expires";
     }
@@ -59,11 +59,11 @@ policy_core::metrics! {
 
 impl TlsMetrics {
     pub(super) fn handshake(&self, result: Handshake) {
-        self.handshakes.get_or_create(&Outcome { result: result.as_str() }).inc();
+        self.handshakes.get_or_create(&ResultLabel { result: result.as_str() }).inc();
     }
 
     pub(super) fn reloaded(&self, result: &'static str) {
-        self.reloads.get_or_create(&Outcome { result }).inc();
+        self.reloads.get_or_create(&ResultLabel { result }).inc();
     }
 
     pub(super) fn expires(&self, at: Option<SystemTime>) {

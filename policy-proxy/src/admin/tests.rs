@@ -124,7 +124,7 @@ fn a_worker_that_hangs_shows_in_the_metrics() {
     assert_ne!(published, 0);
     shown("policy_generation_published", published);
     shown("policy_generation_reached", 0);
-    worker.pass(published);
+    worker.reach(published);
     shown("policy_generation_reached", published);
 }
 
@@ -370,7 +370,7 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let held: Vec<_> =
-        (0..MAX_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
+        (0..MAX_CONNECTIONS).map(|_| admin.shared.room.try_acquire(false).unwrap()).collect();
     let (stranger, _other) = tokio::io::duplex(64);
     let refused = admin.serve_connection(stranger, plain("10.1.2.3")).await.unwrap_err();
     assert_eq!(refused.to_string(), "too many connections to the admin port");
@@ -383,7 +383,7 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("live\n"), "{answer}");
     serving.abort();
     drop(held);
-    assert!(admin.shared.room.enter(false).is_some());
+    assert!(admin.shared.room.try_acquire(false).is_some());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::reader::{Reader, Setting};
 use crate::args::{IdentityArgs, RunArgs};
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{
-    AgentAddress, Anchors, CertifyConfig, IdentityConfig, IdentityFiles, Roots, SpiffeConfig,
+    AgentAddress, CertifyConfig, IdentityConfig, IdentityFiles, Roots, SpiffeConfig, TrustAnchors,
     certificates, is_dns_name, is_spiffe_id,
 };
 use std::path::PathBuf;
@@ -178,9 +178,9 @@ fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> 
 
 /// The trust roots of the issuer's client: fixed, or followed through a signed document that others
 /// may write.
-fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
+fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> TrustAnchors {
     let Some(document) = given_signed(args, reader) else {
-        return Anchors::Trusted(roots(args, reader));
+        return TrustAnchors::Trusted(roots(args, reader));
     };
     let given = reader.lookup("identity-anchors", args.identity_anchors.as_ref(), &[]);
     if given.is_none() {
@@ -194,7 +194,7 @@ fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
         let read = certificates(value.as_bytes());
         read.map_err(|error| reader.fail(format!("{name}: {error}"))).ok()
     });
-    Anchors::Followed { begin: begin.unwrap_or_default(), document: document.value.into() }
+    TrustAnchors::Followed { begin: begin.unwrap_or_default(), document: document.value.into() }
 }
 
 fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {

@@ -4,7 +4,7 @@ use super::parse::{self, Expected};
 use super::reader::Reader;
 use crate::args::{LimitsArgs, RunArgs};
 use crate::sidecar::{Limits, SidecarConfig, SocketOptions, Timeouts};
-use policy_http::bounds::MOST_FIELDS;
+use policy_http::bounds::MAX_FIELDS;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn sizes(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
     limits.in_flight = reader.read(given, limits.in_flight, count);
     let given = reader.lookup("max-headers", args.max_headers.as_ref(), &[]);
     limits.headers = reader.read(given, limits.headers, |text| {
-        text.parse().ok().filter(|fields| (1..=MOST_FIELDS).contains(fields)).ok_or(FIELDS)
+        text.parse().ok().filter(|fields| (1..=MAX_FIELDS).contains(fields)).ok_or(FIELDS)
     });
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE"];
     let given = reader.lookup("max-request-head", args.max_request_head.as_ref(), &linkerd);
@@ -180,7 +180,7 @@ fn between(text: &str, range: RangeInclusive<u32>, expected: Expected) -> Result
     text.parse().ok().filter(|number| range.contains(number)).ok_or(expected)
 }
 
-/// Up to [`MOST_FIELDS`].
+/// Up to [`MAX_FIELDS`].
 const FIELDS: Expected = "expected 1 to 4096 header fields";
 const COUNT: Expected = "expected a whole number above 0";
 
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_head_may_have_as_many_fields_as_are_ever_read() {
         let fields = |text| read_from(&[("PORTCULLIS_MAX_HEADERS", text)]);
-        assert_eq!(fields("4096").unwrap().limits.headers, MOST_FIELDS);
+        assert_eq!(fields("4096").unwrap().limits.headers, MAX_FIELDS);
         for refused in ["0", "4097", "many"] {
             let errors = fields(refused).unwrap_err();
             assert!(errors.iter().any(|error| error.contains(FIELDS)), "{refused}: {errors:?}");

@@ -4,7 +4,7 @@ use super::*;
 use crate::args::{LogArgs, SidecarArgs};
 use policy_core::{DefaultPolicy, Owner};
 use policy_tls::control::ControllerAddress;
-use policy_tls::identity::{AgentAddress, Anchors, CertifyConfig, Roots, SpiffeConfig};
+use policy_tls::identity::{AgentAddress, CertifyConfig, Roots, SpiffeConfig, TrustAnchors};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -175,7 +175,7 @@ fn linkerds_variables_make_a_client_of_its_issuer() {
     let Some(IdentityConfig::Certify(config)) = config else { panic!("{config:?}") };
     assert!(!config.issuer.is_loopback());
     let token = "/var/run/secrets/tokens/linkerd-identity-token".into();
-    let roots = Anchors::Trusted(Roots::Text("PEM".to_owned()));
+    let roots = TrustAnchors::Trusted(Roots::Text("PEM".to_owned()));
     let mut expected = CertifyConfig::new(config.issuer.clone(), LOCAL, token, roots);
     expected.folder = Some("/var/run/linkerd/identity/end-entity".into());
     expected.refresh = (Duration::from_secs(20), Duration::from_secs(7200));
@@ -192,7 +192,8 @@ fn our_variables_make_a_client_of_our_issuer() {
         ("PORTCULLIS_IDENTITY_ROOTS", "/var/run/portcullis/roots/ca-bundle.crt"),
     ]);
     let issuer = ControllerAddress::parse("localhost.:8080", None).unwrap();
-    let roots = Anchors::Trusted(Roots::File("/var/run/portcullis/roots/ca-bundle.crt".into()));
+    let roots =
+        TrustAnchors::Trusted(Roots::File("/var/run/portcullis/roots/ca-bundle.crt".into()));
     let token = "/var/run/secrets/portcullis/token".into();
     let expected = CertifyConfig::new(issuer, LOCAL, token, roots);
     assert_eq!(config, Some(IdentityConfig::Certify(expected)));

@@ -173,7 +173,7 @@ impl Session<'_> {
                     last_message = Instant::now();
                     self.handle(message?.ok_or(StreamEnd::Closed)?)?;
                 }
-                () = async { workers.passed(oldest.unwrap_or(0)).await }, if oldest.is_some() => {
+                () = async { workers.wait_reached(oldest.unwrap_or(0)).await }, if oldest.is_some() => {
                     self.acknowledge(workers.reached());
                 }
                 room = outbound.reserve(), if !self.outbox.is_empty() => {

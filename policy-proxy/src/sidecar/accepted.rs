@@ -5,7 +5,7 @@ use super::first_line::WireProtocol;
 use super::worker::{ConnectionPermit, Worker};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::Decided;
+use policy_enforce::record::DecisionInfo;
 use policy_enforce::store::{Live, PortHandle};
 use policy_tls::peer::Peer;
 use std::net::{IpAddr, SocketAddr};
@@ -58,7 +58,7 @@ impl AcceptedConnection {
             let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
             policy.counters.tcp_denied(worker.index, caller, reason);
         }
-        let decided = Decided {
+        let decided = DecisionInfo {
             at: self.at,
             port: self.handle.port(),
             peer,
@@ -80,7 +80,7 @@ impl AcceptedConnection {
     }
 
     pub(super) fn record_detection(&self, detected: Detection, took: Duration) {
-        use policy_enforce::telemetry::Detected as Counted;
+        use policy_enforce::telemetry::DetectionResult as Counted;
         let counted = match detected {
             Detection::Protocol(WireProtocol::Http1) => Counted::Http1,
             Detection::Protocol(WireProtocol::Http2) => Counted::Http2,

@@ -7,10 +7,10 @@ use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use policy_core::Denied;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::Held;
+use policy_enforce::middleware::pipeline::TimedRequest;
 use policy_enforce::respond;
-use policy_enforce::respond::{Answer, Asker};
-use policy_http::http2::{Reset, Watched};
+use policy_enforce::respond::{Answer, ResponseFormat};
+use policy_http::http2::{Interruptible, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -18,8 +18,8 @@ use std::task::{Context, Poll};
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     source: Source,
-    held: Option<Held<InflightGuard>>,
-    asker: Asker,
+    held: Option<TimedRequest<InflightGuard>>,
+    asker: ResponseFormat,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) enum ResponseBodyError {
 
 impl ResponseBody {
     /// A complete body that the proxy wrote.
-    pub(super) fn text(text: Bytes, asker: Asker) -> Self {
+    pub(super) fn text(text: Bytes, asker: ResponseFormat) -> Self {
         let source = if text.is_empty() { Source::Ended } else { Source::Text(text) };
         Self { source, held: None, asker }
     }
@@ -51,8 +51,8 @@ impl ResponseBody {
     /// The application's body, which keeps the request in flight.
     pub(super) fn upstream(
         body: UpstreamBody<RequestBody>,
-        held: Held<InflightGuard>,
-        asker: Asker,
+        held: TimedRequest<InflightGuard>,
+        asker: ResponseFormat,
     ) -> Self {
         Self { source: Source::Upstream(body), held: Some(held), asker }
     }
@@ -120,7 +120,7 @@ impl Body for ResponseBody {
             Source::Upstream(body) => match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(Ok(mut frame))) => {
-                    if let Some(Held { open, .. }) = &this.held {
+                    if let Some(TimedRequest { open, .. }) = &this.held {
                         if let Some(trailers) = frame.trailers_mut() {
                             headers::clean_trailers(trailers);
                             open.trailers(trailers);
@@ -170,7 +170,7 @@ impl Drop for ResponseBody {
     }
 }
 
-impl Watched for ResponseBody {
+impl Interruptible for ResponseBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
         if let Source::Upstream(body) = &mut self.source {
             body.gather(cx);

@@ -5,7 +5,7 @@ use super::upload::UploadBody;
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
-use policy_http::http2::{Received, Reset};
+use policy_http::http2::{RecvBody, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 #[derive(Debug)]
 pub(super) enum ClientBody {
     Http1(UploadBody),
-    Http2(Received),
+    Http2(RecvBody),
 }
 
 impl ClientBody {

@@ -13,10 +13,10 @@ use super::io::{ClientIo, Metered};
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use inner::Inner;
-use policy_http::http1::out::Out;
-use policy_http::http1::request::{Bounds, Head};
-use policy_http::http1::scratch;
-use policy_http::signal::remember;
+use policy_http::http1::read_buf;
+use policy_http::http1::request_decode::{Bounds, RequestHead};
+use policy_http::http1::write_buf::WriteBuf;
+use policy_http::signal::store_waker;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -40,7 +40,7 @@ impl ClientConn {
         cx: &mut Context<'_>,
         part: impl FnOnce(&mut Context<'_>) -> T,
     ) -> T {
-        remember(&mut self.inner.borrow_mut().task, cx);
+        store_waker(&mut self.inner.borrow_mut().task, cx);
         self.running.set(true);
         let done = part(cx);
         self.running.set(false);
@@ -53,7 +53,7 @@ impl ClientConn {
         &self,
         cx: &mut Context<'_>,
         bounds: Bounds,
-    ) -> Poll<Result<Option<Head>, ClientConnError>> {
+    ) -> Poll<Result<Option<RequestHead>, ClientConnError>> {
         self.inner.borrow_mut().poll_head(cx, bounds)
     }
 
@@ -63,7 +63,7 @@ impl ClientConn {
     }
 
     /// Appends to the write buffer.
-    pub(super) fn write<T>(&self, append: impl FnOnce(&mut Out) -> T) -> T {
+    pub(super) fn write<T>(&self, append: impl FnOnce(&mut WriteBuf) -> T) -> T {
         append(&mut self.inner.borrow_mut().write_buf)
     }
 
@@ -129,7 +129,7 @@ impl ClientConn {
         let mut inner = self.inner.borrow_mut();
         inner.read_buf = BytesMut::new();
         let Some(io) = &mut inner.io else { return Poll::Ready(()) };
-        while let Ok(false) = ready!(scratch::poll_read(io, cx, <[u8]>::is_empty)) {}
+        while let Ok(false) = ready!(read_buf::poll_read(io, cx, <[u8]>::is_empty)) {}
         Poll::Ready(())
     }
 

@@ -22,7 +22,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::respond;
-use policy_enforce::respond::{Answer, Asker};
+use policy_enforce::respond::{Answer, ResponseFormat};
 use policy_proto::transport::{self, Header, Session};
 use policy_tls::peer::{Peer, PeerTls};
 use std::convert::Infallible;
@@ -158,7 +158,7 @@ async fn refuse_gateway(
     let meshed = peer.is_meshed();
     let service = service_fn(move |request: Request<Incoming>| async move {
         let (head, _) = request.into_parts();
-        let answer = respond::respond(&Answer::Gateway, &Asker::of(&head, meshed));
+        let answer = respond::respond(&Answer::Gateway, &ResponseFormat::of(&head, meshed));
         Ok::<Response<_>, Infallible>(answer.map(Full::new))
     });
     let (io, bound) = (TokioIo::new(io), direct.worker.shared.config.timeouts.request_head);

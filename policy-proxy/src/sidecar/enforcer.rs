@@ -6,12 +6,12 @@ use http::header::MaxSizeReached;
 use http::{HeaderMap, Response};
 use policy_core::Denied;
 use policy_enforce::error::ErrorKind;
-use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, Permitted, Role};
-use policy_enforce::record::{Decided, RequestRecord, Requested};
+use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, PermittedRequest, Role};
+use policy_enforce::record::{DecisionInfo, RequestLine, RequestRecord};
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::store::PortHandle;
 use policy_enforce::telemetry::Telemetry;
-use policy_http::bounds::MOST_FIELDS;
+use policy_http::bounds::MAX_FIELDS;
 use policy_tls::peer::Peer;
 use std::rc::Rc;
 use std::task::Context;
@@ -43,19 +43,19 @@ impl Enforcer for ConnectionEnforcer<'_> {
     }
 
     fn role(&self) -> Role {
-        let request_fields = self.0.worker.shared.config.limits.headers.min(MOST_FIELDS);
-        Role::Proxy { request_fields, response_fields: MOST_FIELDS }
+        let request_fields = self.0.worker.shared.config.limits.headers.min(MAX_FIELDS);
+        Role::Proxy { request_fields, response_fields: MAX_FIELDS }
     }
 
     fn is_recording(&self) -> bool {
         self.0.worker.is_recording()
     }
 
-    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant) {
-        self.0.worker.shared.config.notices.tell(decided, Some(request), now);
+    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
+        self.0.worker.shared.config.notices.log(decided, Some(request), now);
     }
 
-    fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
+    fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>) {
         self.0.worker.record(decided, request);
     }
 
@@ -66,19 +66,19 @@ impl Enforcer for ConnectionEnforcer<'_> {
     }
 
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
-        self.0.informed.tell(headers)
+        self.0.informed.insert(headers)
     }
 
     fn changes(&self) {}
 
-    fn open(&self, (): (), permitted: Permitted) -> InflightGuard {
+    fn open(&self, (): (), permitted: PermittedRequest) -> InflightGuard {
         self.0.register_request(permitted)
     }
 }
 
 impl OpenRequest for InflightGuard {
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
-        Self::poll_lost(self, cx)
+    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
+        Self::poll_revoked(self, cx)
     }
 
     fn begun<B>(&mut self, response: &Response<B>, started: Instant, waited: Duration) {

@@ -19,9 +19,9 @@ use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::{self, Admission, Held};
-use policy_enforce::respond::{Answer, Asker};
-use policy_http::http1::request::Bad;
+use policy_enforce::middleware::pipeline::{self, Admission, TimedRequest};
+use policy_enforce::respond::{Answer, ResponseFormat};
+use policy_http::http1::request_decode::RequestHeadError;
 use policy_http::http2;
 use policy_tls::peer::Peer;
 use std::future::poll_fn;
@@ -61,11 +61,11 @@ pub(super) async fn answer(
         Admission::Admitted(admitted) => admitted,
         Admission::Refused(refused) => return refused.into(),
     };
-    let body = RequestBody::new(body, &admitted.held.open);
+    let body = RequestBody::new(body, &admitted.request.open);
     // Read by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
-    let carried = admitted.asked.carried;
-    let forwarded = forward(&connection, (head, body), &mut admitted.held, carried).await;
+    let carried = admitted.options.orig_proto;
+    let forwarded = forward(&connection, (head, body), &mut admitted.request, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
         Ok(response) => response,
@@ -77,15 +77,15 @@ pub(super) async fn answer(
     if let Some(refused) = admitted.pass(&ConnectionEnforcer(&connection), &mut response, waited) {
         return refused.into();
     }
-    let asker = admitted.asker();
+    let asker = admitted.format();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return upgrade(response, admitted.held.open, asker);
+        return upgrade(response, admitted.request.open, asker);
     }
     if let Some(version) = carried {
-        headers::wrap_carried(response.headers_mut(), version);
+        headers::set_orig_proto(response.headers_mut(), version);
     }
     *response.version_mut() = Version::HTTP_11;
-    response.map(|body| ResponseBody::upstream(body, admitted.held, asker)).into()
+    response.map(|body| ResponseBody::upstream(body, admitted.request, asker)).into()
 }
 
 /// Forwards the request and waits for the response head, or for a reason to give up. `carried`: the
@@ -93,7 +93,7 @@ pub(super) async fn answer(
 async fn forward(
     connection: &Rc<HttpConnection>,
     (mut head, body): (Box<Parts>, RequestBody),
-    held: &mut Held<InflightGuard>,
+    held: &mut TimedRequest<InflightGuard>,
     carried: Option<Version>,
 ) -> Result<Response<UpstreamBody<RequestBody>>, Answer> {
     let shared = &connection.worker.shared;
@@ -101,7 +101,7 @@ async fn forward(
     let _permit = permit.ok_or(Answer::Overloaded)?;
     let upstream = &connection.upstream;
     if let Some(version) = carried {
-        headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
+        headers::downgrade_orig_proto(&mut head, version, body.size_hint().exact().is_some());
         wait_for_response(Box::pin(upstream.http1_multiplexed(head, body)), held).await
     } else if head.version >= Version::HTTP_2 {
         // Boxed: larger than the future for HTTP/1.
@@ -114,7 +114,7 @@ async fn forward(
 
 async fn wait_for_response<F, E>(
     mut sending: Pin<F>,
-    held: &mut Held<InflightGuard>,
+    held: &mut TimedRequest<InflightGuard>,
 ) -> Result<Response<UpstreamBody<RequestBody>>, Answer>
 where
     F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody<RequestBody>>, E>>>,
@@ -131,7 +131,7 @@ where
 fn upgrade(
     response: Response<UpstreamBody<RequestBody>>,
     guard: InflightGuard,
-    asker: Asker,
+    asker: ResponseFormat,
 ) -> ClientResponse {
     guard.ended(false);
     let (head, body) = response.into_parts();
@@ -147,10 +147,10 @@ impl HttpConnection {
     /// Counts a failed HTTP/1 connection.
     fn count_error(&self, error: &ClientConnError) {
         let kind = match error {
-            ClientConnError::Head(Bad::TooLarge | Bad::TargetTooLong) => {
+            ClientConnError::Head(RequestHeadError::TooLarge | RequestHeadError::TargetTooLong) => {
                 ErrorKind::RequestHeadTooLarge
             }
-            ClientConnError::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
+            ClientConnError::Head(RequestHeadError::Malformed) => ErrorKind::BadRequestHead,
             ClientConnError::Io(_) => ErrorKind::Io,
             // Recorded where it happened.
             ClientConnError::ResponseAborted | ClientConnError::Closed => return,

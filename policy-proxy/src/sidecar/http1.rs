@@ -16,12 +16,12 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
-use policy_http::ending::Ending;
-use policy_http::http1::encode::Framing;
-use policy_http::http1::out::Out;
-use policy_http::http1::request::{Bad, Bounds, Head};
-use policy_http::http1::response::{self, Asked, Length};
-use policy_http::reused::Reused;
+use policy_http::future_pool::PooledFuture;
+use policy_http::http1::encode::BodyEncoder;
+use policy_http::http1::request_decode::{Bounds, RequestHead, RequestHeadError};
+use policy_http::http1::response_encode::{self, BodyLength, ResponseContext};
+use policy_http::http1::write_buf::WriteBuf;
+use policy_http::shutdown::Shutdown;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -61,7 +61,7 @@ struct Http1Connection<'a, A> {
 struct ResponseWriter {
     /// The body, until its end was read.
     body: Option<ResponseBody>,
-    framing: Framing,
+    framing: BodyEncoder,
     /// True if the connection ends with this response.
     last: bool,
 }
@@ -77,7 +77,7 @@ where
         cx: &mut Context<'_>,
         work: impl FnOnce(&mut Context<'_>) -> Poll<Result<(), ClientConnError>>,
     ) -> Poll<Result<(), ClientConnError>> {
-        if self.connection.ending.poll(cx) == Some(Ending::Now) {
+        if self.connection.ending.poll(cx) == Some(Shutdown::Immediate) {
             return Poll::Ready(Err(ClientConnError::Closed));
         }
         self.conn.run(cx, work)
@@ -131,7 +131,10 @@ where
 
     /// Reads the next request head. A request that the client began to send is served even while
     /// draining.
-    fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, ClientConnError>> {
+    fn poll_request(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<RequestHead>, ClientConnError>> {
         match self.conn.poll_head(cx, self.bounds) {
             Poll::Pending if self.conn.has_buffered() => self.connection.unfinished(),
             Poll::Pending if self.is_ending() => return Poll::Ready(Ok(None)),
@@ -144,13 +147,15 @@ where
     /// Calls the service, and writes the head of its response.
     async fn respond(
         &self,
-        head: Head,
+        head: RequestHead,
     ) -> Result<(ResponseWriter, Option<Box<Upgrade>>), ClientConnError> {
-        let Head { parts, body, keep_alive, expects, trailers } = head;
+        let RequestHead { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
-        let mut request = Asked { version: parts.version, head: is_head, trailers, keep_alive };
+        let mut request =
+            ResponseContext { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(UploadBody::new(&self.conn, body, (expects, self.bounds)));
-        let mut pending = Reused::new(|| (self.service)(Rc::clone(self.connection), parts, body));
+        let mut pending =
+            PooledFuture::new(|| (self.service)(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match pending.poll(cx) {
             Poll::Ready(answered) => {
                 request.keep_alive &= self.conn.can_keep_alive(cx) && !self.is_ending();
@@ -166,15 +171,19 @@ where
         Ok((self.write_head(response, request), upgrade))
     }
 
-    fn write_head(&self, response: Response<ResponseBody>, request: Asked) -> ResponseWriter {
+    fn write_head(
+        &self,
+        response: Response<ResponseBody>,
+        request: ResponseContext,
+    ) -> ResponseWriter {
         let length = response.body().size_hint().exact();
-        let length = length.map_or(Length::Unknown, Length::Known);
+        let length = length.map_or(BodyLength::Unknown, BodyLength::Known);
         let second = self.connection.worker.now();
         let (written, body) = self.conn.write(|out| {
-            out.head(|small| response::write(response, (request, length), small, second))
+            out.head(|small| response_encode::write(response, (request, length), small, second))
         });
         // A body that is not written is not polled.
-        let body = (written.framing != Framing::None).then_some(body);
+        let body = (written.framing != BodyEncoder::None).then_some(body);
         ResponseWriter { body, framing: written.framing, last: written.last }
     }
 
@@ -218,24 +227,26 @@ where
     }
 
     /// Answers a malformed request head with its status, as far as possible.
-    async fn reject(&self, bad: Bad) -> Result<(), ClientConnError> {
+    async fn reject(&self, bad: RequestHeadError) -> Result<(), ClientConnError> {
         let status = match bad {
-            Bad::Malformed => StatusCode::BAD_REQUEST,
-            Bad::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Bad::TargetTooLong => StatusCode::URI_TOO_LONG,
+            RequestHeadError::Malformed => StatusCode::BAD_REQUEST,
+            RequestHeadError::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            RequestHeadError::TargetTooLong => StatusCode::URI_TOO_LONG,
         };
         let mut response = Response::new(());
         *response.status_mut() = status;
         let (head, trailers) = (false, false);
         let version = http::Version::HTTP_11;
-        let request = Asked { version, head, trailers, keep_alive: false };
+        let request = ResponseContext { version, head, trailers, keep_alive: false };
         let second = self.connection.worker.now();
         self.conn.write(|out| {
-            out.head(|small| response::write(response, (request, Length::Known(0)), small, second))
+            out.head(|small| {
+                response_encode::write(response, (request, BodyLength::Known(0)), small, second)
+            })
         });
         self.shutdown().await?;
         // An oversized head is not read to its end.
-        if bad == Bad::TooLarge { Ok(()) } else { self.linger().await }
+        if bad == RequestHeadError::TooLarge { Ok(()) } else { self.linger().await }
     }
 
     async fn shutdown(&self) -> Result<(), ClientConnError> {
@@ -263,12 +274,16 @@ where
 }
 
 impl ResponseWriter {
-    fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut Out) -> Result<(), ClientConnError> {
+    fn take(
+        &mut self,
+        frame: Option<Frame<Bytes>>,
+        out: &mut WriteBuf,
+    ) -> Result<(), ClientConnError> {
         let Some(frame) = frame else { return self.end(out) };
         match frame.into_data() {
             Ok(data) => {
                 self.framing.data(data, out);
-                let complete = self.framing == Framing::Length(0);
+                let complete = self.framing == BodyEncoder::Length(0);
                 if complete || self.body.as_ref().is_some_and(ResponseBody::is_end_stream) {
                     return self.end(out);
                 }
@@ -282,7 +297,7 @@ impl ResponseWriter {
         }
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), ClientConnError> {
+    fn end(&mut self, out: &mut WriteBuf) -> Result<(), ClientConnError> {
         self.body = None;
         self.framing.end(out).map_err(|_| body_incomplete())
     }

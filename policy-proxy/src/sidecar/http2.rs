@@ -4,8 +4,8 @@ use super::body::ResponseBody;
 use super::inflight::{HttpConnection, RequestBody};
 use super::io::Metered;
 use policy_enforce::error::ErrorKind;
-use policy_http::ending::Ending;
 use policy_http::http2::{ClientConnection, Limits, Streams};
+use policy_http::shutdown::Shutdown;
 use policy_http::signal::Signal;
 use tokio::net::TcpStream;
 
@@ -31,7 +31,7 @@ impl ClientConnection for HttpConnection {
         }
     }
 
-    fn ending(&self) -> &Signal<Ending> {
+    fn shutdown(&self) -> &Signal<Shutdown> {
         &self.ending
     }
 
@@ -47,12 +47,12 @@ impl ClientConnection for HttpConnection {
         self.worker.now()
     }
 
-    fn ended_by(&self, error: &h2::Error) {
+    fn on_error(&self, error: &h2::Error) {
         let kind = if error.is_io() { ErrorKind::Io } else { ErrorKind::Http2Protocol };
         self.http_error(kind);
     }
 
-    fn silent(&self) {
+    fn on_ping_timeout(&self) {
         self.http_error(ErrorKind::Http2Protocol);
     }
 }

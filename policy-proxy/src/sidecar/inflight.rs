@@ -11,18 +11,18 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use policy_core::{Denied, Permit};
+use policy_enforce::client_headers::ClientHeaders;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::informed::Informed;
+use policy_enforce::middleware::authorizer::Authorizer;
 use policy_enforce::middleware::exchange::Exchange;
-use policy_enforce::middleware::gate::Gate;
-use policy_enforce::middleware::pipeline::Permitted;
-use policy_enforce::open::Kept;
+use policy_enforce::middleware::pipeline::PermittedRequest;
 use policy_enforce::record::RequestRecord;
-use policy_enforce::store::{InForce, PortHandle};
+use policy_enforce::request_snapshot::RequestSnapshot;
+use policy_enforce::store::{ActivePolicy, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Series, Side};
-use policy_http::ending::Ending;
-use policy_http::http2::Watched;
+use policy_http::http2::Interruptible;
+use policy_http::shutdown::Shutdown;
 use policy_http::signal::Signal;
 use policy_tls::peer::Peer;
 use slab::Slab;
@@ -39,7 +39,7 @@ pub(super) struct HttpConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) handle: PortHandle,
     pub(super) peer: Peer,
-    pub(super) authorizer: RefCell<Gate>,
+    pub(super) authorizer: RefCell<Authorizer>,
     pub(super) upstream: Upstream<RequestBody>,
     /// Time since which the client has been sending an incomplete request head, by the worker's
     /// clock; 0 if it is not.
@@ -47,10 +47,10 @@ pub(super) struct HttpConnection {
     /// True for HTTP/2, whose frames between requests are no incomplete request.
     http2: bool,
     /// Signalled to end the connection.
-    pub(super) ending: Signal<Ending>,
+    pub(super) ending: Signal<Shutdown>,
     caller: Caller,
     /// Headers that inform the application of the client.
-    pub(super) informed: Informed,
+    pub(super) informed: ClientHeaders,
     inflight: RefCell<Slab<InflightRequest>>,
     /// Time since which the connection is idle, by the worker's clock.
     idle_since: Cell<u32>,
@@ -62,9 +62,9 @@ pub(super) struct HttpConnection {
 
 /// An in-flight request.
 struct InflightRequest {
-    request: Box<Kept>,
+    request: Box<RequestSnapshot>,
     permit: Permit,
-    policy: Arc<InForce>,
+    policy: Arc<ActivePolicy>,
     /// Signals the response that permission is lost.
     lost: Signal<Denied>,
     /// Signals the request body that permission is lost.
@@ -99,13 +99,13 @@ impl HttpConnection {
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {
-            authorizer: RefCell::new(Gate::new(caller, worker.index)),
+            authorizer: RefCell::new(Authorizer::new(caller, worker.index)),
             upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
             unfinished_since: Cell::new(0),
             http2,
             ending: Signal::new(),
             caller,
-            informed: Informed::new(&peer, Some(upstream)),
+            informed: ClientHeaders::new(&peer, Some(upstream)),
             inflight: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
             _permit: permit,
@@ -147,9 +147,9 @@ impl HttpConnection {
     }
 
     /// Registers a permitted request.
-    pub(super) fn register_request(self: &Rc<Self>, permitted: Permitted) -> InflightGuard {
-        self.handle.permitted();
-        let Permitted { kept, permit, policy, exchange } = permitted;
+    pub(super) fn register_request(self: &Rc<Self>, permitted: PermittedRequest) -> InflightGuard {
+        self.handle.retain();
+        let PermittedRequest { snapshot: kept, permit, policy, exchange } = permitted;
         let (lost, lost_upload) = (Signal::new(), Signal::new());
         let request = InflightRequest {
             request: kept,
@@ -191,7 +191,7 @@ impl HttpConnection {
         }
         open.try_remove(key);
         if open.is_empty() {
-            self.handle.rests();
+            self.handle.release();
             self.idle_since.set(self.worker.now());
         }
     }
@@ -218,7 +218,7 @@ impl InflightRequest {
 
 impl InflightGuard {
     /// The reason of the lost permission; none wakes `cx` when it is lost.
-    pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Option<Denied> {
+    pub(super) fn poll_revoked(&self, cx: &Context<'_>) -> Option<Denied> {
         let open = self.connection.inflight.borrow();
         let open = open.get(self.key)?;
         if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
@@ -234,9 +234,9 @@ impl InflightGuard {
     }
 
     /// Removes the fields from trailers that the policy decided on in the head.
-    pub(super) fn take_judged(&self, trailers: &mut HeaderMap) {
+    pub(super) fn remove_matched(&self, trailers: &mut HeaderMap) {
         if let Some(open) = self.connection.inflight.borrow().get(self.key) {
-            open.request.take_judged(trailers);
+            open.request.remove_matched(trailers);
         }
     }
 
@@ -328,7 +328,7 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let this = self.get_mut();
-        if this.guard.as_ref().is_some_and(|guard| guard.poll_lost(cx).is_some()) {
+        if this.guard.as_ref().is_some_and(|guard| guard.poll_revoked(cx).is_some()) {
             this.cut = true;
             this.guard = None;
         }
@@ -341,7 +341,7 @@ impl Body for RequestBody {
                 if let Some(guard) = &this.guard {
                     if let Some(trailers) = frame.trailers_mut() {
                         headers::clean_trailers(trailers);
-                        guard.take_judged(trailers);
+                        guard.remove_matched(trailers);
                     } else if let Some(data) = frame.data_ref() {
                         guard.request_frame(data.len());
                     }
@@ -368,9 +368,9 @@ impl Body for RequestBody {
     }
 }
 
-impl Watched for RequestBody {
+impl Interruptible for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        let lost = self.guard.as_ref().is_some_and(|guard| guard.poll_lost(cx).is_some());
+        let lost = self.guard.as_ref().is_some_and(|guard| guard.poll_revoked(cx).is_some());
         self.cut || lost || self.body.is_broken(cx)
     }
 }

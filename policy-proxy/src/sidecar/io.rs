@@ -135,7 +135,7 @@ impl<S> Metered<S> {
     ) -> Poll<io::Result<usize>> {
         match &written {
             Poll::Ready(Ok(bytes)) => {
-                self.stall.moved();
+                self.stall.reset();
                 self.meter.wrote(*bytes);
             }
             Poll::Ready(Err(error)) => self.meter.failed(error),

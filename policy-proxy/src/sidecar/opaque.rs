@@ -11,12 +11,12 @@ use super::upstream;
 use super::worker::{TrackedConnection, Worker, into_result};
 use policy_core::{Decision, Denial, Denied, Permit, Protocol};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::Decided;
+use policy_enforce::record::DecisionInfo;
 use policy_enforce::respond::Fault;
-use policy_enforce::store::{InForce, PortHandle};
+use policy_enforce::store::{ActivePolicy, PortHandle};
 use policy_enforce::telemetry::{Caller, Meter, Side};
 use policy_http::signal::Signal;
-use policy_tls::identity::{Judge, Stale};
+use policy_tls::identity::{ProofError, ProofVerifier};
 use policy_tls::peer::Peer;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -121,7 +121,7 @@ impl OpaqueConnection {
             }
         }
         if decision.is_ok() {
-            self.handle.permitted();
+            self.handle.retain();
         }
         let refused = decision.as_ref().err().map(|denial| denial.reason);
         self.record(policy.ok(), decision);
@@ -131,12 +131,12 @@ impl OpaqueConnection {
         refused.is_none()
     }
 
-    fn count_permit(&self, policy: &InForce, permit: &Permit) {
+    fn count_permit(&self, policy: &ActivePolicy, permit: &Permit) {
         policy.counters.tcp_permitted(self.worker.index, self.caller, permit);
     }
 
-    fn record(&self, policy: Option<&Arc<InForce>>, decision: Result<Permit, Denial>) {
-        let decided = Decided {
+    fn record(&self, policy: Option<&Arc<ActivePolicy>>, decision: Result<Permit, Denial>) {
+        let decided = DecisionInfo {
             at: self.at,
             port: self.handle.port(),
             peer: &self.peer,
@@ -219,12 +219,12 @@ impl TrackedConnection for OpaqueConnection {
         }
     }
 
-    fn reverify(&self, judge: &mut Judge) {
+    fn reverify(&self, judge: &mut ProofVerifier) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
         let (Some(stale), None) = (stale, self.close.get()) else { return };
         let kind = match stale {
-            Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
-            Stale::Expired(since) => {
+            ProofError::Untrusted => ErrorKind::TlsCertificateUntrusted,
+            ProofError::Expired(since) => {
                 let grace = self.worker.shared.config.timeouts.grace;
                 if judge.now().duration_since(since).is_ok_and(|late| late < grace) {
                     return;

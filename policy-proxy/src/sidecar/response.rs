@@ -3,7 +3,7 @@
 use super::body::ResponseBody;
 use super::tunnel::Upgrade;
 use http::Response;
-use policy_enforce::middleware::pipeline::Refused;
+use policy_enforce::middleware::pipeline::LocalResponse;
 
 /// A response, and the protocol upgrade behind it.
 pub(super) struct ClientResponse {
@@ -18,8 +18,8 @@ impl From<Response<ResponseBody>> for ClientResponse {
     }
 }
 
-impl From<Refused> for ClientResponse {
-    fn from(Refused { response, asker }: Refused) -> Self {
+impl From<LocalResponse> for ClientResponse {
+    fn from(LocalResponse { response, format: asker }: LocalResponse) -> Self {
         response.map(|text| ResponseBody::text(text, asker)).into()
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrad
         server.without_timeout(),
         HttpWatch::Off
     ));
-    poll_fn(|cx| match guard.poll_lost(cx) {
+    poll_fn(|cx| match guard.poll_revoked(cx) {
         Some(_) => Poll::Ready(()),
         None => copy.as_mut().poll_copy(cx).map(|_| ()),
     })

@@ -4,7 +4,7 @@ use super::client_conn::{ClientConn, Upload, UploadError};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use policy_http::http1::decode::Decoder;
-use policy_http::http1::request::{Bounds, Framing};
+use policy_http::http1::request_decode::{Bounds, RequestFraming};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -18,12 +18,16 @@ pub(super) struct UploadBody {
 
 impl UploadBody {
     /// The body behind a request head.
-    pub(super) fn new(conn: &Rc<ClientConn>, framing: Framing, head: (bool, Bounds)) -> Self {
+    pub(super) fn new(
+        conn: &Rc<ClientConn>,
+        framing: RequestFraming,
+        head: (bool, Bounds),
+    ) -> Self {
         let (expects, bounds) = head;
         let decoder = match framing {
-            Framing::None => return Self { conn: None },
-            Framing::Length(bytes) => Decoder::length(bytes),
-            Framing::Chunked => Decoder::chunked(bounds.fields, MAX_TRAILERS),
+            RequestFraming::None => return Self { conn: None },
+            RequestFraming::Length(bytes) => Decoder::length(bytes),
+            RequestFraming::Chunked => Decoder::chunked(bounds.fields, MAX_TRAILERS),
         };
         conn.inner.borrow_mut().upload = Upload::of(decoder, expects);
         Self { conn: Some(Rc::clone(conn)) }

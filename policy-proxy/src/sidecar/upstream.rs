@@ -16,8 +16,8 @@ use http_body::Body;
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
-use policy_http::http1::request::Bounds;
-use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
+use policy_http::http1::request_decode::Bounds;
+use policy_http::http2::{Interruptible, Reset, Sender, Settings, Streams, while_waiting};
 use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
 use std::cell::OnceCell;
@@ -91,7 +91,7 @@ pub(super) async fn connect(
 
 impl<B> Upstream<B>
 where
-    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin + 'static,
+    B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin + 'static,
 {
     pub(super) fn new(
         address: SocketAddr,
@@ -141,7 +141,7 @@ where
         let mut response = poll_fn(|cx| poll_head(&conn, cx)).await;
         if let (Err(Error::Unsent), true) = (&response, reused) {
             let stream = Box::pin(self.connect()).await?;
-            conn.connection.borrow_mut().renew(stream);
+            conn.connection.borrow_mut().reconnect(stream);
             response = poll_fn(|cx| poll_head(&conn, cx)).await;
         }
         let head = response.map_err(|_| Fault::Broken)?;
@@ -241,7 +241,7 @@ where
                 (stream, _) => break stream?,
             }
         };
-        let started = self.streams.begin(self.metered(stream), self.settings).await;
+        let started = self.streams.handshake(self.metered(stream), self.settings).await;
         started.map_err(|_| Fault::Connect)
     }
 
@@ -258,7 +258,7 @@ where
 /// not being read.
 fn poll_head<B>(conn: &SharedConn<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
 where
-    B: Body<Data = Bytes> + Watched + Unpin,
+    B: Body<Data = Bytes> + Interruptible + Unpin,
 {
     let mut connection = conn.connection.borrow_mut();
     let head = connection.poll_head(cx);

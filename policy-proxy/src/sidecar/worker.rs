@@ -4,10 +4,10 @@ use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
 use policy_core::{Decision, Denial, Permit};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::{Decided, Recorder, RequestRecord, Sampler};
+use policy_enforce::record::{DecisionInfo, Recorder, RequestRecord, Sampler};
 use policy_enforce::store::{PolicyStore, PortHandle};
 use policy_enforce::telemetry::{Caller, Side, TcpSeries};
-use policy_tls::identity::{IdentityHandle, Judge};
+use policy_tls::identity::{IdentityHandle, ProofVerifier};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -62,7 +62,7 @@ pub(super) trait TrackedConnection {
     /// Called every second.
     fn tick(&self);
     /// Checks every second that the client's certificate is still valid and trusted.
-    fn reverify(&self, judge: &mut Judge);
+    fn reverify(&self, judge: &mut ProofVerifier);
     /// Drains gracefully: ends once no request is in flight.
     fn drain(&self);
 }
@@ -185,15 +185,15 @@ impl Worker {
     }
 
     /// Records a decision on a request.
-    pub(super) fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
+    pub(super) fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>) {
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.config.workload, Some(request)));
         }
     }
 
     /// Records a decision on a connection, and logs it if it is a denial or audited.
-    pub(super) fn record_connection(&self, decided: &Decided<'_>) {
-        self.shared.config.notices.tell(decided, None, Instant::now());
+    pub(super) fn record_connection(&self, decided: &DecisionInfo<'_>) {
+        self.shared.config.notices.log(decided, None, Instant::now());
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.config.workload, None));
         }
@@ -238,14 +238,14 @@ impl Worker {
             second.tick().await;
             self.clock.fetch_add(1, Ordering::Relaxed);
             self.for_each(|connection| connection.tick());
-            self.shared.config.notices.pass(Instant::now());
+            self.shared.config.notices.tick(Instant::now());
             self.reverify().await;
         }
     }
 
     /// Reverifies the certificate of every connection, and yields to other tasks in between.
     async fn reverify(&self) {
-        let mut judge = Judge::new(self.shared.identity.current().clone());
+        let mut judge = ProofVerifier::new(self.shared.identity.current().clone());
         let places = self.tracked.borrow().capacity();
         for place in 0..places {
             let connection = self.tracked.borrow().get(place).and_then(Weak::upgrade);
@@ -317,7 +317,7 @@ mod tests {
 
         fn tick(&self) {}
 
-        fn reverify(&self, _: &mut Judge) {}
+        fn reverify(&self, _: &mut ProofVerifier) {}
 
         fn drain(&self) {}
     }

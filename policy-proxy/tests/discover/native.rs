@@ -192,7 +192,7 @@ async fn acknowledgement_waits_for_every_worker() {
     let second = encode(&policy(SHUT));
     stream.send(Hear::Port(diff(&first, &second, port(80), &revision(2)))).await;
     wait_until("the second policy", async || *client.policy(80).unwrap() == policy(SHUT)).await;
-    worker.pass(client.store.workers().published());
+    worker.reach(client.store.workers().published());
     assert_eq!(stream.ack().await.revision.unwrap().content, second.content());
     assert!(stream.is_silent().await, "what was superseded is not acknowledged");
 }
@@ -294,9 +294,9 @@ async fn a_port_that_was_given_up_is_asked_for_again_when_it_is_used_again_at_on
     // No await, so that the client sees only the final state.
     let (_second, _third) = (used(9001, "10.0.0.66"), used(9002, "10.0.0.66"));
     let _other = used(9003, "10.0.0.1");
-    assert!(first.is_given_up() && first.live().in_force().is_err());
+    assert!(first.is_evicted() && first.live().in_force().is_err());
     let again = used(9000, "10.0.0.2");
-    assert!(!again.is_given_up());
+    assert!(!again.is_evicted());
     assert_eq!(stream.next().await, Say::Unsubscribe(m::Unsubscribe { ports: vec![9000] }));
     let ports = vec![9000, 9002, 9003];
     assert_eq!(stream.next().await, Say::Subscribe(m::Subscribe { ports }));

@@ -4,7 +4,7 @@ use crate::support::*;
 use policy_core::Identity;
 use policy_tls::identity::IdentityMetrics;
 use policy_tls::identity::{
-    Anchors, FailureKind, IdentityConfig, IdentitySource, KeyAndRequest, Roots, SourceError,
+    FailureKind, IdentityConfig, IdentitySource, KeyAndRequest, Roots, SourceError, TrustAnchors,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ async fn a_certificate_is_asked_for_by_name_token_and_request_and_put_in_force()
     let state = world.ready().await;
     let held = state.certificate.unwrap();
     assert_eq!(held.name, Some(Identity::Dns(NAME.into())));
-    assert_eq!((held.roots, held.doubt, state.failure), (1, None, None));
+    assert_eq!((held.roots, held.rejection, state.failure), (1, None, None));
     let asked = issuer.asked();
     assert_eq!(asked.len(), 1);
     assert_eq!((asked[0].identity.as_str(), asked[0].token.as_slice()), (NAME, &b"a token"[..]));
@@ -174,7 +174,7 @@ async fn a_token_that_is_missing_empty_or_too_long_is_named_and_read_again() {
 async fn roots_that_are_missing_or_no_roots_are_named_and_read_again() {
     let (authority, issuer) = honest().await;
     let world = World::certify(issuer.address, &authority, |config| {
-        if let Anchors::Trusted(Roots::File(path)) = &config.roots {
+        if let TrustAnchors::Trusted(Roots::File(path)) = &config.roots {
             std::fs::remove_file(path).unwrap();
         }
     });
@@ -231,7 +231,7 @@ async fn a_root_taken_out_makes_a_certificate_of_the_other_root_be_fetched_at_on
     let by_removed = removed.clone();
     issuer.answers(move |request| Ok(by_removed.answer(request, |_| {})));
     let world = World::certify(issuer.address, &kept, |config| {
-        if let Anchors::Trusted(Roots::File(path)) = &config.roots {
+        if let TrustAnchors::Trusted(Roots::File(path)) = &config.roots {
             std::fs::write(path, [kept.pem(), removed.pem()].concat()).unwrap();
         }
     });

@@ -6,8 +6,8 @@ pub(crate) use policy_testkit::{Authority, dns, lasting, leaf_params as leaf, ur
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::IdentityMetrics;
 use policy_tls::identity::{
-    Anchors, CertifyConfig, FailureKind, IdentityConfig, IdentitySource, IdentityState,
-    IdentityStatus, Roots,
+    CertifyConfig, FailureKind, IdentityConfig, IdentitySource, IdentityState, IdentityStatus,
+    Roots, TrustAnchors,
 };
 use policy_tls::identity::{Credentials, IdentityHandle, TlsIdentity};
 use prometheus_client::encoding::text::encode;
@@ -216,7 +216,7 @@ impl World {
         // The address is loopback, where plaintext would be allowed, so that it uses another name.
         let address = format!("localhost:{}", address.port());
         let issuer = ControllerAddress::parse(&address, Some(ISSUER)).unwrap();
-        let roots = Anchors::Trusted(Roots::File(roots));
+        let roots = TrustAnchors::Trusted(Roots::File(roots));
         let mut config = CertifyConfig::new(issuer, NAME, token, roots);
         config.backoff = (Duration::from_millis(5), Duration::from_millis(50));
         config.interval = Duration::from_millis(20);

@@ -180,7 +180,7 @@ impl Setup {
     /// Applies a policy and waits until every worker decides by it.
     pub(crate) async fn apply(&self, policy: ServerPolicy) {
         let generation = self.store.apply(PORT, Arc::new(policy), Revision::default()).unwrap();
-        self.store.workers().passed(generation).await;
+        self.store.workers().wait_reached(generation).await;
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

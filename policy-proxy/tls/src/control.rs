@@ -1,5 +1,5 @@
-//! How this process reaches the control plane: addresses, connections, and the pauses between
-//! attempts. Used for policy and for certificates alike.
+//! Connections to the control plane: addresses, TLS, and backoff. Used for policy and for
+//! certificates.
 
 mod address;
 mod backoff;

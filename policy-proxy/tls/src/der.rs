@@ -1,7 +1,7 @@
-//! Elements of DER (ITU-T X.690), as much as certificates and requests for them need: strict in
-//! reading, so that nothing has two readings, and exact in writing.
+//! Elements of DER (ITU-T X.690), as far as certificates and certificate requests need them: strict
+//! in reading, so that nothing is ambiguous, and exact in writing.
 //!
-//! **Invariant.** Reading never trusts a length: whatever is cut off, too long or of another kind is
+//! **Invariant.** Reading never trusts a length: truncated, overlong or unexpected elements are
 //! `None`. Nothing read here is proof of anything; chains are verified by `webpki`.
 
 /// BOOLEAN.
@@ -27,19 +27,19 @@ pub const SEQUENCE: u8 = 0x30;
 /// SET, SET OF.
 pub const SET: u8 = 0x31;
 
-/// The tag of a constructed element that its context numbers, up to 30.
+/// Returns the tag of a constructed, context-specific element, up to 30.
 pub const fn context(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// The content of the element of this tag that `input` begins with, and what follows it.
+/// Reads the element of this tag at the start of `input`; its content and the rest.
 pub fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = next(input)?;
     (found == tag).then_some((content, rest))
 }
 
-/// The element that `input` begins with: tag, content, and what follows it. A length that could be
-/// written shorter, or is left open, is none (X.690 section 10.1), nor is a tag of several bytes.
+/// Reads the element at the start of `input`: tag, content, and the rest. A length that could be
+/// shorter or is indefinite is invalid (X.690 section 10.1), and so is a tag of several bytes.
 pub fn next(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = input.split_first()?;
     if tag & 0x1f == 0x1f {
@@ -48,7 +48,7 @@ pub fn next(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&first, rest) = rest.split_first()?;
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),
-        // So many bytes of length follow; four are more than any certificate has.
+        // Number of length bytes that follow; four are more than any certificate needs.
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
             let length = bytes.iter().try_fold(0usize, |length, byte| {
@@ -63,18 +63,19 @@ pub fn next(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// The content of the element of this tag that is all of `input`.
+/// Reads the content of the element of this tag that is all of `input`.
 pub fn only(input: &[u8], tag: u8) -> Option<&[u8]> {
     element(input, tag).filter(|(_, rest)| rest.is_empty()).map(|(content, _)| content)
 }
 
-/// The element of this tag that `input` begins with, tag and length included, and what follows it.
+/// Reads the element of this tag at the start of `input`, including tag and length; the element and
+/// the rest.
 pub fn whole(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (_, rest) = element(input, tag)?;
     input.split_at_checked(input.len().checked_sub(rest.len())?)
 }
 
-/// An element of this tag whose content is `parts`, one after the other.
+/// Writes an element of this tag whose content is the concatenation of `parts`.
 pub fn write(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
     let mut out = vec![tag];
@@ -92,7 +93,7 @@ pub fn write(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A number that is not negative, of these bytes, most significant first.
+/// Writes a non-negative number, most significant byte first.
 pub fn number(bytes: &[u8]) -> Vec<u8> {
     let significant = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
     let bytes = bytes.get(significant..).unwrap_or_default();
@@ -100,7 +101,7 @@ pub fn number(bytes: &[u8]) -> Vec<u8> {
     write(INTEGER, &[sign, bytes])
 }
 
-/// A bit string of whole bytes.
+/// Writes a bit string of whole bytes.
 pub fn bits(bytes: &[u8]) -> Vec<u8> {
     write(BIT_STRING, &[&[0], bytes])
 }

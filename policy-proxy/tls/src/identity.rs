@@ -1,11 +1,12 @@
-//! Mesh identity: our own certificate, whom we trust, and what a client's certificate proves.
+//! Mesh identity: our own certificate, the trusted roots, and the identity that a client's
+//! certificate proves.
 //!
 //! An [`IdentitySource`] keeps an [`IdentityHandle`] current from files, from an issuer (Linkerd's
-//! Certify) or from SPIFFE's Workload API, and says how it is doing ([`IdentityStatus`]).
+//! Certify) or from SPIFFE's Workload API, and publishes its status ([`IdentityStatus`]).
 //!
-//! TLS 1.3 only, no resumption (a ticket would outlive a revoked root). Client certificates are asked
-//! for but optional; one that is presented must chain to the roots and allow clientAuth. Of its names,
-//! exactly one `spiffe://` URI decides; without any, exactly one DNS name; anything else proves nothing.
+//! TLS 1.3 only, no resumption (a ticket would outlive a revoked root). Client certificates are
+//! optional; a presented one must chain to the roots and allow clientAuth. Of its names, exactly
+//! one `spiffe://` URI decides; without any, exactly one DNS name; anything else proves nothing.
 
 mod certify;
 mod contents;
@@ -39,11 +40,11 @@ pub use handshake::HandshakeFailure;
 pub use metrics::IdentityMetrics;
 pub use name::{identity_of, is_dns_name, is_spiffe_id};
 pub use pem::{certificates, key_pem, pem, readable};
-pub use proof::{Judge, Proof, Stale};
+pub use proof::{Proof, ProofError, ProofVerifier};
 pub use provider::provider;
 pub use request::KeyAndRequest;
-pub use roots::{Anchors, Roots};
-pub use signed::{MOST_ROOTS, SignedRoots, Statement, Trust, proof_name};
+pub use roots::{Roots, TrustAnchors};
+pub use signed::{MAX_ROOTS, SignedRoots, Statement, Trust, proof_name};
 pub use source::{IdentityConfig, IdentitySource};
 pub use state::{CertificateState, Failure, FailureKind, IdentityState};
 pub use status::IdentityStatus;

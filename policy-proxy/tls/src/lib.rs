@@ -1,11 +1,11 @@
-//! Mesh TLS as every process of the project uses it: certificates and identities, the roots that are
-//! trusted, where they come from, and how a process reaches the control plane.
+//! Mesh TLS of every process of the project: certificates and identities, trusted roots and their
+//! sources, and connections to the control plane.
 //!
 //! Policy is decided elsewhere. Only the clients of the issuer (Linkerd's Certify) and of SPIFFE's
-//! Workload API name the wire.
+//! Workload API depend on wire formats.
 
-pub mod civil;
 pub mod control;
+pub mod datetime;
 pub mod der;
 pub mod identity;
 pub mod metric;

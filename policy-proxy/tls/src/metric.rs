@@ -1,4 +1,4 @@
-//! Metrics by their declarations, and labels that are known only when they are written.
+//! Declared metrics, and dynamic label sets.
 
 pub use policy_core::metric::Metric;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};

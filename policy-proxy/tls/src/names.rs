@@ -2,7 +2,7 @@
 //! (proxy-semantics 4).
 
 policy_core::metrics! {
-    IDENTITY_USABLE = "identity_usable", "", "Whether others would accept our certificate now";
+    IDENTITY_USABLE = "identity_usable", "", "1 if peers would accept our certificate now";
     CERT_EXPIRATION = "control_identity_cert_expiration_timestamp_seconds", "",
         "When our certificate expires";
     CERT_REFRESH = "control_identity_cert_refresh_timestamp_seconds", "",

@@ -1,63 +1,63 @@
-//! Who is connected: address and verified identity, fixed for the life of a connection.
+//! Clients: address and verified identity, fixed for the life of a connection.
 
 use crate::identity::Proof;
 use policy_core::{Connection, Facts, Identity, Tls};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The client end of a connection, as policy sees it.
+/// The client of a connection, as policy sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     address: SocketAddr,
     tls: PeerTls,
-    /// What the identity was proved with, where that is judged again.
+    /// The proof of the identity, if it is verified again.
     proof: Option<Arc<Proof>>,
 }
 
-/// What is known of TLS on a connection.
+/// TLS state of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerTls {
-    /// No ClientHello was seen, or nobody looked.
+    /// No ClientHello was seen, or TLS was not detected.
     Absent,
-    /// TLS for somebody else, passed through unread.
+    /// TLS that is passed through, not terminated here.
     Passthrough,
-    /// Terminated here; the identity is the client's, if it proved exactly one.
+    /// Terminated here, with the client's identity if it proved exactly one.
     Terminated(Option<Identity>),
 }
 
 impl Peer {
-    /// A client at `address`, folded so that `::ffff:a.b.c.d` is `a.b.c.d`.
+    /// Creates a client at `address`, folded so that `::ffff:a.b.c.d` is `a.b.c.d`.
     pub fn new(address: SocketAddr, tls: PeerTls) -> Self {
         let ip = policy_core::fold_mapped(address.ip());
         Self { address: SocketAddr::new(ip, address.port()), tls, proof: None }
     }
 
-    /// The same, with what proved the identity.
+    /// Sets the proof of the identity.
     pub fn proved_by(self, proof: Option<Arc<Proof>>) -> Self {
         Self { proof, ..self }
     }
 
-    /// What proved the identity, where that is judged again.
+    /// Returns the proof of the identity, if it is verified again.
     pub fn proof(&self) -> Option<&Proof> {
         self.proof.as_deref()
     }
 
-    /// The client's address and port.
+    /// Returns the client's address and port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The client's address.
+    /// Returns the client's address.
     pub fn ip(&self) -> IpAddr {
         self.address.ip()
     }
 
-    /// What is known of TLS.
+    /// Returns the TLS state.
     pub fn tls(&self) -> &PeerTls {
         &self.tls
     }
 
-    /// The identity the client proved, if it proved one.
+    /// Returns the identity that the client proved, if any.
     pub fn identity(&self) -> Option<&Identity> {
         match &self.tls {
             PeerTls::Terminated(identity) => identity.as_ref(),
@@ -65,12 +65,12 @@ impl Peer {
         }
     }
 
-    /// Whether the peer is a member of the mesh: it proved an identity.
+    /// Returns true for a member of the mesh, which has proved an identity.
     pub fn is_meshed(&self) -> bool {
         self.identity().is_some()
     }
 
-    /// The TLS half, as the evaluator takes it.
+    /// Returns the TLS state as the evaluator takes it.
     pub fn as_tls(&self) -> Tls<'_> {
         match &self.tls {
             PeerTls::Absent => Tls::Absent,
@@ -79,7 +79,7 @@ impl Peer {
         }
     }
 
-    /// The connection's half of a decision under these facts.
+    /// Returns the connection for a decision with these facts.
     pub fn connection<'a>(&'a self, facts: &'a Facts) -> Connection<'a> {
         Connection { client: self.ip(), tls: self.as_tls(), facts }
     }

@@ -1,4 +1,4 @@
-//! Says why a process does not start where Kubernetes looks: in the termination log.
+//! The termination log, in which a process tells Kubernetes why it does not start.
 //!
 //! `kubectl describe pod` shows what a container wrote to its `terminationMessagePath` before it
 //! ended, and shows at most 4096 bytes of it.
@@ -9,12 +9,12 @@ use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Where Kubernetes puts the file unless a container says otherwise.
+/// Default path of the file in Kubernetes.
 pub const DEFAULT_PATH: &str = "/dev/termination-log";
 
-/// The flag that names another file.
+/// The flag that sets another path.
 const FLAG: &[u8] = b"--termination-log";
-/// The variable that names it where the flag does not.
+/// The environment variable that sets the path if the flag does not.
 pub const VARIABLE: &str = "PORTCULLIS_TERMINATION_LOG";
 
 /// A container's termination log.
@@ -30,15 +30,15 @@ impl Default for TerminationLog {
 }
 
 impl TerminationLog {
-    /// The log at `path`. An empty path is the default one.
+    /// Creates the log at `path`. An empty path is the default one.
     pub fn at(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         let path = if path.as_os_str().is_empty() { Path::new(DEFAULT_PATH) } else { path };
         Self { path: path.to_owned() }
     }
 
-    /// The log that a command line names, or else the environment. It is looked for by itself, because a
-    /// command line with a mistake in it is not read to its end, and the mistake belongs in the log.
+    /// Creates the log that the command line or the environment names. Scans for the flag alone,
+    /// because an invalid command line is not parsed to its end, and the error belongs in the log.
     pub fn of_command_line(
         arguments: impl IntoIterator<Item = OsString>,
         variable: Option<OsString>,
@@ -55,19 +55,19 @@ impl TerminationLog {
         Self::at(named.or(variable).unwrap_or_default())
     }
 
-    /// Replaces what the log says, if the file exists: outside a container nothing is created. Of a
-    /// longer text the first 4096 bytes are kept, whole characters. A file that cannot be written is
-    /// no further trouble: the same text is on standard error.
+    /// Replaces the content of the log if the file exists: outside a container nothing is created.
+    /// Texts are truncated to 4096 bytes, at a character boundary. Write errors are ignored,
+    /// because the same text is on standard error.
     pub fn write(&self, reason: &str) {
         if let Ok(mut file) = OpenOptions::new().write(true).truncate(true).open(&self.path) {
             let kept = reason.get(..reason.floor_char_boundary(LIMIT)).unwrap_or_default();
-            // As above.
+            // As documented.
             let _ = file.write_all(kept.as_bytes());
         }
     }
 }
 
-/// What the kubelet keeps (Kubernetes, "Customizing the termination message").
+/// Maximum size that the kubelet reads (Kubernetes, "Customizing the termination message").
 const LIMIT: usize = 4096;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::identity::{CertificateState, FailureKind, IdentityMetrics};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 
-/// Counts one of everything that can happen to an identity under `root`.
+/// Counts one of each event of an identity under `root`.
 pub fn count_one_of_each(metrics: &IdentityMetrics, root: CertificateDer<'_>) {
     let now = SystemTime::now();
     let held = CertificateState {
@@ -13,9 +13,9 @@ pub fn count_one_of_each(metrics: &IdentityMetrics, root: CertificateDer<'_>) {
         not_after: now,
         since: now,
         roots: 1,
-        doubt: None,
+        rejection: None,
     };
-    metrics.begin();
+    metrics.start();
     metrics.renewed(now);
     metrics.roots_changed();
     metrics.in_force(&held, &[root]);

@@ -1,10 +1,10 @@
-//! The parts of a certificate (RFC 5280 section 4.1) that the verifier keeps to itself, and its times,
-//! read and written.
+//! The parts of a certificate (RFC 5280 section 4.1) that the verifier does not expose, and its
+//! times, read and written.
 //!
-//! Names are kept as they are written: two names that are written differently are two names to
-//! verifiers, whatever they say.
+//! Names are kept as encoded: two names with different encodings are two names to verifiers,
+//! whatever they mean.
 
-use crate::civil;
+use crate::datetime;
 use crate::der::{
     BOOLEAN, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, UTC_TIME, context, element,
     next, only, whole, write,
@@ -18,14 +18,14 @@ pub const DNS_NAME: u8 = 0x82;
 const ISSUER_UNIQUE_ID: u8 = 0x81;
 const SUBJECT_UNIQUE_ID: u8 = 0x82;
 
-/// A certificate whose signature nobody has looked at.
+/// A certificate whose signature was not verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate<'a> {
     /// The issuer's name, DER.
     pub issuer: &'a [u8],
-    /// The time before which it is not valid.
+    /// Start of the validity.
     pub not_before: SystemTime,
-    /// The time after which it is not valid.
+    /// End of the validity.
     pub not_after: SystemTime,
     /// The subject's name, DER.
     pub subject: &'a [u8],
@@ -36,10 +36,10 @@ pub struct Certificate<'a> {
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads a certificate, DER. `None` if there is no reading it.
+    /// Parses a certificate, DER.
     pub fn read(der: &'a [u8]) -> Option<Self> {
         let (body, _) = element(only(der, SEQUENCE)?, SEQUENCE)?;
-        // The version is left out where it is 1.
+        // The version is omitted if it is 1.
         let body = element(body, context(0)).map_or(body, |(_version, rest)| rest);
         let (_serial, body) = element(body, INTEGER)?;
         let (_algorithm, body) = element(body, SEQUENCE)?;
@@ -49,7 +49,7 @@ impl<'a> Certificate<'a> {
         let (not_after, _) = read_time(validity)?;
         let (subject, body) = whole(body, SEQUENCE)?;
         let (key, mut rest) = whole(body, SEQUENCE)?;
-        // Unique identifiers, long out of use, may stand before the extensions.
+        // Obsolete unique identifiers may precede the extensions.
         for tag in [ISSUER_UNIQUE_ID, SUBJECT_UNIQUE_ID] {
             rest = element(rest, tag).map_or(rest, |(_, rest)| rest);
         }
@@ -60,8 +60,8 @@ impl<'a> Certificate<'a> {
         Some(Self { issuer, not_before, not_after, subject, key, extensions })
     }
 
-    /// The kinds (context tags) and contents of the subject's alternative names, in order. Empty if
-    /// there are none; `None` if there is no reading them.
+    /// Returns the types (context tags) and contents of the subject's alternative names, in order.
+    /// Empty if there are none; `None` if they are malformed.
     pub fn alternative_names(&self) -> Option<Vec<(u8, &'a [u8])>> {
         let Some(value) = self.extension(oid::SUBJECT_ALT_NAME) else { return Some(Vec::new()) };
         let mut names = only(value, SEQUENCE)?;
@@ -74,12 +74,12 @@ impl<'a> Certificate<'a> {
         Some(found)
     }
 
-    /// The identifier of the subject's key.
+    /// Returns the identifier of the subject's key.
     pub fn key_id(&self) -> Option<&'a [u8]> {
         only(self.extension(oid::SUBJECT_KEY_IDENTIFIER)?, OCTET_STRING)
     }
 
-    /// Whether it may issue certificates (basicConstraints CA:TRUE).
+    /// Returns true if it may issue certificates (basicConstraints CA:TRUE).
     pub fn is_authority(&self) -> bool {
         let constraints = self.extension(oid::BASIC_CONSTRAINTS);
         let constraints = constraints.and_then(|value| only(value, SEQUENCE));
@@ -103,12 +103,12 @@ fn extensions(mut list: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     Some(found)
 }
 
-/// The times before and after which a certificate is not valid. `None` if there is no reading it.
+/// Returns the validity of a certificate; `None` if it is malformed.
 pub fn validity(certificate: &[u8]) -> Option<(SystemTime, SystemTime)> {
     Certificate::read(certificate).map(|read| (read.not_before, read.not_after))
 }
 
-/// The public key that a certificate request (RFC 2986) is made for, with its algorithm.
+/// Returns the public key of a certificate request (RFC 2986), with its algorithm.
 pub(crate) fn requested_key(request: &[u8]) -> Option<&[u8]> {
     let (body, _) = element(only(request, SEQUENCE)?, SEQUENCE)?;
     let (_version, body) = element(body, INTEGER)?;
@@ -116,8 +116,8 @@ pub(crate) fn requested_key(request: &[u8]) -> Option<&[u8]> {
     whole(body, SEQUENCE).map(|(key, _)| key)
 }
 
-/// Certificates that stand one behind the other (as SPIFFE has them). `None` if anything else does, or
-/// nothing.
+/// Parses concatenated certificates (as SPIFFE encodes them). `None` if there are none, or other
+/// bytes.
 pub(crate) fn concatenated(mut input: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let mut found = Vec::new();
     while !input.is_empty() {
@@ -128,8 +128,8 @@ pub(crate) fn concatenated(mut input: &[u8]) -> Option<Vec<CertificateDer<'stati
     (!found.is_empty()).then_some(found)
 }
 
-/// The time that `input` begins with, and what follows it: `[YY]YYMMDDHHMMSSZ`; RFC 5280 section
-/// 4.1.2.5 allows no other form.
+/// Reads the time at the start of `input`; the time and the rest: `[YY]YYMMDDHHMMSSZ`. RFC 5280,
+/// section 4.1.2.5, allows no other form.
 fn read_time(input: &[u8]) -> Option<(SystemTime, &[u8])> {
     let (tag, text, rest) = next(input)?;
     let digits = text.strip_suffix(b"Z")?;
@@ -153,13 +153,13 @@ fn read_time(input: &[u8]) -> Option<(SystemTime, &[u8])> {
     let pair = |pair: &[u8]| i8::try_from(number(pair)?).ok();
     let parts: Vec<i8> = digits.chunks(2).filter_map(pair).collect();
     let parts = <[i8; 5]>::try_from(parts).ok().filter(|_| digits.len() == 10)?;
-    Some((civil::instant(year, parts)?, rest))
+    Some((datetime::from_parts(year, parts)?, rest))
 }
 
-/// A time as certificates have it: UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280 section
-/// 4.1.2.5).
+/// Writes a time as certificates have it: UTCTime until 2049, GeneralizedTime from 2050 on (RFC
+/// 5280, section 4.1.2.5).
 pub fn write_time(at: SystemTime) -> Vec<u8> {
-    let text = civil::digits(at);
+    let text = datetime::compact(at);
     match text.split_at_checked(2) {
         Some((_century, rest)) if text.as_str() < "2050" => write(UTC_TIME, &[rest.as_bytes()]),
         _ => write(GENERALIZED_TIME, &[text.as_bytes()]),

@@ -13,8 +13,8 @@ use hyper::rt::ReadBufCursor;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use policy_http::http1::decode::{Decoded, Decoder};
-use policy_http::http1::request;
-use policy_http::http1::request::{Bounds, Framing};
+use policy_http::http1::request_decode;
+use policy_http::http1::request_decode::{Bounds, RequestFraming};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
@@ -79,15 +79,15 @@ pub fn check(data: &[u8]) -> Result<(), String> {
 
 /// A head that comes in two pieces is the same head.
 fn pieces(data: &[u8]) -> Result<(), String> {
-    let Ok(Some((whole, used))) = request::parse(data, 0, BOUNDS) else { return Ok(()) };
+    let Ok(Some((whole, used))) = request_decode::parse(data, 0, BOUNDS) else { return Ok(()) };
     for length in 1..data.len().min(CUT) {
         let Some(part) = data.get(..length) else { continue };
-        match request::parse(part, 0, BOUNDS) {
+        match request_decode::parse(part, 0, BOUNDS) {
             Ok(None) => {}
             Ok(Some((_, again))) if again == used => continue,
             other => return Err(format!("{other:?} after {length} bytes, {used} in all")),
         }
-        match request::parse(data, length, BOUNDS) {
+        match request_decode::parse(data, length, BOUNDS) {
             Ok(Some((again, end))) if end == used && again.parts.uri == whole.parts.uri => {}
             other => return Err(format!("{other:?} behind {length} bytes, {used} in all")),
         }
@@ -98,7 +98,7 @@ fn pieces(data: &[u8]) -> Result<(), String> {
 fn ours(data: &[u8]) -> Vec<Seen> {
     let mut buffer = BytesMut::from(data);
     let mut seen = Vec::new();
-    while let Ok(Some((head, used))) = request::parse(&buffer, 0, BOUNDS) {
+    while let Ok(Some((head, used))) = request_decode::parse(&buffer, 0, BOUNDS) {
         buffer.advance(used);
         let headers = &head.parts.headers;
         if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
@@ -106,9 +106,9 @@ fn ours(data: &[u8]) -> Vec<Seen> {
             break;
         }
         let mut decoder = match head.body {
-            Framing::None => Decoder::empty(),
-            Framing::Length(bytes) => Decoder::length(bytes),
-            Framing::Chunked => Decoder::chunked(BOUNDS.fields, 16 * 1024),
+            RequestFraming::None => Decoder::empty(),
+            RequestFraming::Length(bytes) => Decoder::length(bytes),
+            RequestFraming::Chunked => Decoder::chunked(BOUNDS.fields, 16 * 1024),
         };
         let body = decode(&mut decoder, &mut buffer);
         let ended = !matches!(body, Body::Whole(..)) || !head.keep_alive;

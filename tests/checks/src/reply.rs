@@ -14,9 +14,9 @@ use hyper::http::response::Parts;
 use hyper::rt::ReadBufCursor;
 use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use policy_http::http1::decode::{Decoded, Decoder};
-use policy_http::http1::reply;
-use policy_http::http1::reply::Framing;
-use policy_http::http1::request::Bounds;
+use policy_http::http1::request_decode::Bounds;
+use policy_http::http1::response_decode;
+use policy_http::http1::response_decode::ResponseFraming;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -104,11 +104,11 @@ pub fn check(data: &[u8]) -> Result<(), String> {
 /// A response that comes byte by byte is the same one.
 fn pieces(data: &[u8]) -> Result<(), String> {
     let mut whole = BytesMut::from(data);
-    let Ok(Some(head)) = reply::parse(&mut whole, false, BOUNDS) else { return Ok(()) };
+    let Ok(Some(head)) = response_decode::parse(&mut whole, false, BOUNDS) else { return Ok(()) };
     let mut buffer = BytesMut::new();
     for (place, byte) in data.iter().enumerate() {
         buffer.extend_from_slice(&[*byte]);
-        match reply::parse(&mut buffer, false, BOUNDS) {
+        match response_decode::parse(&mut buffer, false, BOUNDS) {
             Ok(None) => {}
             Ok(Some(again)) => {
                 let same = again.body == head.body
@@ -124,12 +124,12 @@ fn pieces(data: &[u8]) -> Result<(), String> {
 
 fn ours(data: &[u8], to_head: bool) -> Option<Seen> {
     let mut buffer = BytesMut::from(data);
-    let head = reply::parse(&mut buffer, to_head, BOUNDS).ok()??;
+    let head = response_decode::parse(&mut buffer, to_head, BOUNDS).ok()??;
     let mut decoder = match head.body {
-        Framing::Switched => Decoder::empty(),
-        Framing::Length(bytes) => Decoder::length(bytes),
-        Framing::Chunked => Decoder::chunked(BOUNDS.fields, 16 * 1024),
-        Framing::UntilClose => Decoder::until_close(),
+        ResponseFraming::Switched => Decoder::empty(),
+        ResponseFraming::Length(bytes) => Decoder::length(bytes),
+        ResponseFraming::Chunked => Decoder::chunked(BOUNDS.fields, 16 * 1024),
+        ResponseFraming::UntilClose => Decoder::until_close(),
     };
     let body = decode(&mut decoder, &mut buffer);
     Some(Seen::new(head.response.into_parts().0, body))

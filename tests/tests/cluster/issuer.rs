@@ -390,7 +390,7 @@ async fn more_roots_than_anybody_reads_are_not_published_and_the_one_in_use_alwa
     // Sidecars read it, and follow: they began with the root in use.
     let signed = plane.signed(&plane.home).await.unwrap();
     let document = policy_tls::identity::SignedRoots::read(signed.as_bytes()).unwrap();
-    let began = policy_tls::identity::Trust::begin(parsed(&root));
+    let began = policy_tls::identity::Trust::new(parsed(&root));
     assert_eq!(began.after(&document, SystemTime::now()).unwrap().roots(), published);
     wait_until("an event tells it", async || {
         events(&plane).await.iter().any(|event| {

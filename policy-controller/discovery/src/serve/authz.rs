@@ -127,7 +127,7 @@ impl Authorizer {
         // A token that was accepted a moment ago needs no review, however many others were refused.
         let network = (ClientNetwork::of(peer.address), peer.identity.clone());
         let now = || Instant::now().into_std();
-        if !reviewer.remembers(token) && !self.refusals.has_left(&network, now()) {
+        if !reviewer.is_cached(token) && !self.refusals.has_left(&network, now()) {
             self.metrics.refused(RejectReason::TooManyReviews);
             return Err(Status::resource_exhausted(
                 "too many tokens from this address were refused: try again in a second",

@@ -20,7 +20,7 @@ use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME
 use policy_proto::linkerd::inbound::{PortSpec, Server};
 use policy_proto::workload::parse_workload;
 use policy_proto::{Done, Part, Replacement};
-use policy_server::Held;
+use policy_server::AllowancePermit;
 use prost::Message;
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -216,7 +216,7 @@ impl Compat {
         &self,
         request: &Request<PortSpec>,
         call: &mut Call,
-    ) -> Result<(Held, CancellationToken, PortLookup), Status> {
+    ) -> Result<(AllowancePermit, CancellationToken, PortLookup), Status> {
         let open = async {
             let ConnectionInfo { peer, ending, .. } = Core::connected(request.extensions())?;
             let held = self.core.take_stream(&peer)?;
@@ -266,7 +266,7 @@ struct PortWatch {
     omission_guard: Option<OmissionGuard>,
     /// True once the stream has sent its final status.
     ended: bool,
-    _held: Held,
+    _held: AllowancePermit,
 }
 
 impl PortWatch {

@@ -7,7 +7,7 @@ use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_engine::handles::Policies;
-use policy_server::{Allowance, Held, Limit, Limiter, Peer};
+use policy_server::{Allowance, AllowancePermit, Limit, Limiter, Peer};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tonic::Status;
@@ -55,7 +55,7 @@ impl Core {
     }
 
     /// Room for one more watch of `peer`.
-    pub(super) fn take_stream(&self, peer: &Peer) -> Result<Held, Status> {
+    pub(super) fn take_stream(&self, peer: &Peer) -> Result<AllowancePermit, Status> {
         self.streams.take(peer).ok_or_else(|| {
             self.metrics.refused_stream();
             let limit = self.streams.limit();

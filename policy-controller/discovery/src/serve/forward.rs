@@ -15,7 +15,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Frame;
-use policy_server::{Held, TlsHandle};
+use policy_server::{AllowancePermit, TlsHandle};
 use policy_tls::control;
 use policy_tls::control::{Bounds, ControllerAddress};
 use std::convert::Infallible;
@@ -89,7 +89,7 @@ impl Inner {
     async fn forward(
         &self,
         mut request: Request<Body>,
-    ) -> Result<(Response<Body>, (Held, StreamPermit), ConnectionInfo), Status> {
+    ) -> Result<(Response<Body>, (AllowancePermit, StreamPermit), ConnectionInfo), Status> {
         let connected = Core::connected(request.extensions())?;
         self.core.access.admit(&Caller::of(request.extensions()))?;
         let held = self.core.take_stream(&connected.peer)?;
@@ -132,11 +132,16 @@ struct ForwardedBody {
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
     call: Call,
     ended: bool,
-    _held: (Held, StreamPermit),
+    _held: (AllowancePermit, StreamPermit),
 }
 
 impl ForwardedBody {
-    fn new(body: Body, connected: ConnectionInfo, held: (Held, StreamPermit), call: Call) -> Self {
+    fn new(
+        body: Body,
+        connected: ConnectionInfo,
+        held: (AllowancePermit, StreamPermit),
+        call: Call,
+    ) -> Self {
         let ending = Box::pin(connected.ending.cancelled_owned());
         Self { body, ending, call, ended: false, _held: held }
     }

@@ -12,7 +12,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
 use policy_server::{
-    Allowance, Arrived, ClientNetwork, Held, Peer, TlsHandle, Turn, Turns, after_accept_error,
+    Allowance, AllowancePermit, ClientNetwork, FairScheduler, Peer, SchedulerPermit, TlsConnection,
+    TlsHandle, after_accept_error,
 };
 use policy_tls::identity::Proof;
 use policy_tls::peer::PeerTls;
@@ -68,7 +69,7 @@ struct ListenerState {
     core: Arc<Core>,
     connections: Allowance,
     waiting: Allowance,
-    handshakes: Turns,
+    handshakes: FairScheduler,
     routes: Routes,
     guard: Option<PolicyLayer>,
     drain: CancellationToken,
@@ -84,7 +85,7 @@ pub(crate) async fn run(
 ) {
     let connections = Allowance::new(core.config.max_connections_per_peer);
     let waiting = Allowance::new(core.config.max_streams_per_peer);
-    let handshakes = Turns::new(HANDSHAKES);
+    let handshakes = FairScheduler::new(HANDSHAKES);
     let shared = ListenerState { core, connections, waiting, handshakes, routes, guard, drain };
     let shared = Arc::new(shared);
     let tracker = TaskTracker::new();
@@ -150,7 +151,7 @@ async fn connection(
     transport: Transport,
     stream: TcpStream,
     remote: SocketAddr,
-    mut held: Held,
+    mut held: AllowancePermit,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%remote, %error, "cannot set TCP_NODELAY");
@@ -176,7 +177,7 @@ async fn connection(
                 () = shared.drain.cancelled() => return,
             };
             let Some(arrived) = arrived else { return };
-            let Arrived { stream, identity, expires, proof } = match arrived {
+            let TlsConnection { stream, identity, expires, proof } = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => return tracing::debug!(%remote, %error, "handshake failed"),
             };
@@ -210,7 +211,7 @@ async fn handshake(
     tls: &TlsHandle,
     stream: TcpStream,
     remote: SocketAddr,
-) -> Option<std::io::Result<Arrived<TcpStream>>> {
+) -> Option<std::io::Result<TlsConnection<TcpStream>>> {
     let turn = turn(shared, &stream, remote).await?;
     let mut accepting = std::pin::pin!(tls.accept(stream));
     tokio::select! {
@@ -222,8 +223,12 @@ async fn handshake(
 }
 
 /// Waits for the turn of a client that has sent its first bytes.
-async fn turn(shared: &ListenerState, stream: &TcpStream, remote: SocketAddr) -> Option<Turn> {
-    let next = shared.handshakes.next(ClientNetwork::of(remote.ip()), 1);
+async fn turn(
+    shared: &ListenerState,
+    stream: &TcpStream,
+    remote: SocketAddr,
+) -> Option<SchedulerPermit> {
+    let next = shared.handshakes.acquire(ClientNetwork::of(remote.ip()), 1);
     let Ok(turn) = tokio::time::timeout(MAX_TURN_WAIT, next).await else {
         shared.core.metrics.refused_handshake();
         tracing::debug!(%remote, "connection refused: too many pending handshakes");

@@ -5,7 +5,7 @@ use super::settings::PortGuard;
 use super::shares::{Bounds, RevocationOrder, SharedCapacity};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use policy_server::{ClientNetwork, Turns, after_accept_error};
+use policy_server::{ClientNetwork, FairScheduler, after_accept_error};
 use rustls::server::Acceptor;
 use std::convert::Infallible;
 use std::error::Error;
@@ -51,7 +51,7 @@ struct Port {
     tls: Arc<rustls::ServerConfig>,
     service: Service,
     /// One handshake at a time, so that established connections are served in between.
-    handshakes: Turns,
+    handshakes: FairScheduler,
     shutdown: CancellationToken,
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn run(
     shutdown: CancellationToken,
 ) {
     let capacity = SharedCapacity::new(CONNECTION_BOUNDS, service.answered.clone());
-    let port = Port { tls, service, handshakes: Turns::new(1), shutdown };
+    let port = Port { tls, service, handshakes: FairScheduler::new(1), shutdown };
     let tracker = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -146,7 +146,7 @@ impl Port {
     /// the turn of the client's network.
     async fn handshake(&self, stream: TcpStream, network: ClientNetwork) -> io::Result<Stream> {
         let greeted = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-        let turn = self.handshakes.next(network, 1).await;
+        let turn = self.handshakes.acquire(network, 1).await;
         let accepting = greeted.into_stream(self.tls.clone());
         drop(turn);
         accepting.await

@@ -1,7 +1,7 @@
 //! One admission review over HTTP, from the body to the response.
 //!
 //! Every scarce resource is divided by client network: capacity for bytes ([`SharedCapacity`]), and
-//! the turns ([`Turns`]) in which reviews are validated and lookups are made.
+//! the turns ([`FairScheduler`]) in which reviews are validated and lookups are made.
 
 use super::body::{BodyError, ReceivedBody, receive};
 use super::clients::AnsweredNetworks;
@@ -21,7 +21,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use policy_crds::{FieldError, Kind, Object};
 use policy_engine::ReviewHandle;
-use policy_server::{ClientNetwork, Turn, Turns};
+use policy_server::{ClientNetwork, FairScheduler, SchedulerPermit};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,10 +60,10 @@ pub(super) struct Service {
     pub(super) metrics: AdmissionMetrics,
     pub(super) answered: AnsweredNetworks,
     capacity: SharedCapacity,
-    light: Turns,
-    heavy: Turns,
-    lookups: Turns,
-    queries: Turns,
+    light: FairScheduler,
+    heavy: FairScheduler,
+    lookups: FairScheduler,
+    queries: FairScheduler,
 }
 
 /// The connection of a request.
@@ -119,10 +119,10 @@ impl Service {
             metrics,
             capacity: SharedCapacity::new(bounds, answered.clone()),
             answered,
-            light: Turns::new(LIGHT_AT_ONCE),
-            heavy: Turns::new(1),
-            lookups: Turns::new(MAX_LOOKUPS),
-            queries: Turns::new(MAX_QUERIES),
+            light: FairScheduler::new(LIGHT_AT_ONCE),
+            heavy: FairScheduler::new(1),
+            lookups: FairScheduler::new(MAX_LOOKUPS),
+            queries: FairScheduler::new(MAX_QUERIES),
         }
     }
 
@@ -231,7 +231,7 @@ impl Service {
         &self,
         review: &Review<'_>,
         work: impl FnOnce(Bytes) -> Result<T, RequestError> + Send + 'static,
-    ) -> Result<(T, Turn), RequestError> {
+    ) -> Result<(T, SchedulerPermit), RequestError> {
         let turn = self.turn(review).await?;
         if review.is_light() {
             // The parsed body outlives the turn. The turn itself bounds the memory of heavy
@@ -242,9 +242,9 @@ impl Service {
         in_turn(turn, review.share.clone(), move || work(bytes)).await
     }
 
-    async fn turn(&self, review: &Review<'_>) -> Result<Turn, RequestError> {
+    async fn turn(&self, review: &Review<'_>) -> Result<SchedulerPermit, RequestError> {
         let turns = if review.is_light() { &self.light } else { &self.heavy };
-        turns.next(review.network, review.cost()).await.ok_or(RequestError::Failed)
+        turns.acquire(review.network, review.cost()).await.ok_or(RequestError::Failed)
     }
 
     /// Responds to a review of a policy object, Pod or Namespace.
@@ -291,7 +291,7 @@ impl Service {
         query: impl FnOnce(ReviewHandle) -> A,
     ) -> Option<Vec<FieldError>> {
         let index = self.review.clone()?;
-        let turn = tokio::time::timeout(QUERY_TIMEOUT, self.queries.next(network, 1)).await;
+        let turn = tokio::time::timeout(QUERY_TIMEOUT, self.queries.acquire(network, 1)).await;
         let _turn = turn.ok()??;
         query(index).await
     }
@@ -305,7 +305,7 @@ impl Service {
         let (read, turn) = self.process(review, |bytes| value(&bytes)).await?;
         // A heavy review keeps its turn until its response.
         let turn = (!review.is_light()).then_some(turn);
-        let lookup = self.lookups.next(review.network, 1).await.ok_or(RequestError::Failed)?;
+        let lookup = self.lookups.acquire(review.network, 1).await.ok_or(RequestError::Failed)?;
         let pod = match injector.prepare(read).await {
             Ok(pod) => pod,
             Err(reply) => return Ok(reply),
@@ -333,10 +333,10 @@ fn admitted(
 /// Runs work on the blocking thread pool. It keeps its turn and its capacity until it is done, even
 /// if the request is cancelled.
 async fn in_turn<T: Send + 'static>(
-    turn: Turn,
+    turn: SchedulerPermit,
     share: Arc<Share>,
     work: impl FnOnce() -> Result<T, RequestError> + Send + 'static,
-) -> Result<(T, Turn), RequestError> {
+) -> Result<(T, SchedulerPermit), RequestError> {
     let work = move || {
         let done = work();
         drop(share);
@@ -429,8 +429,8 @@ mod tests {
         let bounds = Bounds { total: 2, per_network: 1, first: RevocationOrder::Newest };
         let capacity = SharedCapacity::new(bounds, AnsweredNetworks::default());
         let share = Arc::new(capacity.take(network, 1).unwrap());
-        let turns = Turns::new(1);
-        let turn = turns.next(network, 1).await.unwrap();
+        let turns = FairScheduler::new(1);
+        let turn = turns.acquire(network, 1).await.unwrap();
         let (ends, end) = mpsc::channel::<()>();
         let (begins, begun) = tokio::sync::oneshot::channel();
         let waits = tokio::spawn(in_turn(turn, share, move || {
@@ -440,11 +440,12 @@ mod tests {
         begun.await.unwrap();
         waits.abort();
         assert!(waits.await.unwrap_err().is_cancelled());
-        let next = tokio::time::timeout(Duration::from_millis(100), turns.next(network, 1)).await;
+        let next =
+            tokio::time::timeout(Duration::from_millis(100), turns.acquire(network, 1)).await;
         assert!(next.is_err(), "its turn is another's while it works");
         assert!(capacity.take(network, 1).is_err(), "its room is another's while it works");
         ends.send(()).unwrap();
-        turns.next(network, 1).await.unwrap();
+        turns.acquire(network, 1).await.unwrap();
         assert!(capacity.take(network, 1).is_ok());
     }
 

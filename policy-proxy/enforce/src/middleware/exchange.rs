@@ -1,38 +1,38 @@
-//! How far an open request and its response are, and what is counted of them.
+//! State of an open request and its response, for the counters.
 
 use crate::headers;
 use crate::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use http::{HeaderMap, Response, StatusCode};
 use std::time::{Duration, Instant};
 
-/// A request that is open, as counters see it.
+/// An open request, as counters see it.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Where it is counted, in the counters of the policy that lets it be open.
+    /// The series of the request, in the counters of the policy that permits it.
     pub series: SeriesId,
     started: Instant,
-    /// Whether the request said that it is gRPC.
+    /// True for a gRPC request.
     grpc: bool,
     upload: Upload,
     status: Option<StatusCode>,
     grpc_status: Option<u16>,
-    /// Whether the first bytes of the response went.
+    /// True once the first bytes of the response were sent.
     answered: bool,
-    /// Whether the end was counted.
+    /// True once the end was counted.
     ended: bool,
 }
 
-/// The request's body.
+/// State of the request's body.
 #[derive(Clone, Copy, Debug)]
 enum Upload {
     None,
     Going,
-    /// After this long.
+    /// Ended after this time.
     Ended(Duration),
 }
 
 impl Exchange {
-    /// One that began at `started` and is counted in `series`.
+    /// Creates an exchange that began at `started` and is counted in `series`.
     pub fn new(series: SeriesId, started: Instant, grpc: bool) -> Self {
         Self {
             series,
@@ -46,37 +46,37 @@ impl Exchange {
         }
     }
 
-    /// The request has a body, which is being sent.
+    /// Records that the request has a body, which is being sent.
     pub fn uploading(&mut self) {
         self.upload = Upload::Going;
     }
 
-    /// Whether the request's body is being sent.
+    /// Returns true while the request's body is being sent.
     pub fn is_uploading(&self) -> bool {
         matches!(self.upload, Upload::Going)
     }
 
-    /// The request's body is sent, or will not be.
+    /// Records that the request's body was sent, or will not be.
     pub fn uploaded(&mut self) {
         if matches!(self.upload, Upload::Going) {
             self.upload = Upload::Ended(self.started.elapsed());
         }
     }
 
-    /// The response's head is there. A gRPC answer without a body has its status there.
+    /// Records the response's head. A gRPC response without a body has its status there.
     pub fn begun<B>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());
         self.trailers(response.headers());
     }
 
-    /// A gRPC answer has its status in its trailers.
+    /// Records trailers: a gRPC response has its status there.
     pub fn trailers(&mut self, fields: &HeaderMap) {
         if self.grpc {
             self.grpc_status = headers::grpc_status(fields).or(self.grpc_status);
         }
     }
 
-    /// A piece of the response's body went; `last`: nothing follows.
+    /// Records a sent piece of the response's body; `last`: it is the last one.
     pub fn frame(&mut self, series: &Series, bytes: usize, last: bool) {
         series.response_frame(bytes);
         if !self.answered || last {
@@ -88,7 +88,7 @@ impl Exchange {
         }
     }
 
-    /// The response ended; `broken`: before it was complete. Counted once.
+    /// Records the end of the response; `broken`: it is incomplete. Counted once.
     pub fn ended(&mut self, series: &Series, broken: bool) {
         if !self.ended {
             let now = self.started.elapsed();

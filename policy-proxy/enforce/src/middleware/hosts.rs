@@ -1,40 +1,40 @@
-//! Hosts that requests named lately and that are forwarded as they were sent. Nearly all requests name
-//! one of few, and to find a host costs a tenth of reading it.
+//! Cache of recent `Host` values that are forwarded unchanged. Nearly all requests name one of few
+//! hosts, and canonicalising a host costs a tenth of reading it.
 //!
-//! What is remembered is what a text means whatever the policy is, never a decision.
+//! The cache holds the meaning of a text, which no policy changes, never a decision.
 
 use http::Version;
 use http::header::{HOST, HeaderValue};
 use http::request::Parts;
 use std::cell::RefCell;
 
-/// A `Host` line that is canonical as it stands.
+/// A `Host` line that is canonical.
 #[derive(Debug)]
-struct Known {
+struct CachedHost {
     line: Box<str>,
-    /// How many of its bytes, from the first, are the canonical host. A port may follow.
+    /// Length of the canonical host at the start of the line. A port may follow.
     host: usize,
 }
 
-/// What a thread remembers.
+/// The host cache of a thread.
 #[derive(Debug, Default)]
-pub(super) struct Hosts {
-    known: Vec<Known>,
-    /// Whose place the next one takes.
+pub(super) struct HostCache {
+    cached: Vec<CachedHost>,
+    /// Index of the next entry to replace.
     next: usize,
 }
 
 thread_local! {
-    static HOSTS: RefCell<Hosts> = RefCell::default();
+    static HOSTS: RefCell<HostCache> = RefCell::default();
 }
 
-/// Runs `act` with what this thread remembers, which `act` must not ask for again.
-pub(super) fn with<T>(act: impl FnOnce(&mut Hosts) -> T) -> T {
+/// Runs `act` with this thread's cache. `act` must not call this function.
+pub(super) fn with<T>(act: impl FnOnce(&mut HostCache) -> T) -> T {
     HOSTS.with_borrow_mut(act)
 }
 
-/// The one `Host` line of an HTTP/1 request whose target names no host.
-pub(super) fn alone(head: &Parts) -> Option<&HeaderValue> {
+/// Returns the only `Host` line of an HTTP/1 request whose target names no host.
+pub(super) fn sole_host(head: &Parts) -> Option<&HeaderValue> {
     if head.version >= Version::HTTP_2 || head.uri.authority().is_some() {
         return None;
     }
@@ -42,34 +42,34 @@ pub(super) fn alone(head: &Parts) -> Option<&HeaderValue> {
     lines.next().filter(|_| lines.next().is_none())
 }
 
-impl Hosts {
-    /// The canonical host of `line`, if that is remembered.
+impl HostCache {
+    /// Returns the canonical host of `line`, if it is cached.
     pub(super) fn find(&self, line: &HeaderValue) -> Option<&str> {
-        let same = |known: &&Known| known.line.as_bytes() == line.as_bytes();
-        let known = self.known.iter().find(same)?;
-        known.line.get(..known.host)
+        let same = |cached: &&CachedHost| cached.line.as_bytes() == line.as_bytes();
+        let cached = self.cached.iter().find(same)?;
+        cached.line.get(..cached.host)
     }
 
-    /// Remembers that `line` is forwarded as it stands and that its canonical host is `host`.
-    pub(super) fn learn(&mut self, line: &HeaderValue, host: &str) {
-        // A copy, since the line keeps the whole head.
+    /// Caches `line`, which is forwarded unchanged and whose canonical host is `host`.
+    pub(super) fn insert(&mut self, line: &HeaderValue, host: &str) {
+        // A copy, because the line keeps the whole head alive.
         let Ok(line) = line.to_str().map(Box::<str>::from) else { return };
-        if line.len() > LONGEST || !line.starts_with(host) {
+        if line.len() > MAX_LINE || !line.starts_with(host) {
             return;
         }
-        let known = Known { host: host.len(), line };
-        match self.known.get_mut(self.next) {
-            Some(place) => *place = known,
-            None => self.known.push(known),
+        let cached = CachedHost { host: host.len(), line };
+        match self.cached.get_mut(self.next) {
+            Some(place) => *place = cached,
+            None => self.cached.push(cached),
         }
-        self.next = self.next.wrapping_add(1) % MOST;
+        self.next = self.next.wrapping_add(1) % MAX_HOSTS;
     }
 }
 
-/// Hosts that are remembered: a Service has a few names.
-const MOST: usize = 4;
-/// Longer lines are not worth their room.
-const LONGEST: usize = 128;
+/// Number of cached hosts: a Service has few names.
+const MAX_HOSTS: usize = 4;
+/// Maximum length of a cached line.
+const MAX_LINE: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -79,34 +79,34 @@ mod tests {
     #[test]
     fn the_latest_hosts_are_known_by_the_whole_line_and_older_ones_are_not() {
         let line = |text: &str| HeaderValue::from_str(text).unwrap();
-        let mut hosts = Hosts::default();
-        let names: Vec<String> = (0..=MOST).map(|n| format!("web-{n}.example")).collect();
+        let mut hosts = HostCache::default();
+        let names: Vec<String> = (0..=MAX_HOSTS).map(|n| format!("web-{n}.example")).collect();
         for name in &names {
             assert_eq!(hosts.find(&line(name)), None);
-            hosts.learn(&line(&format!("{name}:8080")), name);
+            hosts.insert(&line(&format!("{name}:8080")), name);
         }
         for (number, name) in names.iter().enumerate() {
-            let known = (number > 0).then_some(name.as_str());
-            assert_eq!(hosts.find(&line(&format!("{name}:8080"))), known);
+            let cached = (number > 0).then_some(name.as_str());
+            assert_eq!(hosts.find(&line(&format!("{name}:8080"))), cached);
             assert_eq!(hosts.find(&line(name)), None, "another line");
             assert_eq!(hosts.find(&line(&format!("{name}:8081"))), None, "another line");
         }
-        let long = "a".repeat(LONGEST + 1);
-        hosts.learn(&line(&long), &long);
+        let long = "a".repeat(MAX_LINE + 1);
+        hosts.insert(&line(&long), &long);
         assert_eq!(hosts.find(&line(&long)), None);
     }
 
     #[test]
     fn only_the_one_line_that_alone_names_the_host_is_looked_for() {
         let request = || Request::get("/").header(HOST, "a");
-        let alone = |request: http::request::Builder| {
+        let sole_host = |request: http::request::Builder| {
             let (head, ()) = request.body(()).unwrap().into_parts();
-            super::alone(&head).cloned()
+            super::sole_host(&head).cloned()
         };
-        assert_eq!(alone(request()), Some(HeaderValue::from_static("a")));
-        assert_eq!(alone(request().header(HOST, "a")), None, "two");
-        assert_eq!(alone(request().uri("http://a/")), None, "the target names one");
-        assert_eq!(alone(request().version(Version::HTTP_2)), None);
-        assert_eq!(alone(Request::get("/")), None);
+        assert_eq!(sole_host(request()), Some(HeaderValue::from_static("a")));
+        assert_eq!(sole_host(request().header(HOST, "a")), None, "two");
+        assert_eq!(sole_host(request().uri("http://a/")), None, "the target names one");
+        assert_eq!(sole_host(request().version(Version::HTTP_2)), None);
+        assert_eq!(sole_host(Request::get("/")), None);
     }
 }

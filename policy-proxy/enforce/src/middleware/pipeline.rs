@@ -1,20 +1,20 @@
-//! The order of steps for a request, written once: [`admit`] runs before the application is asked,
-//! [`Admitted::pass`] or [`Admitted::refuse`] once there is an answer.
+//! The order of steps for a request: [`admit`] runs before the application is called,
+//! [`AdmittedRequest::pass`] or [`AdmittedRequest::refuse`] when the response is there.
 //!
-//! [`PolicyService`](super::PolicyService) and the sidecar's connections run the same steps. The steps
-//! are synchronous and generic over what is kept of an open request ([`Enforcer::Open`]); each caller
-//! asks its application in its own way in between. The sidecar does not call the tower service, because
-//! `tower_service::Service` takes requests by value: the copies alone are 2.6 % of the instructions of
-//! an HTTP/1 request.
+//! [`PolicyService`](super::PolicyService) and the sidecar's connections run the same steps. The
+//! steps are synchronous and generic over the state of an open request ([`Enforcer::Open`]); each
+//! caller calls its application in between. The sidecar does not use the tower service, because
+//! `tower_service::Service` takes requests by value: the copies alone are 2.6 % of the instructions
+//! of an HTTP/1 request.
 
-use super::effects;
+use super::authorizer::{AuthorizeOutcome, Authorizer, Forward, Refusal};
 use super::exchange::Exchange;
-use super::gate::{Forward, Gate, Refusal, Verdict};
-use crate::headers::{self, Asked};
-use crate::open::Kept;
-use crate::record::{Decided, RequestRecord, Requested, Told};
-use crate::respond::{self, Answer, Asker, Fault};
-use crate::store::{InForce, PortHandle};
+use super::filters;
+use crate::headers::{self, ConnectionOptions};
+use crate::record::{DecisionInfo, RequestInfo, RequestLine, RequestRecord};
+use crate::request_snapshot::RequestSnapshot;
+use crate::respond::{self, Answer, Fault, ResponseFormat};
+use crate::store::{ActivePolicy, PortHandle};
 use crate::telemetry::Telemetry;
 use bytes::Bytes;
 use http::header::MaxSizeReached;
@@ -28,279 +28,287 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::time::Sleep;
 
-/// A connection that requests come by, as the steps use it.
+/// A connection that sends requests, as the steps see it.
 pub trait Enforcer {
-    /// What is kept of a permitted request while it is open.
+    /// The state of a permitted request while it is open.
     type Open: OpenRequest;
-    /// A subscription to changes of the policy. Taken before the policy is looked at, so that no change
-    /// falls in between; `()` where nothing runs in between.
+    /// A subscription to policy changes. Created before the policy is read, so that no change is
+    /// missed; `()` if nothing can run in between.
     type Changes;
 
-    /// The port whose policy decides.
+    /// Returns the port whose policy decides.
     fn handle(&self) -> &PortHandle;
 
-    /// The number of the worker in counters.
+    /// Returns the number of the worker, for the counters.
     fn worker(&self) -> usize;
 
-    /// Counters of refusals without a policy.
+    /// Returns the counters of refusals without a policy.
     fn telemetry(&self) -> &Telemetry;
 
-    /// The client. Whoever is not known is nobody, and refused.
+    /// Returns the client. Requests of an unknown client are refused.
     fn peer(&self) -> Option<&Peer>;
 
-    /// Where requests go.
+    /// Returns the role of the server.
     fn role(&self) -> Role;
 
-    /// Whether records are taken.
+    /// Returns true if records are written.
     fn is_recording(&self) -> bool;
 
-    /// Tells the log of a refusal or an audited permit, decided at `now`.
-    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant);
+    /// Logs a refusal or an audited permit, decided at `now`.
+    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant);
 
-    /// Takes a record; only called while records are taken.
-    fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>);
+    /// Writes a record; only called if [`Self::is_recording`].
+    fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>);
 
-    /// Counts an answer that a failure made, the application's or the head's.
+    /// Counts a response that was caused by a failure of the application, or by the head.
     fn failed(&self, answer: &Answer);
 
-    /// Tells the application of the client ([`Informed`](crate::informed::Informed)).
+    /// Adds the headers about the client ([`ClientHeaders`](crate::client_headers::ClientHeaders)).
     ///
     /// # Errors
-    /// There are more headers than a map can hold.
+    /// The map has no space for more headers.
     fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached>;
 
-    /// Subscribes to changes of the policy.
+    /// Subscribes to policy changes.
     fn changes(&self) -> Self::Changes;
 
-    /// Keeps a permitted request open.
-    fn open(&self, changes: Self::Changes, permitted: Permitted) -> Self::Open;
+    /// Creates the state of a permitted request.
+    fn open(&self, changes: Self::Changes, permitted: PermittedRequest) -> Self::Open;
 }
 
-/// A request that is open: it is decided on again whenever the policy changes.
+/// An open request: it is decided on again whenever the policy changes.
 pub trait OpenRequest {
-    /// Why permission was lost, or a promise to wake `cx` when it is.
-    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
+    /// Returns the reason if permission was revoked. Else wakes `cx` when it is.
+    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied>;
 
-    /// The answer's head is there. The request came at `started`; of the time since then, `waited` was
-    /// spent by the application.
+    /// Records the response's head. The request arrived at `started`; the application took `waited`
+    /// of the time since.
     fn begun<B>(&mut self, response: &Response<B>, started: Instant, waited: Duration);
 
-    /// The answer ended; `broken`: before it was complete.
+    /// Records the end of the response; `broken`: it is incomplete.
     fn ended(&mut self, broken: bool);
 }
 
-/// Where the requests of an [`Enforcer`] go.
+/// The role of an [`Enforcer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// On to the application: what concerns one connection alone is taken out (RFC 9110 section 7.6).
+    /// Forwards to the application: hop-by-hop fields are removed (RFC 9110 section 7.6).
     Proxy {
-        /// The most header fields of a request.
+        /// Maximum number of header fields of a request.
         request_fields: usize,
-        /// The most header fields of a response.
+        /// Maximum number of header fields of a response.
         response_fields: usize,
     },
-    /// Nowhere: the server is the application itself, and sets its own bounds.
+    /// The server is the application itself, and sets its own limits.
     Origin,
 }
 
-/// A permitted request, for whoever keeps it open.
+/// A permitted request, for [`Enforcer::open`].
 #[derive(Debug)]
-pub struct Permitted {
-    /// What decides on it again.
-    pub kept: Box<Kept>,
-    /// What permits it.
+pub struct PermittedRequest {
+    /// The snapshot that it is decided on again by.
+    pub snapshot: Box<RequestSnapshot>,
+    /// The permit.
     pub permit: Permit,
-    /// The policy that decided.
-    pub policy: Arc<InForce>,
-    /// What is counted of it.
+    /// The policy of the decision.
+    pub policy: Arc<ActivePolicy>,
+    /// The exchange, for the counters.
     pub exchange: Exchange,
 }
 
-/// What becomes of a request before the application is asked.
+/// Outcome of the steps before the application is called.
 #[derive(Debug)]
 pub enum Admission<O> {
-    /// It is forwarded, as its head now stands.
-    Admitted(Admitted<O>),
-    /// It is answered here.
-    Refused(Refused),
+    /// The request is forwarded with its head as it is now.
+    Admitted(AdmittedRequest<O>),
+    /// The request is answered here.
+    Refused(LocalResponse),
 }
 
-/// An answer in the application's place.
+/// A response in the application's place.
 #[derive(Debug)]
-pub struct Refused {
-    /// The answer.
+pub struct LocalResponse {
+    /// The response.
     pub response: Response<Bytes>,
-    /// Who gets it.
-    pub asker: Asker,
+    /// The format of responses to the client.
+    pub format: ResponseFormat,
 }
 
-/// A permitted request, until its answer begins.
+/// A permitted request until its response begins.
 #[derive(Debug)]
-pub struct Admitted<O> {
-    asking: Asking,
-    /// What the request asks of the connection that carries it.
-    pub asked: Asked,
+pub struct AdmittedRequest<O> {
+    context: RequestContext,
+    /// Options that concern the connection of the request.
+    pub options: ConnectionOptions,
     permit: Permit,
-    policy: Arc<InForce>,
-    /// Whether policy changes the response's head.
+    policy: Arc<ActivePolicy>,
+    /// True if there are response filters.
     changes_response: bool,
-    /// The request as it is kept open.
-    pub held: Held<O>,
+    /// The open request.
+    pub request: TimedRequest<O>,
 }
 
-/// An open request and the time until which its answer must be complete.
+/// An open request with its deadline.
 #[derive(Debug)]
-pub struct Held<O> {
+pub struct TimedRequest<O> {
     /// The open request.
     pub open: O,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// What is known of a request when it is answered.
+/// The context of a request's response.
 #[derive(Debug)]
-struct Asking {
-    asker: Asker,
+struct RequestContext {
+    format: ResponseFormat,
     started: Instant,
-    /// Absent where nobody records.
-    told: Option<Box<Told>>,
+    /// `None` if no records are written.
+    info: Option<Box<RequestInfo>>,
 }
 
-/// Decides on a request of the connection whose gate is `gate`, and makes the head what is forwarded.
+/// Decides on a request by its connection's `authorizer`, and makes the head canonical for
+/// forwarding.
 ///
-/// 1. What records tell of the request is taken down.
-/// 2. The head is bounded and cleaned.
-/// 3. The gate decides.
-/// 4. The application is told of the client.
-/// 5. The request is counted and kept open. Nothing is awaited between the decision and this, so that
-///    no change of the policy falls in between.
+/// 1. The request's properties are taken for records.
+/// 2. The head is checked against its limits and cleaned.
+/// 3. The authorizer decides.
+/// 4. The headers about the client are added.
+/// 5. The request is counted and registered. Nothing is awaited between the decision and this, so
+///    that no policy change is missed.
 ///
 /// # Errors
-/// The answer in the application's place.
+/// The response in the application's place.
 pub fn admit<E: Enforcer>(
     enforcer: &E,
-    gate: Option<&mut Gate>,
+    authorizer: Option<&mut Authorizer>,
     head: &mut Parts,
 ) -> Admission<E::Open> {
     let started = Instant::now();
-    let told = enforcer.is_recording().then(|| Box::new(Told::of(head)));
+    let info = enforcer.is_recording().then(|| Box::new(RequestInfo::of(head)));
     let peer = enforcer.peer();
     let meshed = peer.is_some_and(Peer::is_meshed);
-    let mut asking = Asking { asker: Asker::of(head, meshed), started, told };
-    let Some(asked) = clean(enforcer.role(), head, meshed) else {
-        return Admission::Refused(asking.too_large(enforcer));
+    let mut context = RequestContext { format: ResponseFormat::of(head, meshed), started, info };
+    let Some(options) = clean(enforcer.role(), head, meshed) else {
+        return Admission::Refused(context.too_large(enforcer));
     };
-    let (Some(peer), Some(gate)) = (peer, gate) else {
-        return Admission::Refused(asking.refuse(enforcer, &nobody()));
+    let (Some(peer), Some(authorizer)) = (peer, authorizer) else {
+        return Admission::Refused(context.refuse(enforcer, &missing_peer()));
     };
     let changes = enforcer.changes();
-    let verdict = {
+    let outcome = {
         let live = enforcer.handle().live();
-        gate.judge(&live, peer, head, started)
+        authorizer.authorize(&live, peer, head, started)
     };
-    let Forward { permit, plan, kept, policy, series } = match verdict {
-        Verdict::Forward(forward) => forward,
-        Verdict::Refuse(refusal) => {
-            asking.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
-            return Admission::Refused(asking.refuse(enforcer, &refusal));
+    let Forward { permit, plan, snapshot, policy, series } = match outcome {
+        AuthorizeOutcome::Forward(forward) => forward,
+        AuthorizeOutcome::Refuse(refusal) => {
+            context.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
+            return Admission::Refused(context.refuse(enforcer, &refusal));
         }
     };
-    if let Some(told) = &mut asking.told {
-        told.judged(&kept);
+    if let Some(info) = &mut context.info {
+        info.update(&snapshot);
     }
     if permit.is_audited() {
-        asking.notice(enforcer, head, (Some(&policy), Ok(permit)));
+        context.notice(enforcer, head, (Some(&policy), Ok(permit)));
     }
     if policy.informs() && enforcer.inform(&mut head.headers).is_err() {
         let (answer, policy) = (Answer::HeadTooLarge, Some(policy));
         enforcer.failed(&answer);
         return Admission::Refused(
-            asking.refuse(enforcer, &Refusal { answer, decision: Ok(permit), policy }),
+            context.refuse(enforcer, &Refusal { answer, decision: Ok(permit), policy }),
         );
     }
     if let Some(series) = policy.counters.series(enforcer.worker(), series) {
         series.request();
     }
-    let exchange = Exchange::new(series, started, asking.asker.is_grpc());
-    let permitted = Permitted { kept, permit, policy: Arc::clone(&policy), exchange };
+    let exchange = Exchange::new(series, started, context.format.is_grpc());
+    let permitted = PermittedRequest { snapshot, permit, policy: Arc::clone(&policy), exchange };
     let open = enforcer.open(changes, permitted);
     let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
     let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
-    let held = Held { open, deadline };
+    let request = TimedRequest { open, deadline };
     let changes_response = plan.response;
-    Admission::Admitted(Admitted { asking, asked, permit, policy, changes_response, held })
+    Admission::Admitted(AdmittedRequest {
+        context,
+        options,
+        permit,
+        policy,
+        changes_response,
+        request,
+    })
 }
 
-/// Bounds and cleans a head before anything looks at it; none if it has too many fields. What a client
-/// says in our place is taken out in any role.
-fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<Asked> {
+/// Checks a head against its limits and cleans it before it is evaluated; `None` if it has too many
+/// fields. Fields that only the proxy may set are removed in any role.
+fn clean(role: Role, head: &mut Parts, meshed: bool) -> Option<ConnectionOptions> {
     match role {
         Role::Proxy { request_fields, .. } => {
             if head.headers.keys_len() > request_fields {
                 return None;
             }
-            let asked = headers::clean_request(head, meshed);
-            // A cookie's crumbs are one field by now.
-            (head.headers.len() <= request_fields).then_some(asked)
+            let options = headers::clean_request(head, meshed);
+            // The lines of a cookie are one field by now.
+            (head.headers.len() <= request_fields).then_some(options)
         }
         Role::Origin => {
             headers::clean_reserved(&mut head.headers);
             headers::join_cookies(&mut head.headers);
-            Some(Asked::default())
+            Some(ConnectionOptions::default())
         }
     }
 }
 
-fn nobody() -> Refusal {
+fn missing_peer() -> Refusal {
     tracing::error!("a request without a `Peer` in its extensions was refused");
     let denial = Denial { reason: Denied::Unauthorized, route: None };
     Refusal { answer: Answer::Denied(denial.reason), decision: Err(denial), policy: None }
 }
 
-impl<O: OpenRequest> Admitted<O> {
-    /// Who asks.
-    pub fn asker(&self) -> Asker {
-        self.asking.asker
+impl<O: OpenRequest> AdmittedRequest<O> {
+    /// Returns the format of responses to the client.
+    pub fn format(&self) -> ResponseFormat {
+        self.context.format
     }
 
-    /// Whether the request is recorded.
+    /// Returns true if the request is recorded.
     pub fn is_recorded(&self) -> bool {
-        self.asking.told.is_some()
+        self.context.info.is_some()
     }
 
-    /// Makes the application's head the one that the client gets, and records and counts it. Of the time
-    /// since the request came, `waited` was spent by the application.
+    /// Turns the application's head into the client's, records it and counts it. The application
+    /// took `waited` of the time since the request arrived.
     ///
-    /// Returns the answer in its place if the application switched without being asked, or if the head
-    /// has more fields than can be handled.
+    /// Returns a response in its place if the application switched protocols without an upgrade
+    /// request, or if the head has too many fields.
     #[must_use = "the client gets this answer in place of the application's"]
     pub fn pass<E, B>(
         &mut self,
         enforcer: &E,
         response: &mut Response<B>,
         waited: Duration,
-    ) -> Option<Refused>
+    ) -> Option<LocalResponse>
     where
         E: Enforcer<Open = O>,
     {
         if let Err(answer) = self.filter(enforcer.role(), response) {
             return Some(self.refuse(enforcer, answer, waited));
         }
-        self.asking.record(enforcer, response, (Some(&self.policy), Ok(self.permit)), waited);
-        self.held.open.begun(response, self.asking.started, waited);
+        self.context.record(enforcer, response, (Some(&self.policy), Ok(self.permit)), waited);
+        self.request.open.begun(response, self.context.started, waited);
         None
     }
 
     /// Answers in the application's place. The request ends with it.
-    pub fn refuse<E>(&mut self, enforcer: &E, answer: Answer, waited: Duration) -> Refused
+    pub fn refuse<E>(&mut self, enforcer: &E, answer: Answer, waited: Duration) -> LocalResponse
     where
         E: Enforcer<Open = O>,
     {
         enforcer.failed(&answer);
-        let decision = answer.instead_of(self.permit);
+        let decision = answer.decision_for(self.permit);
         let policy = Some(Arc::clone(&self.policy));
-        let refused = self.asking.refuse(enforcer, &Refusal { answer, decision, policy });
-        let open = &mut self.held.open;
-        open.begun(&refused.response, self.asking.started, waited);
+        let refused = self.context.refuse(enforcer, &Refusal { answer, decision, policy });
+        let open = &mut self.request.open;
+        open.begun(&refused.response, self.context.started, waited);
         open.ended(false);
         refused
     }
@@ -309,7 +317,7 @@ impl<O: OpenRequest> Admitted<O> {
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
         if let Role::Proxy { response_fields, .. } = role {
-            if switching && !self.asked.upgrade {
+            if switching && !self.options.upgrade {
                 return Err(Answer::Upstream(Fault::UnaskedUpgrade));
             }
             if headers.len() > response_fields {
@@ -318,8 +326,8 @@ impl<O: OpenRequest> Admitted<O> {
             headers::clean_response(headers, switching);
         }
         if self.changes_response {
-            effects::change_response(&self.policy, &self.permit, headers)?;
-            if role != Role::Origin && self.asking.asker.version() >= Version::HTTP_2 {
+            filters::change_response(&self.policy, &self.permit, headers)?;
+            if role != Role::Origin && self.context.format.version() >= Version::HTTP_2 {
                 headers::clean_for_http2(headers);
             }
         }
@@ -327,85 +335,85 @@ impl<O: OpenRequest> Admitted<O> {
     }
 }
 
-impl<O: OpenRequest> Held<O> {
-    /// Why the request must end now, if it must. Else wakes `cx` when it must.
+impl<O: OpenRequest> TimedRequest<O> {
+    /// Returns the response if the request has to end now. Else wakes `cx` when it has to.
     pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
-        if let Some(reason) = self.open.poll_lost(cx) {
+        if let Some(reason) = self.open.poll_revoked(cx) {
             return Some(Answer::Denied(reason));
         }
-        self.is_late(cx).then_some(Answer::Upstream(Fault::Timeout))
+        self.is_timed_out(cx).then_some(Answer::Upstream(Fault::Timeout))
     }
 
-    /// Polls the application for its answer. `Err`: the request must end first. An answer that is there
-    /// when time is over is in time.
+    /// Polls the application for its response. `Err`: the request has to end first. A response that
+    /// is ready at the deadline is in time.
     pub fn poll_answer<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Answer>> {
-        if let Some(reason) = self.open.poll_lost(cx) {
+        if let Some(reason) = self.open.poll_revoked(cx) {
             return Poll::Ready(Err(Answer::Denied(reason)));
         }
-        let late = self.is_late(cx);
+        let timed_out = self.is_timed_out(cx);
         match poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-            Poll::Pending if late => Poll::Ready(Err(Answer::Upstream(Fault::Timeout))),
+            Poll::Pending if timed_out => Poll::Ready(Err(Answer::Upstream(Fault::Timeout))),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+    fn is_timed_out(&mut self, cx: &mut Context<'_>) -> bool {
         self.deadline.as_mut().is_some_and(|at| at.as_mut().poll(cx).is_ready())
     }
 }
 
-impl Asking {
+impl RequestContext {
     /// Answers in the application's place.
-    fn refuse<E: Enforcer>(&self, enforcer: &E, refusal: &Refusal) -> Refused {
+    fn refuse<E: Enforcer>(&self, enforcer: &E, refusal: &Refusal) -> LocalResponse {
         if let (None, Err(denial)) = (&refusal.policy, &refusal.decision) {
             enforcer.telemetry().refused(denial.reason);
         }
-        let response = respond::respond(&refusal.answer, &self.asker);
+        let response = respond::respond(&refusal.answer, &self.format);
         let by = (refusal.policy.as_deref(), refusal.decision);
         self.record(enforcer, &response, by, Duration::ZERO);
-        Refused { response, asker: self.asker }
+        LocalResponse { response, format: self.format }
     }
 
-    /// Answers a head with too many fields, as one of HTTP/1 is answered before it is a request: nothing
-    /// is decided.
-    fn too_large<E: Enforcer>(&self, enforcer: &E) -> Refused {
+    /// Answers a head with too many fields, as HTTP/1 does before there is a request: without a
+    /// decision.
+    fn too_large<E: Enforcer>(&self, enforcer: &E) -> LocalResponse {
         let answer = Answer::HeadTooLarge;
         enforcer.failed(&answer);
-        Refused { response: respond::respond(&answer, &self.asker), asker: self.asker }
+        LocalResponse { response: respond::respond(&answer, &self.format), format: self.format }
     }
 
-    /// Tells the log of a decision on a request whose head is `head`.
+    /// Logs a decision on the request of `head`.
     #[cold]
     fn notice<E: Enforcer>(
         &self,
         enforcer: &E,
         head: &Parts,
-        (policy, decision): (Option<&InForce>, Result<Permit, Denial>),
+        (policy, decision): (Option<&ActivePolicy>, Result<Permit, Denial>),
     ) {
         let Some(peer) = enforcer.peer() else { return };
         let paths = policy.map(|policy| policy.evaluator.policy().paths);
         let canonical = paths != Some(PathHandling::Raw);
-        let request = Requested { method: &head.method, path: head.uri.path(), canonical };
+        let request = RequestLine { method: &head.method, path: head.uri.path(), canonical };
         let (at, port) = (SystemTime::now(), enforcer.handle().port());
-        enforcer.notice(&Decided { at, port, peer, policy, decision }, request, self.started);
+        enforcer.notice(&DecisionInfo { at, port, peer, policy, decision }, request, self.started);
     }
 
-    /// Hands the decision and the answer to whoever records.
+    /// Passes the decision and the response to the recorder.
     fn record<E: Enforcer, B>(
         &self,
         enforcer: &E,
         response: &Response<B>,
-        (policy, decision): (Option<&InForce>, Result<Permit, Denial>),
+        (policy, decision): (Option<&ActivePolicy>, Result<Permit, Denial>),
         waited: Duration,
     ) {
-        let (Some(told), Some(peer)) = (&self.told, enforcer.peer()) else { return };
+        let (Some(info), Some(peer)) = (&self.info, enforcer.peer()) else { return };
         let port = enforcer.handle().port();
-        let request = told.request(response, self.started.elapsed(), waited);
-        enforcer.record(&Decided { at: told.at, port, peer, policy, decision }, request);
+        let request = info.request(response, self.started.elapsed(), waited);
+        enforcer.record(&DecisionInfo { at: info.at, port, peer, policy, decision }, request);
     }
 }

@@ -2,12 +2,12 @@
 
 use super::entry::{Record, Recorder, RequestRecord};
 use parking_lot::Mutex;
-use policy_tls::civil::rfc3339;
+use policy_tls::datetime::rfc3339;
 use serde_json::json;
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How a line is written.
+/// Format of an access log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object.
@@ -16,28 +16,28 @@ pub enum Format {
     Apache,
 }
 
-/// Writes one line per request, while it is on. Connections that are not HTTP are left out, as in
-/// Linkerd.
+/// Writes one line per request while it is enabled. Connections that are not HTTP are left out, as
+/// in Linkerd.
 pub struct AccessLog {
-    /// Its place among [`FORMATS`], plus one; 0: it is off.
+    /// Index in [`FORMATS`] plus one; 0 if disabled.
     format: AtomicU8,
     out: Mutex<Box<dyn Write + Send>>,
 }
 
 impl AccessLog {
-    /// Writes to `out`, one call per line. A line that cannot be written is lost.
+    /// Creates a log to `out`, with one write per line. A line that cannot be written is lost.
     pub fn new(format: Format, out: Box<dyn Write + Send>) -> Self {
         Self::switched(Some(format), out)
     }
 
-    /// The same, which may be off.
+    /// Creates a log that may be disabled.
     pub fn switched(format: Option<Format>, out: Box<dyn Write + Send>) -> Self {
         let log = Self { format: AtomicU8::new(0), out: Mutex::new(out) };
         log.set(format);
         log
     }
 
-    /// Goes on in this format, or without any.
+    /// Sets the format; `None` disables the log.
     pub fn set(&self, format: Option<Format>) {
         let place = FORMATS.iter().position(|known| Some(*known) == format);
         let place = place.and_then(|place| u8::try_from(place).ok());
@@ -45,13 +45,13 @@ impl AccessLog {
         self.format.store(number, Ordering::Relaxed);
     }
 
-    /// The format it is written in; none: it is off.
+    /// Returns the format; `None` if disabled.
     pub fn format(&self) -> Option<Format> {
         let number = usize::from(self.format.load(Ordering::Relaxed));
         FORMATS.get(number.checked_sub(1)?).copied()
     }
 
-    /// Writes to standard error.
+    /// Creates a log to standard error.
     pub fn to_stderr(format: Format) -> Self {
         Self::new(format, Box::new(std::io::stderr()))
     }
@@ -76,7 +76,7 @@ impl Recorder for AccessLog {
             Format::Json => json(record, request),
             Format::Apache => apache(record, request),
         };
-        // A log that cannot be written to must not stop traffic.
+        // A log that cannot be written must not stop traffic.
         let _ = self.out.lock().write_all(line.as_bytes());
     }
 }

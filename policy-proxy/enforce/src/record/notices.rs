@@ -1,23 +1,23 @@
-//! Lines about refusals and audited permits, in the log of whoever enforces.
+//! Log lines about denials and audited permits, rate-limited.
 
 mod digest;
 mod line;
 mod rate;
 
-pub use line::Requested;
+pub use line::RequestLine;
 
-use super::told::Decided;
-use digest::{Client, Digest, Due, Kind};
+use super::request_info::DecisionInfo;
+use digest::{ClientKey, DecisionKind, Digest, DueLines};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Says what was denied and what was let through for the log's sake alone (audited): the first per client,
-/// port and reason at once, then once per interval how many more there were. At most ten lines a second,
-/// of which five are kept for clients with an identity, and one about what was left out.
+/// Logs denials and audited permits: the first per client, port and reason at once, then once per
+/// interval the number of repeats. At most ten lines a second, of which five are reserved for
+/// clients with an identity, plus one about suppressed lines.
 ///
-/// Clients without an identity count by their /24 or /64. Bounded in memory; a permit that is not audited
-/// costs a comparison.
+/// Clients without an identity count by their /24 or /64. Memory is bounded; a permit that is not
+/// audited costs one comparison.
 #[derive(Debug)]
 pub struct Notices {
     workload: Arc<str>,
@@ -25,31 +25,31 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// How often numbers are said. 256 kinds at four lines a second take as long.
+    /// Interval of the repeat counts. 256 kinds at four lines a second take that long.
     pub const INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Notices about what `workload` is asked.
+    /// Creates the log of decisions of `workload`.
     pub fn new(workload: &str, interval: Duration) -> Self {
         Self { workload: workload.into(), digest: Mutex::new(Digest::new(interval)) }
     }
 
-    /// Takes note of a decision about a request, or about a connection if there is none.
+    /// Logs a decision about a request, or about a connection if there is none.
     #[inline]
-    pub fn tell(&self, decided: &Decided<'_>, request: Option<Requested<'_>>, now: Instant) {
+    pub fn log(&self, decided: &DecisionInfo<'_>, request: Option<RequestLine<'_>>, now: Instant) {
         if !decided.decision.as_ref().is_ok_and(|permit| !permit.is_audited()) {
-            self.say(decided, request, now);
+            self.log_line(decided, request, now);
         }
     }
 
     #[cold]
-    fn say(&self, decided: &Decided<'_>, request: Option<Requested<'_>>, now: Instant) {
+    fn log_line(&self, decided: &DecisionInfo<'_>, request: Option<RequestLine<'_>>, now: Instant) {
         let reason = decided.decision.as_ref().err().map(|denial| denial.reason);
-        let kind = Kind { port: decided.port, reason, connection: request.is_none() };
-        let client = Client::of(decided.peer);
+        let kind = DecisionKind { port: decided.port, reason, connection: request.is_none() };
+        let client = ClientKey::of(decided.peer);
         let (first, due) = {
             let mut digest = self.digest.lock();
-            let due = digest.pass(now);
-            (digest.note(client, decided.peer.ip(), kind, now), due)
+            let due = digest.tick(now);
+            (digest.admit(client, decided.peer.ip(), kind, now), due)
         };
         line::due(&self.workload, &due);
         if first {
@@ -57,14 +57,14 @@ impl Notices {
         }
     }
 
-    /// Lets time pass. To be called once a second where clients may fall silent.
-    pub fn pass(&self, now: Instant) {
-        let due: Due = self.digest.lock().pass(now);
+    /// Logs what is due. Has to be called once a second if clients may stop sending.
+    pub fn tick(&self, now: Instant) {
+        let due: DueLines = self.digest.lock().tick(now);
         line::due(&self.workload, &due);
     }
 }
 
-/// What was counted is said before it is forgotten.
+/// Logs the pending counts.
 impl Drop for Notices {
     fn drop(&mut self) {
         let due = self.digest.get_mut().end(Instant::now());

@@ -1,32 +1,32 @@
-//! Logs an error of each kind once per interval and says how many were left out.
+//! Logs one error of each kind per interval, with the number of suppressed ones.
 
 use crate::error::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// One clock per kind of error. Shared by all workers.
+/// One limiter per kind of error. Shared by all workers.
 #[derive(Debug)]
 pub struct Sampler {
     epoch: Instant,
     interval: Duration,
-    kinds: [Kind; ErrorKind::ALL.len()],
+    kinds: [SampleState; ErrorKind::ALL.len()],
 }
 
 #[derive(Debug, Default)]
-struct Kind {
-    /// Milliseconds after `epoch` at which the next may be logged.
+struct SampleState {
+    /// Time when the next one may be logged, in milliseconds after `epoch`.
     next: AtomicU64,
     suppressed: AtomicU64,
 }
 
 impl Sampler {
-    /// Lets one error of each kind through per `interval`.
+    /// Creates a sampler that admits one error of each kind per `interval`.
     pub fn new(interval: Duration, now: Instant) -> Self {
         Self { epoch: now, interval, kinds: Default::default() }
     }
 
-    /// Whether an error of this kind is to be logged at `now`, and if so, how many of its kind were
-    /// left out since the last one.
+    /// Returns the number of errors of this kind suppressed since the last line if this one is to
+    /// be logged at `now`; else `None`.
     pub fn admit(&self, kind: ErrorKind, now: Instant) -> Option<u64> {
         let state = self.kinds.get(usize::from(kind as u8))?;
         let since = now.saturating_duration_since(self.epoch).as_millis();

@@ -1,4 +1,4 @@
-//! One port's cell: its state, and the snapshot of it that the data path reads.
+//! The cell of one port: its state, and the snapshot of it that the data path reads.
 
 use super::state::{Event, State, step};
 use crate::limiter::Limiter;
@@ -15,44 +15,44 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What a port's connections and requests are decided by.
+/// The policy state that a port's connections and requests are decided by.
 #[derive(Debug)]
 pub enum Live {
-    /// Nothing has been received: connections wait, bounded.
+    /// Nothing has been received: connections wait, with a timeout.
     Waiting,
-    /// The controller's latest.
-    Current(Arc<InForce>),
-    /// The last good policy, while the controller cannot be asked or sent something unusable.
+    /// The controller's latest policy.
+    Current(Arc<ActivePolicy>),
+    /// The last good policy, while the controller is unreachable or has sent an unusable update.
     Stale {
         /// The last good policy.
-        policy: Arc<InForce>,
-        /// Since when it may be out of date.
+        policy: Arc<ActivePolicy>,
+        /// Time since when the policy may be out of date.
         since: Instant,
     },
-    /// Refused at once: expired, undeclared, or rejected with nothing good before.
+    /// Denied at once: expired, undeclared, or rejected without a previous good policy.
     Denied(Denied),
 }
 
-/// A policy arranged for deciding, with what belongs to it.
+/// A policy indexed for decisions, with the state that belongs to it.
 #[derive(Debug)]
-pub struct InForce {
-    /// Decides.
+pub struct ActivePolicy {
+    /// The evaluator of the policy.
     pub evaluator: Arc<Evaluator>,
     /// The workload's facts as of this generation.
     pub facts: Arc<Facts>,
-    /// What the controller calls this policy.
+    /// The controller's revision of the policy.
     pub revision: Revision,
-    /// Differs whenever policy or facts differ; what was remembered under another is void.
+    /// Differs whenever policy or facts differ; caches of another generation are invalid.
     pub generation: u64,
-    /// The buckets of the policy's rate limit; the same object while that limit is equal.
+    /// The rate limiter; shared by all generations with an equal limit.
     pub limiter: Arc<Limiter>,
-    /// Where decisions by this policy are counted.
+    /// The counters of decisions by this policy.
     pub counters: Arc<Counters>,
 }
 
 impl Live {
-    /// The policy to decide by, or why there is none.
-    pub fn in_force(&self) -> Result<&Arc<InForce>, Denied> {
+    /// Returns the policy in force, or the reason of the denial.
+    pub fn in_force(&self) -> Result<&Arc<ActivePolicy>, Denied> {
         match self {
             Self::Waiting => Err(Denied::PolicyPending),
             Self::Current(policy) | Self::Stale { policy, .. } => Ok(policy),
@@ -60,11 +60,11 @@ impl Live {
         }
     }
 
-    /// Whether every decision by the two is the same for certain.
-    pub(super) fn decides_like(&self, other: &Live) -> bool {
+    /// Returns true if every decision by the two is certainly the same.
+    pub(super) fn is_equivalent(&self, other: &Live) -> bool {
         match (self.in_force(), other.in_force()) {
             (Ok(own), Ok(other)) => own.generation == other.generation,
-            // Leaving `Waiting` always counts, since somebody may wait for it.
+            // Leaving `Waiting` always counts, because a connection may wait for it.
             (Err(own), Err(reason)) => {
                 own == reason && matches!(self, Self::Waiting) == matches!(other, Self::Waiting)
             }
@@ -73,8 +73,8 @@ impl Live {
     }
 }
 
-impl InForce {
-    /// Whether the application is told who its clients are.
+impl ActivePolicy {
+    /// Returns true if the application gets the headers about its clients.
     pub fn informs(&self) -> bool {
         match self.evaluator.policy().informational_headers {
             InformationalHeaders::Enabled => true,
@@ -102,111 +102,111 @@ pub(super) struct PortCell {
     /// The generation of the last change that decisions can depend on.
     pub(super) changes: watch::Sender<u64>,
     pub(super) declared: AtomicBool,
-    held: Mutex<Held>,
-    /// Since when nobody has used it, in milliseconds after `born` plus one; 0: in use.
+    cell_state: Mutex<CellState>,
+    /// Time since the cell is unused, in milliseconds after `born` plus one; 0 if in use.
     idle: AtomicU64,
-    /// Handles that keep it.
-    kept: AtomicUsize,
-    /// Whether it made room for another port.
-    given_up: AtomicBool,
-    /// Tells it from others of the port, before and after it.
+    /// Number of handles that retain the cell.
+    retained: AtomicUsize,
+    /// True once the cell was evicted.
+    evicted: AtomicBool,
+    /// Distinguishes successive cells of the same port.
     pub(super) serial: u64,
-    /// Whose connection was the first; none: it was not a connection.
+    /// Network of the first connection; `None` if the first use was no connection.
     pub(super) network: Option<ClientNetwork>,
     pub(super) born: Instant,
 }
 
-/// What only the control side reads.
+/// State that only the control side reads.
 #[derive(Debug)]
-struct Held {
-    state: State<Arc<InForce>>,
-    /// What holds while nothing has been received; absent: connections wait.
-    pending: Option<Arc<InForce>>,
+struct CellState {
+    state: State<Arc<ActivePolicy>>,
+    /// The policy while nothing has been received; `None`: connections wait.
+    pending: Option<Arc<ActivePolicy>>,
 }
 
 impl PortCell {
     pub(super) fn new(
         port: NonZeroU16,
-        state: State<Arc<InForce>>,
-        pending: Option<Arc<InForce>>,
+        state: State<Arc<ActivePolicy>>,
+        pending: Option<Arc<ActivePolicy>>,
         now: Instant,
     ) -> Self {
         Self {
             port,
-            live: ArcSwap::from_pointee(render(&state, pending.as_ref())),
+            live: ArcSwap::from_pointee(snapshot(&state, pending.as_ref())),
             changes: watch::Sender::new(0),
             declared: AtomicBool::new(false),
-            held: Mutex::new(Held { state, pending }),
+            cell_state: Mutex::new(CellState { state, pending }),
             idle: AtomicU64::new(0),
-            kept: AtomicUsize::new(0),
-            given_up: AtomicBool::new(false),
+            retained: AtomicUsize::new(0),
+            evicted: AtomicBool::new(false),
             serial: 0,
             network: None,
             born: now,
         }
     }
 
-    /// The same, of this number, first used by `network`.
+    /// Sets the serial number and the network of the first connection.
     pub(super) fn first_used(self, serial: u64, network: Option<ClientNetwork>) -> Self {
         Self { serial, network, ..self }
     }
 
-    pub(super) fn keep(&self) {
-        self.kept.fetch_add(1, Ordering::AcqRel);
+    pub(super) fn retain(&self) {
+        self.retained.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(super) fn let_go(&self) {
-        self.kept.fetch_sub(1, Ordering::AcqRel);
+    pub(super) fn release(&self) {
+        self.retained.fetch_sub(1, Ordering::AcqRel);
     }
 
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::Acquire) > 0
+    pub(super) fn is_retained(&self) -> bool {
+        self.retained.load(Ordering::Acquire) > 0
     }
 
-    /// Makes it grant nothing from now on, for nobody tells it of changes any more. Returns the
-    /// generation.
-    pub(super) fn give_up(&self, generation: impl FnOnce() -> u64) -> Option<u64> {
-        let held = self.held.lock();
-        self.given_up.store(true, Ordering::Release);
-        self.publish(&held, generation)
+    /// Evicts the cell: it grants nothing from now on, because it receives no more updates. Returns
+    /// the generation.
+    pub(super) fn evict(&self, generation: impl FnOnce() -> u64) -> Option<u64> {
+        let cell_state = self.cell_state.lock();
+        self.evicted.store(true, Ordering::Release);
+        self.publish(&cell_state, generation)
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Acquire)
+    pub(super) fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Acquire)
     }
 
     /// Applies an event and publishes the result. `generation` is called only if decisions can
     /// differ; its result is returned then.
     pub(super) fn handle(
         &self,
-        event: Event<Arc<InForce>>,
+        event: Event<Arc<ActivePolicy>>,
         now: Instant,
         generation: impl FnOnce() -> u64,
     ) -> Option<u64> {
-        let mut held = self.held.lock();
-        let old = std::mem::replace(&mut held.state, State::Waiting);
-        held.state = step(old, event, now);
-        self.publish(&held, generation)
+        let mut cell_state = self.cell_state.lock();
+        let old = std::mem::replace(&mut cell_state.state, State::Waiting);
+        cell_state.state = step(old, event, now);
+        self.publish(&cell_state, generation)
     }
 
-    /// Replaces every policy held, whatever the state, and publishes the result.
+    /// Replaces every policy of the cell, in any state, and publishes the result.
     pub(super) fn rewrite(
         &self,
-        change: impl Fn(Arc<InForce>) -> Arc<InForce>,
+        change: impl Fn(Arc<ActivePolicy>) -> Arc<ActivePolicy>,
         generation: impl FnOnce() -> u64,
     ) -> Option<u64> {
-        let mut held = self.held.lock();
-        let old = std::mem::replace(&mut held.state, State::Waiting);
-        held.state = old.map(&change);
-        held.pending = held.pending.take().map(&change);
-        self.publish(&held, generation)
+        let mut cell_state = self.cell_state.lock();
+        let old = std::mem::replace(&mut cell_state.state, State::Waiting);
+        cell_state.state = old.map(&change);
+        cell_state.pending = cell_state.pending.take().map(&change);
+        self.publish(&cell_state, generation)
     }
 
-    pub(super) fn state(&self) -> MappedMutexGuard<'_, State<Arc<InForce>>> {
-        MutexGuard::map(self.held.lock(), |held| &mut held.state)
+    pub(super) fn state(&self) -> MappedMutexGuard<'_, State<Arc<ActivePolicy>>> {
+        MutexGuard::map(self.cell_state.lock(), |cell_state| &mut cell_state.state)
     }
 
-    /// Whether the port has a policy of the controller's to decide by that is not expired.
+    /// Returns true if the port has a policy from the controller that is not expired.
     pub(super) fn has_policy(&self) -> bool {
         matches!(*self.state(), State::Current(_) | State::Stale { .. })
     }
@@ -223,7 +223,7 @@ impl PortCell {
         self.idle.store(0, Ordering::Release);
     }
 
-    /// Notes that nobody holds the cell and says for how long that has been so.
+    /// Records that the cell is unused; returns for how long it has been.
     pub(super) fn note_idle(&self, now: Instant) -> Duration {
         let elapsed = now.saturating_duration_since(self.born).as_millis();
         let stamp = u64::try_from(elapsed).unwrap_or(u64::MAX).saturating_add(1);
@@ -247,13 +247,13 @@ impl PortCell {
         }
     }
 
-    fn publish(&self, held: &Held, generation: impl FnOnce() -> u64) -> Option<u64> {
-        let new = if self.is_given_up() {
+    fn publish(&self, cell_state: &CellState, generation: impl FnOnce() -> u64) -> Option<u64> {
+        let new = if self.is_evicted() {
             Live::Denied(Denied::PolicyPending)
         } else {
-            render(&held.state, held.pending.as_ref())
+            snapshot(&cell_state.state, cell_state.pending.as_ref())
         };
-        let alike = new.decides_like(&self.live.load());
+        let alike = new.is_equivalent(&self.live.load());
         self.live.store(Arc::new(new));
         if alike {
             return None;
@@ -264,14 +264,15 @@ impl PortCell {
     }
 }
 
-/// What the data path sees of a state.
-fn render(state: &State<Arc<InForce>>, pending: Option<&Arc<InForce>>) -> Live {
+/// Returns the data path's view of a state.
+fn snapshot(state: &State<Arc<ActivePolicy>>, pending: Option<&Arc<ActivePolicy>>) -> Live {
     match state {
         State::Waiting => pending.map_or(Live::Waiting, |policy| Live::Current(Arc::clone(policy))),
         State::Current(policy) => Live::Current(Arc::clone(policy)),
         State::Stale { policy, since } => Live::Stale { policy: Arc::clone(policy), since: *since },
         State::Expired { .. } | State::Rejected | State::Undeclared => {
-            // `refusal` names a reason for each of the three; pending is the one that promises least.
+            // `refusal` names a reason for each of the three; pending is the one that promises
+            // least.
             Live::Denied(state.refusal().unwrap_or(Denied::PolicyPending))
         }
     }

@@ -6,21 +6,22 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the proxy's operator decides about the store.
+/// Settings of the store.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Decides while nothing has been received (`--pending-policy=default`); absent: connections
-    /// wait, bounded, and are refused as `policy_pending`.
+    /// The policy while nothing has been received (`--pending-policy=default`); `None`: connections
+    /// wait, with a timeout, and are refused as `policy_pending`.
     pub pending: Option<Arc<ServerPolicy>>,
-    /// Ports on which `pending` is opaque: what is said there need not be looked at.
+    /// Ports on which `pending` is opaque: their bytes are not inspected.
     pub pending_opaque: BTreeSet<NonZeroU16>,
-    /// How long a policy may be stale before its port refuses as `policy_expired`; absent: for ever.
+    /// Maximum age of a stale policy before its port refuses as `policy_expired`; `None` for no
+    /// limit.
     pub maximum_age: Option<Duration>,
-    /// The workload's facts until the controller states them.
+    /// The workload's facts until the controller sends them.
     pub facts: Arc<Facts>,
-    /// How many ports that nothing declares may have a policy at a time.
+    /// Maximum number of undeclared ports with a policy.
     pub on_demand_ports: usize,
-    /// How long such a port is kept after its last use.
+    /// Time that an undeclared port is kept after its last use.
     pub on_demand_idle: Duration,
 }
 

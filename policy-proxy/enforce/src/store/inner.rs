@@ -1,8 +1,8 @@
-//! The cells of all ports, and how they are made, filled and given up.
+//! The cells of all ports: creation, updates and eviction.
 
-use super::cell::{InForce, PortCell};
+use super::cell::{ActivePolicy, PortCell};
 use super::config::StoreConfig;
-use super::room::{self, Unused};
+use super::eviction::{self, Candidate};
 use super::state::{Event, State};
 use super::workers::Workers;
 use crate::limiter::Limiter;
@@ -25,27 +25,27 @@ pub(super) struct Inner {
     pub(super) telemetry: Arc<Telemetry>,
     pending: Option<Pending>,
     pub(super) cells: RwLock<HashMap<NonZeroU16, Arc<PortCell>>>,
-    /// Answers for ports beyond the bound: refuses everything.
+    /// The cell of ports beyond the limit: denies everything.
     overflow: Arc<PortCell>,
     pub(super) control: Mutex<Control>,
-    /// Held while something is put in force, so that generations are published in their order.
+    /// Locked while a policy is put in force, so that generations are published in order.
     pub(super) writer: Mutex<()>,
     generation: AtomicU64,
-    /// Cells made so far.
+    /// Number of cells created.
     made: AtomicU64,
     pub(super) workers: Workers,
-    /// Counts changes of the set of ports that have a cell.
+    /// Number of changes to the set of ports that have a cell.
     pub(super) demand: watch::Sender<u64>,
-    /// What was replaced. Kept here until nobody else holds it, so that no worker pauses to take ten
-    /// thousand rules apart.
-    retired: Mutex<Vec<Arc<InForce>>>,
+    /// Replaced policies, kept until they are unreferenced, so that no worker pauses to free ten
+    /// thousand rules.
+    retired: Mutex<Vec<Arc<ActivePolicy>>>,
 }
 
-/// What decides while nothing has been received.
+/// The policy while nothing has been received.
 #[derive(Debug)]
 struct Pending {
     usual: Arc<Evaluator>,
-    /// On the ports of [`StoreConfig::pending_opaque`].
+    /// For the ports of [`StoreConfig::pending_opaque`].
     opaque: Arc<Evaluator>,
 }
 
@@ -59,16 +59,16 @@ impl Pending {
     }
 }
 
-/// What the control thread knows beside the ports.
+/// State of the control thread beside the ports.
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) facts: Arc<Facts>,
     pub(super) undeclared: UndeclaredPorts,
-    /// Whether the declared ports are known.
+    /// True once the declared ports are known.
     pub(super) declared: bool,
 }
 
-/// The overflow cell needs some port; it is never shown.
+/// Port of the overflow cell; never shown.
 const NO_PORT: NonZeroU16 = NonZeroU16::MAX;
 
 impl Inner {
@@ -104,8 +104,8 @@ impl Inner {
         self.generation.fetch_add(1, Ordering::AcqRel).saturating_add(1)
     }
 
-    pub(super) fn handle(&self, cell: &PortCell, event: Event<Arc<InForce>>, now: Instant) {
-        // A received policy brings its own generation, which its decisions are remembered under.
+    pub(super) fn handle(&self, cell: &PortCell, event: Event<Arc<ActivePolicy>>, now: Instant) {
+        // A received policy has its own generation, which caches refer to.
         let own = match &event {
             Event::Received(policy) => Some(policy.generation),
             Event::Rejected
@@ -120,7 +120,7 @@ impl Inner {
         }
     }
 
-    /// A cell for a port that has none. `network`: whose connection is the first.
+    /// Creates the cell of a port. `network`: of the first connection.
     pub(super) fn create(
         &self,
         port: NonZeroU16,
@@ -128,7 +128,7 @@ impl Inner {
         (network, now): (Option<ClientNetwork>, Instant),
     ) -> Arc<PortCell> {
         if !declared && self.is_full() {
-            self.evict(now, room::LEAST);
+            self.evict(now, eviction::MIN_AGE);
             if self.is_full() && !self.make_room(network, now) {
                 self.telemetry.port_refused();
                 return Arc::clone(&self.overflow);
@@ -163,24 +163,24 @@ impl Inner {
         cells.values().filter(|cell| !cell.is_declared()).count() >= self.config.on_demand_ports
     }
 
-    /// Gives up a port that nothing declares and on which nothing permitted is open, for one of `network`.
+    /// Evicts an undeclared port without open permits in favour of one of `network`.
     fn make_room(&self, network: Option<ClientNetwork>, now: Instant) -> bool {
         let mut cells = self.cells.write();
-        let unused = cells.values().filter(|cell| !cell.is_declared() && !cell.is_kept());
-        let unused: Vec<Unused> = unused
-            .map(|cell| Unused { port: cell.port, network: cell.network, since: cell.born })
+        let unused = cells.values().filter(|cell| !cell.is_declared() && !cell.is_retained());
+        let unused: Vec<Candidate> = unused
+            .map(|cell| Candidate { port: cell.port, network: cell.network, since: cell.born })
             .collect();
-        let port = room::given_up(&unused, network, now);
+        let port = eviction::select(&unused, network, now);
         let Some(cell) = port.and_then(|port| cells.remove(&port)) else { return false };
         drop(cells);
-        if let Some(generation) = cell.give_up(|| self.next_generation()) {
+        if let Some(generation) = cell.evict(|| self.next_generation()) {
             self.workers.publish(generation);
         }
         self.demand.send_modify(|count| *count = count.wrapping_add(1));
         true
     }
 
-    fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<InForce>> {
+    fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<ActivePolicy>> {
         let pending = self.pending.as_ref()?;
         let opaque = self.config.pending_opaque.contains(&port);
         let evaluator = Arc::clone(if opaque { &pending.opaque } else { &pending.usual });
@@ -190,7 +190,7 @@ impl Inner {
         let generation = self.next_generation();
         let facts = Arc::clone(facts);
         let revision = Revision::default();
-        Some(Arc::new(InForce { evaluator, facts, revision, generation, limiter, counters }))
+        Some(Arc::new(ActivePolicy { evaluator, facts, revision, generation, limiter, counters }))
     }
 
     pub(super) fn build(
@@ -198,10 +198,10 @@ impl Inner {
         port: NonZeroU16,
         (policy, change): (Arc<ServerPolicy>, Option<&RouteChange>),
         revision: Revision,
-        last: Option<&Arc<InForce>>,
-    ) -> Result<InForce, BuildError> {
+        last: Option<&Arc<ActivePolicy>>,
+    ) -> Result<ActivePolicy, BuildError> {
         let facts = Arc::clone(&self.control.lock().facts);
-        // Where routes are named that differ, comparing all would only say so again.
+        // If the changed routes are named, comparing all of them is needless.
         if change.is_none_or(RouteChange::is_empty)
             && let Some(last) = last
             && *last.evaluator.policy() == policy
@@ -222,21 +222,21 @@ impl Inner {
         );
         let counters = self.telemetry.counters(port, &policy, &facts);
         let generation = self.next_generation();
-        Ok(InForce { evaluator, facts, revision, generation, limiter, counters })
+        Ok(ActivePolicy { evaluator, facts, revision, generation, limiter, counters })
     }
 
-    /// Keeps `policy`, which was replaced, until nobody decides by it any more.
-    pub(super) fn retire(&self, policy: Option<Arc<InForce>>) {
+    /// Keeps the replaced `policy` until it is unreferenced.
+    pub(super) fn retire(&self, policy: Option<Arc<ActivePolicy>>) {
         let mut retired = self.retired.lock();
         retired.extend(policy);
         retired.retain(|policy| Arc::strong_count(policy) > 1);
     }
 
-    /// Drops the ports that nothing declares and that nobody has used for `idle`.
+    /// Drops the undeclared ports that were unused for `idle`.
     pub(super) fn evict(&self, now: Instant, idle: Duration) {
         let mut cells = self.cells.write();
         let before = cells.len();
-        // Under the write lock nobody can get a handle, so a count of one stays one.
+        // Under the write lock no handle can be created, so a count of one stays one.
         cells.retain(|_, cell| {
             cell.is_declared() || Arc::strong_count(cell) > 1 || cell.note_idle(now) < idle
         });

@@ -1,57 +1,57 @@
-//! The states of one port's policy and every transition between them, without clock or I/O.
+//! The states of one port's policy and all transitions between them, without clock or I/O.
 
 use policy_core::Denied;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is known of one port's policy. `P` is the policy itself; transitions never look into it.
+/// State of one port's policy. `P` is the policy itself; transitions never inspect it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State<P> {
     /// Nothing has been received.
     Waiting,
-    /// The controller's latest, as far as a living stream tells.
+    /// The controller's latest policy, according to an open stream.
     Current(P),
-    /// The last good policy, while the stream is lost or after an update that was rejected.
+    /// The last good policy, after the stream was lost or an update was rejected.
     Stale {
         /// The last good policy.
         policy: P,
-        /// Since when it may be out of date.
+        /// Time since when it may be out of date.
         since: Instant,
     },
     /// Stale for longer than the maximum age: nothing is granted until the controller answers.
     Expired {
         /// The last good policy, which the controller may send again.
         policy: P,
-        /// Since when it may be out of date.
+        /// Time since when it may be out of date.
         since: Instant,
     },
-    /// All that was received so far could not be applied.
+    /// Every update so far was rejected.
     Rejected,
-    /// The workload refuses ports that nothing declares.
+    /// The workload denies undeclared ports.
     Undeclared,
 }
 
-/// What happens to a port's policy.
+/// Event of a port's policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<P> {
-    /// A policy that could be built.
+    /// A policy was received and built.
     Received(P),
-    /// A policy that could not be applied.
+    /// A policy could not be applied.
     Rejected,
-    /// The stream that would bring changes ended.
+    /// The stream of updates ended.
     Lost,
     /// Time passed.
     Tick {
-        /// How long a policy may be stale; absent: for ever.
+        /// Maximum age of a stale policy; `None` for no limit.
         maximum_age: Option<Duration>,
     },
-    /// The controller said that nothing declares the port and that such ports are refused.
+    /// The port is undeclared, and undeclared ports are denied.
     Undeclared,
     /// The port is declared again, or undeclared ports have a policy again.
     Declared,
 }
 
-/// The state after `event`. Total: every event is legal in every state.
+/// Returns the state after `event`. Every event is legal in every state.
 pub fn step<P>(state: State<P>, event: Event<P>, now: Instant) -> State<P> {
     match event {
         Event::Received(policy) => State::Current(policy),
@@ -63,7 +63,7 @@ pub fn step<P>(state: State<P>, event: Event<P>, now: Instant) -> State<P> {
     }
 }
 
-/// The last good policy stays, but it is not the controller's latest any more.
+/// Keeps the last good policy, which is no longer the latest.
 fn rejected<P>(state: State<P>, now: Instant) -> State<P> {
     match state {
         State::Waiting => State::Rejected,
@@ -113,7 +113,7 @@ fn declared<P>(state: State<P>) -> State<P> {
 }
 
 impl<P> State<P> {
-    /// The last good policy, in force or expired.
+    /// Returns the last good policy, in force or expired.
     pub fn last_good(&self) -> Option<&P> {
         match self {
             Self::Current(policy) | Self::Stale { policy, .. } | Self::Expired { policy, .. } => {
@@ -123,18 +123,18 @@ impl<P> State<P> {
         }
     }
 
-    /// Why connections are refused, if they are refused without waiting.
+    /// Returns the reason if connections are refused without waiting.
     pub fn refusal(&self) -> Option<Denied> {
         match self {
             Self::Waiting | Self::Current(_) | Self::Stale { .. } => None,
             Self::Expired { .. } => Some(Denied::PolicyExpired),
-            // Nothing usable was received; to the caller that is the same as nothing at all.
+            // No usable policy was received; to the caller that equals none at all.
             Self::Rejected => Some(Denied::PolicyPending),
             Self::Undeclared => Some(Denied::PortUndeclared),
         }
     }
 
-    /// Since when the policy may be out of date; absent while it is known to be the latest.
+    /// Returns the time since when the policy may be out of date; `None` while it is the latest.
     pub fn since(&self) -> Option<Instant> {
         match self {
             Self::Stale { since, .. } | Self::Expired { since, .. } => Some(*since),
@@ -142,7 +142,7 @@ impl<P> State<P> {
         }
     }
 
-    /// The state's name in metrics and messages.
+    /// Returns the state's name in metrics and messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -154,7 +154,7 @@ impl<P> State<P> {
         }
     }
 
-    /// The same state about another policy.
+    /// Returns the same state with another policy.
     pub fn map<Q>(self, change: impl FnOnce(P) -> Q) -> State<Q> {
         match self {
             Self::Waiting => State::Waiting,

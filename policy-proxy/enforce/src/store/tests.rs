@@ -292,9 +292,9 @@ async fn a_generation_is_acknowledged_only_after_the_workers_passed_it() {
     let generation = store.apply(port(80), policy(DefaultPolicy::Deny), revision(1)).unwrap();
     assert_eq!(handle.live().in_force().unwrap().generation, generation, "readable once published");
     let bound = Duration::from_secs(60);
-    assert!(tokio::time::timeout(bound, store.workers().passed(generation)).await.is_err());
-    worker.pass(generation);
-    store.workers().passed(generation).await;
+    assert!(tokio::time::timeout(bound, store.workers().wait_reached(generation)).await.is_err());
+    worker.reach(generation);
+    store.workers().wait_reached(generation).await;
 }
 
 #[tokio::test(start_paused = true)]

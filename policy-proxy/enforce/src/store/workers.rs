@@ -1,9 +1,9 @@
-//! Which workers decide by which generation: what an acknowledgement waits for.
+//! The generation that each worker has reached, for acknowledgements.
 //!
-//! A worker is a thread with a runtime of its own. Publishing a policy is one atomic store, but a
-//! worker may be in the middle of a decision, and its open streams have yet to be decided again. Each
-//! worker therefore runs [`Worker::follow`] as a task of its own: once that task has seen a
-//! generation, every earlier poll of that thread is over and its streams have been gone through.
+//! A worker is a thread with its own runtime. Publishing a policy is one atomic store, but a worker
+//! may be in the middle of a decision, and its open streams have to be decided on again. So each
+//! worker runs [`Worker::follow`] as a task: once that task has seen a generation, every earlier
+//! poll of the thread is over and its streams have been reviewed.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -13,66 +13,67 @@ use tokio::sync::watch;
 /// The workers of one proxy.
 #[derive(Clone, Debug)]
 pub struct Workers {
-    shared: Arc<Shared>,
+    state: Arc<WorkersState>,
 }
 
-/// One worker's place among [`Workers`]; dropping it ends its part in acknowledgements.
+/// One worker of [`Workers`]; dropping it removes it from acknowledgements.
 #[derive(Debug)]
 pub struct Worker {
     index: usize,
     reached: Arc<AtomicU64>,
     published: watch::Receiver<u64>,
-    shared: Arc<Shared>,
+    state: Arc<WorkersState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WorkersState {
     slots: Mutex<Vec<Option<Arc<AtomicU64>>>>,
     published: watch::Sender<u64>,
-    /// Wakes those that wait; its value means nothing.
+    /// Wakes waiters; the value has no meaning.
     progress: watch::Sender<()>,
 }
 
 impl Workers {
     pub(super) fn new() -> Self {
-        let shared = Shared {
+        let state = WorkersState {
             slots: Mutex::new(Vec::new()),
             published: watch::Sender::new(0),
             progress: watch::Sender::new(()),
         };
-        Self { shared: Arc::new(shared) }
+        Self { state: Arc::new(state) }
     }
 
-    /// Adds a worker. It counts from now on: acknowledgements wait for it until it is dropped.
+    /// Registers a worker: acknowledgements wait for it until it is dropped.
     pub fn register(&self) -> Worker {
-        let published = self.shared.published.subscribe();
-        // What is published so far is visible to a worker that has decided nothing yet.
+        let published = self.state.published.subscribe();
+        // A worker that has decided nothing yet sees everything published so far.
         let reached = Arc::new(AtomicU64::new(*published.borrow()));
-        let mut slots = self.shared.slots.lock();
+        let mut slots = self.state.slots.lock();
         let index = slots.iter().position(Option::is_none).unwrap_or(slots.len());
         match slots.get_mut(index) {
             Some(free) => *free = Some(Arc::clone(&reached)),
             None => slots.push(Some(Arc::clone(&reached))),
         }
-        Worker { index, reached, published, shared: Arc::clone(&self.shared) }
+        Worker { index, reached, published, state: Arc::clone(&self.state) }
     }
 
-    /// The newest generation that has been published.
+    /// Returns the newest published generation.
     pub fn published(&self) -> u64 {
-        *self.shared.published.borrow()
+        *self.state.published.borrow()
     }
 
-    /// The newest generation that every worker decides by. Without workers: the newest published.
+    /// Returns the newest generation that every worker has reached. Without workers: the newest
+    /// published.
     pub fn reached(&self) -> u64 {
-        let slots = self.shared.slots.lock();
+        let slots = self.state.slots.lock();
         let least = slots.iter().flatten().map(|slot| slot.load(Ordering::Acquire)).min();
         least.unwrap_or_else(|| self.published())
     }
 
-    /// Waits until every worker decides by `generation` or a later one. Has no bound of its own: a
-    /// worker that hangs must not be reported as having applied anything.
-    pub async fn passed(&self, generation: u64) {
-        let mut progress = self.shared.progress.subscribe();
+    /// Waits until every worker has reached `generation`. Has no timeout: a worker that hangs must
+    /// not be reported as having applied anything.
+    pub async fn wait_reached(&self, generation: u64) {
+        let mut progress = self.state.progress.subscribe();
         loop {
             progress.mark_unchanged();
             if self.reached() >= generation {
@@ -86,47 +87,48 @@ impl Workers {
     }
 
     pub(super) fn publish(&self, generation: u64) {
-        self.shared.published.send_if_modified(|newest| {
+        self.state.published.send_if_modified(|newest| {
             let newer = generation > *newest;
             if newer {
                 *newest = generation;
             }
             newer
         });
-        self.shared.progress.send_replace(());
+        self.state.progress.send_replace(());
     }
 }
 
 impl Worker {
-    /// A small number that no other living worker of this proxy has; workers count from 0.
+    /// Returns a small number that is unique among the living workers of this proxy; workers count
+    /// from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// States that this worker decides by `generation` from now on.
-    pub fn pass(&self, generation: u64) {
+    /// Records that this worker has reached `generation`.
+    pub fn reach(&self, generation: u64) {
         self.reached.fetch_max(generation, Ordering::AcqRel);
-        self.shared.progress.send_replace(());
+        self.state.progress.send_replace(());
     }
 
-    /// For each generation published, lets `review` decide again on every open stream and connection
-    /// of this worker, and then counts the generation as passed. Never ends by itself: abort the task
-    /// or end its runtime, which is to be the worker's own.
+    /// For each published generation, calls `review` to decide again on every open stream and
+    /// connection of this worker, and then records the generation as reached. Does not return:
+    /// abort the task or end its runtime, which has to be the worker's own.
     pub async fn follow(mut self, mut review: impl AsyncFnMut(u64)) {
         while self.published.changed().await.is_ok() {
             let generation = *self.published.borrow_and_update();
             review(generation).await;
-            self.pass(generation);
+            self.reach(generation);
         }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some(slot) = self.shared.slots.lock().get_mut(self.index) {
+        if let Some(slot) = self.state.slots.lock().get_mut(self.index) {
             *slot = None;
         }
-        self.shared.progress.send_replace(());
+        self.state.progress.send_replace(());
     }
 }
 
@@ -136,7 +138,9 @@ mod tests {
     use std::time::Duration;
 
     async fn is_pending(workers: &Workers, generation: u64) -> bool {
-        tokio::time::timeout(Duration::from_millis(20), workers.passed(generation)).await.is_err()
+        tokio::time::timeout(Duration::from_millis(20), workers.wait_reached(generation))
+            .await
+            .is_err()
     }
 
     #[tokio::test(start_paused = true)]
@@ -144,10 +148,10 @@ mod tests {
         let workers = Workers::new();
         let (first, second) = (workers.register(), workers.register());
         workers.publish(1);
-        first.pass(1);
+        first.reach(1);
         assert!(is_pending(&workers, 1).await);
-        second.pass(1);
-        workers.passed(1).await;
+        second.reach(1);
+        workers.wait_reached(1).await;
         assert!(is_pending(&workers, 2).await);
     }
 
@@ -158,7 +162,7 @@ mod tests {
         workers.publish(3);
         assert!(is_pending(&workers, 3).await);
         drop(worker);
-        workers.passed(3).await;
+        workers.wait_reached(3).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,7 +177,7 @@ mod tests {
             seen.store(generation, Ordering::Release);
         }));
         workers.publish(7);
-        workers.passed(7).await;
+        workers.wait_reached(7).await;
         assert_eq!(reviewed.load(Ordering::Acquire), 7);
         task.abort();
     }

@@ -1,9 +1,9 @@
-//! Histograms without locks: counts of values by size, and their sum.
+//! Lock-free histograms: counts of values per bucket, and their sum.
 
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts values by the first of `N` bounds that they do not exceed; what exceeds all is counted too.
+/// Counts values by the first of `N` bounds that they do not exceed, and those above all bounds.
 #[derive(Debug)]
 pub(super) struct Buckets<const N: usize> {
     bounds: &'static [u64; N],
@@ -12,11 +12,11 @@ pub(super) struct Buckets<const N: usize> {
     sum: AtomicU64,
 }
 
-/// What was counted.
+/// Snapshot of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
     bounds: &'static [u64],
-    /// One per bound, and one for what is above all.
+    /// One count per bound, and one above all.
     counts: Vec<u64>,
     sum: u64,
 }
@@ -44,7 +44,7 @@ impl<const N: usize> Buckets<N> {
 }
 
 impl Snapshot {
-    /// Adds what another histogram of the same bounds counted.
+    /// Adds another histogram of the same bounds.
     pub(super) fn add(&mut self, other: &Self) {
         for (own, other) in self.counts.iter_mut().zip(&other.counts) {
             *own = own.saturating_add(*other);
@@ -56,7 +56,7 @@ impl Snapshot {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Writes it with values divided by `unit`.
+    /// Encodes the histogram with values divided by `unit`.
     pub(super) fn encode(
         &self,
         encoder: &mut MetricEncoder<'_>,

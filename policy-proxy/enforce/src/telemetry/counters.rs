@@ -1,7 +1,7 @@
-//! The counters of one policy. Resolved when the policy is put in force; counting is one atomic add.
+//! The counters of one policy, allocated when it is put in force; counting is one atomic add.
 
 use super::buckets::Buckets;
-use super::key::{Caller, Detail, Key, Kind, reason_number};
+use super::key::{Caller, CounterKey, CounterKind, Detail, reason_number};
 use super::series::{Series, SeriesId, SeriesTable};
 use super::table::Table;
 use crate::error::ErrorKind;
@@ -12,8 +12,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Counts decisions by one policy. `worker` is [`crate::store::Worker::index`]; any number is safe,
-/// equal ones share a table.
+/// Counters of decisions by one policy. `worker` is [`crate::store::Worker::index`]; any number is
+/// safe, equal ones share a table.
 #[derive(Debug)]
 pub struct Counters {
     pub(super) port: NonZeroU16,
@@ -21,30 +21,30 @@ pub struct Counters {
     pub(super) policy: Arc<ServerPolicy>,
     pub(super) tables: Box<[Table]>,
     pub(super) series: Box<[SeriesTable]>,
-    /// How long it took to tell whether a connection is HTTP.
+    /// Duration of protocol detection.
     pub(super) detection: Buckets<2>,
 }
 
-/// What looking for HTTP found (proxy-semantics 4.2).
+/// Result of detecting HTTP (proxy-semantics 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detected {
+pub enum DetectionResult {
     /// HTTP/1.
     Http1,
     /// HTTP/2.
     Http2,
-    /// Something else.
+    /// Another protocol.
     NotHttp,
-    /// The client sent too little in the time given.
+    /// The client sent too little in time.
     Timeout,
     /// The connection failed.
     Error,
 }
 
-/// The most counters one policy has per worker.
-const MOST: usize = 4096;
-/// The fewest.
-const LEAST: usize = 64;
-/// Linkerd's two bounds, at once and within a tenth of a second, in microseconds.
+/// Maximum number of counters of a policy per worker.
+const MAX_COUNTERS: usize = 4096;
+/// Minimum number of counters.
+const MIN_COUNTERS: usize = 64;
+/// Linkerd's two bounds (at once, and within a tenth of a second), in microseconds.
 const DETECTION: [u64; 2] = [1_000, 100_000];
 
 impl Counters {
@@ -54,108 +54,126 @@ impl Counters {
         policy: Arc<ServerPolicy>,
         workers: usize,
     ) -> Self {
-        // Four times what a client could tell apart keeps probing short.
+        // Four times the number of distinguishable parts keeps probing short.
         let own: usize = policy.routes.routes.iter().map(|route| route.authorizations.len()).sum();
         let parts = own
             .saturating_add(policy.routes.routes.len())
             .saturating_add(policy.authorizations.len())
             .saturating_add(policy.exemptions.len());
-        let room = parts.saturating_mul(4).clamp(LEAST, MOST);
+        let room = parts.saturating_mul(4).clamp(MIN_COUNTERS, MAX_COUNTERS);
         let tables = (0..workers.max(1)).map(|_| Table::new(room)).collect();
         let series = (0..workers.max(1)).map(|_| SeriesTable::new(room)).collect();
         Self { port, address, policy, tables, series, detection: Buckets::new(&DETECTION) }
     }
 
-    /// A request was let through.
+    /// Counts a permitted request.
     pub fn http_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
         let (route, detail) = grant(permit);
-        self.add(worker, Key { kind: Kind::HttpAllow, caller, route, detail });
+        self.add(worker, CounterKey { kind: CounterKind::HttpAllow, caller, route, detail });
     }
 
-    /// A request was refused. Without a matching route it counts as route not found.
+    /// Counts a denied request. Without a matching route it counts as route not found.
     pub fn http_denied(&self, worker: usize, caller: Caller, denial: &Denial) {
-        let kind =
-            if denial.reason == Denied::NoRoute { Kind::RouteNotFound } else { Kind::HttpDeny };
+        let kind = if denial.reason == Denied::NoRoute {
+            CounterKind::RouteNotFound
+        } else {
+            CounterKind::HttpDeny
+        };
         let detail = Detail::Number(reason_number(denial.reason));
-        self.add(worker, Key { kind, caller, route: denial.route.map(|id| id.route), detail });
+        self.add(
+            worker,
+            CounterKey { kind, caller, route: denial.route.map(|id| id.route), detail },
+        );
     }
 
-    /// A request found no room in the rate limit.
+    /// Counts a rate-limited request.
     pub fn rate_limited(&self, worker: usize, caller: Caller, scope: Scope) {
         let detail = Detail::Number(match scope {
             Scope::Total => 0,
             Scope::Identity | Scope::Override => 1,
         });
-        self.add(worker, Key { kind: Kind::RateLimited, caller, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::RateLimited, caller, route: None, detail },
+        );
     }
 
-    /// Where the requests of `caller` that `permit` lets through are counted. Takes a hash: a
-    /// connection keeps it for as long as its requests are permitted alike.
+    /// Returns the series of requests of `caller` with `permit`. Computes a hash: a connection
+    /// keeps the series while its requests get the same permit.
     pub fn series_of(&self, worker: usize, caller: Caller, permit: &Permit) -> SeriesId {
         let (route, detail) = grant(permit);
-        let key = Key { kind: Kind::Exchange, caller, route, detail };
-        let table = self.of_worker(&self.series, worker);
+        let key = CounterKey { kind: CounterKind::Exchange, caller, route, detail };
+        let table = self.table_of(&self.series, worker);
         let found = table.zip(key.pack()).map(|(table, key)| table.find(key));
         found.unwrap_or(SeriesId::SHARED)
     }
 
-    /// The series itself.
+    /// Returns a series.
     pub fn series(&self, worker: usize, id: SeriesId) -> Option<&Series> {
-        self.of_worker(&self.series, worker).map(|table| table.get(id))
+        self.table_of(&self.series, worker).map(|table| table.get(id))
     }
 
-    /// A request, or the connection it came by, failed for another reason than policy.
+    /// Counts a request, or its connection, that failed for another reason than policy.
     pub fn http_error(&self, worker: usize, kind: ErrorKind) {
         let detail = Detail::Number(kind.number());
-        self.add(worker, Key { kind: Kind::HttpError, caller: Caller::NONE, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::HttpError, caller: Caller::NONE, route: None, detail },
+        );
     }
 
-    /// A connection was let through.
+    /// Counts a permitted connection.
     pub fn tcp_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
         let (route, detail) = grant(permit);
-        self.add(worker, Key { kind: Kind::TcpAllow, caller, route, detail });
+        self.add(worker, CounterKey { kind: CounterKind::TcpAllow, caller, route, detail });
     }
 
-    /// A connection was refused.
+    /// Counts a denied connection.
     pub fn tcp_denied(&self, worker: usize, caller: Caller, reason: Denied) {
         let detail = Detail::Number(reason_number(reason));
-        self.add(worker, Key { kind: Kind::TcpDeny, caller, route: None, detail });
+        self.add(worker, CounterKey { kind: CounterKind::TcpDeny, caller, route: None, detail });
     }
 
-    /// A connection was ended because it lost its permission.
+    /// Counts a connection that was ended because its permission was revoked.
     pub fn tcp_terminated(&self, worker: usize, caller: Caller) {
         let detail = Detail::Number(reason_number(Denied::Revoked));
-        self.add(worker, Key { kind: Kind::TcpTerminate, caller, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::TcpTerminate, caller, route: None, detail },
+        );
     }
 
-    /// Looking for HTTP ended after this long.
-    pub fn detected(&self, worker: usize, result: Detected, took: Duration) {
+    /// Counts a protocol detection and its duration.
+    pub fn detected(&self, worker: usize, result: DetectionResult, took: Duration) {
         self.detection.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         let detail = Detail::Number(result.number());
-        self.add(worker, Key { kind: Kind::Detect, caller: Caller::NONE, route: None, detail });
+        self.add(
+            worker,
+            CounterKey { kind: CounterKind::Detect, caller: Caller::NONE, route: None, detail },
+        );
     }
 
-    /// How often there was no room for a counter of its own.
+    /// Returns the number of counts without a counter of their own.
     pub(super) fn overflow(&self) -> u64 {
         self.tables.iter().fold(0, |sum, table| sum.saturating_add(table.overflow()))
     }
 
-    fn add(&self, worker: usize, key: Key) {
-        if let (Some(table), Some(packed)) = (self.of_worker(&self.tables, worker), key.pack()) {
+    fn add(&self, worker: usize, key: CounterKey) {
+        if let (Some(table), Some(packed)) = (self.table_of(&self.tables, worker), key.pack()) {
             table.increment(packed);
         }
     }
 
-    fn of_worker<'a, T>(&self, tables: &'a [T], worker: usize) -> Option<&'a T> {
+    fn table_of<'a, T>(&self, tables: &'a [T], worker: usize) -> Option<&'a T> {
         tables.get(worker.checked_rem(tables.len()).unwrap_or(0))
     }
 
-    pub(super) fn route(&self, key: &Key) -> Option<&Route> {
+    pub(super) fn route(&self, key: &CounterKey) -> Option<&Route> {
         let index = usize::try_from(key.route?).ok()?;
         self.policy.routes.routes.get(index).map(Arc::as_ref)
     }
 
-    pub(super) fn authorization(&self, key: &Key) -> Option<&Authorization> {
+    pub(super) fn authorization(&self, key: &CounterKey) -> Option<&Authorization> {
         let at = |index: u32| usize::try_from(index).ok();
         match key.detail {
             Detail::Number(_) => None,
@@ -172,10 +190,10 @@ impl Counters {
     }
 }
 
-impl Detected {
+impl DetectionResult {
     const ALL: [Self; 5] = [Self::Http1, Self::Http2, Self::NotHttp, Self::Timeout, Self::Error];
 
-    /// The result as the metric writes it.
+    /// Returns the result as the metric writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http1 => "http/1",
@@ -197,7 +215,7 @@ impl Detected {
     }
 }
 
-/// The route that a permit is about and its grant. A route's own grant names its route.
+/// Returns the route and the grant of a permit. A route's own grant names its route.
 fn grant(permit: &Permit) -> (Option<u32>, Detail) {
     let (route, detail) = Detail::of(AuthorizationId::clone(&permit.authorization()));
     (permit.route().map(|id| id.route).or(route), detail)

@@ -1,4 +1,4 @@
-//! What is counted about the stream from the controller.
+//! Metrics of the stream from the controller.
 
 use super::names;
 use policy_tls::metric::Labels;
@@ -8,40 +8,41 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// What is counted about the stream from the controller.
+/// Metrics of the stream from the controller.
 #[derive(Clone, Debug, Default)]
 pub struct Discovery {
-    /// Attempts to open a stream.
+    /// Number of attempts to open a stream.
     pub attempts: Counter,
-    /// Streams that ended, by this side or the other.
+    /// Number of streams that ended, by either side.
     pub ended: Counter,
-    /// Updates put in force.
+    /// Number of updates put in force.
     pub applied: Counter,
-    /// Updates acknowledged after every worker decided by them.
+    /// Number of updates acknowledged after every worker reached them.
     pub acknowledged: Counter,
-    /// Updates refused; the last good policy stayed.
+    /// Number of updates rejected; the last good policy stayed.
     pub rejected: Counter,
-    /// Streams open now.
+    /// Number of open streams.
     pub streams: Gauge,
-    /// Updates put in force that some worker does not decide by yet.
+    /// Number of updates in force that some worker has not reached yet.
     pub unacknowledged: Gauge,
-    /// The newest generation put in force; see [`super::Telemetry::generations`].
+    /// The newest generation in force; see [`super::Telemetry::generations`].
     pub(super) published: Gauge,
-    /// The newest generation that every worker decides by.
+    /// The newest generation that every worker has reached.
     pub(super) reached: Gauge,
     requests: Family<Labels, Counter>,
     responses: Family<Labels, Counter>,
 }
 
 impl Discovery {
-    /// An RPC to the controller at `address`, of which there is one, begins.
+    /// Counts an RPC to the controller at `address`, of which there is one.
     pub fn rpc_begun(&self, address: &str) {
         let mut labels = Labels::default();
         labels.push("addr", address);
         self.requests.get_or_create_owned(&labels).inc();
     }
 
-    /// It ended, with this gRPC status if it had one. To be ended by us is no failure.
+    /// Counts the end of an RPC, with its gRPC status if it had one. An end by the proxy is no
+    /// failure.
     pub fn rpc_ended(&self, address: &str, status: Option<i32>, failure: bool) {
         let mut labels = Labels::default();
         labels.push("addr", address);

@@ -1,8 +1,8 @@
-//! Makes the families of requests and responses of a series (proxy-semantics 4.2 and 4.3).
+//! Metric families of requests and responses of a series (proxy-semantics 4.2 and 4.3).
 
 use super::counters::Counters;
 use super::families::Totals;
-use super::key::{Caller, Detail, Key, Kind};
+use super::key::{Caller, CounterKey, CounterKind, Detail};
 use super::labels;
 use super::names;
 use super::series::{Outcome, Series};
@@ -11,8 +11,8 @@ use policy_tls::metric::Labels;
 use policy_tls::metric::Metric;
 use std::sync::Arc;
 
-/// The families that a protocol has under a name of its own.
-struct Own {
+/// The metrics with names of their own for each protocol.
+struct ProtocolMetrics {
     requests: Metric,
     statuses: Metric,
     request_seconds: Metric,
@@ -21,7 +21,7 @@ struct Own {
     response_frames: Metric,
 }
 
-const HTTP: Own = Own {
+const HTTP: ProtocolMetrics = ProtocolMetrics {
     requests: names::HTTP_REQUESTS,
     statuses: names::HTTP_STATUSES,
     request_seconds: names::HTTP_REQUEST_SECONDS,
@@ -30,7 +30,7 @@ const HTTP: Own = Own {
     response_frames: names::HTTP_RESPONSE_FRAMES,
 };
 
-const GRPC: Own = Own {
+const GRPC: ProtocolMetrics = ProtocolMetrics {
     requests: names::GRPC_REQUESTS,
     statuses: names::GRPC_STATUSES,
     request_seconds: names::GRPC_REQUEST_SECONDS,
@@ -39,21 +39,25 @@ const GRPC: Own = Own {
     response_frames: names::GRPC_RESPONSE_FRAMES,
 };
 
-/// Adds what `series` counted. Without a key it is that of requests for which there was no room: all
-/// that is known of them is their port.
+/// Adds the counts of `series`. Without a key it is the overflow series, of which only the port is
+/// known.
 pub(super) fn total(
     counters: &Counters,
-    key: Option<&Key>,
+    key: Option<&CounterKey>,
     series: &Series,
     clients: &[Arc<str>],
     totals: &mut Totals,
 ) {
-    let nobody =
-        Key { kind: Kind::Exchange, caller: Caller::NONE, route: None, detail: Detail::Number(0) };
-    let key = key.unwrap_or(&nobody);
+    let unknown = CounterKey {
+        kind: CounterKind::Exchange,
+        caller: Caller::NONE,
+        route: None,
+        detail: Detail::Number(0),
+    };
+    let key = key.unwrap_or(&unknown);
     let full = full(counters, key, clients);
     totals.count(names::REQUESTS, full.clone(), series.requests());
-    totals.sizes(names::LATENCY, full.clone(), series.latency.snapshot());
+    totals.histogram(names::LATENCY, full.clone(), series.latency.snapshot());
 
     let grpc = counters.policy.protocol == Protocol::Grpc;
     let own = if grpc { &GRPC } else { &HTTP };
@@ -61,10 +65,10 @@ pub(super) fn total(
     labels::parent(&mut short, &counters.policy.owner, counters.port);
     labels::route(&mut short, counters.route(key), key.detail);
     totals.count(own.requests, short.clone(), series.requests());
-    totals.sizes(own.request_seconds, short.clone(), series.duration.snapshot());
-    totals.sizes(own.response_seconds, short.clone(), series.response.snapshot());
-    totals.sizes(own.request_frames, short.clone(), series.request_frames.snapshot());
-    totals.sizes(own.response_frames, short.clone(), series.response_frames.snapshot());
+    totals.histogram(own.request_seconds, short.clone(), series.duration.snapshot());
+    totals.histogram(own.response_seconds, short.clone(), series.response.snapshot());
+    totals.histogram(own.request_frames, short.clone(), series.request_frames.snapshot());
+    totals.histogram(own.response_frames, short.clone(), series.response_frames.snapshot());
 
     for (outcome, count) in series.outcomes() {
         let mut labels = full.clone();
@@ -76,8 +80,8 @@ pub(super) fn total(
     }
 }
 
-/// Direction, target, server, route, authorization and TLS.
-fn full(counters: &Counters, key: &Key, clients: &[Arc<str>]) -> Labels {
+/// Returns the labels: direction, target, server, route, authorization and TLS.
+fn full(counters: &Counters, key: &CounterKey, clients: &[Arc<str>]) -> Labels {
     let mut labels = Labels::default();
     labels.push("direction", "inbound");
     labels::target(&mut labels, &counters.address, counters.port);
@@ -109,10 +113,10 @@ fn outcome_labels(labels: &mut Labels, outcome: Result<Outcome, bool>) {
     }
 }
 
-/// A gRPC answer without a status means unknown (2).
+/// Returns the status label. A gRPC response without a status is unknown (2).
 fn status(outcome: Outcome, grpc: bool) -> String {
     if grpc { outcome.grpc.unwrap_or(2).to_string() } else { outcome.status.to_string() }
 }
 
-/// A status for which there was no room.
+/// Label of statuses beyond the limit.
 const OTHER: &str = "other";

@@ -1,4 +1,4 @@
-//! Sums of what policies' own counters say, by metric and labels, and how they are shown.
+//! Sums of the policies' counters by metric and labels, and their encoding.
 
 use super::buckets::Snapshot;
 use super::names;
@@ -9,47 +9,47 @@ use prometheus_client::metrics::MetricType;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// The sum of one series.
+/// Sum of one series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// Of a counter.
     Count(u64),
     /// Of a histogram.
-    Sizes(Snapshot),
+    Histogram(Snapshot),
 }
 
 /// Sums by name and labels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals(BTreeMap<(&'static str, Labels), Value>);
 
-/// How a metric is shown.
+/// Metric type.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum MetricShape {
     Counter,
-    /// A histogram, and what one unit of it is counted as.
+    /// A histogram; counted values are divided by this number.
     Histogram(f64),
 }
 
-const MILLISECONDS: Shape = Shape::Histogram(1e3);
-const SECONDS: Shape = Shape::Histogram(1e6);
-const BYTES: Shape = Shape::Histogram(1.0);
+const MILLISECONDS: MetricShape = MetricShape::Histogram(1e3);
+const SECONDS: MetricShape = MetricShape::Histogram(1e6);
+const BYTES: MetricShape = MetricShape::Histogram(1.0);
 
-/// Every metric that policies' counters make.
-const FAMILIES: [(Metric, Shape); 25] = [
-    (names::HTTP_ALLOW, Shape::Counter),
-    (names::HTTP_DENY, Shape::Counter),
-    (names::ROUTE_NOT_FOUND, Shape::Counter),
-    (names::RATE_LIMITED, Shape::Counter),
-    (names::TCP_ALLOW, Shape::Counter),
-    (names::TCP_DENY, Shape::Counter),
-    (names::TCP_TERMINATE, Shape::Counter),
-    (names::REQUESTS, Shape::Counter),
-    (names::RESPONSES, Shape::Counter),
+/// All metrics of the policies' counters.
+const FAMILIES: [(Metric, MetricShape); 25] = [
+    (names::HTTP_ALLOW, MetricShape::Counter),
+    (names::HTTP_DENY, MetricShape::Counter),
+    (names::ROUTE_NOT_FOUND, MetricShape::Counter),
+    (names::RATE_LIMITED, MetricShape::Counter),
+    (names::TCP_ALLOW, MetricShape::Counter),
+    (names::TCP_DENY, MetricShape::Counter),
+    (names::TCP_TERMINATE, MetricShape::Counter),
+    (names::REQUESTS, MetricShape::Counter),
+    (names::RESPONSES, MetricShape::Counter),
     (names::LATENCY, MILLISECONDS),
-    (names::HTTP_REQUESTS, Shape::Counter),
-    (names::GRPC_REQUESTS, Shape::Counter),
-    (names::HTTP_STATUSES, Shape::Counter),
-    (names::GRPC_STATUSES, Shape::Counter),
+    (names::HTTP_REQUESTS, MetricShape::Counter),
+    (names::GRPC_REQUESTS, MetricShape::Counter),
+    (names::HTTP_STATUSES, MetricShape::Counter),
+    (names::GRPC_STATUSES, MetricShape::Counter),
     (names::HTTP_REQUEST_SECONDS, SECONDS),
     (names::GRPC_REQUEST_SECONDS, SECONDS),
     (names::HTTP_RESPONSE_SECONDS, SECONDS),
@@ -58,8 +58,8 @@ const FAMILIES: [(Metric, Shape); 25] = [
     (names::GRPC_REQUEST_FRAMES, BYTES),
     (names::HTTP_RESPONSE_FRAMES, BYTES),
     (names::GRPC_RESPONSE_FRAMES, BYTES),
-    (names::HTTP_ERRORS, Shape::Counter),
-    (names::DETECTED, Shape::Counter),
+    (names::HTTP_ERRORS, MetricShape::Counter),
+    (names::DETECTED, MetricShape::Counter),
     (names::DETECT_SECONDS, SECONDS),
 ];
 
@@ -67,16 +67,16 @@ impl Value {
     fn add(&mut self, other: &Self) {
         match (self, other) {
             (Self::Count(own), Self::Count(other)) => *own = own.saturating_add(*other),
-            (Self::Sizes(own), Self::Sizes(other)) => own.add(other),
+            (Self::Histogram(own), Self::Histogram(other)) => own.add(other),
             // One metric has one shape.
-            (Self::Count(_), Self::Sizes(_)) | (Self::Sizes(_), Self::Count(_)) => {}
+            (Self::Count(_), Self::Histogram(_)) | (Self::Histogram(_), Self::Count(_)) => {}
         }
     }
 
     fn count(&self) -> u64 {
         match self {
             Self::Count(count) => *count,
-            Self::Sizes(sizes) => sizes.count(),
+            Self::Histogram(histogram) => histogram.count(),
         }
     }
 }
@@ -86,9 +86,9 @@ impl Totals {
         self.add((metric.name, labels), &Value::Count(count));
     }
 
-    pub(super) fn sizes(&mut self, metric: Metric, labels: Labels, sizes: Snapshot) {
-        if sizes.count() > 0 {
-            self.add((metric.name, labels), &Value::Sizes(sizes));
+    pub(super) fn histogram(&mut self, metric: Metric, labels: Labels, histogram: Snapshot) {
+        if histogram.count() > 0 {
+            self.add((metric.name, labels), &Value::Histogram(histogram));
         }
     }
 
@@ -102,7 +102,7 @@ impl Totals {
         self.0.len()
     }
 
-    /// Forgets the series that `other` does not have.
+    /// Drops the series that `other` does not have.
     pub(super) fn retain_those_of(&mut self, other: &Self) {
         self.0.retain(|key, _| other.0.contains_key(key));
     }
@@ -116,15 +116,15 @@ impl Totals {
         }
     }
 
-    /// Writes every family, without members too.
+    /// Encodes every family, including empty ones.
     pub(super) fn encode(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), std::fmt::Error> {
         for (Metric { name, help, .. }, shape) in FAMILIES {
             let kind = match shape {
-                Shape::Counter => MetricType::Counter,
-                Shape::Histogram(_) => MetricType::Histogram,
+                MetricShape::Counter => MetricType::Counter,
+                MetricShape::Histogram(_) => MetricType::Histogram,
             };
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
             let members = self.0.range((name, Labels::default())..);
@@ -134,10 +134,10 @@ impl Totals {
                     (Value::Count(count), _) => {
                         member.encode_counter::<NoLabelSet, _, u64>(count, None)?;
                     }
-                    (Value::Sizes(sizes), Shape::Histogram(unit)) => {
-                        sizes.encode(&mut member, unit)?;
+                    (Value::Histogram(histogram), MetricShape::Histogram(unit)) => {
+                        histogram.encode(&mut member, unit)?;
                     }
-                    (Value::Sizes(_), Shape::Counter) => {}
+                    (Value::Histogram(_), MetricShape::Counter) => {}
                 }
             }
         }
@@ -145,31 +145,31 @@ impl Totals {
     }
 }
 
-/// Which series have changed lately, as scrapes see it.
+/// The last change of each series, as scrapes see it.
 #[derive(Debug, Default)]
-pub(super) struct Idle(HashMap<(&'static str, Labels), Seen>);
+pub(super) struct IdleSeries(HashMap<(&'static str, Labels), LastChange>);
 
 #[derive(Debug)]
-struct Seen {
+struct LastChange {
     count: u64,
     since: Instant,
 }
 
-impl Idle {
-    /// Takes out of `totals` what has not changed for `bound`. What changes again comes back as it
-    /// would be had it never left.
-    pub(super) fn leave_out(&mut self, totals: &mut Totals, bound: Duration, now: Instant) {
+impl IdleSeries {
+    /// Removes series without a change for `bound` from `totals`. A series that changes again
+    /// continues with its old count.
+    pub(super) fn remove_idle(&mut self, totals: &mut Totals, bound: Duration, now: Instant) {
         self.0.retain(|key, _| totals.0.contains_key(key));
         totals.0.retain(|key, value| {
             let count = value.count();
-            let Some(seen) = self.0.get_mut(key) else {
-                self.0.insert(key.clone(), Seen { count, since: now });
+            let Some(last) = self.0.get_mut(key) else {
+                self.0.insert(key.clone(), LastChange { count, since: now });
                 return true;
             };
-            if seen.count != count {
-                *seen = Seen { count, since: now };
+            if last.count != count {
+                *last = LastChange { count, since: now };
             }
-            now.saturating_duration_since(seen.since) < bound
+            now.saturating_duration_since(last.since) < bound
         });
     }
 }

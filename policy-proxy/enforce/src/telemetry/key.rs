@@ -1,11 +1,11 @@
-//! What is counted under one policy, packed into the key of a counter.
+//! Key of a policy's counter, packed into 64 bits.
 
 use policy_core::decision::AuthorizationId;
 use policy_core::{Denied, Tls};
 
-/// What is counted.
+/// Kind of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum CounterKind {
     HttpAllow,
     HttpDeny,
     RouteNotFound,
@@ -19,8 +19,8 @@ pub(super) enum Kind {
     Exchange,
 }
 
-impl Kind {
-    pub(super) const ALL: [Kind; 10] = [
+impl CounterKind {
+    pub(super) const ALL: [CounterKind; 10] = [
         Self::HttpAllow,
         Self::HttpDeny,
         Self::RouteNotFound,
@@ -43,12 +43,12 @@ impl Kind {
     }
 }
 
-/// The client as counters distinguish it: the state of TLS and, up to a bound, its identity. Made
-/// once per connection by [`super::Telemetry::caller`].
+/// The client as counters distinguish it: the TLS state and, up to a maximum number, its identity.
+/// Created once per connection by [`super::Telemetry::caller`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     pub(super) tls: TlsClass,
-    /// Index of the identity plus one; 0: none, or beyond the bound.
+    /// Index of the identity plus one; 0: none, or beyond the limit.
     pub(super) client: u8,
 }
 
@@ -86,17 +86,17 @@ impl TlsClass {
     }
 }
 
-/// A counter's key: four bits of kind, two of TLS, eight of client, two that say what `detail` is,
+/// Key of a counter: four bits of kind, two of TLS, eight of client, two of the type of `detail`,
 /// 24 of route, 24 of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) kind: Kind,
+pub(super) struct CounterKey {
+    pub(super) kind: CounterKind,
     pub(super) caller: Caller,
     pub(super) route: Option<u32>,
     pub(super) detail: Detail,
 }
 
-/// What a key says beside kind, client and route.
+/// The part of a key beside kind, client and route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Detail {
     /// A small number whose meaning depends on the kind: a reason, a scope, a result, a status.
@@ -113,7 +113,7 @@ const BITS: u32 = 24;
 const FIELD: u64 = 0xff_ffff;
 
 impl Detail {
-    /// An authorization, with the route it hangs on if it is a route's own.
+    /// Returns an authorization, with its route if it is a route's own.
     pub(super) fn of(authorization: AuthorizationId) -> (Option<u32>, Self) {
         match authorization {
             AuthorizationId::Server(index) => (None, Self::Server(index)),
@@ -133,9 +133,9 @@ impl Detail {
     }
 }
 
-impl Key {
-    /// The packed key, never 0; `None` where an index does not fit, which no policy that fits a
-    /// message does.
+impl CounterKey {
+    /// Packs the key, never to 0; `None` if an index does not fit, which no policy that fits a
+    /// message has.
     pub(super) fn pack(self) -> Option<u64> {
         let route = self.route.map_or(0, |route| u64::from(route).saturating_add(1));
         let (variant, value) = self.detail.code();
@@ -159,11 +159,11 @@ impl Key {
             3.. => Detail::Exemption(value),
         };
         let caller = Caller { tls: TlsClass::from_code(head >> 10 & 0b11)?, client };
-        Some(Self { kind: Kind::from_code(head >> 12)?, caller, route, detail })
+        Some(Self { kind: CounterKind::from_code(head >> 12)?, caller, route, detail })
     }
 }
 
-/// The number of a reason: its place among [`Denied::all`].
+/// Returns the number of a reason: its index in [`Denied::all`].
 pub(super) fn reason_number(reason: Denied) -> u32 {
     let position = Denied::all().position(|known| known == reason);
     position.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX)
@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn an_index_too_large_is_not_mistaken_for_another() {
         let caller = Caller { tls: TlsClass::Absent, client: 0 };
-        let key = |route, detail| Key { kind: Kind::HttpAllow, caller, route, detail };
+        let key =
+            |route, detail| CounterKey { kind: CounterKind::HttpAllow, caller, route, detail };
         assert_eq!(key(Some(u32::MAX), Detail::Number(0)).pack(), None);
         assert_eq!(key(None, Detail::Server(1 << 24)).pack(), None);
     }
@@ -207,10 +208,10 @@ mod tests {
                 3.. => Detail::Exemption(value),
             };
             let caller = Caller { tls: TlsClass::from_code(tls).unwrap(), client };
-            let key = Key { kind: Kind::ALL[kind], caller, route, detail };
+            let key = CounterKey { kind: CounterKind::ALL[kind], caller, route, detail };
             let packed = key.pack().unwrap();
             prop_assert_ne!(packed, 0);
-            prop_assert_eq!(Key::unpack(packed), Some(key));
+            prop_assert_eq!(CounterKey::unpack(packed), Some(key));
         }
     }
 }

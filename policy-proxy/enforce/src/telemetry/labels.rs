@@ -25,7 +25,7 @@ pub(super) fn server(labels: &mut Labels, owner: &Owner, port: NonZeroU16) {
     labels.push("srv_port", port.to_string());
 }
 
-/// As [`target`]; empty without a port.
+/// Adds the labels of [`target`]; empty without a port.
 pub(super) fn target_or_none(labels: &mut Labels, address: &str, port: Option<NonZeroU16>) {
     match port {
         Some(port) => target(labels, address, port),
@@ -37,7 +37,7 @@ pub(super) fn target_or_none(labels: &mut Labels, address: &str, port: Option<No
     }
 }
 
-/// As [`server`]; empty where no policy is in force.
+/// Adds the labels of [`server`]; empty if no policy is in force.
 pub(super) fn server_or_none(labels: &mut Labels, owner: Option<&Owner>, port: Option<NonZeroU16>) {
     match (owner, port) {
         (Some(owner), Some(port)) => server(labels, owner, port),
@@ -58,7 +58,8 @@ pub(super) fn parent(labels: &mut Labels, owner: &Owner, port: NonZeroU16) {
     labels.push("parent_port", port.to_string());
 }
 
-/// `detail` tells a request let through by an exemption from one of the default route.
+/// Adds the route labels. `detail` distinguishes a request permitted by an exemption from one of
+/// the default route.
 pub(super) fn route(labels: &mut Labels, route: Option<&Route>, detail: Detail) {
     let builtin = |name: &str| [String::new(), "default".to_owned(), name.to_owned()];
     let [group, kind, name] = match route.map(|route| &route.origin) {
@@ -103,7 +104,7 @@ pub(super) fn tls(labels: &mut Labels, caller: Caller, protocol: Protocol, clien
             labels.push("client_id", client.map_or("", |name| name));
         }
         TlsClass::Passthrough => {
-            // The name a stranger asks for is chosen by the stranger and would not be bounded.
+            // The SNI is chosen by the client and would be unbounded.
             labels.push("tls", "opaque");
             labels.push("sni", "");
         }
@@ -143,8 +144,8 @@ fn object_names(object: &ObjectRef, spell: fn(&str) -> String) -> [String; 3] {
     [object.group().to_owned(), spell(object.kind()), object.name().to_owned()]
 }
 
-/// Linkerd writes kinds of Servers and authorizations in lower case and those of routes as they are
-/// (proxy-semantics 2.6).
+/// Converts a kind to lower case: Linkerd does so for Servers and authorizations, but not for
+/// routes (proxy-semantics 2.6).
 fn lower(kind: &str) -> String {
     kind.to_ascii_lowercase()
 }

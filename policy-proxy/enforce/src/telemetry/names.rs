@@ -1,10 +1,10 @@
-//! Every metric of the proxy: its name, its labels and what it says, in one place. Names and labels
-//! that Linkerd's proxy has too are spelled as there (proxy-semantics 4). docs/metrics.md is held to
-//! this list by a test, and so are the dashboard and the alerts.
+//! All metrics of the proxy: name, labels and help. Names and labels that Linkerd's proxy has too
+//! are spelled as there (proxy-semantics 4). Tests compare docs/metrics.md, the dashboard and the
+//! alerts with this list.
 
 use policy_tls::metric::Metric;
 
-/// Labels that go together, by the name that [`Metric::labels`] has for them.
+/// Groups of labels, by the name that [`Metric::labels`] uses.
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("TARGET", &["target_addr", "target_ip", "target_port"]),
     ("SERVER", &["srv_group", "srv_kind", "srv_name", "srv_port"]),
@@ -15,7 +15,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("TLS", &["tls", "client_id", "sni", "no_tls_reason"]),
 ];
 
-/// Every label that a series of `metric` may have.
+/// Returns every label that a series of `metric` may have.
 pub fn label_names(metric: &Metric) -> Vec<&'static str> {
     let expand = |word: &'static str| {
         let group = GROUPS.iter().find(|(name, _)| *name == word);
@@ -24,19 +24,19 @@ pub fn label_names(metric: &Metric) -> Vec<&'static str> {
     metric.labels.split_whitespace().flat_map(expand).collect()
 }
 
-/// Every metric of the proxy: those of this crate, of its identity and of its process, the build (the last
-/// one here) beside the process.
+/// Returns all metrics of the proxy: those of this crate, of its identity and of its process; the
+/// build, the last one here, is beside the process.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
     let (ours, build) = ALL.split_at(ALL.len().saturating_sub(1));
     ours.iter().chain(policy_tls::names::ALL).chain(build).chain(policy_server::names::ALL)
 }
 
 policy_core::metrics! {
-    // What policy decided.
+    // Policy decisions.
     HTTP_ALLOW = "inbound_http_authz_allow", "TARGET ROUTE AUTHZ SERVER TLS",
         "HTTP requests that a policy allowed";
     HTTP_DENY = "inbound_http_authz_deny", "TARGET ROUTE reason SERVER TLS",
-        "HTTP requests that a policy denied, and open ones that lost their permission";
+        "HTTP requests that a policy denied, and open requests that it revoked";
     ROUTE_NOT_FOUND = "inbound_http_route_not_found", "TARGET reason SERVER TLS",
         "HTTP requests that no route matches";
     RATE_LIMITED = "inbound_http_local_ratelimit", "TARGET RATELIMIT ratelimit_scope reason SERVER TLS",
@@ -48,16 +48,16 @@ policy_core::metrics! {
     TCP_TERMINATE = "inbound_tcp_authz_terminate", "TARGET reason SERVER TLS",
         "Connections ended because a policy changed";
     REFUSED = "policy_refused", "reason",
-        "Connections and requests refused without a policy to decide by";
+        "Connections and requests refused without a policy in force";
     UNCOUNTED = "policy_uncounted", "",
-        "Decisions counted without labels of their own, for want of room";
+        "Decisions counted without labels because the limit of series was reached";
 
-    // Requests that were permitted.
+    // Permitted requests.
     REQUESTS = "request", "direction TARGET SERVER ROUTE AUTHZ TLS",
         "Requests forwarded to the application";
     RESPONSES = "response",
         "direction TARGET SERVER ROUTE AUTHZ TLS status_code classification grpc_status error",
-        "Responses that ended, by what became of them";
+        "Responses that ended, by result";
     LATENCY = "response_latency_ms", "direction TARGET SERVER ROUTE AUTHZ TLS",
         "Milliseconds from a request's head to its response's first bytes, or its end without any";
     HTTP_REQUESTS = "inbound_http_requests", "PARENT ROUTE", "Permitted HTTP requests";
@@ -75,13 +75,13 @@ policy_core::metrics! {
     GRPC_RESPONSE_SECONDS = "inbound_grpc_response_duration_seconds", "PARENT ROUTE",
         "Time from the end of a gRPC request to the end of its response";
     HTTP_REQUEST_FRAMES = "inbound_http_request_frame_size_bytes", "PARENT ROUTE",
-        "Sizes of the pieces that bodies of requests came in";
+        "Sizes of request body frames";
     GRPC_REQUEST_FRAMES = "inbound_grpc_request_frame_size_bytes", "PARENT ROUTE",
-        "Sizes of the pieces that bodies of gRPC requests came in";
+        "Sizes of gRPC request body frames";
     HTTP_RESPONSE_FRAMES = "inbound_http_response_frame_size_bytes", "PARENT ROUTE",
-        "Sizes of the pieces that bodies of responses came in";
+        "Sizes of response body frames";
     GRPC_RESPONSE_FRAMES = "inbound_grpc_response_frame_size_bytes", "PARENT ROUTE",
-        "Sizes of the pieces that bodies of gRPC responses came in";
+        "Sizes of gRPC response body frames";
     HTTP_ERRORS = "inbound_http_errors", "error TARGET SERVER",
         "Requests and HTTP connections that failed for another reason than policy";
 
@@ -95,33 +95,36 @@ policy_core::metrics! {
         "Connections closed, by the error that closed them";
     TCP_ERRORS = "inbound_tcp_errors", "error",
         "Connections that failed for another reason than policy";
-    ACCEPTED = "proxy_connections_accepted", "", "Connections accepted, whatever became of them";
-    OPEN = "proxy_connections_open", "", "Clients' connections open now, those of which little is known yet included";
-    DETECTED = "inbound_tcp_detect_http_results", "result SERVER", "Results of looking for HTTP";
+    ACCEPTED = "proxy_connections_accepted", "", "Connections accepted";
+    OPEN = "proxy_connections_open", "",
+        "Client connections open now, including those in protocol detection";
+    DETECTED = "inbound_tcp_detect_http_results", "result SERVER", "Results of HTTP detection";
     DETECT_SECONDS = "inbound_tcp_detect_http_duration_seconds", "SERVER",
-        "How long it took to tell whether a connection is HTTP";
+        "Duration of HTTP detection";
     TRANSPORT_HEADERS = "inbound_tcp_transport_header_connections",
         "session_protocol target_port target_name client_id",
-        "Connections of the direct path, by what their header asks for";
+        "Connections to the proxy's own port, by their transport header";
 
-    // The policies that are held.
-    AGE = "policy_age_seconds", "port", "For how long a port's policy may be out of date";
+    // Policies in force.
+    AGE = "policy_age_seconds", "port",
+        "Time since when a port's policy may be out of date; 0 while it is current";
     STATE = "policy_state", "port declared state", "The state of a port's policy";
-    GENERATION = "policy_generation", "port", "Number of the last change of a port's policy";
+    GENERATION = "policy_generation", "port", "Generation of a port's policy";
     REVISION = "policy_revision", "port content", "The revision of a port's policy";
-    PUBLISHED = "policy_generation_published", "", "Number of the newest change put in force";
+    PUBLISHED = "policy_generation_published", "", "Newest policy generation in force";
     REACHED = "policy_generation_reached", "",
-        "Number of the newest change that every worker decides by";
-    PORTS_REFUSED = "policy_ports_refused", "", "Uses of undeclared ports beyond the bound";
+        "Newest policy generation that every worker has reached";
+    PORTS_REFUSED = "policy_ports_refused", "", "Uses of undeclared ports beyond the limit";
 
-    // The controller as its client sees it.
+    // The stream from the controller.
     STREAM_ATTEMPTS = "policy_stream_attempts", "", "Attempts to open a policy stream";
     STREAMS_ENDED = "policy_streams_ended", "", "Policy streams that ended";
     STREAMS_OPEN = "policy_streams_open", "", "Policy streams open now";
     APPLIED = "policy_updates_applied", "", "Policies put in force";
-    ACKNOWLEDGED = "policy_updates_acknowledged", "", "Policies that every worker decides by";
+    ACKNOWLEDGED = "policy_updates_acknowledged", "", "Policies that every worker has reached";
     REJECTED = "policy_updates_rejected", "", "Policies that could not be applied";
-    UNACKNOWLEDGED = "policy_updates_unacknowledged", "", "Policies that wait for a worker";
+    UNACKNOWLEDGED = "policy_updates_unacknowledged", "",
+        "Policies in force that some worker has not reached";
     CONTROL_REQUESTS = "control_request", "addr", "RPCs begun to the controller";
     CONTROL_RESPONSES = "control_response", "addr classification grpc_status",
         "RPCs to the controller that ended, by gRPC status; empty: without one";

@@ -1,4 +1,4 @@
-//! The state of each port's policy as metrics.
+//! Metrics of each port's policy state.
 
 use super::names;
 use policy_core::Revision;
@@ -10,24 +10,24 @@ use std::num::NonZeroU16;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// One port as metrics and messages show it.
+/// Status of one port, for metrics and messages.
 #[derive(Clone, Debug)]
 pub struct PortStatus {
     /// The port.
     pub port: NonZeroU16,
-    /// Whether the workload names it.
+    /// True if the workload declares the port.
     pub declared: bool,
-    /// The state's name.
+    /// Name of the state.
     pub state: &'static str,
-    /// For how long the policy may have been out of date; zero while it is known to be the latest.
+    /// Time since when the policy may be out of date; zero while it is the latest.
     pub age: Duration,
-    /// The generation of its last change.
+    /// Generation of the last change.
     pub generation: u64,
-    /// What the controller calls the last good policy.
+    /// Revision of the last good policy.
     pub revision: Option<Revision>,
 }
 
-/// Gauges with the state of `ports`, made anew for each scrape.
+/// Returns gauges with the state of `ports`, created for each scrape.
 pub(super) fn registry(ports: &[PortStatus]) -> Registry {
     let age = Family::<Labels, Gauge<f64, AtomicU64>>::default();
     let state = Family::<Labels, Gauge>::default();

@@ -1,7 +1,7 @@
-//! What is counted of the requests of one kind of client, by one route and grant, on one worker.
+//! Counts of requests by kind of client, route and grant, per worker.
 //!
-//! A connection finds its series once and again when its requests take another route; counting is
-//! then a few atomic adds, without a hash.
+//! A connection looks up its series once, and again when its requests take another route; counting
+//! is then a few atomic adds, without a hash.
 
 use super::buckets::Buckets;
 use std::sync::OnceLock;
@@ -17,35 +17,35 @@ pub struct Series {
     pub(super) response: Buckets<4>,
     pub(super) request_frames: Buckets<3>,
     pub(super) response_frames: Buckets<3>,
-    outcomes: [Slot; OUTCOMES],
-    /// Successes and failures whose outcome found no slot.
+    outcomes: [OutcomeSlot; OUTCOMES],
+    /// Successes and failures whose outcome has no slot.
     others: [AtomicU64; 2],
 }
 
 #[derive(Debug)]
-struct Slot {
-    /// 0: free.
+struct OutcomeSlot {
+    /// The packed outcome; 0 if the slot is free.
     outcome: AtomicU32,
     count: AtomicU64,
 }
 
-/// What became of a response.
+/// Outcome of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Outcome {
     /// HTTP status.
     pub status: u16,
-    /// gRPC status, where the request was a gRPC one and its answer said one.
+    /// gRPC status, if the request was gRPC and the response had one.
     pub grpc: Option<u16>,
-    /// Whether the response ended before it was complete.
+    /// True if the response was incomplete.
     pub broken: bool,
 }
 
-/// When the parts of an exchange ended, counted from the request's head.
+/// Durations of an exchange, from the request's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Elapsed {
-    /// The request's body.
+    /// Until the end of the request's body.
     pub upload: Duration,
-    /// The response.
+    /// Until the end of the response.
     pub total: Duration,
 }
 
@@ -55,31 +55,31 @@ pub(super) struct SeriesTable {
     room: usize,
     slots: OnceLock<Box<[SeriesSlot]>>,
     made: AtomicU32,
-    /// For what finds no room.
+    /// For keys beyond the limit.
     shared: OnceLock<Box<Series>>,
 }
 
 #[derive(Debug, Default)]
 struct SeriesSlot {
-    /// 0: free.
+    /// The key; 0 if the slot is free.
     key: AtomicU64,
     series: OnceLock<Box<Series>>,
 }
 
-/// A series of a [`SeriesTable`]; means nothing in another.
+/// Index of a series in its [`SeriesTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesId(usize);
 
 impl SeriesId {
-    /// That for what finds no room.
+    /// The shared series of keys beyond the limit.
     pub(super) const SHARED: Self = Self(usize::MAX);
 }
 
-/// Statuses that a series tells apart.
+/// Number of outcomes that a series distinguishes.
 const OUTCOMES: usize = 15;
-/// The most series of a policy on a worker. What a client may choose (its identity, up to a bound, and
-/// which of the policy's routes it asks for) cannot make more.
-const MOST: u32 = 1024;
+/// Maximum number of series of a policy on a worker. Clients cannot exceed it by their identities
+/// or routes.
+const MAX_SERIES: u32 = 1024;
 const PROBES: usize = 16;
 
 /// Linkerd's bounds, in microseconds.
@@ -95,7 +95,7 @@ const FRAMES: [u64; 3] = [128, 1024, 10_240];
 
 impl Series {
     fn new() -> Self {
-        let slot = || Slot { outcome: AtomicU32::new(0), count: AtomicU64::new(0) };
+        let slot = || OutcomeSlot { outcome: AtomicU32::new(0), count: AtomicU64::new(0) };
         Self {
             requests: AtomicU64::new(0),
             latency: Buckets::new(&LATENCY),
@@ -108,27 +108,27 @@ impl Series {
         }
     }
 
-    /// A request is forwarded.
+    /// Counts a forwarded request.
     pub fn request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A piece of a request's body was forwarded.
+    /// Counts a forwarded piece of a request's body.
     pub fn request_frame(&self, bytes: usize) {
         self.request_frames.observe(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// A piece of a response's body was forwarded.
+    /// Counts a forwarded piece of a response's body.
     pub fn response_frame(&self, bytes: usize) {
         self.response_frames.observe(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// The first bytes of a response, or its end without any.
+    /// Records the first bytes of a response, or its end without any.
     pub fn first_byte(&self, since: Duration) {
         self.latency.observe(micros(since));
     }
 
-    /// A response ended.
+    /// Counts the end of a response.
     pub fn ended(&self, outcome: Outcome, elapsed: Elapsed) {
         self.duration.observe(micros(elapsed.total));
         self.response.observe(micros(elapsed.total.saturating_sub(elapsed.upload)));
@@ -144,7 +144,7 @@ impl Series {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Responses by outcome; without one: whether they are failures.
+    /// Returns the responses by outcome; `Err` holds whether the remaining ones are failures.
     pub(super) fn outcomes(&self) -> impl Iterator<Item = (Result<Outcome, bool>, u64)> + '_ {
         let known = self.outcomes.iter().filter_map(|slot| {
             let outcome = Outcome::unpack(slot.outcome.load(Ordering::Acquire))?;
@@ -156,7 +156,7 @@ impl Series {
     }
 }
 
-impl Slot {
+impl OutcomeSlot {
     fn claim(&self, outcome: u32) -> bool {
         let holder = self.outcome.load(Ordering::Acquire);
         if holder != 0 {
@@ -169,15 +169,16 @@ impl Slot {
 }
 
 impl Outcome {
-    /// Linkerd's classification: the gRPC statuses that say that something went wrong behind the
-    /// route rather than with the request, else HTTP statuses from 500.
+    /// Returns true for a failure by Linkerd's classification: the gRPC statuses of server errors,
+    /// else HTTP statuses from 500.
     pub fn is_failure(self) -> bool {
         self.broken || self.grpc.map_or(self.status >= 500, |code| FAILURES.contains(&code))
     }
 
-    /// Never 0: a bit that is always set, one that says broken, five of gRPC, ten of HTTP.
+    /// Packs the outcome, never to 0: a bit that is always set, one for broken, five of gRPC, ten
+    /// of HTTP.
     fn pack(self) -> u32 {
-        // A code that gRPC does not have means unknown (2).
+        // A code that gRPC does not define is unknown (2).
         let grpc = self.grpc.map_or(0, |code| if code > 16 { 3 } else { code.saturating_add(1) });
         let status = u32::from(self.status.min(1023));
         1 << 16 | u32::from(self.broken) << 15 | u32::from(grpc) << 10 | status
@@ -198,13 +199,14 @@ impl Outcome {
 const FAILURES: [u16; 6] = [2, 4, 7, 13, 14, 15];
 
 impl SeriesTable {
-    /// Room for about this many; nothing is allocated before the first.
+    /// Creates a table for about this many series; allocates nothing before the first.
     pub(super) fn new(room: usize) -> Self {
         let room = room.max(1).checked_next_power_of_two().unwrap_or(1);
         Self { room, slots: OnceLock::new(), made: AtomicU32::new(0), shared: OnceLock::new() }
     }
 
-    /// The series of `key`, which must not be 0, made on first use; the shared one without room.
+    /// Returns the series of `key`, which must not be 0, created on first use; the shared one if
+    /// the table is full.
     pub(super) fn find(&self, key: u64) -> SeriesId {
         let new = || (0..self.room).map(|_| SeriesSlot::default()).collect();
         let slots = self.slots.get_or_init(new);
@@ -226,7 +228,7 @@ impl SeriesTable {
         own.unwrap_or_else(|| self.shared.get_or_init(|| Box::new(Series::new())))
     }
 
-    /// Every series with its key; `None`: the shared one.
+    /// Returns every series with its key; `None` for the shared one.
     pub(super) fn entries(&self) -> impl Iterator<Item = (Option<u64>, &Series)> {
         let slots = self.slots.get().into_iter().flatten();
         let own = slots.filter_map(|slot| {
@@ -240,7 +242,7 @@ impl SeriesTable {
         if holder != 0 {
             return holder == key;
         }
-        let more = |made: u32| (made < MOST).then(|| made.saturating_add(1));
+        let more = |made: u32| (made < MAX_SERIES).then(|| made.saturating_add(1));
         if self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
             return false;
         }

@@ -1,31 +1,31 @@
-//! Counting without locks or allocation: a small table of atomics, addressed by a packed key.
+//! Counters without locks or allocation: a small table of atomics, indexed by a packed key.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A fixed number of counters, each claimed by the first key that needs it. Keys beyond its room
-/// are counted together, so nothing a client sends can make it grow.
+/// A fixed number of counters, each claimed by the first key that needs it. Keys beyond are counted
+/// together, so that clients cannot make it grow.
 #[derive(Debug)]
 pub(super) struct Table {
-    slots: Box<[Slot]>,
+    slots: Box<[CounterSlot]>,
     mask: u64,
     overflow: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    /// 0: free.
+struct CounterSlot {
+    /// The key; 0 if the slot is free.
     key: AtomicU64,
     count: AtomicU64,
 }
 
-/// How many slots are tried before a key counts as overflow.
+/// Number of slots tried before a key counts as overflow.
 const PROBES: u64 = 16;
 
 impl Table {
-    /// A table of at least `room` counters, rounded up to a power of two.
+    /// Creates a table of at least `room` counters, rounded up to a power of two.
     pub(super) fn new(room: usize) -> Self {
         let size = room.max(1).checked_next_power_of_two().unwrap_or(1);
-        let slots: Box<[Slot]> = (0..size).map(|_| Slot::default()).collect();
+        let slots: Box<[CounterSlot]> = (0..size).map(|_| CounterSlot::default()).collect();
         let mask = u64::try_from(size).unwrap_or(1).saturating_sub(1);
         Self { slots, mask, overflow: AtomicU64::new(0) }
     }
@@ -47,21 +47,22 @@ impl Table {
         self.overflow.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Every key with its count.
+    /// Returns every key with its count.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let read =
-            |slot: &Slot| (slot.key.load(Ordering::Acquire), slot.count.load(Ordering::Relaxed));
+        let read = |slot: &CounterSlot| {
+            (slot.key.load(Ordering::Acquire), slot.count.load(Ordering::Relaxed))
+        };
         self.slots.iter().map(read).filter(|(key, _)| *key != 0)
     }
 
-    /// How often there was no room for a key.
+    /// Returns the number of counts without a counter of their own.
     pub(super) fn overflow(&self) -> u64 {
         self.overflow.load(Ordering::Relaxed)
     }
 }
 
-impl Slot {
-    /// Whether the slot counts for `key`, now or already before.
+impl CounterSlot {
+    /// Returns true if the slot counts for `key`; claims a free slot.
     fn claim(&self, key: u64) -> bool {
         let holder = self.key.load(Ordering::Acquire);
         if holder != 0 {
@@ -74,7 +75,7 @@ impl Slot {
     }
 }
 
-/// Spreads keys that differ in any bit (the finaliser of SplitMix64, Steele et al. 2014).
+/// Mixes the bits of a key (the finaliser of SplitMix64, Steele et al. 2014).
 pub(super) fn mix(key: u64) -> u64 {
     let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

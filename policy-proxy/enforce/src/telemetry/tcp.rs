@@ -1,6 +1,6 @@
-//! Connections by side, port, client and Server, counted while they carry.
+//! Connections by side, port, client and Server, counted while they are open.
 //!
-//! A connection finds its series once. Each worker counts in a cache line of its own.
+//! A connection looks up its series once. Each worker counts in its own cache line.
 
 use super::key::{Caller, TlsClass};
 use super::labels;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The two ends of what is proxied.
+/// The two sides of a proxied connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
     /// Clients.
@@ -27,16 +27,16 @@ pub enum Side {
     Destination,
 }
 
-/// What tells series apart.
+/// Key of a series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TcpKey {
     pub(super) side: Side,
-    /// None: those for which there was no room.
+    /// `None` for series beyond the limit.
     pub(super) port: Option<NonZeroU16>,
     pub(super) address: Arc<str>,
     pub(super) caller: Caller,
     pub(super) owner: Option<Owner>,
-    /// Whether TLS was not looked for.
+    /// True if TLS was not detected because the port is opaque.
     pub(super) skipped: bool,
 }
 
@@ -55,7 +55,7 @@ struct Shard {
     closed: [AtomicU64; ERRNOS.len()],
 }
 
-/// Counts one connection: opened when made, closed when dropped.
+/// Meter of one connection: counts it as opened when created, as closed when dropped.
 #[derive(Debug)]
 pub struct Meter {
     series: Arc<TcpSeries>,
@@ -67,17 +67,17 @@ pub struct Meter {
 /// All series.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    known: Mutex<HashMap<TcpKey, Known>>,
+    entries: Mutex<HashMap<TcpKey, TcpEntry>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct TcpEntry {
     series: Arc<TcpSeries>,
-    /// Since when a scrape has seen nothing change.
+    /// Checksum and time since when scrapes saw no change.
     idle: Option<(u64, Instant)>,
 }
 
-/// How connections end, as Linux names it; the first without an error, the last otherwise.
+/// Causes of a connection's end, as Linux names them; the first means no error, the last any other.
 const ERRNOS: [(&str, Option<io::ErrorKind>); 7] = [
     ("", None),
     ("ECONNRESET", Some(io::ErrorKind::ConnectionReset)),
@@ -88,8 +88,8 @@ const ERRNOS: [(&str, Option<io::ErrorKind>); 7] = [
     ("UNKNOWN", None),
 ];
 
-/// The most series, idle ones included.
-const MOST: usize = 4096;
+/// Maximum number of series, including idle ones.
+const MAX_SERIES: usize = 4096;
 
 impl TcpKey {
     pub(super) fn of(
@@ -154,8 +154,8 @@ impl TcpSeries {
         })
     }
 
-    /// Changes whenever anything was counted.
-    fn mark(&self) -> u64 {
+    /// Returns a number that changes whenever anything is counted.
+    fn checksum(&self) -> u64 {
         let closed = self.closed().fold(0, |sum, (_, count)| u64::wrapping_add(sum, count));
         let parts = [
             self.sum(|shard| &shard.opened),
@@ -167,27 +167,27 @@ impl TcpSeries {
 }
 
 impl Meter {
-    /// A connection that begins now.
+    /// Opens the meter of a connection.
     pub fn open(series: &Arc<TcpSeries>, worker: usize) -> Self {
         let meter = Self { series: Arc::clone(series), worker, errno: 0 };
         meter.add(|shard| Some(&shard.opened), 1);
         meter
     }
 
-    /// Bytes came.
+    /// Counts bytes read.
     pub fn read(&self, bytes: usize) {
         self.add(|shard| Some(&shard.read), u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// Bytes went.
+    /// Counts bytes written.
     pub fn wrote(&self, bytes: usize) {
         self.add(|shard| Some(&shard.written), u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
-    /// The connection broke.
+    /// Records the error that ended the connection.
     pub fn failed(&mut self, error: &io::Error) {
-        let known = ERRNOS.iter().position(|(_, kind)| *kind == Some(error.kind()));
-        self.errno = known.unwrap_or(ERRNOS.len().saturating_sub(1));
+        let entries = ERRNOS.iter().position(|(_, kind)| *kind == Some(error.kind()));
+        self.errno = entries.unwrap_or(ERRNOS.len().saturating_sub(1));
     }
 
     fn add<'a>(&'a self, of: impl Fn(&'a Shard) -> Option<&'a AtomicU64>, count: u64) {
@@ -204,31 +204,31 @@ impl Drop for Meter {
 }
 
 impl Connections {
-    /// The series of `key`, or that for what finds no room.
+    /// Returns the series of `key`, or the shared one beyond the limit.
     pub(super) fn series(&self, key: TcpKey, workers: usize) -> Arc<TcpSeries> {
-        let mut known = self.known.lock();
-        let full = known.len() >= MOST && !known.contains_key(&key);
+        let mut entries = self.entries.lock();
+        let full = entries.len() >= MAX_SERIES && !entries.contains_key(&key);
         let key = if full {
             let caller = Caller { client: 0, ..key.caller };
             TcpKey { port: None, address: "".into(), caller, owner: None, ..key }
         } else {
             key
         };
-        let fresh = || Known { series: TcpSeries::new(workers), idle: None };
-        Arc::clone(&known.entry(key).or_insert_with(fresh).series)
+        let fresh = || TcpEntry { series: TcpSeries::new(workers), idle: None };
+        Arc::clone(&entries.entry(key).or_insert_with(fresh).series)
     }
 
-    /// Forgets what nobody uses and no scrape has seen change for `bound`.
+    /// Drops series that are unreferenced and unchanged in scrapes for `bound`.
     pub(super) fn forget_idle(&self, bound: Duration, now: Instant) {
-        self.known.lock().retain(|_, known| {
-            let mark = known.series.mark();
-            match known.idle {
-                Some((seen, since)) if seen == mark => {
+        self.entries.lock().retain(|_, entries| {
+            let checksum = entries.series.checksum();
+            match entries.idle {
+                Some((seen, since)) if seen == checksum => {
                     let idle = now.saturating_duration_since(since) >= bound;
-                    Arc::strong_count(&known.series) > 1 || !idle
+                    Arc::strong_count(&entries.series) > 1 || !idle
                 }
                 Some(_) | None => {
-                    known.idle = Some((mark, now));
+                    entries.idle = Some((checksum, now));
                     true
                 }
             }
@@ -240,10 +240,12 @@ impl Connections {
         encoder: &mut DescriptorEncoder<'_>,
         clients: &[Arc<str>],
     ) -> Result<(), std::fmt::Error> {
-        let shown = |(key, known): (&TcpKey, &Known)| (key.labels(clients), known.series.clone());
-        let mut all: Vec<(Labels, Arc<TcpSeries>)> = self.known.lock().iter().map(shown).collect();
+        let shown =
+            |(key, entries): (&TcpKey, &TcpEntry)| (key.labels(clients), entries.series.clone());
+        let mut all: Vec<(Labels, Arc<TcpSeries>)> =
+            self.entries.lock().iter().map(shown).collect();
         all.sort_by(|(own, _), (other, _)| own.cmp(other));
-        let counters: [(Metric, OfShard); 3] = [
+        let counters: [(Metric, ShardCounter); 3] = [
             (names::TCP_OPEN, |shard| &shard.opened),
             (names::TCP_READ, |shard| &shard.read),
             (names::TCP_WRITE, |shard| &shard.written),
@@ -278,12 +280,12 @@ impl Connections {
 }
 
 impl Caller {
-    /// Nobody in particular.
+    /// The caller of counters that are not by client.
     pub const NONE: Self = Self { tls: TlsClass::Absent, client: 0 };
 }
 
 /// One counter of a shard.
-type OfShard = fn(&Shard) -> &AtomicU64;
+type ShardCounter = fn(&Shard) -> &AtomicU64;
 
 #[cfg(test)]
 mod tests {
@@ -299,18 +301,18 @@ mod tests {
         let connections = Connections::default();
         let (start, bound) = (Instant::now(), Duration::from_secs(600));
         let at = |seconds| start.checked_add(Duration::from_secs(seconds)).unwrap();
-        let known = || connections.known.lock().len();
+        let entries = || connections.entries.lock().len();
         let meter = Meter::open(&connections.series(key(80), 1), 0);
         connections.forget_idle(bound, start);
         connections.forget_idle(bound, at(6_000));
-        assert_eq!(known(), 1, "in use");
+        assert_eq!(entries(), 1, "in use");
         drop(meter);
         connections.forget_idle(bound, at(6_001));
-        assert_eq!(known(), 1, "just closed");
+        assert_eq!(entries(), 1, "just closed");
         connections.forget_idle(bound, at(6_600));
-        assert_eq!(known(), 1);
+        assert_eq!(entries(), 1);
         connections.forget_idle(bound, at(6_601));
-        assert_eq!(known(), 0);
+        assert_eq!(entries(), 0);
     }
 
     #[test]
@@ -319,9 +321,9 @@ mod tests {
         for port in 1..=u16::MAX {
             drop(Meter::open(&connections.series(key(port), 1), 0));
         }
-        let known = connections.known.lock();
-        assert_eq!(known.len(), MOST + 1);
-        let opened = known.values().map(|known| known.series.sum(|shard| &shard.opened));
+        let entries = connections.entries.lock();
+        assert_eq!(entries.len(), MAX_SERIES + 1);
+        let opened = entries.values().map(|entries| entries.series.sum(|shard| &shard.opened));
         assert_eq!(opened.sum::<u64>(), u64::from(u16::MAX));
     }
 

@@ -208,7 +208,7 @@ fn busy(telemetry: &Telemetry) -> Vec<PortStatus> {
         counters.tcp_permitted(0, caller, &permit);
         counters.tcp_terminated(0, caller);
         counters.rate_limited(0, caller, Scope::Identity);
-        counters.detected(0, Detected::Http1, Duration::from_millis(3));
+        counters.detected(0, DetectionResult::Http1, Duration::from_millis(3));
         counters.http_error(0, ErrorKind::Connect);
         let series = counters.series(0, counters.series_of(0, caller, &permit)).unwrap();
         series.request();

@@ -1,8 +1,8 @@
-//! Makes metrics of what the counters of one policy hold.
+//! Converts the counters of one policy to metrics.
 
-use super::counters::{Counters, Detected};
+use super::counters::{Counters, DetectionResult};
 use super::families::Totals;
-use super::key::{Detail, Key, Kind};
+use super::key::{CounterKey, CounterKind, Detail};
 use super::series::SeriesTable;
 use super::table::Table;
 use super::{exchange, labels, names};
@@ -12,46 +12,46 @@ use policy_tls::metric::{Labels, Metric};
 use std::sync::Arc;
 
 impl Counters {
-    /// Adds what was counted to `totals`. `clients` are the identities that callers refer to.
+    /// Adds the counts to `totals`. `clients` are the identities that callers refer to.
     pub(super) fn total(&self, totals: &mut Totals, clients: &[Arc<str>]) {
         for (packed, count) in self.tables.iter().flat_map(Table::entries) {
-            let Some(key) = Key::unpack(packed) else { continue };
-            if let Some((metric, labels)) = self.shown(&key, clients) {
+            let Some(key) = CounterKey::unpack(packed) else { continue };
+            if let Some((metric, labels)) = self.metric(&key, clients) {
                 totals.count(metric, labels, count);
             }
         }
         for (packed, series) in self.series.iter().flat_map(SeriesTable::entries) {
-            let key = packed.and_then(Key::unpack);
+            let key = packed.and_then(CounterKey::unpack);
             exchange::total(self, key.as_ref(), series, clients, totals);
         }
         let mut labels = Labels::default();
         labels::server(&mut labels, &self.policy.owner, self.port);
-        totals.sizes(names::DETECT_SECONDS, labels, self.detection.snapshot());
+        totals.histogram(names::DETECT_SECONDS, labels, self.detection.snapshot());
     }
 
-    /// The metric that a counter is shown by, and its labels.
-    fn shown(&self, key: &Key, clients: &[Arc<str>]) -> Option<(Metric, Labels)> {
+    /// Returns the metric and the labels of a counter.
+    fn metric(&self, key: &CounterKey, clients: &[Arc<str>]) -> Option<(Metric, Labels)> {
         let mut labels = Labels::default();
         match key.kind {
-            Kind::Exchange => return None,
-            Kind::Detect => {
-                labels.push("result", self.number(key, Detected::name));
+            CounterKind::Exchange => return None,
+            CounterKind::Detect => {
+                labels.push("result", self.number(key, DetectionResult::name));
                 labels::server(&mut labels, &self.policy.owner, self.port);
                 return Some((names::DETECTED, labels));
             }
-            Kind::HttpError => {
+            CounterKind::HttpError => {
                 labels.push("error", self.number(key, error_name));
                 labels::target(&mut labels, &self.address, self.port);
                 labels::server(&mut labels, &self.policy.owner, self.port);
                 return Some((names::HTTP_ERRORS, labels));
             }
-            Kind::HttpAllow
-            | Kind::HttpDeny
-            | Kind::RouteNotFound
-            | Kind::RateLimited
-            | Kind::TcpAllow
-            | Kind::TcpDeny
-            | Kind::TcpTerminate => labels::target(&mut labels, &self.address, self.port),
+            CounterKind::HttpAllow
+            | CounterKind::HttpDeny
+            | CounterKind::RouteNotFound
+            | CounterKind::RateLimited
+            | CounterKind::TcpAllow
+            | CounterKind::TcpDeny
+            | CounterKind::TcpTerminate => labels::target(&mut labels, &self.address, self.port),
         }
         let metric = self.detail_labels(&mut labels, key)?;
         labels::server(&mut labels, &self.policy.owner, self.port);
@@ -59,45 +59,45 @@ impl Counters {
         Some((metric, labels))
     }
 
-    fn detail_labels(&self, labels: &mut Labels, key: &Key) -> Option<Metric> {
+    fn detail_labels(&self, labels: &mut Labels, key: &CounterKey) -> Option<Metric> {
         Some(match key.kind {
-            Kind::HttpAllow => {
+            CounterKind::HttpAllow => {
                 labels::route(labels, self.route(key), key.detail);
                 labels::authorization(labels, self.authorization(key));
                 names::HTTP_ALLOW
             }
-            Kind::HttpDeny => {
+            CounterKind::HttpDeny => {
                 labels::route(labels, self.route(key), key.detail);
                 labels.push("reason", self.number(key, reason_name));
                 names::HTTP_DENY
             }
-            Kind::RateLimited => {
+            CounterKind::RateLimited => {
                 labels::rate_limit(labels, self.policy.rate_limit.as_ref());
                 labels.push("ratelimit_scope", self.number(key, scope_name));
                 labels.push("reason", Denied::RateLimited.as_str());
                 names::RATE_LIMITED
             }
-            Kind::TcpAllow => {
+            CounterKind::TcpAllow => {
                 labels::authorization(labels, self.authorization(key));
                 names::TCP_ALLOW
             }
-            Kind::TcpDeny => {
+            CounterKind::TcpDeny => {
                 labels.push("reason", self.number(key, reason_name));
                 names::TCP_DENY
             }
-            Kind::RouteNotFound => {
+            CounterKind::RouteNotFound => {
                 labels.push("reason", self.number(key, reason_name));
                 names::ROUTE_NOT_FOUND
             }
-            Kind::TcpTerminate => {
+            CounterKind::TcpTerminate => {
                 labels.push("reason", self.number(key, reason_name));
                 names::TCP_TERMINATE
             }
-            Kind::Detect | Kind::HttpError | Kind::Exchange => return None,
+            CounterKind::Detect | CounterKind::HttpError | CounterKind::Exchange => return None,
         })
     }
 
-    fn number(&self, key: &Key, name: impl Fn(u32) -> String) -> String {
+    fn number(&self, key: &CounterKey, name: impl Fn(u32) -> String) -> String {
         match key.detail {
             Detail::Number(number) => name(number),
             Detail::Server(_) | Detail::Route(_) | Detail::Exemption(_) => String::new(),

@@ -1,20 +1,20 @@
-//! One connection to a server: a request at a time, in the task of whoever asks.
+//! One connection to a server: one request at a time, in the task of the caller.
 //!
-//! The request's head and as much of its body as is there go in one write. The rest of the body is
-//! sent while the response is waited for and read, since a response may come before its request is
-//! complete. Pieces of the response's body are taken from the buffer that the socket is read into.
-//! The connection may be used again only if both messages ended exactly where they said and nothing
-//! lies behind the response.
+//! The request's head and the part of its body that is available go out in one write. The rest of
+//! the body is sent while the response is awaited and read, because a response may arrive before
+//! its request is complete. Pieces of the response's body are split off the buffer that the socket
+//! is read into. The connection may be reused only if both messages ended exactly at their
+//! announced end and no bytes follow the response.
 
-use super::ask;
-use super::decode::{BadBody, Decoded, Decoder};
+use super::decode::{BodyError, Decoded, Decoder};
 use super::encode;
-use super::heads;
-use super::maps;
-use super::out::Out;
-use super::reply::{self, Framing, Head};
-use super::request::Bounds;
-use super::scratch;
+use super::head_arena;
+use super::header_pool;
+use super::read_buf;
+use super::request_decode::Bounds;
+use super::request_encode;
+use super::response_decode::{self, ResponseFraming, ResponseHead};
+use super::write_buf::WriteBuf;
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{Method, Response};
@@ -25,88 +25,89 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// A connection, and the exchange that it carries.
+/// A connection and the exchange that is in progress on it.
 #[derive(Debug)]
 pub struct Connection<S, B> {
     io: S,
     bounds: Bounds,
-    /// What was read and not taken yet. Without memory while nothing is asked.
+    /// Bytes read and not consumed yet. Unallocated while the connection is idle.
     input: BytesMut,
-    /// The body, if it came with its head.
-    whole: Bytes,
-    /// Room for the next read.
-    room: usize,
-    out: Out,
-    /// The request's body until all of it is in `out`.
+    /// The response body, if it arrived together with its head.
+    buffered_body: Bytes,
+    /// Size of the next read.
+    read_size: usize,
+    out: WriteBuf,
+    /// The request body until all of it is in `out`.
     upload: Option<B>,
-    framing: encode::Framing,
-    /// Whether anything of the request was written.
-    begun: bool,
-    to_head: bool,
-    /// Whether the response's head was read.
+    encoder: encode::BodyEncoder,
+    /// True once any byte of the request has been written.
+    bytes_written: bool,
+    is_head: bool,
+    /// True once the response's head has been read.
     answered: bool,
     decoder: Decoder,
-    /// Whether another protocol follows the response's head.
+    /// True if another protocol follows the response's head.
     switched: bool,
-    /// Whether another request may follow, as far as both sides said and did.
+    /// True while both sides allow another request on the connection.
     reusable: bool,
-    /// Whether nothing had come when it was last looked, and the task that looked will be woken.
+    /// True if the last [`Self::poll_idle`] found nothing to read and registered its task to be
+    /// woken.
     watched: bool,
 }
 
-/// Why an exchange failed. The connection is of no use any more.
+/// Error of an exchange. The connection cannot be used any further.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection had ended before anything of the request was written: it may be sent again.
-    #[error("the connection had ended")]
+    /// The connection ended before any of the request was written: the request may be sent again.
+    #[error("connection closed")]
     Unsent,
-    /// It ended, or broke.
-    #[error("the connection broke: {0}")]
+    /// The connection ended, or broke.
+    #[error("connection error: {0}")]
     Io(#[from] io::Error),
-    /// It was closed before the response began.
-    #[error("closed without a response")]
+    /// The server closed the connection before the response began.
+    #[error("connection closed without a response")]
     Closed,
-    /// What came is no response.
+    /// The received bytes are not a response.
     #[error(transparent)]
-    Head(#[from] reply::Bad),
-    /// What came is not the body that the head announced.
+    Head(#[from] response_decode::ResponseHeadError),
+    /// The received bytes do not match the framing that the head announced.
     #[error(transparent)]
-    Body(#[from] BadBody),
-    /// The request's own body broke off.
-    #[error("the request broke off")]
+    Body(#[from] BodyError),
+    /// The request body ended early.
+    #[error("incomplete request body")]
     Request,
-    /// It switches protocols before the request is complete.
-    #[error("switched before the request was complete")]
+    /// The server switched protocols before the request was complete.
+    #[error("protocol switched before the request was complete")]
     Early,
 }
 
-/// Larger responses are read into memory of their own.
-const LEAST_READ: usize = 4 * 1024;
-/// Reads grow up to this as long as they fill their room.
-const LARGEST_READ: usize = 64 * 1024;
-/// Trailers, as many as hyper takes.
+/// Responses larger than this are read into memory of their own.
+const MIN_READ: usize = 4 * 1024;
+/// Reads grow up to this size as long as they fill their buffer.
+const MAX_READ: usize = 64 * 1024;
+/// Bounds of trailers, the same as hyper's.
 const TRAILERS: Bounds = Bounds { fields: 100, bytes: 16 * 1024 };
-/// Bytes that wait to be written, from which on no more of a body is asked for.
-const ENOUGH: usize = 16 * 1024;
+/// Number of pending bytes above which the request body is not polled.
+const SEND_THRESHOLD: usize = 16 * 1024;
 
 impl<S, B> Connection<S, B>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     B: Body<Data = Bytes> + Unpin,
 {
-    /// A connection on which nothing was said yet. `bounds`: of the heads of responses.
+    /// Creates an idle connection. `bounds` applies to the heads of responses.
     pub fn new(io: S, bounds: Bounds) -> Self {
         Self {
             io,
             bounds,
             input: BytesMut::new(),
-            whole: Bytes::new(),
-            room: LEAST_READ,
-            out: Out::default(),
+            buffered_body: Bytes::new(),
+            read_size: MIN_READ,
+            out: WriteBuf::default(),
             upload: None,
-            framing: encode::Framing::None,
-            begun: false,
-            to_head: false,
+            encoder: encode::BodyEncoder::None,
+            bytes_written: false,
+            is_head: false,
             answered: false,
             decoder: Decoder::empty(),
             switched: false,
@@ -115,65 +116,68 @@ where
         }
     }
 
-    /// Whether a connection that nothing is asked on is as it was left: it has neither ended nor said
-    /// anything. Without a system call, usually. Wakes `cx` when that changes.
-    pub fn poll_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Returns true if an idle connection is still open and the server has sent nothing. Usually
+    /// without a system call. Wakes `cx` when that changes.
+    pub fn poll_idle(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0; 1];
         let read = Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::new(&mut byte));
         self.watched = read.is_pending();
         self.watched
     }
 
-    /// Begins an exchange on a connection that [`Self::is_reusable`] or is new. Where it was asked
-    /// [`Self::poll_quiet`] before, that and [`Self::poll_head`] are called in one poll of one task.
+    /// Begins an exchange on a connection that is new or [`Self::is_reusable`]. If
+    /// [`Self::poll_idle`] was called before, it and [`Self::poll_head`] have to be called in one
+    /// poll of one task.
     pub fn begin(&mut self, head: &mut Parts, body: B) {
         let size = body.size_hint();
         let mut written = Vec::new();
         let small = self.out.small().unwrap_or(&mut written);
-        self.framing = ask::write(small, head, &size);
-        self.to_head = head.method == Method::HEAD;
-        maps::give(std::mem::take(&mut head.headers));
-        let none = matches!(self.framing, encode::Framing::None | encode::Framing::Length(0));
+        self.encoder = request_encode::write(small, head, &size);
+        self.is_head = head.method == Method::HEAD;
+        header_pool::recycle(std::mem::take(&mut head.headers));
+        let none =
+            matches!(self.encoder, encode::BodyEncoder::None | encode::BodyEncoder::Length(0));
         self.upload = (!none).then_some(body);
-        // Some servers read no body of these, and would answer its chunks as a request.
+        // Some servers read no body of these methods and would parse its chunks as a request.
         let bodyless = matches!(head.method, Method::GET | Method::HEAD);
-        let ignored = bodyless && matches!(self.framing, encode::Framing::Chunked(_));
-        (self.begun, self.answered, self.reusable) = (false, false, !ignored);
-        self.room = LEAST_READ;
+        let ignored = bodyless && matches!(self.encoder, encode::BodyEncoder::Chunked(_));
+        (self.bytes_written, self.answered, self.reusable) = (false, false, !ignored);
+        self.read_size = MIN_READ;
         self.decoder = Decoder::empty();
     }
 
-    /// Carries the exchange on over another connection, after [`Error::Unsent`].
-    pub fn renew(&mut self, io: S) {
+    /// Continues the exchange over another connection, after [`Error::Unsent`].
+    pub fn reconnect(&mut self, io: S) {
         self.io = io;
         self.watched = false;
         self.input.clear();
     }
 
-    /// Whether the request is not yet sent as a whole.
+    /// Returns true while part of the request is still to be sent.
     pub fn is_sending(&self) -> bool {
         self.upload.is_some() || !self.out.is_empty()
     }
 
-    /// What is left of the request's body.
+    /// Returns the part of the request body that is not sent yet.
     pub fn upload(&mut self) -> Option<&mut B> {
         self.upload.as_mut()
     }
 
-    /// Sends what there is of the request. Ready when all of it is sent, or nobody takes it.
+    /// Sends the available part of the request. Ready when all of it is sent, or the server reads
+    /// no more.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsent`], or the request's body broke off.
+    /// [`Error::Unsent`], or the request body ended early.
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         loop {
             let waiting = self.fill(cx)?;
             if !self.out.is_empty() {
                 let before = self.out.len();
                 let flushed = self.out.poll_flush(&mut self.io, cx);
-                self.begun |= self.out.len() < before;
+                self.bytes_written |= self.out.len() < before;
                 if let Err(error) = ready!(flushed) {
-                    return Poll::Ready(self.refused(error));
+                    return Poll::Ready(self.write_failed(error));
                 }
             }
             match &self.upload {
@@ -184,24 +188,24 @@ where
         }
     }
 
-    /// A server that takes no more of a request may have answered it all the same, unless it is waited
-    /// for no longer.
-    fn refused(&mut self, error: io::Error) -> Result<(), Error> {
+    /// Handles a failed write. A server that stops reading a request may have answered it all the
+    /// same, unless the write timed out.
+    fn write_failed(&mut self, error: io::Error) -> Result<(), Error> {
         if error.kind() == io::ErrorKind::TimedOut {
             return Err(error.into());
         }
-        if !self.begun {
+        if !self.bytes_written {
             return Err(Error::Unsent);
         }
         self.reusable = false;
         self.upload = None;
-        self.out = Out::default();
+        self.out = WriteBuf::default();
         Ok(())
     }
 
-    /// Puts what there is of the body where it is written from. `true`: the rest is yet to come.
+    /// Moves the available part of the request body to `out`. Returns true if the rest is pending.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
-        while self.out.pieces() == 0 && self.out.len() < ENOUGH {
+        while self.out.pieces() == 0 && self.out.len() < SEND_THRESHOLD {
             let Some(body) = &mut self.upload else { break };
             let frame = match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => return Ok(true),
@@ -211,11 +215,11 @@ where
             };
             let last = frame.is_none() || body.is_end_stream();
             match frame.map(Frame::into_data) {
-                Some(Ok(data)) => self.framing.data(data, &mut self.out),
+                Some(Ok(data)) => self.encoder.data(data, &mut self.out),
                 Some(Err(frame)) => {
                     if let Ok(trailers) = frame.into_trailers() {
                         self.upload = None;
-                        let ended = self.framing.trailers(&trailers, &mut self.out);
+                        let ended = self.encoder.trailers(&trailers, &mut self.out);
                         return ended.map(|()| false).map_err(|_| Error::Request);
                     }
                 }
@@ -223,7 +227,7 @@ where
             }
             if last {
                 self.upload = None;
-                self.framing.end(&mut self.out).map_err(|_| Error::Request)?;
+                self.encoder.end(&mut self.out).map_err(|_| Error::Request)?;
             }
         }
         Ok(false)
@@ -241,60 +245,60 @@ where
             sent?;
         }
         if std::mem::take(&mut self.watched) {
-            // Nothing can have come since, for it is this thread that would have heard of it.
+            // Nothing can have arrived since: this thread would have been woken.
             return Poll::Pending;
         }
         loop {
-            match ready!(self.poll_look(cx)) {
-                Ok(None) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
-                Err(Error::Io(_)) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
+            match ready!(self.poll_parse(cx)) {
+                Ok(None) if !self.bytes_written => return Poll::Ready(Err(Error::Unsent)),
+                Err(Error::Io(_)) if !self.bytes_written => return Poll::Ready(Err(Error::Unsent)),
                 Ok(None) => return Poll::Ready(Err(Error::Closed)),
-                Ok(Some(Looked::Part)) => {}
-                Ok(Some(Looked::Head(head))) => return Poll::Ready(self.answered(head)),
+                Ok(Some(HeadStatus::Partial)) => {}
+                Ok(Some(HeadStatus::Complete(head))) => return Poll::Ready(self.start_body(head)),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }
 
-    /// Reads and looks for a head; `None` at the end of the connection. What has to be kept is copied
-    /// out of the thread's buffer: most responses come at once, and need none of their own.
-    fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Looked>, Error>> {
-        let Self { io, input, whole, to_head, bounds, .. } = self;
-        let read = scratch::poll_read(io, cx, |fresh| {
+    /// Reads and parses a head; `None` at the end of the connection. Only bytes that have to be
+    /// kept are copied out of the thread's buffer, because most responses arrive whole.
+    fn poll_parse(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeadStatus>, Error>> {
+        let Self { io, input, buffered_body, is_head, bounds, .. } = self;
+        let read = read_buf::poll_read(io, cx, |fresh| {
             if fresh.is_empty() {
                 return Ok(None);
             }
-            look(fresh, input, whole, (*to_head, *bounds)).map(Some)
+            parse(fresh, input, buffered_body, (*is_head, *bounds)).map(Some)
         });
         Poll::Ready(ready!(read)?)
     }
 
-    fn answered(&mut self, head: Head) -> Result<Response<()>, Error> {
+    fn start_body(&mut self, head: ResponseHead) -> Result<Response<()>, Error> {
         self.answered = true;
         self.reusable &= head.keep_alive;
-        self.switched = head.body == Framing::Switched;
+        self.switched = head.body == ResponseFraming::Switched;
         self.decoder = match head.body {
-            Framing::Length(_) if !self.whole.is_empty() => Decoder::empty(),
-            Framing::Length(bytes) => Decoder::length(bytes),
-            Framing::Chunked => Decoder::chunked(TRAILERS.fields, TRAILERS.bytes),
-            Framing::UntilClose => Decoder::until_close(),
-            Framing::Switched if self.is_sending() => return Err(Error::Early),
-            Framing::Switched => Decoder::empty(),
+            ResponseFraming::Length(_) if !self.buffered_body.is_empty() => Decoder::empty(),
+            ResponseFraming::Length(bytes) => Decoder::length(bytes),
+            ResponseFraming::Chunked => Decoder::chunked(TRAILERS.fields, TRAILERS.bytes),
+            ResponseFraming::UntilClose => Decoder::until_close(),
+            ResponseFraming::Switched if self.is_sending() => return Err(Error::Early),
+            ResponseFraming::Switched => Decoder::empty(),
         };
         Ok(head.response)
     }
 
-    /// The next piece of the response's body.
+    /// Returns the next piece of the response's body.
     ///
     /// # Errors
     ///
-    /// It breaks off.
+    /// The body ended early.
     pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        if !self.whole.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.whole)))));
+        if !self.buffered_body.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.buffered_body)))));
         }
         loop {
             match self.decoder.decode(&mut self.input) {
@@ -319,93 +323,93 @@ where
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.room == LEAST_READ {
+        if self.read_size == MIN_READ {
             let input = &mut self.input;
-            let read = ready!(scratch::poll_read(&mut self.io, cx, |fresh| {
+            let read = ready!(read_buf::poll_read(&mut self.io, cx, |fresh| {
                 input.extend_from_slice(fresh);
                 fresh.len()
             }))?;
-            if read >= LEAST_READ {
-                self.room = LEAST_READ.saturating_mul(2);
+            if read >= MIN_READ {
+                self.read_size = MIN_READ.saturating_mul(2);
             }
             return Poll::Ready(Ok(read));
         }
-        self.input.reserve(self.room);
-        let room = self.input.capacity().saturating_sub(self.input.len());
+        self.input.reserve(self.read_size);
+        let read_size = self.input.capacity().saturating_sub(self.input.len());
         let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(cx))?;
-        if read == room {
-            self.room = self.room.saturating_mul(2).min(LARGEST_READ);
+        if read == read_size {
+            self.read_size = self.read_size.saturating_mul(2).min(MAX_READ);
         }
         Poll::Ready(Ok(read))
     }
 
-    /// Whether the response is read to its end.
+    /// Returns true if the response has been read to its end.
     pub fn is_answered(&self) -> bool {
-        self.answered && self.whole.is_empty() && self.decoder.is_end()
+        self.answered && self.buffered_body.is_empty() && self.decoder.is_end()
     }
 
-    /// Whether another protocol follows the response's head.
+    /// Returns true if another protocol follows the response's head.
     pub fn is_switched(&self) -> bool {
         self.switched
     }
 
-    /// Bytes of the response's body that are to come.
+    /// Returns the number of bytes of the response's body that are still to come.
     pub fn size_hint(&self) -> SizeHint {
-        let whole = u64::try_from(self.whole.len()).unwrap_or(u64::MAX);
-        let remaining = self.decoder.remaining().map(|bytes| bytes.saturating_add(whole));
+        let buffered_body = u64::try_from(self.buffered_body.len()).unwrap_or(u64::MAX);
+        let remaining = self.decoder.remaining().map(|bytes| bytes.saturating_add(buffered_body));
         remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 
-    /// Whether both messages are complete and another request may follow. What lies behind a response
-    /// belongs to no request.
+    /// Returns true if both messages are complete and another request may follow. Bytes behind a
+    /// response belong to no request, so they make the connection unusable.
     pub fn is_reusable(&self) -> bool {
         self.reusable && self.is_answered() && !self.is_sending() && self.input.is_empty()
     }
 
-    /// Gives memory back until the next exchange.
-    pub fn rest(&mut self) {
+    /// Frees the read buffer until the next exchange.
+    pub fn shrink(&mut self) {
         if self.input.capacity() > 0 {
             self.input = BytesMut::new();
         }
     }
 
-    /// The stream, and what was read of it behind the response.
+    /// Returns the stream and the bytes that were read behind the response.
     pub fn into_stream(self) -> (S, Bytes) {
         (self.io, self.input.freeze())
     }
 }
 
-/// What was found where a head should be.
+/// Result of parsing a response head.
 #[allow(clippy::large_enum_variant, reason = "moved once per response; a box would cost more")]
-enum Looked {
-    Head(Head),
-    Part,
+enum HeadStatus {
+    Complete(ResponseHead),
+    Partial,
 }
 
-/// Looks for a head in `input` and `fresh`, which came behind it. A body that came with its head is
-/// `whole`; what is left of `fresh` is kept in `input`.
-fn look(
+/// Parses a head from `input` and `fresh`, which follows it. A body that arrived with its head goes
+/// to `buffered_body`; the rest of `fresh` is kept in `input`.
+fn parse(
     fresh: &[u8],
     input: &mut BytesMut,
-    whole: &mut Bytes,
-    (to_head, bounds): (bool, Bounds),
-) -> Result<Looked, Error> {
+    buffered_body: &mut Bytes,
+    (is_head, bounds): (bool, Bounds),
+) -> Result<HeadStatus, Error> {
     if !input.is_empty() {
         input.extend_from_slice(fresh);
-        let head = reply::parse(input, to_head, bounds)?;
-        return Ok(head.map_or(Looked::Part, Looked::Head));
+        let head = response_decode::parse(input, is_head, bounds)?;
+        return Ok(head.map_or(HeadStatus::Partial, HeadStatus::Complete));
     }
-    let (head, used) = reply::find(fresh, to_head, bounds)?;
+    let (head, used) = response_decode::find(fresh, is_head, bounds)?;
     let mut rest = fresh.get(used..).unwrap_or_default();
-    if let Some(Head { body: Framing::Length(length), .. }) = &head
+    if let Some(ResponseHead { body: ResponseFraming::Length(length), .. }) = &head
         && let Ok(length) = usize::try_from(*length)
         && let Some((body, behind)) = rest.split_at_checked(length)
     {
-        *whole = heads::keep(body);
+        *buffered_body = head_arena::keep(body);
         rest = behind;
     }
     if !rest.is_empty() {
         input.extend_from_slice(rest);
     }
-    Ok(head.map_or(Looked::Part, Looked::Head))
+    Ok(head.map_or(HeadStatus::Partial, HeadStatus::Complete))
 }

@@ -1,4 +1,4 @@
-//! The `Date` of responses, written out once a second.
+//! The `Date` field of responses, formatted once a second.
 
 use http::HeaderValue;
 use std::cell::RefCell;
@@ -9,13 +9,13 @@ thread_local! {
         const { RefCell::new((0, HeaderValue::from_static(""))) };
 }
 
-/// Appends the date and time (RFC 9110 section 5.6.7). `second`: the worker's clock, which says when
-/// to look at the real one again; it is never 0.
+/// Appends the date and time (RFC 9110 section 5.6.7). `second` is the worker's clock: when it
+/// changes, the real clock is read again. It is never 0.
 pub(super) fn append(out: &mut Vec<u8>, second: u32) {
     with(second, |text| out.extend_from_slice(text.as_bytes()));
 }
 
-/// The same as the value of a header.
+/// Returns the date and time as a header value.
 pub(crate) fn value(second: u32) -> HeaderValue {
     with(second, HeaderValue::clone)
 }
@@ -31,14 +31,14 @@ fn with<T>(second: u32, then: impl FnOnce(&HeaderValue) -> T) -> T {
     })
 }
 
-/// The library writes no date before 1970 and none after 9999.
+/// Formats a date. httpdate writes no date before 1970 and none after 9999.
 fn written(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST);
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default().min(MAX_DATE);
     httpdate::fmt_http_date(UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH))
 }
 
 /// 9999-12-31T23:59:59, since 1970.
-const LAST: Duration = Duration::from_secs(253_402_300_799);
+const MAX_DATE: Duration = Duration::from_secs(253_402_300_799);
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,9 @@
-//! Takes the pieces of a body out of a buffer.
+//! Decodes bodies from a buffer.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Where a body is. What comes behind its end is left in the buffer.
+/// Decoder of one body. Bytes behind the end of the body stay in the buffer.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     kind: Kind,
@@ -12,17 +12,17 @@ pub struct Decoder {
 #[derive(Clone, Debug)]
 enum Kind {
     Ended,
-    /// So many bytes are to come; never 0.
+    /// Number of bytes to come; never 0.
     Length(u64),
     Chunked(Chunked),
     UntilClose,
-    Bad(BadBody),
+    Bad(BodyError),
 }
 
 #[derive(Clone, Debug)]
 struct Chunked {
-    place: Place,
-    /// Of the chunk's size while that is read, of its data afterwards.
+    state: ChunkState,
+    /// The chunk's size while its size line is read, then the number of its data bytes to come.
     left: u64,
     extensions: usize,
     trailers: Vec<u8>,
@@ -31,9 +31,9 @@ struct Chunked {
     most_bytes: usize,
 }
 
-/// What the next byte of a chunked body is.
+/// Position in a chunked body: the kind of the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     FirstDigit,
     Digits,
     Blank,
@@ -42,7 +42,7 @@ enum Place {
     Data,
     DataCr,
     DataLf,
-    /// The first byte of a trailer's line, or of the empty one.
+    /// The first byte of a trailer line, or of the empty line.
     Line,
     Trailer,
     TrailerLf,
@@ -50,88 +50,89 @@ enum Place {
     End,
 }
 
-/// What a decoder found.
+/// Result of a decoding step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// A piece of the body, never empty. It shares the buffer's memory.
     Data(Bytes),
-    /// The fields behind the last chunk; the end follows.
+    /// The trailers behind the last chunk; the end follows.
     Trailers(HeaderMap),
     /// The body is complete.
     End,
-    /// Nothing without more bytes.
+    /// More bytes are needed.
     More,
 }
 
-/// Why a body cannot be read on. Its connection is of no use any more.
+/// Error of a body. Its connection cannot be used any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadBody {
-    /// A chunk's line is not a size in hexadecimal digits, or its end not CR LF.
+pub enum BodyError {
+    /// A chunk's size line is not a hexadecimal number, or does not end in CR LF.
     #[error("malformed chunk")]
     Chunk,
-    /// A size beyond 64 bits.
+    /// The chunk size exceeds 64 bits.
     #[error("chunk size too large")]
     Size,
-    /// More bytes of chunk extensions than anybody needs.
+    /// Too many bytes of chunk extensions.
     #[error("too many chunk extensions")]
     Extensions,
-    /// Too many trailers, or too large ones.
+    /// Too many trailers, or too many bytes of trailers.
     #[error("trailers too large")]
     TrailersTooLarge,
-    /// Not fields.
+    /// The trailers are not header fields.
     #[error("malformed trailers")]
     Trailers,
     /// The connection ended before the body did.
-    #[error("the body breaks off")]
+    #[error("incomplete body")]
     Incomplete,
 }
 
-/// Bytes of chunk extensions in one body. They mean nothing to us and are not passed on.
-const MOST_EXTENSIONS: usize = 16 * 1024;
-/// Room on the stack for trailers while they are parsed.
-const MOST_FIELDS: usize = 100;
+/// Maximum number of bytes of chunk extensions in one body. Extensions are ignored and not
+/// forwarded.
+const MAX_EXTENSIONS: usize = 16 * 1024;
+/// Number of trailer fields for which there is space on the stack.
+const MAX_FIELDS: usize = 100;
 
 impl Decoder {
-    /// No body.
+    /// Creates the decoder of an empty body.
     #[inline]
     pub fn empty() -> Self {
         Self { kind: Kind::Ended }
     }
 
-    /// Exactly `bytes`.
+    /// Creates the decoder of a body of exactly `bytes`.
     #[inline]
     pub fn length(bytes: u64) -> Self {
         Self { kind: if bytes == 0 { Kind::Ended } else { Kind::Length(bytes) } }
     }
 
-    /// Chunks, with at most `most_fields` trailers (never more than 100) of together less than
-    /// `most_bytes`.
+    /// Creates the decoder of a chunked body with at most `most_fields` trailers (never more than
+    /// 100) and less than `most_bytes` bytes of them.
     pub fn chunked(most_fields: usize, most_bytes: usize) -> Self {
         Self {
             kind: Kind::Chunked(Chunked {
-                place: Place::FirstDigit,
+                state: ChunkState::FirstDigit,
                 left: 0,
                 extensions: 0,
                 trailers: Vec::new(),
                 fields: 0,
-                most_fields: most_fields.min(MOST_FIELDS),
+                most_fields: most_fields.min(MAX_FIELDS),
                 most_bytes,
             }),
         }
     }
 
-    /// Everything until the connection ends.
+    /// Creates the decoder of a body that lasts until the connection ends.
     pub fn until_close() -> Self {
         Self { kind: Kind::UntilClose }
     }
 
-    /// Whether nothing of the body is to come.
+    /// Returns true if the body is complete.
     #[inline]
     pub fn is_end(&self) -> bool {
         matches!(self.kind, Kind::Ended)
     }
 
-    /// Whether all that is to come of the body is in `bytes`.
+    /// Returns true if `bytes` contain all that is still to come of the body.
     pub fn ends_within(&self, bytes: &[u8]) -> bool {
         if let Some(left) = self.remaining() {
             return usize::try_from(left).is_ok_and(|left| left <= bytes.len());
@@ -146,7 +147,7 @@ impl Decoder {
         }
     }
 
-    /// Bytes that are to come, where the head says.
+    /// Returns the number of bytes to come, if the head states it.
     #[inline]
     pub fn remaining(&self) -> Option<u64> {
         match &self.kind {
@@ -156,12 +157,12 @@ impl Decoder {
         }
     }
 
-    /// Takes the next piece out of `buffer`.
+    /// Decodes the next piece of `buffer`.
     ///
     /// # Errors
     ///
-    /// What is there is not a body; it never will be.
-    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, BadBody> {
+    /// The bytes are not a valid body; more bytes will not change that.
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, BodyError> {
         let found = match &mut self.kind {
             Kind::Ended => return Ok(Decoded::End),
             Kind::Bad(bad) => return Err(*bad),
@@ -185,12 +186,12 @@ impl Decoder {
         found
     }
 
-    /// The connection ended.
+    /// Handles the end of the connection.
     ///
     /// # Errors
     ///
     /// The body was not complete.
-    pub fn end_of_input(&mut self) -> Result<(), BadBody> {
+    pub fn end_of_input(&mut self) -> Result<(), BodyError> {
         match &self.kind {
             Kind::Ended | Kind::UntilClose => {
                 self.kind = Kind::Ended;
@@ -198,19 +199,19 @@ impl Decoder {
             }
             Kind::Bad(bad) => Err(*bad),
             Kind::Length(_) | Kind::Chunked(_) => {
-                self.kind = Kind::Bad(BadBody::Incomplete);
-                Err(BadBody::Incomplete)
+                self.kind = Kind::Bad(BodyError::Incomplete);
+                Err(BodyError::Incomplete)
             }
         }
     }
 
-    /// Reads what is there of the lines behind a chunk, so that whoever takes the last piece knows that
-    /// it is the last.
+    /// Reads the lines behind a chunk that are available, so that the caller knows whether the
+    /// piece is the last one.
     fn look_for_end(&mut self, buffer: &mut BytesMut) {
         let Kind::Chunked(chunked) = &mut self.kind else { return };
         match chunked.lines(buffer) {
             Err(bad) => self.kind = Kind::Bad(bad),
-            Ok(()) if chunked.place == Place::End && chunked.trailers.is_empty() => {
+            Ok(()) if chunked.state == ChunkState::End && chunked.trailers.is_empty() => {
                 self.kind = Kind::Ended;
             }
             Ok(()) => {}
@@ -219,135 +220,143 @@ impl Decoder {
 }
 
 impl Chunked {
-    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, BadBody> {
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, BodyError> {
         self.lines(buffer)?;
-        match self.place {
-            Place::Data if buffer.is_empty() => Ok(Decoded::More),
-            Place::Data => {
+        match self.state {
+            ChunkState::Data if buffer.is_empty() => Ok(Decoded::More),
+            ChunkState::Data => {
                 let data = take(buffer, &mut self.left);
                 if self.left == 0 {
-                    self.place = Place::DataCr;
+                    self.state = ChunkState::DataCr;
                 }
                 Ok(Decoded::Data(data))
             }
-            Place::End if self.trailers.is_empty() => Ok(Decoded::End),
-            Place::End => parse_trailers(&self.trailers).map(Decoded::Trailers),
-            Place::FirstDigit
-            | Place::Digits
-            | Place::Blank
-            | Place::Extension
-            | Place::SizeLf
-            | Place::DataCr
-            | Place::DataLf
-            | Place::Line
-            | Place::Trailer
-            | Place::TrailerLf
-            | Place::EndLf => Ok(Decoded::More),
+            ChunkState::End if self.trailers.is_empty() => Ok(Decoded::End),
+            ChunkState::End => parse_trailers(&self.trailers).map(Decoded::Trailers),
+            ChunkState::FirstDigit
+            | ChunkState::Digits
+            | ChunkState::Blank
+            | ChunkState::Extension
+            | ChunkState::SizeLf
+            | ChunkState::DataCr
+            | ChunkState::DataLf
+            | ChunkState::Line
+            | ChunkState::Trailer
+            | ChunkState::TrailerLf
+            | ChunkState::EndLf => Ok(Decoded::More),
         }
     }
 
-    /// Reads lines up to the next data or the end.
-    fn lines(&mut self, buffer: &mut BytesMut) -> Result<(), BadBody> {
+    /// Reads lines up to the next data or to the end.
+    fn lines(&mut self, buffer: &mut BytesMut) -> Result<(), BodyError> {
         let mut used = 0_usize;
         for byte in &**buffer {
-            if matches!(self.place, Place::Data | Place::End) {
+            if matches!(self.state, ChunkState::Data | ChunkState::End) {
                 break;
             }
-            self.place = self.step(*byte)?;
+            self.state = self.step(*byte)?;
             used = used.saturating_add(1);
         }
         buffer.advance(used);
         Ok(())
     }
 
-    fn step(&mut self, byte: u8) -> Result<Place, BadBody> {
-        match (self.place, byte) {
-            (Place::FirstDigit | Place::Digits, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+    fn step(&mut self, byte: u8) -> Result<ChunkState, BodyError> {
+        match (self.state, byte) {
+            (
+                ChunkState::FirstDigit | ChunkState::Digits,
+                b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F',
+            ) => {
                 let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
                 let size = self.left.checked_mul(16).and_then(|size| size.checked_add(digit));
-                self.left = size.ok_or(BadBody::Size)?;
-                Ok(Place::Digits)
+                self.left = size.ok_or(BodyError::Size)?;
+                Ok(ChunkState::Digits)
             }
-            (Place::Digits | Place::Blank, b' ' | b'\t') => Ok(Place::Blank),
-            (Place::Digits | Place::Blank, b';') => Ok(Place::Extension),
-            (Place::Digits | Place::Blank | Place::Extension, b'\r') => Ok(Place::SizeLf),
-            (Place::Extension, b'\n') => Err(BadBody::Chunk),
-            (Place::Extension, _) => {
+            (ChunkState::Digits | ChunkState::Blank, b' ' | b'\t') => Ok(ChunkState::Blank),
+            (ChunkState::Digits | ChunkState::Blank, b';') => Ok(ChunkState::Extension),
+            (ChunkState::Digits | ChunkState::Blank | ChunkState::Extension, b'\r') => {
+                Ok(ChunkState::SizeLf)
+            }
+            (ChunkState::Extension, b'\n') => Err(BodyError::Chunk),
+            (ChunkState::Extension, _) => {
                 self.extensions = self.extensions.saturating_add(1);
-                if self.extensions < MOST_EXTENSIONS {
-                    Ok(Place::Extension)
+                if self.extensions < MAX_EXTENSIONS {
+                    Ok(ChunkState::Extension)
                 } else {
-                    Err(BadBody::Extensions)
+                    Err(BodyError::Extensions)
                 }
             }
-            (Place::SizeLf, b'\n') if self.left == 0 => Ok(Place::Line),
-            (Place::SizeLf, b'\n') => Ok(Place::Data),
-            (Place::DataCr, b'\r') => Ok(Place::DataLf),
-            (Place::DataLf, b'\n') => Ok(Place::FirstDigit),
-            (Place::Line | Place::Trailer | Place::TrailerLf | Place::EndLf, _) => {
-                self.trailer(byte)
-            }
-            // Both end the loop that asks.
-            (place @ (Place::Data | Place::End), _) => Ok(place),
+            (ChunkState::SizeLf, b'\n') if self.left == 0 => Ok(ChunkState::Line),
+            (ChunkState::SizeLf, b'\n') => Ok(ChunkState::Data),
+            (ChunkState::DataCr, b'\r') => Ok(ChunkState::DataLf),
+            (ChunkState::DataLf, b'\n') => Ok(ChunkState::FirstDigit),
             (
-                Place::FirstDigit
-                | Place::Digits
-                | Place::Blank
-                | Place::SizeLf
-                | Place::DataCr
-                | Place::DataLf,
+                ChunkState::Line | ChunkState::Trailer | ChunkState::TrailerLf | ChunkState::EndLf,
                 _,
-            ) => Err(BadBody::Chunk),
+            ) => self.trailer(byte),
+            // Both end the loop of the caller.
+            (state @ (ChunkState::Data | ChunkState::End), _) => Ok(state),
+            (
+                ChunkState::FirstDigit
+                | ChunkState::Digits
+                | ChunkState::Blank
+                | ChunkState::SizeLf
+                | ChunkState::DataCr
+                | ChunkState::DataLf,
+                _,
+            ) => Err(BodyError::Chunk),
         }
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<Place, BadBody> {
-        let place = match (self.place, byte) {
-            (Place::Line, b'\r') => Place::EndLf,
-            (Place::EndLf, b'\n') => Place::End,
-            (Place::Trailer, b'\r') => Place::TrailerLf,
-            (Place::TrailerLf, b'\n') => {
+    fn trailer(&mut self, byte: u8) -> Result<ChunkState, BodyError> {
+        let state = match (self.state, byte) {
+            (ChunkState::Line, b'\r') => ChunkState::EndLf,
+            (ChunkState::EndLf, b'\n') => ChunkState::End,
+            (ChunkState::Trailer, b'\r') => ChunkState::TrailerLf,
+            (ChunkState::TrailerLf, b'\n') => {
                 self.fields = self.fields.saturating_add(1);
                 if self.fields > self.most_fields {
-                    return Err(BadBody::TrailersTooLarge);
+                    return Err(BodyError::TrailersTooLarge);
                 }
-                Place::Line
+                ChunkState::Line
             }
-            // A lone LF ends lines for some readers and not for others.
-            (Place::Line | Place::Trailer, b'\n') => return Err(BadBody::Trailers),
-            (Place::Line | Place::Trailer, _) => Place::Trailer,
-            (_, _) => return Err(BadBody::Trailers),
+            // Some readers take a lone LF for the end of a line, others do not.
+            (ChunkState::Line | ChunkState::Trailer, b'\n') => return Err(BodyError::Trailers),
+            (ChunkState::Line | ChunkState::Trailer, _) => ChunkState::Trailer,
+            (_, _) => return Err(BodyError::Trailers),
         };
         // The empty line of a body without trailers needs no memory.
-        if !self.trailers.is_empty() || place == Place::Trailer {
+        if !self.trailers.is_empty() || state == ChunkState::Trailer {
             self.trailers.push(byte);
             if self.trailers.len() >= self.most_bytes {
-                return Err(BadBody::TrailersTooLarge);
+                return Err(BodyError::TrailersTooLarge);
             }
         }
-        Ok(place)
+        Ok(state)
     }
 }
 
-/// At most `left` bytes, which is made less by them.
+/// Takes at most `left` bytes and subtracts them from `left`.
 fn take(buffer: &mut BytesMut, left: &mut u64) -> Bytes {
     let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
     *left = left.saturating_sub(u64::try_from(most).unwrap_or(u64::MAX));
     buffer.split_to(most).freeze()
 }
 
-/// `lines` ends with the empty one.
-fn parse_trailers(lines: &[u8]) -> Result<HeaderMap, BadBody> {
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+/// Parses trailers. `lines` ends with the empty line.
+fn parse_trailers(lines: &[u8]) -> Result<HeaderMap, BodyError> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let parsed = httparse::parse_headers(lines, &mut fields);
-    let Ok(httparse::Status::Complete((_, fields))) = parsed else { return Err(BadBody::Trailers) };
+    let Ok(httparse::Status::Complete((_, fields))) = parsed else {
+        return Err(BodyError::Trailers);
+    };
     let mut trailers = HeaderMap::with_capacity(fields.len());
     for field in fields {
         let name = HeaderName::from_bytes(field.name.as_bytes());
         let value = HeaderValue::from_bytes(field.value);
         match (name, value) {
             (Ok(name), Ok(value)) => trailers.append(name, value),
-            (_, _) => return Err(BadBody::Trailers),
+            (_, _) => return Err(BodyError::Trailers),
         };
     }
     Ok(trailers)
@@ -358,12 +367,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a whole body decodes to when it arrives in pieces of `piece` bytes, and what is left.
+    /// Decodes a whole body that arrives in pieces of `piece` bytes; the body and the remaining
+    /// bytes.
     fn all(
         mut decoder: Decoder,
         wire: &[u8],
         piece: usize,
-    ) -> Result<(Vec<u8>, HeaderMap, Vec<u8>), BadBody> {
+    ) -> Result<(Vec<u8>, HeaderMap, Vec<u8>), BodyError> {
         let (mut data, mut trailers) = (Vec::new(), HeaderMap::new());
         let mut buffer = BytesMut::new();
         let mut pieces = wire.chunks(piece);
@@ -396,7 +406,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(wire: &str, want: BadBody) {
+    fn refused(wire: &str, want: BodyError) {
         for piece in [1, 2, 3, wire.len()] {
             assert_eq!(all(chunked(), wire.as_bytes(), piece).unwrap_err(), want, "{wire:?}");
         }
@@ -404,31 +414,31 @@ mod tests {
 
     #[test]
     fn what_is_no_chunk_is_refused_however_it_arrives() {
-        refused("\r\n", BadBody::Chunk);
-        refused("x\r\n", BadBody::Chunk);
-        refused("-1\r\n", BadBody::Chunk);
-        refused("+1\r\na\r\n0\r\n\r\n", BadBody::Chunk);
-        refused("0x1\r\na\r\n0\r\n\r\n", BadBody::Chunk);
-        refused("1 1\r\naaa", BadBody::Chunk);
-        refused("1\na\n0\n\n", BadBody::Chunk);
-        refused("1\r\nab\r\n0\r\n\r\n", BadBody::Chunk);
-        refused("1\r\na\n0\r\n\r\n", BadBody::Chunk);
-        refused("1\r\ra\r\n0\r\n\r\n", BadBody::Chunk);
-        refused("1;a\nb\r\na\r\n0\r\n\r\n", BadBody::Chunk);
-        refused("11111111111111111\r\n", BadBody::Size);
-        refused("0\r\n\n", BadBody::Trailers);
-        refused("0\r\na: b\n\r\n", BadBody::Trailers);
-        refused("0\r\na: b\r\r\n", BadBody::Trailers);
-        refused("0\r\n a: b\r\n\r\n", BadBody::Trailers);
-        refused("0\r\na : b\r\n\r\n", BadBody::Trailers);
-        refused("0\r\na: b\r\n c\r\n\r\n", BadBody::Trailers);
-        refused("0\r\n\ra", BadBody::Trailers);
-        refused("0\r\na:1\r\nb:1\r\nc:1\r\nd:1\r\ne:1\r\n\r\n", BadBody::TrailersTooLarge);
-        refused(&format!("0\r\na: {}\r\n\r\n", "b".repeat(64)), BadBody::TrailersTooLarge);
-        refused("1\r\na\r\n", BadBody::Incomplete);
-        refused("2\r\na", BadBody::Incomplete);
-        refused("0\r\n", BadBody::Incomplete);
-        refused(&format!("1;{}", "a".repeat(MOST_EXTENSIONS)), BadBody::Extensions);
+        refused("\r\n", BodyError::Chunk);
+        refused("x\r\n", BodyError::Chunk);
+        refused("-1\r\n", BodyError::Chunk);
+        refused("+1\r\na\r\n0\r\n\r\n", BodyError::Chunk);
+        refused("0x1\r\na\r\n0\r\n\r\n", BodyError::Chunk);
+        refused("1 1\r\naaa", BodyError::Chunk);
+        refused("1\na\n0\n\n", BodyError::Chunk);
+        refused("1\r\nab\r\n0\r\n\r\n", BodyError::Chunk);
+        refused("1\r\na\n0\r\n\r\n", BodyError::Chunk);
+        refused("1\r\ra\r\n0\r\n\r\n", BodyError::Chunk);
+        refused("1;a\nb\r\na\r\n0\r\n\r\n", BodyError::Chunk);
+        refused("11111111111111111\r\n", BodyError::Size);
+        refused("0\r\n\n", BodyError::Trailers);
+        refused("0\r\na: b\n\r\n", BodyError::Trailers);
+        refused("0\r\na: b\r\r\n", BodyError::Trailers);
+        refused("0\r\n a: b\r\n\r\n", BodyError::Trailers);
+        refused("0\r\na : b\r\n\r\n", BodyError::Trailers);
+        refused("0\r\na: b\r\n c\r\n\r\n", BodyError::Trailers);
+        refused("0\r\n\ra", BodyError::Trailers);
+        refused("0\r\na:1\r\nb:1\r\nc:1\r\nd:1\r\ne:1\r\n\r\n", BodyError::TrailersTooLarge);
+        refused(&format!("0\r\na: {}\r\n\r\n", "b".repeat(64)), BodyError::TrailersTooLarge);
+        refused("1\r\na\r\n", BodyError::Incomplete);
+        refused("2\r\na", BodyError::Incomplete);
+        refused("0\r\n", BodyError::Incomplete);
+        refused(&format!("1;{}", "a".repeat(MAX_EXTENSIONS)), BodyError::Extensions);
     }
 
     #[test]
@@ -438,9 +448,9 @@ mod tests {
         assert_eq!(decoder.decode(&mut buffer), Ok(Decoded::Data(Bytes::from_static(b"a"))));
         assert!(!decoder.is_end());
         for _ in 0..2 {
-            assert_eq!(decoder.decode(&mut buffer), Err(BadBody::Chunk));
+            assert_eq!(decoder.decode(&mut buffer), Err(BodyError::Chunk));
         }
-        assert_eq!(decoder.end_of_input(), Err(BadBody::Chunk));
+        assert_eq!(decoder.end_of_input(), Err(BodyError::Chunk));
     }
 
     #[test]
@@ -460,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_body_of_known_length_that_breaks_off_is_incomplete_and_one_until_close_is_not() {
-        assert_eq!(all(Decoder::length(3), b"ab", 1), Err(BadBody::Incomplete));
+        assert_eq!(all(Decoder::length(3), b"ab", 1), Err(BodyError::Incomplete));
         let (data, _, left) = all(Decoder::until_close(), b"ab", 1).unwrap();
         assert_eq!((data, left), (b"ab".to_vec(), Vec::new()));
         let (data, _, left) = all(Decoder::empty(), b"ab", 1).unwrap();

@@ -1,7 +1,7 @@
-//! How a body is written, so that the other side finds its end (RFC 9112 sections 6 and 7).
+//! Body encoding, so that the recipient finds the end of a body (RFC 9112 sections 6 and 7).
 
 use super::line::line;
-use super::out::Out;
+use super::write_buf::WriteBuf;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{
@@ -9,27 +9,27 @@ use http::header::{
     HOST, HeaderName, MAX_FORWARDS, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING,
 };
 
-/// How a body goes on.
+/// Encoder of one body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// Nothing is written.
+pub enum BodyEncoder {
+    /// No body is written.
     None,
-    /// So many bytes more.
+    /// Number of bytes still to be written.
     Length(u64),
-    /// In chunks, with trailers of these names behind the last if the body has any.
+    /// Chunks; these are the names of the trailers that may follow.
     Chunked(Vec<HeaderName>),
-    /// As it comes, until the connection ends.
+    /// Bytes until the connection ends.
     UntilClose,
 }
 
-/// The body ended before its length was reached; the message cannot be completed.
+/// The body ended before its announced length; the message cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a body is shorter than its length")]
-pub struct Short;
+#[error("body shorter than its content-length")]
+pub struct IncompleteBody;
 
-impl Framing {
-    /// Appends a piece of the body. What goes beyond the length that was told is left out.
-    pub fn data(&mut self, mut piece: Bytes, out: &mut Out) {
+impl BodyEncoder {
+    /// Appends a piece of the body. Bytes beyond the announced length are dropped.
+    pub fn data(&mut self, mut piece: Bytes, out: &mut WriteBuf) {
         if piece.is_empty() {
             return;
         }
@@ -51,14 +51,14 @@ impl Framing {
         }
     }
 
-    /// Appends what ends the body.
+    /// Appends the end of the body.
     ///
     /// # Errors
-    /// The body was to be longer.
-    pub fn end(&mut self, out: &mut Out) -> Result<(), Short> {
+    /// The body is shorter than its announced length.
+    pub fn end(&mut self, out: &mut WriteBuf) -> Result<(), IncompleteBody> {
         match std::mem::replace(self, Self::None) {
             Self::None | Self::Length(0) | Self::UntilClose => Ok(()),
-            Self::Length(_) => Err(Short),
+            Self::Length(_) => Err(IncompleteBody),
             Self::Chunked(_) => {
                 out.fixed(b"0\r\n\r\n");
                 Ok(())
@@ -66,15 +66,19 @@ impl Framing {
         }
     }
 
-    /// Appends what ends the body, with those of `trailers` that were announced and may stand there.
+    /// Appends the end of the body with those `trailers` that were announced and are allowed there.
     ///
     /// # Errors
-    /// The body was to be longer.
-    pub fn trailers(&mut self, trailers: &HeaderMap, out: &mut Out) -> Result<(), Short> {
+    /// The body is shorter than its announced length.
+    pub fn trailers(
+        &mut self,
+        trailers: &HeaderMap,
+        out: &mut WriteBuf,
+    ) -> Result<(), IncompleteBody> {
         let Self::Chunked(announced) = &*self else { return self.end(out) };
         let mut lines = b"0\r\n".to_vec();
         for (name, value) in trailers {
-            if announced.contains(name) && !BARRED.contains(name) {
+            if announced.contains(name) && !FORBIDDEN_TRAILERS.contains(name) {
                 line(name, value.as_bytes(), &mut lines);
             }
         }
@@ -85,11 +89,11 @@ impl Framing {
     }
 }
 
-/// `len` in hexadecimal and a line's end.
+/// Formats `len` in hexadecimal, with CR LF.
 fn size_line(len: usize, line: &mut [u8; SIZE_LINE]) -> &[u8] {
     let (mut left, mut used) = (len, 2_usize);
     let mut places = line.iter_mut().rev();
-    // In this order: the other would take one place too many.
+    // In this order, because `zip` of the other order would take one place too many.
     for (byte, place) in b"\n\r".iter().copied().zip(places.by_ref()) {
         *place = byte;
     }
@@ -106,8 +110,9 @@ fn size_line(len: usize, line: &mut [u8; SIZE_LINE]) -> &[u8] {
 
 const SIZE_LINE: usize = 18;
 const HEX: [u8; 16] = *b"0123456789ABCDEF";
-/// RFC 9110 section 6.5.1: what routes, frames, modifies or authenticates has no business there.
-const BARRED: [HeaderName; 12] = [
+/// Fields that must not be trailers (RFC 9110 section 6.5.1): those for routing, framing,
+/// authentication and modification of the message.
+const FORBIDDEN_TRAILERS: [HeaderName; 12] = [
     AUTHORIZATION,
     CACHE_CONTROL,
     CONTENT_ENCODING,
@@ -128,8 +133,11 @@ mod tests {
     use http::HeaderValue;
     use std::future::poll_fn;
 
-    fn framed(mut framing: Framing, pieces: &[&'static [u8]]) -> (String, Result<(), Short>) {
-        let mut out = Out::default();
+    fn framed(
+        mut framing: BodyEncoder,
+        pieces: &[&'static [u8]],
+    ) -> (String, Result<(), IncompleteBody>) {
+        let mut out = WriteBuf::default();
         for piece in pieces {
             framing.data(Bytes::from_static(piece), &mut out);
         }
@@ -137,7 +145,7 @@ mod tests {
         (text(out), ended)
     }
 
-    fn text(mut out: Out) -> String {
+    fn text(mut out: WriteBuf) -> String {
         let mut written = Vec::new();
         let flushed = poll_fn(|cx| out.poll_flush(&mut written, cx));
         tokio_test::block_on(flushed).unwrap();
@@ -147,18 +155,21 @@ mod tests {
     #[test]
     fn a_length_is_neither_exceeded_nor_missed_unseen() {
         let pieces: [&[u8]; 3] = [b"abc", b"", b"defg"];
-        assert_eq!(framed(Framing::Length(7), &pieces), ("abcdefg".into(), Ok(())));
-        assert_eq!(framed(Framing::Length(5), &pieces), ("abcde".into(), Ok(())));
-        assert_eq!(framed(Framing::Length(8), &pieces), ("abcdefg".into(), Err(Short)));
-        assert_eq!(framed(Framing::UntilClose, &pieces), ("abcdefg".into(), Ok(())));
-        assert_eq!(framed(Framing::None, &pieces), (String::new(), Ok(())));
+        assert_eq!(framed(BodyEncoder::Length(7), &pieces), ("abcdefg".into(), Ok(())));
+        assert_eq!(framed(BodyEncoder::Length(5), &pieces), ("abcde".into(), Ok(())));
+        assert_eq!(
+            framed(BodyEncoder::Length(8), &pieces),
+            ("abcdefg".into(), Err(IncompleteBody))
+        );
+        assert_eq!(framed(BodyEncoder::UntilClose, &pieces), ("abcdefg".into(), Ok(())));
+        assert_eq!(framed(BodyEncoder::None, &pieces), (String::new(), Ok(())));
     }
 
     #[test]
     fn chunks_are_as_long_as_they_say_and_an_empty_piece_is_no_end() {
         let pieces: [&[u8]; 3] = [b"abc", b"", b"0123456789abcdefg"];
         let want = "3\r\nabc\r\n11\r\n0123456789abcdefg\r\n0\r\n\r\n";
-        assert_eq!(framed(Framing::Chunked(Vec::new()), &pieces), (want.into(), Ok(())));
+        assert_eq!(framed(BodyEncoder::Chunked(Vec::new()), &pieces), (want.into(), Ok(())));
     }
 
     #[test]
@@ -176,12 +187,12 @@ mod tests {
             trailers.insert(name, HeaderValue::from_static("1"));
         }
         let announced = vec![HeaderName::from_static("x-a"), CONTENT_LENGTH];
-        let mut framing = Framing::Chunked(announced);
-        let mut out = Out::default();
+        let mut framing = BodyEncoder::Chunked(announced);
+        let mut out = WriteBuf::default();
         framing.trailers(&trailers, &mut out).unwrap();
         assert_eq!(text(out), "0\r\nx-a: 1\r\n\r\n");
-        let mut out = Out::default();
-        Framing::Chunked(Vec::new()).trailers(&trailers, &mut out).unwrap();
+        let mut out = WriteBuf::default();
+        BodyEncoder::Chunked(Vec::new()).trailers(&trailers, &mut out).unwrap();
         assert_eq!(text(out), "0\r\n\r\n");
     }
 }

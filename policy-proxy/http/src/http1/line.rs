@@ -1,8 +1,8 @@
-//! The lines of a head.
+//! Header lines of a head.
 
 use http::header::HeaderName;
 
-/// Appends a field and its line's end.
+/// Appends a field with CR LF.
 pub(super) fn line(name: &HeaderName, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_str().as_bytes());
     out.extend_from_slice(b": ");
@@ -10,7 +10,7 @@ pub(super) fn line(name: &HeaderName, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends how long the body is.
+/// Appends a `content-length` field.
 pub(super) fn sized(bytes: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"content-length: ");
     decimal(bytes, out);

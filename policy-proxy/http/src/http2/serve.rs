@@ -1,12 +1,12 @@
-//! The client's side: what its frames begin, and whose turn it is.
+//! The client's side of an HTTP/2 connection.
 
 use super::connection::{ClientConnection, Limits};
-use super::inflow::{FRAMES_BUDGET, Inflow, Portion};
-use super::pulse::{Beat, Heard, Pulse};
-use super::received::Received;
-use super::stream::Turn;
-use super::turns::Turns;
-use crate::ending::Ending;
+use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
+use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
+use super::recv_body::RecvBody;
+use super::scheduler::Scheduler;
+use super::stream::StreamTask;
+use crate::shutdown::Shutdown;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
@@ -21,52 +21,52 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::coop::has_budget_remaining;
 
-/// Serves requests until the connection ends. `answer`: what answers a request.
+/// Serves requests until the connection ends. `answer` creates the future that answers a request.
 pub async fn serve<C, I, A, F>(connection: &C, io: I, answer: A)
 where
     C: ClientConnection,
     I: AsyncRead + AsyncWrite + Unpin,
-    A: Fn(Box<Parts>, Received) -> F,
+    A: Fn(Box<Parts>, RecvBody) -> F,
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
-    let heard = Heard::new();
-    let (limits, portion) = (connection.limits(), Portion::default());
-    portion.renew();
-    let io = Inflow::of_client(io, portion.clone());
-    let mut shaking = pin!(builder(&limits).handshake::<_, Bytes>(io));
-    let shaken = poll_fn(|cx| match connection.ending().poll(cx) {
-        Some(Ending::Now) => Poll::Ready(None),
-        Some(Ending::Gracefully) | None => shaking.as_mut().poll(cx).map(Some),
+    let activity = Activity::new();
+    let (limits, budget) = (connection.limits(), ReadBudget::default());
+    budget.refill();
+    let io = FrameFilter::of_client(io, budget.clone());
+    let mut handshake = pin!(builder(&limits).handshake::<_, Bytes>(io));
+    let handshaken = poll_fn(|cx| match connection.shutdown().poll(cx) {
+        Some(Shutdown::Immediate) => Poll::Ready(None),
+        Some(Shutdown::Graceful) | None => handshake.as_mut().poll(cx).map(Some),
     });
-    let mut client = match shaken.await {
+    let mut client = match handshaken.await {
         None => return,
-        Some(Err(error)) => return connection.ended_by(&error),
+        Some(Err(error)) => return connection.on_error(&error),
         Some(Ok(client)) => client,
     };
-    let pulse = client.ping_pong().map(|pings| {
+    let keepalive = client.ping_pong().map(|pings| {
         let Limits { adaptive_window, stream_window, ping, .. } = limits;
         let window = adaptive_window.then_some(stream_window);
-        Pulse::new(pings, Rc::clone(&heard), ping, window)
+        Keepalive::new(pings, Rc::clone(&activity), ping, window)
     });
-    let mut turns = Turns::new();
-    // Each has its first turn.
-    [CLIENT, UPSTREAM, PULSE].iter().for_each(|place| turns.waker(*place).wake());
+    let mut scheduler = Scheduler::new();
+    // Each is polled once at the start.
+    [CLIENT, UPSTREAM, KEEPALIVE].iter().for_each(|entry| scheduler.waker(*entry).wake());
     let streams = Slab::new();
-    let mut serving = Serving {
+    let mut task = ConnectionTask {
         connection,
         client,
-        portion,
+        budget,
         stall: limits.stall,
-        heard,
-        pulse,
-        turns,
+        activity,
+        keepalive,
+        scheduler,
         streams,
         answer,
-        told: false,
-        over: false,
+        goaway_sent: false,
+        closed: false,
     };
-    poll_fn(|cx| serving.poll(cx)).await;
-    serving.close();
+    poll_fn(|cx| task.poll(cx)).await;
+    task.close();
 }
 
 fn builder(limits: &Limits) -> Builder {
@@ -74,7 +74,7 @@ fn builder(limits: &Limits) -> Builder {
     builder
         .max_concurrent_streams(limits.streams)
         .max_pending_accept_reset_streams(limits.pending_resets)
-        .max_local_error_reset_streams(Some(MOST_ERROR_RESETS))
+        .max_local_error_reset_streams(Some(MAX_ERROR_RESETS))
         .max_header_list_size(limits.head)
         .initial_window_size(limits.stream_window)
         .initial_connection_window_size(limits.connection_window)
@@ -86,175 +86,177 @@ fn builder(limits: &Limits) -> Builder {
     builder
 }
 
-/// Places of [`Turns`]: the client's side, the application's, the PINGs, and the streams.
+/// Entries of the [`Scheduler`]: the client's side, the application's side, the keepalive, and the
+/// streams.
 const CLIENT: usize = 0;
 const UPSTREAM: usize = 1;
-const PULSE: usize = 2;
-const FIRST: usize = 3;
+const KEEPALIVE: usize = 2;
+const FIRST_STREAM: usize = 3;
 
-/// How a client's side ends.
+/// Reason for the end of a client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gone {
-    /// As its streams know.
+enum CloseReason {
+    /// The connection ended; each stream knows its own state.
     Ended,
-    /// Without a word.
-    Silent,
+    /// The client did not acknowledge a PING.
+    PingTimeout,
 }
 
-/// A connection that is served. `answer`: what answers a request.
-struct Serving<'a, C: ClientConnection, I, A, F: 'static> {
+/// The state of a served connection. `answer` creates the future that answers a request.
+struct ConnectionTask<'a, C: ClientConnection, I, A, F: 'static> {
     connection: &'a C,
-    client: Connection<Inflow<I>, Bytes>,
-    /// What is read of the client before others have their turn.
-    portion: Portion,
+    client: Connection<FrameFilter<I>, Bytes>,
+    /// Read budget of the client's side.
+    budget: ReadBudget,
     stall: Option<Duration>,
-    heard: Rc<Heard>,
-    pulse: Option<Pulse>,
-    turns: Turns,
-    streams: Slab<Turn<F, C>>,
+    activity: Rc<Activity>,
+    keepalive: Option<Keepalive>,
+    scheduler: Scheduler,
+    streams: Slab<StreamTask<F, C>>,
     answer: A,
-    /// Whether the client was told to ask for nothing more.
-    told: bool,
-    /// Whether the client's side has ended. What it has sent in full by then is sent on.
-    over: bool,
+    /// True once GOAWAY was sent.
+    goaway_sent: bool,
+    /// True once the client's side has ended. Requests that were received completely are still
+    /// forwarded.
+    closed: bool,
 }
 
-impl<C, I, A, F> Serving<'_, C, I, A, F>
+impl<C, I, A, F> ConnectionTask<'_, C, I, A, F>
 where
     C: ClientConnection,
     I: AsyncRead + AsyncWrite + Unpin,
-    A: Fn(Box<Parts>, Received) -> F,
+    A: Fn(Box<Parts>, RecvBody) -> F,
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
-    /// Does what there is to do. Ready when the connection has ended.
+    /// Polls every entry that was woken. Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.turns.begin(cx);
-        match self.connection.ending().poll(cx) {
-            Some(Ending::Now) => return Poll::Ready(()),
-            Some(Ending::Gracefully) if !self.told => {
-                self.told = true;
+        self.scheduler.start(cx);
+        match self.connection.shutdown().poll(cx) {
+            Some(Shutdown::Immediate) => return Poll::Ready(()),
+            Some(Shutdown::Graceful) if !self.goaway_sent => {
+                self.goaway_sent = true;
                 self.client.graceful_shutdown();
-                self.turns.waker(CLIENT).wake();
+                self.scheduler.waker(CLIENT).wake();
             }
-            Some(Ending::Gracefully) | None => {}
+            Some(Shutdown::Graceful) | None => {}
         }
-        let mut rests = false;
-        while let Some(place) = self.turns.next() {
-            if place == UPSTREAM {
-                // Woken by this too, while it has its turn anyway.
-                self.connection.streams().forget_left();
+        let mut more_to_read = false;
+        while let Some(entry) = self.scheduler.next() {
+            if entry == UPSTREAM {
+                // Also woken by this, although it is polled now anyway.
+                self.connection.streams().drop_finished();
             }
-            let waker = self.turns.take(place);
+            let waker = self.scheduler.take(entry);
             let mut cx = Context::from_waker(&waker);
-            let ended = match place {
-                CLIENT | PULSE if self.over => Poll::Pending,
+            let ended = match entry {
+                CLIENT | KEEPALIVE if self.closed => Poll::Pending,
                 CLIENT => {
-                    self.portion.renew();
+                    self.budget.refill();
                     let accepted = self.accept(&mut cx);
-                    rests |= self.portion.is_spent();
+                    more_to_read |= self.budget.is_exhausted();
                     accepted
                 }
                 UPSTREAM => {
                     let idle = self.connection.is_idle();
-                    rests |= self.connection.streams().poll(&mut cx, idle);
+                    more_to_read |= self.connection.streams().poll(&mut cx, idle);
                     Poll::Pending
                 }
-                PULSE => self.look(&mut cx),
+                KEEPALIVE => self.poll_keepalive(&mut cx),
                 stream => {
-                    self.turn(stream.saturating_sub(FIRST), &mut cx);
+                    self.poll_stream(stream.saturating_sub(FIRST_STREAM), &mut cx);
                     Poll::Pending
                 }
             };
-            if let Poll::Ready(gone) = ended {
-                self.leave(gone);
+            if let Poll::Ready(reason) = ended {
+                self.end_client(reason);
             }
-            if self.over && self.streams.is_empty() {
+            if self.closed && self.streams.is_empty() {
                 return Poll::Ready(());
             }
-            // What was read is for other tasks too.
-            if rests || !has_budget_remaining() {
-                self.turns.pause();
+            // Let the tasks that consume the data run.
+            if more_to_read || !has_budget_remaining() {
+                self.scheduler.yield_now();
                 return Poll::Pending;
             }
         }
         Poll::Pending
     }
 
-    /// Reads and writes what there is, and begins to answer what is new.
-    fn accept(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+    /// Reads and writes frames, and starts to answer new requests.
+    fn accept(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         loop {
-            if self.pulse.as_ref().is_some_and(Pulse::measures)
-                && let Poll::Ready(gone) = self.look(cx)
+            if self.keepalive.as_ref().is_some_and(Keepalive::is_adaptive)
+                && let Poll::Ready(reason) = self.poll_keepalive(cx)
             {
-                return Poll::Ready(gone);
+                return Poll::Ready(reason);
             }
             match std::task::ready!(self.client.poll_accept(cx)) {
                 Some(Ok((request, respond))) => self.begin(request, respond),
                 Some(Err(error)) => {
-                    self.connection.ended_by(&error);
-                    return Poll::Ready(Gone::Ended);
+                    self.connection.on_error(&error);
+                    return Poll::Ready(CloseReason::Ended);
                 }
-                None => return Poll::Ready(Gone::Ended),
+                None => return Poll::Ready(CloseReason::Ended),
             }
         }
     }
 
-    /// Nobody takes an answer any more. Bodies behind complete answers go on: their streams know
-    /// whether all of them has come.
-    fn leave(&mut self, gone: Gone) {
-        self.over = true;
-        self.streams.retain(|_, turn| match turn {
-            Turn::Uploading(_) => gone == Gone::Ended,
-            Turn::Answering { .. } | Turn::Responding(_) => false,
+    /// Drops all responses. Uploads behind complete responses continue unless the client timed out:
+    /// their streams know whether the body is complete.
+    fn end_client(&mut self, reason: CloseReason) {
+        self.closed = true;
+        self.streams.retain(|_, stream| match stream {
+            StreamTask::Uploading(_) => reason == CloseReason::Ended,
+            StreamTask::Answering { .. } | StreamTask::Responding(_) => false,
         });
     }
 
     fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
-        let gone = respond.poll_reset(&mut Context::from_waker(std::task::Waker::noop()));
-        if gone.is_ready() {
-            // Nobody wants the answer any more.
+        let reset = respond.poll_reset(&mut Context::from_waker(std::task::Waker::noop()));
+        if reset.is_ready() {
+            // The client has reset the stream.
             return;
         }
-        self.heard.note();
+        self.activity.record();
         let (head, body) = request.into_parts();
-        let body = Received::request(body, &head.headers, Rc::clone(&self.heard));
+        let body = RecvBody::request(body, &head.headers, Rc::clone(&self.activity));
         let answer = || (self.answer)(Box::new(head), body);
-        self.join(Turn::answering(answer, respond));
+        self.spawn(StreamTask::answering(answer, respond));
     }
 
-    /// Gives something a place, and its first turn.
-    fn join(&mut self, turn: Turn<F, C>) {
+    /// Adds a stream task and polls it.
+    fn spawn(&mut self, stream: StreamTask<F, C>) {
         if self.streams.capacity() == 0 {
-            // Most connections never have more than one; a vector would begin with room for four.
+            // Most connections never have more than one; a vector would start with space for four.
             self.streams.reserve_exact(1);
         }
-        let index = self.streams.insert(turn);
-        let waker = self.turns.waker(index.saturating_add(FIRST));
-        self.turn(index, &mut Context::from_waker(&waker));
+        let index = self.streams.insert(stream);
+        let waker = self.scheduler.waker(index.saturating_add(FIRST_STREAM));
+        self.poll_stream(index, &mut Context::from_waker(&waker));
     }
 
-    fn turn(&mut self, index: usize, cx: &mut Context<'_>) {
+    fn poll_stream(&mut self, index: usize, cx: &mut Context<'_>) {
         let second = self.connection.second();
-        // Whoever was here may be gone.
-        let Some(turn) = self.streams.get_mut(index) else { return };
-        let place = self.turns.place(index.saturating_add(FIRST));
-        if turn.poll(cx, place, (second, self.stall)).is_ready() {
+        // The stream may have ended.
+        let Some(stream) = self.streams.get_mut(index) else { return };
+        let entry = self.scheduler.entry(index.saturating_add(FIRST_STREAM));
+        if stream.poll(cx, entry, (second, self.stall)).is_ready() {
             self.streams.try_remove(index);
         }
         while let Some(upload) = self.connection.streams().upload() {
-            self.join(Turn::Uploading(upload));
+            self.spawn(StreamTask::Uploading(upload));
         }
     }
 
-    /// Whether the client is still there.
-    fn look(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
-        let Some(pulse) = &mut self.pulse else { return Poll::Pending };
-        match std::task::ready!(pulse.poll(cx, false)) {
-            Beat::Dead => {
-                self.connection.silent();
-                Poll::Ready(Gone::Silent)
+    /// Polls the keepalive of the client.
+    fn poll_keepalive(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        let Some(keepalive) = &mut self.keepalive else { return Poll::Pending };
+        match std::task::ready!(keepalive.poll(cx, false)) {
+            KeepaliveEvent::TimedOut => {
+                self.connection.on_ping_timeout();
+                Poll::Ready(CloseReason::PingTimeout)
             }
-            Beat::Window(bytes) => {
+            KeepaliveEvent::Window(bytes) => {
                 let least = self.connection.limits().connection_window;
                 self.client.set_target_window_size(bytes.max(least));
                 // Fails while the last change is not acknowledged; another will follow.
@@ -265,7 +267,7 @@ where
         }
     }
 
-    /// Ends what is open, and tells the application.
+    /// Drops the streams and closes the connection to the application.
     fn close(self) {
         let Self { connection, client, streams, .. } = self;
         drop((streams, client));
@@ -273,7 +275,7 @@ where
     }
 }
 
-/// Streams that a client made us reset by breaking the protocol, before its connection is closed.
-const MOST_ERROR_RESETS: usize = 128;
-/// Bytes of a response that wait for a client's window, unless configured.
+/// Maximum number of streams reset for protocol errors before the connection is closed.
+const MAX_ERROR_RESETS: usize = 128;
+/// Maximum number of response bytes that wait for a client's window, unless configured.
 const SEND_BUFFER: usize = 400 * 1024;

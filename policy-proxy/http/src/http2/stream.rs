@@ -1,11 +1,11 @@
-//! What has turns on an HTTP/2 connection beside its frames: a request that is answered, an answer that
-//! is sent, and a request's body that is sent on.
+//! The tasks of an HTTP/2 connection beside its frames: a request that is answered, a response that
+//! is sent, and a request body that is forwarded.
 
 use super::connection::ClientConnection;
-use super::pump::{Pump, Reset, Watched};
-use super::turns::Place;
+use super::scheduler::Entry;
+use super::send_body::{Interruptible, Reset, SendBody};
+use crate::future_pool::PooledFuture;
 use crate::http1::date;
-use crate::reused::Reused;
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::SendResponse;
@@ -16,59 +16,59 @@ use std::future::Future;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One that has turns.
-pub(super) enum Turn<F: 'static, C: ClientConnection> {
+/// One task of a stream.
+pub(super) enum StreamTask<F: 'static, C: ClientConnection> {
     /// A request is being answered.
-    Answering { answering: Reused<F>, respond: SendResponse<Bytes> },
-    /// Its answer is being sent.
-    Responding(Pump<C::ResponseBody>),
-    /// The body of a request is being sent on, whatever becomes of its answer.
-    Uploading(Pump<C::RequestBody>),
+    Answering { answering: PooledFuture<F>, respond: SendResponse<Bytes> },
+    /// The response is being sent.
+    Responding(SendBody<C::ResponseBody>),
+    /// The body of a request is being forwarded, independently of its response.
+    Uploading(SendBody<C::RequestBody>),
 }
 
-impl<F, C> Turn<F, C>
+impl<F, C> StreamTask<F, C>
 where
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
     C: ClientConnection,
 {
     pub(super) fn answering(answer: impl FnOnce() -> F, respond: SendResponse<Bytes>) -> Self {
-        Self::Answering { answering: Reused::new(answer), respond }
+        Self::Answering { answering: PooledFuture::new(answer), respond }
     }
 
-    /// Ready when nothing is left to do. `second`: the worker's clock. `stall`: how long the other
-    /// side's window may stay shut.
+    /// Ready when the task is complete. `second`: the worker's clock. `stall`: maximum time that
+    /// the peer's window may stay closed.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        place: Option<&Place>,
+        entry: Option<&Entry>,
         (second, stall): (u32, Option<Duration>),
     ) -> Poll<()> {
         loop {
-            let pump = match self {
-                Self::Responding(pump) => return pump.poll(cx, place, stall),
-                Self::Uploading(pump) => return pump.poll(cx, place, stall),
+            let body = match self {
+                Self::Responding(body) => return body.poll(cx, entry, stall),
+                Self::Uploading(body) => return body.poll(cx, entry, stall),
                 Self::Answering { answering, respond } => match answering.poll(cx) {
                     Poll::Ready(answered) => begin(answered.into(), respond, second),
-                    // Who is gone wants no answer.
+                    // A client that has reset the stream takes no response.
                     Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
                 },
             };
-            match pump {
-                Some(pump) => *self = Self::Responding(pump),
+            match body {
+                Some(body) => *self = Self::Responding(body),
                 None => return Poll::Ready(()),
             }
         }
     }
 }
 
-/// Sends the head of an answer. Without a body, that is all.
+/// Sends the head of a response; returns the task for its body, if it has one.
 fn begin<B>(
     response: Response<B>,
     respond: &mut SendResponse<Bytes>,
     second: u32,
-) -> Option<Pump<B>>
+) -> Option<SendBody<B>>
 where
-    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin,
+    B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin,
 {
     let (mut head, body) = response.into_parts();
     let last = body.is_end_stream();
@@ -77,9 +77,9 @@ where
     }
     head.headers.entry(DATE).or_insert_with(|| date::value(second));
     match respond.send_response(Response::from_parts(head, ()), last) {
-        Ok(stream) => (!last).then(|| Pump::new(stream, body)),
+        Ok(stream) => (!last).then(|| SendBody::new(stream, body)),
         Err(_) => {
-            // It is gone, or a header is none that HTTP/2 has.
+            // The stream is closed, or a header is not valid in HTTP/2.
             respond.send_reset(Reason::INTERNAL_ERROR);
             None
         }

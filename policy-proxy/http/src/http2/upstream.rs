@@ -1,12 +1,12 @@
-//! Requests that are streams of a connection to the application. It is polled by the task of the client's
-//! connection, which its requests come from: nothing passes between tasks.
+//! HTTP/2 connections to the application. They are polled by the task of the client's connection
+//! that the requests come from, so nothing passes between tasks.
 
-use super::inflow::{FRAMES_BUDGET, Inflow, Portion};
-use super::pulse::{Beat, Heard, Pulse};
-use super::pump::{Pump, Reset, Watched, while_waiting};
-use super::received::{Cut, Left, Received, Tie};
-use super::seats::Seats;
-use crate::signal::remember;
+use super::frame_filter::{FRAMES_BUDGET, FrameFilter, ReadBudget};
+use super::keepalive::{Activity, Keepalive, KeepaliveEvent};
+use super::recv_body::{FinishedStreams, RecvBody, ResponseGuard, UploadCancel};
+use super::send_body::{Interruptible, Reset, SendBody, while_waiting};
+use super::stream_permits::StreamPermits;
+use crate::signal::store_waker;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{Request, Response};
@@ -19,58 +19,59 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A client's HTTP/2 connections to the application: one, and those that end after what is open.
+/// A client's HTTP/2 connections to the application: one that accepts requests, and older ones that
+/// finish their streams.
 pub struct Streams<S, B> {
-    /// The one that takes requests.
+    /// The connection that accepts requests.
     sender: RefCell<Option<Sender>>,
-    made: Cell<u32>,
+    id: Cell<u32>,
     drivers: RefCell<Vec<Driver<S>>>,
-    /// Bodies that somebody has to send.
-    uploads: RefCell<Vec<Pump<B>>>,
-    /// Streams that are over.
-    left: Left,
-    /// Who polls the drivers.
-    polled_by: RefCell<Option<Waker>>,
+    /// Request bodies that the task has to send.
+    uploads: RefCell<Vec<SendBody<B>>>,
+    /// Streams that are complete.
+    finished: FinishedStreams,
+    /// Waker of the task that polls the connections.
+    task: RefCell<Option<Waker>>,
 }
 
 struct Driver<S> {
-    made: u32,
-    connection: Connection<Inflow<S>, Bytes>,
-    /// What is read of it before others have their turn.
-    portion: Portion,
-    pulse: Option<Pulse>,
+    id: u32,
+    connection: Connection<FrameFilter<S>, Bytes>,
+    /// Read budget of the connection.
+    budget: ReadBudget,
+    keepalive: Option<Keepalive>,
 }
 
-/// How such connections are set up.
+/// Settings of connections to the application.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// PING interval, and how long an answer may take.
+    /// PING interval, and PING timeout.
     pub ping: (Duration, Duration),
-    /// Of a stream, and of the connection.
+    /// Flow-control windows of a stream and of the connection, in bytes.
     pub windows: (u32, u32),
-    /// Bytes of a header list.
+    /// Maximum size of a header list, in bytes.
     pub head: u32,
 }
 
-/// A connection that takes requests.
+/// A connection that accepts requests.
 #[derive(Clone)]
 pub struct Sender {
-    /// Which of them it is.
-    made: u32,
+    /// Number of the connection.
+    id: u32,
     sender: SendRequest<Bytes>,
-    seats: Rc<Seats>,
-    heard: Rc<Heard>,
+    permits: Rc<StreamPermits>,
+    activity: Rc<Activity>,
 }
 
 impl<S, B> Default for Streams<S, B> {
     fn default() -> Self {
         Self {
             sender: RefCell::default(),
-            made: Cell::default(),
+            id: Cell::default(),
             drivers: RefCell::default(),
             uploads: RefCell::default(),
-            left: Left::default(),
-            polled_by: RefCell::default(),
+            finished: FinishedStreams::default(),
+            task: RefCell::default(),
         }
     }
 }
@@ -78,19 +79,19 @@ impl<S, B> Default for Streams<S, B> {
 impl<S, B> Streams<S, B>
 where
     S: AsyncRead + AsyncWrite + Unpin,
-    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin,
+    B: Body<Data = Bytes, Error: Reset> + Interruptible + Unpin,
 {
-    /// The connection that takes requests, if there is one.
+    /// Returns the connection that accepts requests, if there is one.
     pub fn sender(&self) -> Option<Sender> {
         self.sender.borrow().clone()
     }
 
-    /// Makes `stream` the connection that takes requests.
+    /// Performs the handshake on `stream` and makes it the connection that accepts requests.
     ///
     /// # Errors
-    /// The application does not speak HTTP/2, or is gone.
-    pub async fn begin(&self, stream: S, settings: Settings) -> Result<Sender, h2::Error> {
-        let heard = Heard::new();
+    /// The application does not speak HTTP/2, or has closed the connection.
+    pub async fn handshake(&self, stream: S, settings: Settings) -> Result<Sender, h2::Error> {
+        let activity = Activity::new();
         let mut builder = Builder::new();
         builder
             .enable_push(false)
@@ -100,107 +101,113 @@ where
             .max_header_list_size(settings.head)
             .data_frame_budget(FRAMES_BUDGET)
             .max_send_buffer_size(SEND_BUFFER);
-        let portion = Portion::default();
-        let stream = Inflow::of_server(stream, portion.clone());
+        let budget = ReadBudget::default();
+        let stream = FrameFilter::of_server(stream, budget.clone());
         let (sender, mut connection) = builder.handshake(stream).await?;
         let pings = connection.ping_pong();
-        let pulse = pings.map(|pings| Pulse::new(pings, Rc::clone(&heard), settings.ping, None));
-        let made = self.made.get().wrapping_add(1);
-        self.made.set(made);
-        self.drivers.borrow_mut().push(Driver { made, connection, portion, pulse });
-        let sender = Sender { made, sender, seats: Rc::default(), heard };
+        let keepalive =
+            pings.map(|pings| Keepalive::new(pings, Rc::clone(&activity), settings.ping, None));
+        let id = self.id.get().wrapping_add(1);
+        self.id.set(id);
+        self.drivers.borrow_mut().push(Driver { id, connection, budget, keepalive });
+        let sender = Sender { id, sender, permits: Rc::default(), activity };
         *self.sender.borrow_mut() = Some(sender.clone());
-        if let Some(waker) = &*self.polled_by.borrow() {
+        if let Some(waker) = &*self.task.borrow() {
             waker.wake_by_ref();
         }
         Ok(sender)
     }
 
-    /// Sends a request once the application takes it, and waits for its response.
+    /// Waits for a stream permit, sends a request, and waits for its response.
     ///
     /// # Errors
-    /// `Some`: the request was not sent, since the connection takes none any more. `None`: no response
-    /// will come.
+    /// `Some`: the request was not sent, because the connection accepts no more requests. `None`:
+    /// there will be no response.
     pub async fn send(
         &self,
         via: Sender,
         mut request: Request<B>,
-    ) -> Result<Response<Received>, Option<Request<B>>> {
-        let Sender { made, mut sender, seats, heard } = via;
-        let seat = while_waiting(request.body_mut(), seats.take(&mut sender)).await;
-        let Some(seat) = seat else {
-            self.forget(made);
+    ) -> Result<Response<RecvBody>, Option<Request<B>>> {
+        let Sender { id, mut sender, permits, activity } = via;
+        let permit = while_waiting(request.body_mut(), permits.acquire(&mut sender)).await;
+        let Some(permit) = permit else {
+            self.retire(id);
             return Err(Some(request));
         };
         let (head, body) = request.into_parts();
         let last = body.is_end_stream();
         let request = Request::from_parts(head, ());
         let (mut response, stream) = sender.send_request(request, last).map_err(|_| None)?;
-        drop((sender, seats));
-        let tie = if last {
-            Tie::Answer(seat)
+        drop((sender, permits));
+        let guard = if last {
+            ResponseGuard::Sent(permit)
         } else {
-            let cut = Rc::new(Cut::new(seat));
-            self.uploads.borrow_mut().push(Pump::new(stream, body).until(Rc::clone(&cut)));
-            Tie::request(cut)
+            let cancel = Rc::new(UploadCancel::new(permit));
+            self.uploads
+                .borrow_mut()
+                .push(SendBody::new(stream, body).cancelled_by(Rc::clone(&cancel)));
+            ResponseGuard::sending(cancel)
         };
         let answered = poll_fn(|cx| Pin::new(&mut response).poll(cx)).await.map_err(|_| None)?;
-        heard.note();
-        Ok(answered.map(|stream| Received::response(stream, tie, Rc::clone(&self.left), heard)))
+        activity.record();
+        Ok(answered
+            .map(|stream| RecvBody::response(stream, guard, Rc::clone(&self.finished), activity)))
     }
 
-    fn forget(&self, made: u32) {
-        let forgotten = self.sender.borrow_mut().take_if(|sender| sender.made == made);
-        if let Some(Sender { seats, .. }) = forgotten {
-            seats.close();
+    fn retire(&self, id: u32) {
+        let forgotten = self.sender.borrow_mut().take_if(|sender| sender.id == id);
+        if let Some(Sender { permits, .. }) = forgotten {
+            permits.close();
         }
     }
 
-    /// A body that somebody has to send.
-    pub(super) fn upload(&self) -> Option<Pump<B>> {
+    /// Returns the next request body that the task has to send.
+    pub(super) fn upload(&self) -> Option<SendBody<B>> {
         self.uploads.borrow_mut().pop()
     }
 
-    /// Forgets streams that are over. Wakes whoever polls.
-    pub(super) fn forget_left(&self) {
-        self.left.borrow_mut().clear();
+    /// Drops complete streams. Wakes the polling task.
+    pub(super) fn drop_finished(&self) {
+        self.finished.borrow_mut().clear();
     }
 
-    /// Reads and writes what there is. `idle`: no request is open. `true`: there is more to be read,
-    /// once others have had their turn.
+    /// Reads and writes frames. `idle`: no request is open. Returns true if a read budget is
+    /// exhausted and the task has to poll again after other tasks.
     pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) -> bool {
-        remember(&mut self.polled_by.borrow_mut(), cx);
-        let mut rests = false;
+        store_waker(&mut self.task.borrow_mut(), cx);
+        let mut more_to_read = false;
         self.drivers.borrow_mut().retain_mut(|driver| {
-            driver.portion.renew();
+            driver.budget.refill();
             let ended = Pin::new(&mut driver.connection).poll(cx).is_ready();
-            rests |= driver.portion.is_spent();
-            let dead = |pulse: &mut Pulse| pulse.poll(cx, idle) == Poll::Ready(Beat::Dead);
-            let over = ended || driver.pulse.as_mut().is_some_and(dead);
+            more_to_read |= driver.budget.is_exhausted();
+            let dead = |keepalive: &mut Keepalive| {
+                keepalive.poll(cx, idle) == Poll::Ready(KeepaliveEvent::TimedOut)
+            };
+            let over = ended || driver.keepalive.as_mut().is_some_and(dead);
             if over {
-                self.forget(driver.made);
+                self.retire(driver.id);
             }
             !over
         });
-        let refuses = |Sender { made, sender, seats, .. }: &mut Sender| {
-            (!seats.look(sender)).then_some(*made)
+        let refuses = |Sender { id, sender, permits, .. }: &mut Sender| {
+            (!permits.update(sender)).then_some(*id)
         };
         let ended = self.sender.borrow_mut().as_mut().and_then(refuses);
-        if let Some(made) = ended {
-            self.forget(made);
+        if let Some(id) = ended {
+            self.retire(id);
         }
-        rests
+        more_to_read
     }
 
-    /// Nobody asks any more: tells the application so, if it listens.
+    /// Closes the connections and sends GOAWAY if possible: no more requests follow.
     pub(super) fn close(&self) {
         *self.sender.borrow_mut() = None;
         self.uploads.borrow_mut().clear();
-        self.forget_left();
-        *self.polled_by.borrow_mut() = None;
+        self.drop_finished();
+        *self.task.borrow_mut() = None;
         let mut cx = Context::from_waker(Waker::noop());
         for mut driver in std::mem::take(&mut *self.drivers.borrow_mut()) {
-            driver.portion.renew();
+            driver.budget.refill();
             let _ = Pin::new(&mut driver.connection).poll(&mut cx);
         }
     }
@@ -208,11 +215,11 @@ where
 
 impl<S, B> std::fmt::Debug for Streams<S, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Streams").field("made", &self.made).finish_non_exhaustive()
+        f.debug_struct("Streams").field("last_id", &self.id).finish_non_exhaustive()
     }
 }
 
-/// Streams until the application says how many it takes.
+/// Maximum number of streams until the application sends its limit.
 const FIRST_STREAMS: usize = 100;
-/// Bytes of a request that wait for the application's window.
+/// Maximum number of request bytes that wait for the application's window.
 const SEND_BUFFER: usize = 1024 * 1024;

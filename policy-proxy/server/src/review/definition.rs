@@ -1,4 +1,4 @@
-//! Says whom tokens stand for: what is asked, and what is answered.
+//! The interface of token reviews.
 
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -6,51 +6,53 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Whom a token stands for, in the terms of the API server.
+/// The subject of a token, as the API server describes users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subject {
     /// User name.
     pub user: String,
     /// Its unique id; may be empty.
     pub uid: String,
-    /// Groups.
+    /// Groups of the user.
     pub groups: Vec<String>,
-    /// Whatever else authorizers look at.
+    /// Further attributes for authorizers.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// A token that holds.
+/// A valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
-    /// Whose it is.
+    /// The subject of the token.
     pub subject: Arc<Subject>,
-    /// When it stops to hold.
+    /// Time when the token expires.
     pub expires: SystemTime,
 }
 
-/// Why a token or a right could not be affirmed.
+/// Error of a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReviewError {
-    /// It does not hold, for this reason.
+    /// The token is not valid, for this reason.
     Refused(String),
-    /// Nobody could be asked, for this reason.
+    /// The review could not be performed, for this reason.
     Unavailable(String),
 }
 
-/// Says whom tokens stand for and what those may see.
+/// Reviews tokens and the rights of their subjects.
 pub trait Reviewer: fmt::Debug + Send + Sync + 'static {
-    /// Whom `token` stands for.
+    /// Authenticates `token`.
     fn authenticate<'a>(
         &'a self,
         token: &'a str,
     ) -> BoxFuture<'a, Result<Authenticated, ReviewError>>;
 
-    /// Whether the token was accepted a moment ago, so that authenticating it asks nobody.
-    fn remembers(&self, _token: &str) -> bool {
+    /// Returns true if the token was accepted recently, so that [`Self::authenticate`] needs no
+    /// review.
+    fn is_cached(&self, _token: &str) -> bool {
         false
     }
 
-    /// Whether `subject` may see the policies of `namespace`; `None`: of all namespaces.
+    /// Returns true if `subject` may view the policies of `namespace`; `None` stands for all
+    /// namespaces.
     fn may_view<'a>(
         &'a self,
         subject: &'a Arc<Subject>,

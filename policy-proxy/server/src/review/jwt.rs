@@ -1,4 +1,4 @@
-//! The parts of a JSON Web Token (RFC 7519), before anything is believed of it.
+//! The parts of a JSON Web Token (RFC 7519), unverified.
 
 use super::definition::ReviewError;
 use base64::Engine as _;
@@ -6,42 +6,42 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How far clocks may differ.
+/// Allowed clock skew.
 const LEEWAY: Duration = Duration::from_secs(10);
 
-/// A token taken apart. Its signature has not been looked at.
+/// A decoded token whose signature was not verified.
 #[derive(Debug)]
-pub struct Unverified<'a> {
-    /// How it is signed.
+pub struct UnverifiedToken<'a> {
+    /// The header.
     pub header: Header,
-    /// What it claims.
+    /// The claims.
     pub claims: Claims,
-    /// What the signature is over.
+    /// The signed bytes.
     pub signed: &'a [u8],
     /// The signature.
     pub signature: Vec<u8>,
 }
 
-/// The header.
+/// The header of a token.
 #[derive(Debug, Deserialize)]
 pub struct Header {
     /// The algorithm of the signature.
     pub alg: String,
-    /// Which key signed.
+    /// Id of the signing key.
     #[serde(default)]
     pub kid: Option<String>,
-    /// Extensions that must be understood. None are.
+    /// Critical extensions. None are supported.
     #[serde(default)]
     pub crit: Option<serde_json::Value>,
 }
 
-/// The claims that matter.
+/// The claims that are checked.
 #[derive(Debug, Deserialize)]
 pub struct Claims {
-    /// Who issued it.
+    /// The issuer.
     #[serde(default)]
     pub iss: String,
-    /// Whom it stands for.
+    /// The subject.
     #[serde(default)]
     pub sub: String,
     #[serde(default)]
@@ -66,11 +66,11 @@ impl Default for Audience {
     }
 }
 
-/// Takes `token` apart.
+/// Decodes `token`.
 ///
 /// # Errors
-/// It is no such token.
-pub fn parse(token: &str) -> Result<Unverified<'_>, ReviewError> {
+/// It is not a JSON Web Token.
+pub fn parse(token: &str) -> Result<UnverifiedToken<'_>, ReviewError> {
     let refused = |what: &str| ReviewError::Refused(format!("it is not a JSON Web Token: {what}"));
     let (signed, signature) = token.rsplit_once('.').ok_or_else(|| refused("no dots"))?;
     let (header, claims) = signed.split_once('.').ok_or_else(|| refused("one dot"))?;
@@ -81,7 +81,7 @@ pub fn parse(token: &str) -> Result<Unverified<'_>, ReviewError> {
     if header.crit.is_some() {
         return Err(refused("it has critical extensions"));
     }
-    Ok(Unverified {
+    Ok(UnverifiedToken {
         header,
         claims: serde_json::from_slice(&claims).map_err(|_| refused("claims"))?,
         signed: signed.as_bytes(),
@@ -89,10 +89,10 @@ pub fn parse(token: &str) -> Result<Unverified<'_>, ReviewError> {
     })
 }
 
-/// The first of a token's audiences that is `accepted`. Nothing of the token has been verified.
+/// Returns the first audience of a token that is `accepted`. Verifies nothing.
 ///
 /// # Errors
-/// It is no token.
+/// It is not a JSON Web Token.
 pub fn audience_of(
     token: &str,
     accepted: impl Fn(&str) -> bool,
@@ -105,10 +105,10 @@ pub fn audience_of(
 }
 
 impl Claims {
-    /// Checks audience and time; the time when the token expires.
+    /// Checks the audience and the times; returns the time when the token expires.
     ///
     /// # Errors
-    /// Why it does not hold.
+    /// The reason why the token is not valid.
     pub fn check(&self, audience: &str, now: SystemTime) -> Result<SystemTime, ReviewError> {
         let ours = match &self.aud {
             Audience::One(one) => one == audience,
@@ -117,9 +117,10 @@ impl Claims {
         if !ours {
             return Err(ReviewError::Refused(format!("its audience is not `{audience}`")));
         }
-        let expires = self.exp.and_then(time).ok_or_else(|| {
-            ReviewError::Refused("it does not say when it expires (exp)".to_owned())
-        })?;
+        let expires = self
+            .exp
+            .and_then(time)
+            .ok_or_else(|| ReviewError::Refused("it has no expiry (exp)".to_owned()))?;
         if expires <= now {
             return Err(ReviewError::Refused("it has expired".to_owned()));
         }
@@ -132,7 +133,7 @@ impl Claims {
     }
 }
 
-/// A NumericDate (RFC 7519 section 2). `None`: before 1970, or too far away to be counted.
+/// Converts a NumericDate (RFC 7519 section 2). `None`: before 1970, or out of range.
 fn time(seconds: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
@@ -168,8 +169,8 @@ mod tests {
         }
         assert_eq!(refusal(r#"{"exp":2000}"#), "its audience is not `ours`");
         assert_eq!(refusal(r#"{"aud":"ours","exp":1000}"#), "it has expired");
-        assert_eq!(refusal(r#"{"aud":"ours"}"#), "it does not say when it expires (exp)");
-        assert_eq!(refusal(r#"{"aud":"ours","exp":-1}"#), "it does not say when it expires (exp)");
+        assert_eq!(refusal(r#"{"aud":"ours"}"#), "it has no expiry (exp)");
+        assert_eq!(refusal(r#"{"aud":"ours","exp":-1}"#), "it has no expiry (exp)");
         assert_eq!(refusal(r#"{"aud":"ours","exp":2000,"nbf":1500}"#), "it is not valid yet (nbf)");
         assert_eq!(
             refusal(r#"{"aud":"ours","exp":2000,"nbf":1e300}"#),
@@ -182,7 +183,7 @@ mod tests {
         for text in ["", "a", "a.b", "a.b.c", "e30.e30.e30", "eyJhbGciOiJub25lIn0.e30.!"] {
             assert!(matches!(parse(text), Err(ReviewError::Refused(_))), "{text}");
         }
-        // {"alg":"none"}.{}. with an empty signature can be read, and proves nothing.
+        // {"alg":"none"}.{}. with an empty signature can be decoded, and proves nothing.
         let unsigned = parse("eyJhbGciOiJub25lIn0.e30.").unwrap();
         assert_eq!((&*unsigned.header.alg, unsigned.signature.len()), ("none", 0));
     }

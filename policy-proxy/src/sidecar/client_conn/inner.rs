@@ -3,11 +3,11 @@
 use crate::sidecar::io::{ClientIo, Metered};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Frame;
-use policy_http::http1::decode::{BadBody, Decoded, Decoder};
-use policy_http::http1::out::Out;
-use policy_http::http1::request::{self, Bad, Bounds, Head};
-use policy_http::http1::scratch;
-use policy_http::signal::remember;
+use policy_http::http1::decode::{BodyError, Decoded, Decoder};
+use policy_http::http1::read_buf;
+use policy_http::http1::request_decode::{self, Bounds, RequestHead, RequestHeadError};
+use policy_http::http1::write_buf::WriteBuf;
+use policy_http::signal::store_waker;
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -23,7 +23,7 @@ pub(crate) struct Inner {
     /// Bytes of `read_buf` that were already scanned without finding the end of a head.
     scanned: usize,
     pub(crate) upload: Upload,
-    pub(super) write_buf: Out,
+    pub(super) write_buf: WriteBuf,
     pub(super) task: Option<Waker>,
     /// Present once a body had to wait.
     stalled: Option<Box<StalledUpload>>,
@@ -66,7 +66,7 @@ pub(crate) enum Upload {
 pub(crate) enum UploadError {
     /// The body is malformed.
     #[error(transparent)]
-    Bad(#[from] BadBody),
+    Bad(#[from] BodyError),
     /// Reading failed.
     #[error("client: {0}")]
     Io(#[from] io::Error),
@@ -84,7 +84,7 @@ impl Upload {
 pub(crate) enum ClientConnError {
     /// The request head is malformed or too large.
     #[error(transparent)]
-    Head(#[from] Bad),
+    Head(#[from] RequestHeadError),
     /// Reading or writing failed, or the client closed during an exchange.
     #[error("client: {0}")]
     Io(#[from] io::Error),
@@ -103,7 +103,7 @@ impl Inner {
             read_buf: BytesMut::new(),
             scanned: 0,
             upload: Upload::Complete,
-            write_buf: Out::default(),
+            write_buf: WriteBuf::default(),
             task: None,
             stalled: None,
         }
@@ -119,9 +119,9 @@ impl Inner {
         &mut self,
         cx: &mut Context<'_>,
         bounds: Bounds,
-    ) -> Poll<Result<Option<Head>, ClientConnError>> {
+    ) -> Poll<Result<Option<RequestHead>, ClientConnError>> {
         if !self.read_buf.is_empty()
-            && let Some((head, used)) = request::parse(&self.read_buf, self.scanned, bounds)?
+            && let Some((head, used)) = request_decode::parse(&self.read_buf, self.scanned, bounds)?
         {
             self.read_buf.advance(used);
             return Poll::Ready(Ok(Some(self.begin(head))));
@@ -134,7 +134,7 @@ impl Inner {
         loop {
             let Some(io) = &mut self.io else { return Poll::Ready(Err(unexpected_eof().into())) };
             let unread = (&mut self.read_buf, &mut self.scanned);
-            let found = scratch::poll_read(io, cx, |fresh| scan_head(unread, fresh, bounds));
+            let found = read_buf::poll_read(io, cx, |fresh| scan_head(unread, fresh, bounds));
             match ready!(found).map_err(ClientConnError::Io).flatten() {
                 Ok(Scanned::Head(head)) => return Poll::Ready(Ok(Some(self.begin(head)))),
                 Ok(Scanned::Partial) => {}
@@ -146,7 +146,7 @@ impl Inner {
         }
     }
 
-    fn begin(&mut self, head: Head) -> Head {
+    fn begin(&mut self, head: RequestHead) -> RequestHead {
         self.scanned = 0;
         if self.read_buf.is_empty() && self.read_buf.capacity() > 0 {
             self.read_buf = BytesMut::new();
@@ -188,7 +188,7 @@ impl Inner {
             };
             let Some(io) = &mut self.io else { return Ok(()) };
             let (read, mut ended) = (&mut self.read_buf, false);
-            let polled = scratch::poll_read(io, cx, |fresh| {
+            let polled = read_buf::poll_read(io, cx, |fresh| {
                 ended = fresh.is_empty();
                 if !unwanted {
                     read.extend_from_slice(fresh);
@@ -251,7 +251,7 @@ impl Inner {
 
     /// True if the client broke off its request body; otherwise wakes `cx` when it does.
     pub(crate) fn is_broken(&mut self, cx: &Context<'_>) -> bool {
-        remember(&mut self.stalled.get_or_insert_default().waker, cx);
+        store_waker(&mut self.stalled.get_or_insert_default().waker, cx);
         matches!(self.upload, Upload::Failed)
     }
 
@@ -265,7 +265,7 @@ impl Inner {
         loop {
             let Upload::Reading { decoder, expects, .. } = &mut self.upload else {
                 let broken = matches!(self.upload, Upload::Failed);
-                return Poll::Ready(broken.then(|| Err(BadBody::Incomplete.into())));
+                return Poll::Ready(broken.then(|| Err(BodyError::Incomplete.into())));
             };
             let found = match decoder.decode(&mut self.read_buf) {
                 Ok(Decoded::Data(data)) => Some(Ok(Frame::data(data))),
@@ -357,7 +357,7 @@ fn scan_head(
     }
     if read.is_empty() {
         // Usually the head ends with the read, and nothing has to be copied.
-        let (found, used) = match request::parse(fresh, 0, bounds)? {
+        let (found, used) = match request_decode::parse(fresh, 0, bounds)? {
             Some((head, used)) => (Scanned::Head(head), used),
             None => (Scanned::Partial, 0),
         };
@@ -366,7 +366,7 @@ fn scan_head(
         return Ok(found);
     }
     read.extend_from_slice(fresh);
-    if let Some((head, used)) = request::parse(read, *scanned, bounds)? {
+    if let Some((head, used)) = request_decode::parse(read, *scanned, bounds)? {
         read.advance(used);
         return Ok(Scanned::Head(head));
     }
@@ -377,7 +377,7 @@ fn scan_head(
 /// Result of scanning for a request head.
 #[allow(clippy::large_enum_variant, reason = "moved once per request; a box would cost more")]
 enum Scanned {
-    Head(Head),
+    Head(RequestHead),
     Partial,
     /// The client closed its side.
     Eof,

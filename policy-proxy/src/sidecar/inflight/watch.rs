@@ -5,9 +5,9 @@ use crate::sidecar::accepted::AcceptedConnection;
 use crate::sidecar::worker::TrackedConnection;
 use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::{Decided, Requested};
-use policy_http::ending::Ending;
-use policy_tls::identity::{Judge, Stale};
+use policy_enforce::record::{DecisionInfo, RequestLine};
+use policy_http::shutdown::Shutdown;
+use policy_tls::identity::{ProofError, ProofVerifier};
 use policy_tls::peer::Peer;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl HttpConnection {
     /// Ends after the in-flight requests, unless it is to end at once already.
     fn end_gracefully(&self) {
         if self.ending.get().is_none() {
-            self.ending.raise(Ending::Gracefully);
+            self.ending.raise(Shutdown::Graceful);
         }
     }
 
@@ -37,7 +37,7 @@ impl HttpConnection {
         let route = open.permit.route();
         let denial = Denial { reason: Denied::Revoked, route };
         open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
-        let decided = Decided {
+        let decided = DecisionInfo {
             at: SystemTime::now(),
             port: self.handle.port(),
             peer: &self.peer,
@@ -45,8 +45,8 @@ impl HttpConnection {
             decision: Err(denial),
         };
         let (method, path) = (open.request.method(), open.request.target());
-        let judged = Requested { method, path, canonical: false };
-        self.worker.shared.config.notices.tell(&decided, Some(judged), Instant::now());
+        let judged = RequestLine { method, path, canonical: false };
+        self.worker.shared.config.notices.log(&decided, Some(judged), Instant::now());
         if let Some(begun) = open.begun {
             self.worker.record(&decided, open.record(begun));
         }
@@ -87,7 +87,7 @@ impl TrackedConnection for HttpConnection {
             };
             let stuck = |open: &InflightRequest| open.lost.get().is_some() && old(open);
             if !self.http2 && self.inflight.borrow().iter().any(|(_, open)| stuck(open)) {
-                self.ending.raise(Ending::Now);
+                self.ending.raise(Shutdown::Immediate);
             } else if !self.http2 && self.is_uploading() {
                 // Checks if the client is still there while its body is not read.
                 self.ending.wake();
@@ -103,18 +103,20 @@ impl TrackedConnection for HttpConnection {
         // A client that does not read the rest of its response does not end by a graceful close.
         let unresponsive = timeouts.idle.saturating_add(timeouts.request_head);
         if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, unresponsive) {
-            self.ending.raise(Ending::Now);
-        } else if over(idle, timeouts.idle) || self.handle.is_given_up() {
+            self.ending.raise(Shutdown::Immediate);
+        } else if over(idle, timeouts.idle) || self.handle.is_evicted() {
             self.end_gracefully();
         }
     }
 
-    fn reverify(&self, judge: &mut Judge) {
+    fn reverify(&self, judge: &mut ProofVerifier) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
-        let (Some(stale), false) = (stale, self.ending.get() == Some(Ending::Now)) else { return };
+        let (Some(stale), false) = (stale, self.ending.get() == Some(Shutdown::Immediate)) else {
+            return;
+        };
         let kind = match stale {
-            Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
-            Stale::Expired(since) => {
+            ProofError::Untrusted => ErrorKind::TlsCertificateUntrusted,
+            ProofError::Expired(since) => {
                 let grace = self.worker.shared.config.timeouts.grace;
                 if judge.now().duration_since(since).is_ok_and(|late| late < grace) {
                     self.end_gracefully();
@@ -128,7 +130,7 @@ impl TrackedConnection for HttpConnection {
         let mut all = self.inflight.borrow_mut();
         let standing = all.iter_mut().filter(|(_, open)| open.lost.get().is_none());
         standing.for_each(|(_, open)| self.revoke(open));
-        self.ending.raise(Ending::Now);
+        self.ending.raise(Shutdown::Immediate);
     }
 
     fn drain(&self) {

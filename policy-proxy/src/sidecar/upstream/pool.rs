@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use policy_http::http1::client::{Connection, Error};
-use policy_http::http2::{Received, Watched};
+use policy_http::http2::{Interruptible, RecvBody};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -52,7 +52,7 @@ pub(crate) enum UpstreamBody<B> {
     /// A response on an HTTP/1 connection.
     Http1(PooledBody<B>),
     /// A stream of an HTTP/2 connection.
-    Http2(Received),
+    Http2(RecvBody),
 }
 
 /// The body of an HTTP/1 response, which returns its connection to the pool at its end.
@@ -180,7 +180,7 @@ impl<B: Body<Data = Bytes> + Unpin> IdlePool<B> {
     pub(crate) fn checkout(&self, cx: &mut Context<'_>) -> Option<SharedConn<B>> {
         loop {
             let conn = self.idle.borrow_mut().pop()?;
-            let quiet = conn.connection.borrow_mut().poll_quiet(cx);
+            let quiet = conn.connection.borrow_mut().poll_idle(cx);
             if quiet {
                 return Some(conn);
             }
@@ -190,7 +190,7 @@ impl<B: Body<Data = Bytes> + Unpin> IdlePool<B> {
     /// Drops the connections that the application has closed.
     pub(crate) fn remove_closed(&self) {
         let mut cx = Context::from_waker(Waker::noop());
-        self.idle.borrow_mut().retain(|conn| conn.connection.borrow_mut().poll_quiet(&mut cx));
+        self.idle.borrow_mut().retain(|conn| conn.connection.borrow_mut().poll_idle(&mut cx));
     }
 
     /// Returns a connection whose exchange is complete to the pool, or closes it.
@@ -198,14 +198,14 @@ impl<B: Body<Data = Bytes> + Unpin> IdlePool<B> {
         let permit = conn.permit.take();
         let mut idle = self.idle.borrow_mut();
         if idle.len() < MAX_IDLE && conn.connection.borrow().is_reusable() {
-            conn.connection.borrow_mut().rest();
+            conn.connection.borrow_mut().shrink();
             idle.push(conn);
         }
         drop(permit);
     }
 }
 
-impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> PooledBody<B> {
+impl<B: Body<Data = Bytes> + Interruptible + Unpin + 'static> PooledBody<B> {
     /// The body behind a response head. A task of its own sends the rest of the request, because a
     /// client that reads no response may have to send its whole request first.
     pub(crate) fn new(conn: SharedConn<B>, pool: &Rc<IdlePool<B>>) -> Self {
@@ -261,7 +261,7 @@ impl<B> Drop for PooledBody<B> {
 /// unless the response still uses it.
 fn send_rest<B>(conn: SharedConn<B>, pool: &Rc<IdlePool<B>>) -> AbortHandle
 where
-    B: Body<Data = Bytes> + Watched + Unpin + 'static,
+    B: Body<Data = Bytes> + Interruptible + Unpin + 'static,
 {
     let pool = Rc::clone(pool);
     let task = spawn_local(async move {
@@ -299,7 +299,7 @@ impl<B> UpstreamBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Body for UpstreamBody<B> {
+impl<B: Body<Data = Bytes> + Interruptible + Unpin + 'static> Body for UpstreamBody<B> {
     type Data = Bytes;
     type Error = UpstreamBodyError;
 

@@ -1,11 +1,11 @@
-//! Where the controller is and how it proves who it is.
+//! Address and identity of the controller.
 
 use policy_core::Identity;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Where the controller is. Plaintext exists over loopback only; everything else names the identity
-/// that the other side must prove.
+/// Address of the controller. Plaintext is possible over loopback only; any other address has the
+/// identity that the server must prove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerAddress {
     host: Host,
@@ -13,7 +13,7 @@ pub struct ControllerAddress {
     server: Option<Server>,
 }
 
-/// Who must answer.
+/// The expected server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     /// The identity that its certificate must prove.
@@ -25,21 +25,21 @@ pub(crate) struct Server {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
     Ip(IpAddr),
-    /// `localhost.`: loopback by definition, never asked of a resolver (RFC 6761 section 6.3).
+    /// `localhost.`: loopback by definition, never resolved by DNS (RFC 6761 section 6.3).
     Localhost,
     Name(Arc<str>),
 }
 
-/// Why an address cannot be used.
+/// Error of an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Not `host:port`.
+    /// The address is not `host:port`.
     #[error("`{0}` is not an address; expected `ip:port`, `[ipv6]:port` or `name:port`")]
     Malformed(String),
-    /// TLS is needed and nobody is named to answer it.
+    /// The address requires TLS, but no server identity is given.
     #[error("`{0}` is not a loopback address, so the identity of its server must be given")]
     NoServer(String),
-    /// The server's identity is a URI but there is no DNS name for SNI.
+    /// The server's identity is a URI, but there is no DNS name for SNI.
     #[error("server identity `{0}` is not a DNS name and the address has none either")]
     NoServerName(String),
     /// The server's identity is neither a DNS name nor a `spiffe://` URI.
@@ -48,12 +48,12 @@ pub enum AddressError {
 }
 
 impl ControllerAddress {
-    /// Reads `host:port`. `server` is the identity that the server must prove, a DNS name or a
-    /// `spiffe://` URI; it is ignored for loopback addresses and `localhost.`, which are spoken to in
-    /// plaintext (proxy-semantics 6).
+    /// Parses `host:port`. `server` is the identity that the server must prove, a DNS name or a
+    /// `spiffe://` URI; it is ignored for loopback addresses and `localhost.`, which use plaintext
+    /// (proxy-semantics 6).
     ///
     /// # Errors
-    /// [`AddressError`] says which part is missing or malformed.
+    /// [`AddressError`] names the part that is missing or malformed.
     pub fn parse(address: &str, server: Option<&str>) -> Result<Self, AddressError> {
         let malformed = || AddressError::Malformed(address.to_owned());
         let (host, port) = split(address).ok_or_else(malformed)?;
@@ -70,7 +70,7 @@ impl ControllerAddress {
         Ok(Self { server: Some(expected(server, &host)?), host, port })
     }
 
-    /// A loopback address, spoken to in plaintext.
+    /// Creates a loopback address, which uses plaintext.
     ///
     /// # Errors
     /// [`AddressError::NoServer`] if it is not loopback.
@@ -78,7 +78,7 @@ impl ControllerAddress {
         Self::parse(&address.to_string(), None)
     }
 
-    /// Whether it is spoken to in plaintext, which loopback alone is.
+    /// Returns true for a loopback address, which uses plaintext.
     pub fn is_loopback(&self) -> bool {
         self.server.is_none()
     }
@@ -87,7 +87,7 @@ impl ControllerAddress {
         self.server.as_ref()
     }
 
-    /// What goes into `:authority`.
+    /// Returns the `:authority`.
     pub(crate) fn authority(&self) -> String {
         match &self.host {
             Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]:{}", self.port),
@@ -97,7 +97,7 @@ impl ControllerAddress {
         }
     }
 
-    /// Every address to try, in order.
+    /// Returns every address to try, in order.
     ///
     /// # Errors
     /// The name does not resolve.
@@ -115,7 +115,7 @@ impl ControllerAddress {
     }
 }
 
-/// `host:port` as it was given.
+/// Formats `host:port` as it was given.
 impl std::fmt::Display for ControllerAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.authority())

@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt: exponential, jittered, and reset by success that lasted.
+//! Exponential backoff with jitter, reset by lasting success.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -13,28 +13,28 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The first delay is about `least`, each further one twice the one before, up to `most`.
-    /// Neither is taken below one millisecond.
+    /// Creates a backoff whose first delay is about `least`, and which doubles up to `most`. Both
+    /// are at least one millisecond.
     pub fn new(least: Duration, most: Duration) -> Self {
         let least = least.max(Duration::from_millis(1));
         Self { least, most: most.max(least), next: least }
     }
 
-    /// The delay before the next attempt: between half and all of the current step, by `random`, so
-    /// that clients that lost the same server do not come back together.
+    /// Returns the delay before the next attempt: between half and all of the current step, by
+    /// `random`, so that clients that lost the same server do not reconnect together.
     pub fn delay(&mut self, random: u64) -> Duration {
         let step = self.next;
         self.next = step.saturating_mul(2).min(self.most);
         jittered(step, random)
     }
 
-    /// The longest delay, jittered: after an answer that will not change soon.
+    /// Returns the longest delay, jittered: for errors that will not change soon.
     pub fn slow(&self, random: u64) -> Duration {
         jittered(self.most, random)
     }
 
-    /// Begins anew if an attempt went well for at least the longest delay. A shorter success says
-    /// nothing: a server may accept, send one message and fail.
+    /// Resets the delay if an attempt was successful for at least the longest delay. A shorter
+    /// success does not count: a server may accept, send one message and fail.
     pub fn settle(&mut self, lasted: Duration) {
         if lasted >= self.most {
             self.next = self.least;
@@ -42,7 +42,7 @@ impl Backoff {
     }
 }
 
-/// Between half and all of `step`.
+/// Returns a duration between half and all of `step`.
 fn jittered(step: Duration, random: u64) -> Duration {
     let half = step.checked_div(2).unwrap_or(step);
     let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
@@ -50,7 +50,7 @@ fn jittered(step: Duration, random: u64) -> Duration {
     half.saturating_add(Duration::from_nanos(extra)).max(Duration::from_millis(1))
 }
 
-/// A number that nobody can foretell: the standard library seeds its hasher from the system.
+/// Returns an unpredictable number: the standard library seeds its hasher from the system.
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -15,27 +15,26 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// What a handshake is made with that accepts only the given identity; asked for each connection, so
-/// that a renewed certificate and changed roots count.
+/// Creates the TLS configuration of a client that accepts only the given identity. Called for each
+/// connection, so that renewed certificates and changed roots take effect.
 pub type TlsSource = Arc<dyn Fn(Identity) -> std::io::Result<ClientConfig> + Send + Sync>;
 
-/// How patient a connection is.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// For one attempt to connect, handshake included.
+    /// Timeout of one connection attempt, including the handshake.
     pub connect: Duration,
-    /// Interval of HTTP/2 PINGs, and how long their answer may take.
+    /// Interval and timeout of HTTP/2 PINGs.
     pub keep_alive: Duration,
 }
 
-/// How much the server may send before it was read, in bytes (RFC 9113 section 6.9.2: the least that
-/// every client has).
+/// Flow-control window in bytes (RFC 9113 section 6.9.2: the initial size).
 const WINDOW: u32 = 65_535;
 
-/// A channel that has connected once. It connects again by itself when it is used after a loss.
+/// Opens a channel. It reconnects when it is used after a loss.
 ///
 /// # Errors
-/// The address cannot be reached, or whoever answers is not the configured server.
+/// The address cannot be reached, or the server does not prove the configured identity.
 pub async fn connect(
     address: &ControllerAddress,
     bounds: Bounds,
@@ -45,7 +44,7 @@ pub async fn connect(
         .http2_keep_alive_interval(bounds.keep_alive)
         .keep_alive_timeout(bounds.keep_alive)
         .keep_alive_while_idle(true)
-        // What is sent faster than it is read waits at the server, not here.
+        // Unread data stays at the server, not here.
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .user_agent(concat!("policy-proxy/", env!("CARGO_PKG_VERSION")))?;
@@ -74,10 +73,10 @@ pub async fn connect(
     }
 }
 
-/// An attempt, or an error after `bound`.
+/// Awaits an attempt with a timeout.
 ///
 /// # Errors
-/// The attempt's, or that it took too long.
+/// The attempt's error, or a timeout.
 pub(crate) async fn within<T>(
     bound: Duration,
     attempt: impl Future<Output = std::io::Result<T>>,
@@ -86,7 +85,7 @@ pub(crate) async fn within<T>(
     tokio::time::timeout(bound, attempt).await.map_err(late)?
 }
 
-/// An error with everything that caused it: the cause is what an operator needs.
+/// Formats an error with all its causes, which operators need.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut texts = vec![error.to_string()];
     let mut cause = error.source();
@@ -98,7 +97,7 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     texts.join(": ")
 }
 
-/// Used for loopback only: [`ControllerAddress`] without a server is loopback.
+/// Connects in plaintext. For loopback only: [`ControllerAddress`] without a server is loopback.
 async fn plaintext(address: &ControllerAddress, bound: Duration) -> std::io::Result<TcpStream> {
     let stream = tcp(address, bound).await?;
     if !stream.peer_addr()?.ip().to_canonical().is_loopback() {
@@ -125,18 +124,18 @@ async fn tcp(address: &ControllerAddress, bound: Duration) -> std::io::Result<Tc
         return Err(Error::new(ErrorKind::NotFound, format!("`{address}` has no address")));
     }
     if address.server().is_some() {
-        // A resolver may give everybody the same order (RFC 6724), and clients that lost one server
-        // would all go to the same other one.
+        // A resolver may return the same order to every client (RFC 6724); then clients that lost
+        // one server would all go to the same other one.
         let first = usize::try_from(random()).unwrap_or_default().checked_rem(candidates.len());
         candidates.rotate_left(first.unwrap_or_default());
     }
-    any_of(&candidates, bound).await
+    connect_first(&candidates, bound).await
 }
 
-/// The first of the candidates that answers. One that is silent takes its share of `bound` and no
-/// more: the address of a machine that died is resolved until its pod is gone.
-async fn any_of(candidates: &[SocketAddr], bound: Duration) -> std::io::Result<TcpStream> {
-    // A last share is left for the handshake.
+/// Connects to the first candidate that answers. A silent one takes only its share of `bound`: the
+/// address of a dead machine is resolved until its pod is gone.
+async fn connect_first(candidates: &[SocketAddr], bound: Duration) -> std::io::Result<TcpStream> {
+    // One share is left for the handshake.
     let shares = if candidates.len() > 1 { candidates.len().saturating_add(1) } else { 1 };
     let share = u32::try_from(shares).ok().and_then(|shares| bound.checked_div(shares));
     let mut failure = Error::from(ErrorKind::NotFound);
@@ -159,7 +158,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_address_leaves_time_for_the_next() {
-        // With its queue full it answers no more than a machine that is gone.
+        // With its queue full it answers as little as a dead machine.
         let silent = TcpSocket::new_v4().unwrap();
         silent.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let silent = silent.listen(1).unwrap();
@@ -171,9 +170,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let alive = listener.local_addr().unwrap();
         let bound = Duration::from_secs(3);
-        let reached = within(bound, any_of(&[gone, alive], bound)).await.unwrap();
+        let reached = within(bound, connect_first(&[gone, alive], bound)).await.unwrap();
         assert_eq!(reached.peer_addr().unwrap(), alive);
-        let error = any_of(&[gone, gone], Duration::from_millis(300)).await.unwrap_err();
+        let error = connect_first(&[gone, gone], Duration::from_millis(300)).await.unwrap_err();
         assert!(error.to_string().starts_with(&gone.to_string()), "{error}");
         drop(held);
     }

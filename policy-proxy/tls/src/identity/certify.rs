@@ -1,20 +1,20 @@
 //! An identity from an issuer, by Linkerd's Certify API (proxy-semantics 5.1).
 //!
-//! A certificate is asked for with a token that is read at every call, and asked for again after about
-//! 70 % of the remaining life, or at once when the roots no longer reach what is in force. An answer
-//! counts whole or not at all: our name alone, our key, valid now, and verified against our roots in
-//! both roles. Until one does, what is in force stays, and the next attempt waits with exponential,
-//! jittered pauses.
+//! A certificate is requested with a token that is read for every request. It is renewed after
+//! about 70 % of the remaining lifetime, or at once if the roots no longer verify the current one.
+//! A response is accepted only as a whole: exactly our name, our key, valid now, and verified
+//! against our roots in both roles. Until then the current certificate stays, and the next attempt
+//! waits with exponential, jittered backoff.
 
 use super::contents::contents;
 use super::credentials::{Credentials, TlsIdentity, anonymous_client};
-use super::error::{Failed, SourceError};
+use super::error::{AttemptError, SourceError};
 use super::publish::Publisher;
 use super::request::KeyAndRequest;
-use super::roots::{Anchors, Known, RootsReader};
+use super::roots::{RootsReader, RootsSnapshot, TrustAnchors};
 use super::state::FailureKind;
-use crate::civil::shown;
 use crate::control::{self, Backoff, Bounds, ControllerAddress, TlsSource, chain, random};
+use crate::datetime::rfc3339_seconds;
 use crate::x509::{Certificate, DNS_NAME, validity};
 use policy_proto::linkerd::identity::identity_client::IdentityClient;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
@@ -24,34 +24,34 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
-/// An identity from an issuer.
+/// Configuration of an identity from an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertifyConfig {
-    /// Where the issuer is, and who it has to be. Only loopback is spoken to in plaintext.
+    /// Address and identity of the issuer. Plaintext is for loopback only.
     pub issuer: ControllerAddress,
-    /// Our identity, a DNS name, which clients ask for in SNI.
+    /// Our identity, a DNS name, which clients send as SNI.
     pub name: Arc<str>,
-    /// The file with our token. Read at every call.
+    /// The file with our token, read for every request.
     pub token: PathBuf,
-    /// The mesh's roots, which the issuer and what it issues are held to.
-    pub roots: Anchors,
-    /// A folder with `key.p8` and `csr.der`, as Linkerd's helper makes them; absent: a key of our own,
-    /// which is never written anywhere.
+    /// The mesh's roots, which verify the issuer and its certificates.
+    pub roots: TrustAnchors,
+    /// A folder with `key.p8` and `csr.der`, as Linkerd's helper creates them; `None` for a
+    /// generated key, which is never written anywhere.
     pub folder: Option<PathBuf>,
-    /// The earliest and the latest that a certificate is renewed.
+    /// Minimum and maximum time until a renewal.
     pub refresh: (Duration, Duration),
-    /// How long one attempt may take, from name resolution to the answer.
+    /// Timeout of an attempt, from name resolution to the response.
     pub timeout: Duration,
-    /// The first pause after a failure, and the longest.
+    /// First and longest delay after a failure.
     pub backoff: (Duration, Duration),
-    /// How often roots and clock are looked at.
+    /// Interval of the checks of roots and clock.
     pub interval: Duration,
 }
 
 impl CertifyConfig {
-    /// The defaults: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s for an attempt, pauses of
-    /// 200 ms to 30 s.
-    pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: Anchors) -> Self {
+    /// Creates the default configuration: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s
+    /// per attempt, delays of 200 ms to 30 s.
+    pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: TrustAnchors) -> Self {
         Self {
             issuer,
             name: name.to_ascii_lowercase().into(),
@@ -72,41 +72,41 @@ pub(super) struct Certify {
     config: CertifyConfig,
     own: KeyAndRequest,
     reader: RootsReader,
-    /// The roots as they were read last.
+    /// The roots as last read.
     roots: Vec<CertificateDer<'static>>,
     backoff: Backoff,
 }
 
-/// When to ask for the next certificate.
+/// Time of the next certificate request.
 #[derive(Clone, Copy, Debug)]
-enum Due {
-    /// By the wall clock, as certificates are.
+enum Renewal {
+    /// By the wall clock, as certificates are dated.
     At(SystemTime),
-    /// After a pause.
+    /// After a delay.
     After(Instant),
 }
 
-/// Bounds on what is read, in bytes, and on the certificates of a chain; a certificate of ours has
-/// some 700 bytes.
-const MOST_TOKEN: u64 = 64 << 10;
-const MOST_FILE: u64 = 64 << 10;
-const MOST_ANSWER: usize = 128 << 10;
-const MOST_CERTIFICATE: usize = 16 << 10;
-const MOST_INTERMEDIATES: usize = 8;
+/// Limits on reads, in bytes, and on the certificates of a chain; our certificates have about 700
+/// bytes.
+const MAX_TOKEN: u64 = 64 << 10;
+const MAX_FILE: u64 = 64 << 10;
+const MAX_ANSWER: usize = 128 << 10;
+const MAX_CERTIFICATE: usize = 16 << 10;
+const MAX_INTERMEDIATES: usize = 8;
 /// Interval of HTTP/2 PINGs; a connection lives for one call.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 impl Certify {
-    /// Reads or makes key and request.
+    /// Reads or generates the key and the request.
     ///
     /// # Errors
-    /// [`SourceError`] says which of them cannot be used.
+    /// [`SourceError`] names the one that cannot be used.
     pub(super) async fn open(config: CertifyConfig) -> Result<Self, SourceError> {
         let own = match &config.folder {
             None => KeyAndRequest::generate(&config.name).map_err(SourceError::Request)?,
             Some(folder) => {
-                let key = contents(&folder.join("key.p8"), MOST_FILE).await?;
-                let request = contents(&folder.join("csr.der"), MOST_FILE).await?;
+                let key = contents(&folder.join("key.p8"), MAX_FILE).await?;
+                let request = contents(&folder.join("csr.der"), MAX_FILE).await?;
                 let place = folder.display().to_string();
                 KeyAndRequest::supplied(key, request)
                     .map_err(|message| SourceError::Pem { place, message })?
@@ -117,32 +117,32 @@ impl Certify {
         Ok(Self { config, own, reader, roots: Vec::new(), backoff })
     }
 
-    /// Who has to answer.
+    /// Returns the identity of the issuer.
     pub(super) fn issuer(&self) -> Option<&str> {
         self.config.issuer.server().map(|server| &*server.name)
     }
 
     /// Keeps the identity current until it is dropped.
     pub(super) async fn run(mut self, publisher: &Publisher) {
-        let mut due = Due::After(Instant::now());
+        let mut due = Renewal::After(Instant::now());
         loop {
             if self.follow_roots(publisher).await {
-                due = Due::After(Instant::now());
+                due = Renewal::After(Instant::now());
             }
             if due.is_now() {
                 due = self.renew(publisher).await;
             }
             tokio::time::sleep(due.wait().min(self.config.interval)).await;
-            // A clock that was set back leaves a certificate that is not valid yet, and far from due.
-            if publisher.check() && matches!(due, Due::At(_)) {
-                due = Due::After(Instant::now());
+            // After the clock was set back, the certificate is not valid yet and far from renewal.
+            if publisher.check() && matches!(due, Renewal::At(_)) {
+                due = Renewal::After(Instant::now());
             }
         }
     }
 
-    /// Puts changed roots in force. True: a certificate that they accept has to be asked for.
+    /// Puts changed roots in force. Returns true if a new certificate is required.
     async fn follow_roots(&mut self, publisher: &Publisher) -> bool {
-        let Known { roots, doubt } = match self.reader.read().await {
+        let RootsSnapshot { roots, error: read_error } = match self.reader.read().await {
             Ok(known) => known,
             Err(error) => {
                 publisher.fail(FailureKind::Roots, &error.to_string());
@@ -150,23 +150,27 @@ impl Certify {
             }
         };
         let changed = roots != self.roots;
-        let wanted = changed && self.reroot(roots, publisher);
-        match doubt {
-            // What is in force stays, and so does what is wrong.
-            Some(doubt) => publisher.fail(FailureKind::Roots, &doubt.to_string()),
-            None if !changed => publisher.settle_roots(),
+        let needs_certificate = changed && self.replace_roots(roots, publisher);
+        match read_error {
+            // The current roots stay, and so does the failure.
+            Some(error) => publisher.fail(FailureKind::Roots, &error.to_string()),
+            None if !changed => publisher.clear_roots_failure(),
             None => {}
         }
-        wanted
+        needs_certificate
     }
 
-    /// Puts these roots in force. True: a certificate that they accept has to be asked for.
-    fn reroot(&mut self, roots: Vec<CertificateDer<'static>>, publisher: &Publisher) -> bool {
+    /// Puts these roots in force. Returns true if a new certificate is required.
+    fn replace_roots(
+        &mut self,
+        roots: Vec<CertificateDer<'static>>,
+        publisher: &Publisher,
+    ) -> bool {
         let current = publisher.identity().current().clone();
         let rerooted = current.map(|own| own.with_roots(roots.clone()));
         match rerooted {
             None => {}
-            Some(Ok(identity)) => publisher.reroot(identity),
+            Some(Ok(identity)) => publisher.replace_roots(identity),
             Some(Err(error)) => {
                 publisher.fail(FailureKind::Roots, &error.to_string());
                 return false;
@@ -176,51 +180,51 @@ impl Certify {
         publisher.check()
     }
 
-    /// Asks for a certificate, puts it in force, and says when to ask for the next.
-    async fn renew(&mut self, publisher: &Publisher) -> Due {
+    /// Requests a certificate and puts it in force; returns the time of the next request.
+    async fn renew(&mut self, publisher: &Publisher) -> Renewal {
         if self.roots.is_empty() {
-            // What is wrong with them was said when they were read.
-            return self.pause();
+            // The failure was published when the roots were read.
+            return self.retry_later();
         }
         let late = |_| {
             let message =
                 format!("{}: no answer within {:?}", self.config.issuer, self.config.timeout);
-            Failed::new(FailureKind::Refused, message)
+            AttemptError::new(FailureKind::Refused, message)
         };
-        let asked = tokio::time::timeout(self.config.timeout, self.ask()).await;
+        let requested = tokio::time::timeout(self.config.timeout, self.request_certificate()).await;
         let accepted =
-            asked.map_err(late).and_then(|answer| self.accept(answer?, SystemTime::now()));
+            requested.map_err(late).and_then(|answer| self.accept(answer?, SystemTime::now()));
         match accepted {
             Ok((identity, until)) => {
                 self.backoff = Backoff::new(self.config.backoff.0, self.config.backoff.1);
                 publisher.renew(identity);
-                Due::At(refresh_at(SystemTime::now(), until, self.config.refresh, random()))
+                Renewal::At(refresh_at(SystemTime::now(), until, self.config.refresh, random()))
             }
-            Err(Failed { kind, message }) => {
+            Err(AttemptError { kind, message }) => {
                 publisher.fail(kind, &message);
-                self.pause()
+                self.retry_later()
             }
         }
     }
 
-    fn pause(&mut self) -> Due {
+    fn retry_later(&mut self) -> Renewal {
         let now = Instant::now();
-        Due::After(now.checked_add(self.backoff.delay(random())).unwrap_or(now))
+        Renewal::After(now.checked_add(self.backoff.delay(random())).unwrap_or(now))
     }
 
-    async fn ask(&self) -> Result<CertifyResponse, Failed> {
+    async fn request_certificate(&self) -> Result<CertifyResponse, AttemptError> {
         let CertifyConfig { issuer, timeout, .. } = &self.config;
         let token = self.token().await?;
         let bounds = Bounds { connect: *timeout, keep_alive: KEEP_ALIVE };
         let roots = self.roots.clone();
-        // No certificate of our own: the first call has none, and the token says who we are.
+        // No client certificate: there is none for the first call, and the token identifies us.
         let tls: TlsSource = Arc::new(move |expected| {
             anonymous_client(roots.clone(), expected).map_err(std::io::Error::other)
         });
         let channel = control::connect(issuer, bounds, tls).await.map_err(|error| {
-            Failed::new(FailureKind::Unreachable, format!("{issuer}: {}", chain(&error)))
+            AttemptError::new(FailureKind::Unreachable, format!("{issuer}: {}", chain(&error)))
         })?;
-        let mut client = IdentityClient::new(channel).max_decoding_message_size(MOST_ANSWER);
+        let mut client = IdentityClient::new(channel).max_decoding_message_size(MAX_ANSWER);
         let request = CertifyRequest {
             identity: self.config.name.to_string(),
             token,
@@ -228,42 +232,43 @@ impl Certify {
         };
         let answer = client.certify(request).await.map_err(|status| {
             let message = format!("{issuer}: {:?}: {}", status.code(), status.message());
-            Failed::new(FailureKind::Refused, message)
+            AttemptError::new(FailureKind::Refused, message)
         })?;
         Ok(answer.into_inner())
     }
 
-    async fn token(&self) -> Result<Vec<u8>, Failed> {
+    async fn token(&self) -> Result<Vec<u8>, AttemptError> {
         let path = &self.config.token;
-        let token = contents(path, MOST_TOKEN).await;
-        let token = token.map_err(|error| Failed::new(FailureKind::Token, error.to_string()))?;
+        let token = contents(path, MAX_TOKEN).await;
+        let token =
+            token.map_err(|error| AttemptError::new(FailureKind::Token, error.to_string()))?;
         let token = token.trim_ascii();
         if token.is_empty() {
             let message = format!("`{}`: empty; expected a token", path.display());
-            return Err(Failed::new(FailureKind::Token, message));
+            return Err(AttemptError::new(FailureKind::Token, message));
         }
         Ok(token.to_vec())
     }
 
-    /// The identity that an answer makes, and until when it lasts.
+    /// Builds the identity of a response; returns it with its expiry.
     fn accept(
         &self,
         answer: CertifyResponse,
         now: SystemTime,
-    ) -> Result<(TlsIdentity, SystemTime), Failed> {
+    ) -> Result<(TlsIdentity, SystemTime), AttemptError> {
         let refuse = |message: String| {
-            Failed::new(FailureKind::Answer, format!("{}: {message}", self.config.issuer))
+            AttemptError::new(FailureKind::Answer, format!("{}: {message}", self.config.issuer))
         };
         let CertifyResponse {
             leaf_certificate: leaf,
             intermediate_certificates: others,
             valid_until,
         } = answer;
-        if others.len() > MOST_INTERMEDIATES {
+        if others.len() > MAX_INTERMEDIATES {
             return Err(refuse(format!("{} intermediate certificates", others.len())));
         }
-        if std::iter::once(&leaf).chain(&others).any(|der| der.len() > MOST_CERTIFICATE) {
-            return Err(refuse(format!("a certificate of more than {MOST_CERTIFICATE} bytes")));
+        if std::iter::once(&leaf).chain(&others).any(|der| der.len() > MAX_CERTIFICATE) {
+            return Err(refuse(format!("a certificate of more than {MAX_CERTIFICATE} bytes")));
         }
         check_name(&leaf, &self.config.name).map_err(refuse)?;
         let until = valid_until.and_then(|at| SystemTime::try_from(at).ok());
@@ -278,7 +283,7 @@ impl Certify {
     }
 }
 
-/// Our name, and no other name of any kind.
+/// Checks that the certificate has our name and no other.
 fn check_name(leaf: &[u8], name: &str) -> Result<(), String> {
     let names = Certificate::read(leaf).and_then(|leaf| leaf.alternative_names());
     let names = names.ok_or_else(|| "not a certificate; expected X.509 in DER".to_owned())?;
@@ -293,7 +298,8 @@ fn check_name(leaf: &[u8], name: &str) -> Result<(), String> {
     Err(format!("a certificate for [{}]; expected exactly `{name}`", shown.join(", ")))
 }
 
-/// Until when an answer lasts: it is valid now, and the issuer says nothing else of it.
+/// Returns the expiry of a response. The certificate has to be valid now, and the response has to
+/// agree with it.
 fn check_times(
     leaf: &[u8],
     until: Option<SystemTime>,
@@ -303,27 +309,27 @@ fn check_times(
         validity(leaf).ok_or_else(|| "a certificate without readable validity".to_owned())?;
     let until = until.ok_or_else(|| "valid_until: not set, or not a time".to_owned())?;
     if begins > now {
-        let (begins, now) = (shown(begins), shown(now));
+        let (begins, now) = (rfc3339_seconds(begins), rfc3339_seconds(now));
         return Err(format!(
             "a certificate that is not valid before {begins}, and it is {now} here: this clock or the issuer's is wrong"
         ));
     }
     if ends <= now || until <= now {
-        let (ends, now) = (shown(ends.min(until)), shown(now));
+        let (ends, now) = (rfc3339_seconds(ends.min(until)), rfc3339_seconds(now));
         return Err(format!(
             "a certificate that expired at {ends}, and it is {now} here: this clock or the issuer's is wrong"
         ));
     }
     // Certificates are dated to the second.
     if until.duration_since(ends).is_ok_and(|longer| longer >= Duration::from_secs(1)) {
-        let (until, ends) = (shown(until), shown(ends));
-        return Err(format!("valid_until: {until}, after the certificate's own end at {ends}"));
+        let (until, ends) = (rfc3339_seconds(until), rfc3339_seconds(ends));
+        return Err(format!("valid_until: {until}, later than the certificate's notAfter {ends}"));
     }
     Ok(until.min(ends))
 }
 
-/// When to renew what lasts `until`: after 70 % of the remaining life less up to a tenth of that, so
-/// that workloads that started together do not come together, within the bounds.
+/// Returns the time to renew: after 70 % of the remaining lifetime less up to a tenth of that, so
+/// that workloads that started together are not renewed together, within the limits.
 fn refresh_at(
     now: SystemTime,
     until: SystemTime,
@@ -337,7 +343,7 @@ fn refresh_at(
     now.checked_add(after.min(most).max(least)).unwrap_or(UNIX_EPOCH)
 }
 
-impl Due {
+impl Renewal {
     fn is_now(self) -> bool {
         self.wait().is_zero()
     }

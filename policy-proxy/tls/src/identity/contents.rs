@@ -1,11 +1,11 @@
-//! Files of a bounded length.
+//! Files of bounded length.
 
 use super::error::SourceError;
 use std::io;
 use std::path::Path;
 use tokio::io::AsyncReadExt as _;
 
-/// The contents of a file of no more than `most` bytes.
+/// Reads a file of at most `most` bytes.
 ///
 /// # Errors
 /// [`SourceError::Read`] names the file.

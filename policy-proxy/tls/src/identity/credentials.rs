@@ -1,9 +1,9 @@
-//! Credentials, and the handshakes they are good for.
+//! Credentials and the TLS configurations built from them.
 
 use super::error::IdentityError;
 use super::name::{identity_of, is_dns_name};
 use super::provider::provider;
-use super::verify::{ExpectIdentity, OfDomain};
+use super::verify::{IdentityVerifier, TrustDomainVerifier};
 use crate::x509::validity;
 use policy_core::Identity;
 use rustls::client::danger::ServerCertVerifier;
@@ -14,14 +14,14 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a workload proves its identity with, and whom it trusts.
+/// Certificate, key and roots of a workload.
 #[derive(Debug)]
 pub struct Credentials {
-    /// The name that clients put into SNI for us, a DNS name.
+    /// The DNS name that clients send as SNI.
     pub server_name: Arc<str>,
-    /// The roots of the mesh, DER.
+    /// Returns the roots of the mesh, DER.
     pub roots: Vec<CertificateDer<'static>>,
-    /// Our certificate, leaf first, DER.
+    /// Returns our certificate, leaf first, DER.
     pub chain: Vec<CertificateDer<'static>>,
     /// The leaf's private key.
     pub key: PrivateKeyDer<'static>,
@@ -40,26 +40,27 @@ pub struct TlsIdentity {
     root_certificates: Vec<CertificateDer<'static>>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    /// How often roots were taken out before this was put in force.
+    /// Number of removals of roots before this was put in force.
     removals: u64,
 }
 
 impl TlsIdentity {
-    /// Checks the credentials and prepares handshakes. Expiry is not checked here; peers do that.
+    /// Checks the credentials and builds the TLS configurations. Expiry is not checked here; peers
+    /// check it.
     ///
     /// # Errors
     /// [`IdentityError`] names the part that is not usable.
     pub fn new(credentials: Credentials) -> Result<Self, IdentityError> {
-        Self::of_domain(credentials, None)
+        Self::with_trust_domain(credentials, None)
     }
 
-    /// As [`TlsIdentity::new`], with roots that vouch for SPIFFE identities of one trust domain alone:
-    /// a client that proves one of another is refused in the handshake (SPIFFE Workload API section
-    /// 4.6). DNS identities are not concerned.
+    /// As [`TlsIdentity::new`], with roots that are trusted for SPIFFE identities of one trust
+    /// domain only: a client of another one is rejected in the handshake (SPIFFE Workload API,
+    /// section 4.6). DNS identities are not affected.
     ///
     /// # Errors
     /// [`IdentityError`] names the part that is not usable.
-    pub fn of_domain(
+    pub fn with_trust_domain(
         credentials: Credentials,
         trust_domain: Option<Arc<str>>,
     ) -> Result<Self, IdentityError> {
@@ -74,7 +75,7 @@ impl TlsIdentity {
             let chain = builder.build().map_err(|error| IdentityError::Roots(error.to_string()))?;
             Ok::<Arc<dyn ClientCertVerifier>, IdentityError>(match &trust_domain {
                 None => chain,
-                Some(domain) => Arc::new(OfDomain::new(chain, domain)),
+                Some(domain) => Arc::new(TrustDomainVerifier::new(chain, domain)),
             })
         };
         let builder = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
@@ -99,7 +100,7 @@ impl TlsIdentity {
         })
     }
 
-    /// The same certificate and key under other roots.
+    /// Returns the same certificate and key with other roots.
     ///
     /// # Errors
     /// [`IdentityError`] if the roots are not usable.
@@ -107,19 +108,19 @@ impl TlsIdentity {
         let (chain, key) = (self.chain.clone(), self.key.clone_key());
         let server_name = Arc::clone(&self.server_name);
         let credentials = Credentials { server_name, roots, chain, key };
-        Self::of_domain(credentials, self.trust_domain.clone())
+        Self::with_trust_domain(credentials, self.trust_domain.clone())
     }
 
-    /// Whether others of the mesh would accept our certificate at this time, in both roles.
+    /// Verifies our certificate as other members of the mesh do at this time, in both roles.
     ///
     /// # Errors
-    /// What they would find wrong with it.
+    /// The reason why they would reject it.
     pub fn verify(&self, at: SystemTime) -> Result<(), String> {
         let (leaf, others) = self.chain.split_first().ok_or("there is no certificate")?;
         verify_chain(leaf, others, &self.roots, at)
     }
 
-    /// Whether a client that proves itself with this chain is let in at this time.
+    /// Returns true if a client with this chain is accepted at this time.
     pub(crate) fn accepts(&self, chain: &[CertificateDer<'_>], at: SystemTime) -> bool {
         let Some((leaf, others)) = chain.split_first() else { return false };
         let Ok(since) = at.duration_since(UNIX_EPOCH) else { return false };
@@ -131,13 +132,12 @@ impl TlsIdentity {
         self.removals = removals;
     }
 
-    /// How often roots were taken out before this was put in force.
+    /// Returns the number of removals of roots before this was put in force.
     pub(crate) fn removals(&self) -> u64 {
         self.removals
     }
 
-    /// The times before and after which our own certificate is not valid; `None` if there is no
-    /// reading it.
+    /// Returns the validity of our own certificate; `None` if it cannot be read.
     pub fn validity(&self) -> Option<(SystemTime, SystemTime)> {
         validity(self.chain.first()?)
     }
@@ -152,32 +152,31 @@ impl TlsIdentity {
         &self.chain
     }
 
-    /// The name that clients put into SNI for us, lower-case.
+    /// Returns the name that clients send as SNI, in lower case.
     pub fn server_name(&self) -> &str {
         &self.server_name
     }
 
-    /// The identity that our own certificate proves, if it proves one.
+    /// Returns the identity that our own certificate proves, if any.
     pub fn name(&self) -> Option<&Identity> {
         self.name.as_ref()
     }
 
-    /// Handshakes as a server.
+    /// Returns the server configuration.
     pub fn server(&self) -> &Arc<ServerConfig> {
         &self.server
     }
 
-    /// Handshakes as a server on the direct path: a client without a certificate fails, and one that
-    /// negotiates an application protocol negotiates [`DIRECT_ALPN`].
+    /// Returns the server configuration of the direct path: client certificates are required, and
+    /// ALPN accepts [`DIRECT_ALPN`] only.
     pub fn direct(&self) -> &Arc<ServerConfig> {
         &self.direct
     }
 
-    /// Handshakes as a client that presents this identity and accepts only `expected` on the other
-    /// side.
+    /// Returns a client configuration that presents this identity and accepts only `expected`.
     ///
     /// # Errors
-    /// [`IdentityError::Certificate`] if certificate and key do not fit.
+    /// [`IdentityError::Certificate`] if certificate and key do not match.
     pub fn client(&self, expected: Identity) -> Result<ClientConfig, IdentityError> {
         Ok(client_builder(self.roots.clone(), expected)?
             .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
@@ -185,7 +184,7 @@ impl TlsIdentity {
     }
 }
 
-/// Handshakes as a client without an identity, which accepts only `expected` on the other side.
+/// Returns a client configuration without an identity, which accepts only `expected`.
 ///
 /// # Errors
 /// [`IdentityError::Roots`] if there is no usable root.
@@ -197,7 +196,7 @@ pub fn anonymous_client(
     Ok(without_resumption(client_builder(roots, expected)?.with_no_client_auth()))
 }
 
-/// Whether this chain reaches one of the roots at this time, for a server and for a client alike.
+/// Verifies that this chain reaches one of the roots at this time, as a server and as a client.
 pub(super) fn verify_chain(
     leaf: &CertificateDer<'_>,
     others: &[CertificateDer<'_>],
@@ -219,7 +218,7 @@ pub(super) fn verify_chain(
     Ok(())
 }
 
-/// A store of these roots, of which there has to be one.
+/// Creates a store of these roots. At least one is required.
 pub(super) fn root_store(
     roots: Vec<CertificateDer<'static>>,
 ) -> Result<Arc<RootCertStore>, IdentityError> {
@@ -228,7 +227,7 @@ pub(super) fn root_store(
         store.add(root).map_err(|error| IdentityError::Roots(error.to_string()))?;
     }
     if store.is_empty() {
-        return Err(IdentityError::Roots("there are none".to_owned()));
+        return Err(IdentityError::Roots("no certificates".to_owned()));
     }
     Ok(Arc::new(store))
 }
@@ -252,7 +251,7 @@ fn client_builder(
     expected: Identity,
 ) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, IdentityError> {
     let verifier: Arc<dyn ServerCertVerifier> =
-        Arc::new(ExpectIdentity::new(roots, expected, provider()));
+        Arc::new(IdentityVerifier::new(roots, expected, provider()));
     Ok(ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
@@ -264,6 +263,5 @@ fn without_resumption(mut config: ClientConfig) -> ClientConfig {
     config
 }
 
-/// What a meshed client that connects to the sidecar's own port negotiates in TLS (proxy-semantics
-/// 1.6).
+/// ALPN protocol of meshed clients that connect to the sidecar's own port (proxy-semantics 1.6).
 pub const DIRECT_ALPN: &[u8] = b"transport.l5d.io/v1";

@@ -1,25 +1,25 @@
-//! Why there is no identity, or no newer one.
+//! Errors of identities and their sources.
 
 use super::state::FailureKind;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why credentials cannot be used.
+/// Error of credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// No root, or one that is not a certificate.
+    /// There is no root, or one is not a certificate.
     #[error("trust roots: {0}")]
     Roots(String),
     /// The name for SNI is not a DNS name.
     #[error("server name `{0}` is not a DNS name")]
     ServerName(Arc<str>),
-    /// Certificate and key do not fit, or neither is usable.
+    /// Certificate and key do not match, or one is not usable.
     #[error("certificate: {0}")]
     Certificate(#[from] rustls::Error),
 }
 
-/// Why an identity cannot be made of what there is.
+/// Error of an identity source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file cannot be read.
@@ -27,27 +27,27 @@ pub enum SourceError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file is malformed.
     #[error("`{place}`: {message}")]
     Pem {
         /// The file or setting.
         place: String,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
     /// The parts do not make an identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The private key or the request for a certificate cannot be made.
+    /// The private key or the certificate request cannot be created.
     #[error("{0}")]
     Request(String),
 }
 
 impl SourceError {
-    /// Where it belongs in metrics.
+    /// Returns the kind for metrics.
     pub(super) fn kind(&self) -> FailureKind {
         match self {
             Self::Identity(IdentityError::Roots(_)) => FailureKind::Roots,
@@ -58,14 +58,14 @@ impl SourceError {
     }
 }
 
-/// An attempt that went wrong.
+/// Error of an attempt to get an identity.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct AttemptError {
     pub(super) kind: FailureKind,
     pub(super) message: String,
 }
 
-impl Failed {
+impl AttemptError {
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }

@@ -1,4 +1,4 @@
-//! An identity kept in files: read at the start, read again when the files change.
+//! An identity from files: read at the start and when they change.
 
 use super::contents::contents;
 use super::credentials::{Credentials, TlsIdentity};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where an identity on disk is found. Files are read again when they change.
+/// Configuration of an identity from files, which are read again when they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityFiles {
     /// PEM with our certificate, leaf first.
@@ -21,46 +21,46 @@ pub struct IdentityFiles {
     pub key: PathBuf,
     /// The mesh's roots.
     pub roots: Roots,
-    /// The name that clients ask for in SNI.
+    /// The name that clients send as SNI.
     pub name: Arc<str>,
-    /// How often the files are compared with what is in force.
+    /// Interval of the check for changed files.
     pub interval: Duration,
 }
 
 impl IdentityFiles {
-    /// Kubernetes replaces mounted files within a minute or so; certificates are renewed hours before
-    /// they expire.
+    /// Default interval. Kubernetes replaces mounted files within about a minute; certificates are
+    /// renewed hours before they expire.
     pub const INTERVAL: Duration = Duration::from_secs(10);
 }
 
-/// An identity kept in files.
+/// The source of an identity from files.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct FileSource {
     config: IdentityFiles,
-    /// What was read last.
-    seen: Parts,
-    /// Whether that is in force.
+    /// The contents as last read.
+    last_read: FileContents,
+    /// True if these contents are in force.
     usable: bool,
 }
 
-/// What the files hold.
+/// Contents of the files.
 #[derive(PartialEq, Eq)]
-struct Parts {
+struct FileContents {
     certificate: Vec<u8>,
     key: Vec<u8>,
     roots: Vec<CertificateDer<'static>>,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for FileContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
+        f.debug_struct("FileContents").finish_non_exhaustive()
     }
 }
 
-/// More than any certificate chain or key is long, in bytes of PEM.
-const MOST: u64 = 1 << 20;
+/// Maximum size of a file, in bytes of PEM; longer than any certificate chain or key.
+const MAX_BYTES: u64 = 1 << 20;
 
-impl Files {
+impl FileSource {
     /// Reads the identity and puts it in force.
     ///
     /// # Errors
@@ -71,18 +71,18 @@ impl Files {
     ) -> Result<Self, SourceError> {
         let parts = config.read().await?;
         publisher.renew(config.parse(&parts)?);
-        Ok(Self { config, seen: parts, usable: true })
+        Ok(Self { config, last_read: parts, usable: true })
     }
 
-    /// Puts changed files in force. What cannot be used leaves the identity as it is, save for its roots.
+    /// Puts changed files in force. If they are unusable, only their roots take effect.
     pub(super) async fn run(mut self, publisher: &Publisher) {
         loop {
             tokio::time::sleep(self.config.interval).await;
             publisher.check();
             match self.config.read().await {
-                Ok(parts) if self.seen == parts => {
+                Ok(parts) if self.last_read == parts => {
                     if self.usable {
-                        publisher.settle();
+                        publisher.clear_failure();
                     }
                 }
                 Ok(parts) => self.put(parts, publisher),
@@ -94,53 +94,55 @@ impl Files {
         }
     }
 
-    /// Puts the roots in force that can be read although something else cannot.
+    /// Puts the roots in force if they can be read although another file cannot.
     async fn follow_roots(&mut self, publisher: &Publisher) {
         if let Ok(roots) = self.config.roots.read().await
-            && roots != self.seen.roots
+            && roots != self.last_read.roots
         {
-            reroot(&roots, publisher);
-            self.seen.roots = roots;
+            replace_roots(&roots, publisher);
+            self.last_read.roots = roots;
         }
     }
 
-    fn put(&mut self, parts: Parts, publisher: &Publisher) {
-        let same = self.seen.certificate == parts.certificate && self.seen.key == parts.key;
+    fn put(&mut self, parts: FileContents, publisher: &Publisher) {
+        let same =
+            self.last_read.certificate == parts.certificate && self.last_read.key == parts.key;
         let parsed = self.config.parse(&parts);
         let rooted = same && self.usable;
         self.usable = parsed.is_ok();
         match parsed {
-            Ok(identity) if rooted => publisher.reroot(identity),
+            Ok(identity) if rooted => publisher.replace_roots(identity),
             Ok(identity) => publisher.renew(identity),
             Err(error) => {
-                if self.seen.roots != parts.roots {
-                    reroot(&parts.roots, publisher);
+                if self.last_read.roots != parts.roots {
+                    replace_roots(&parts.roots, publisher);
                 }
                 publisher.fail(error.kind(), &error.to_string());
             }
         }
-        self.seen = parts;
+        self.last_read = parts;
     }
 }
 
-/// A root that is taken out is not trusted any longer, whatever is wrong with the certificate.
-fn reroot(roots: &[CertificateDer<'static>], publisher: &Publisher) {
+/// Replaces the roots of the current identity: a removed root must not stay trusted, even if the
+/// certificate is unusable.
+fn replace_roots(roots: &[CertificateDer<'static>], publisher: &Publisher) {
     let current = publisher.identity().current().clone();
     if let Some(Ok(identity)) = current.map(|own| own.with_roots(roots.to_vec())) {
-        publisher.reroot(identity);
+        publisher.replace_roots(identity);
     }
 }
 
 impl IdentityFiles {
-    async fn read(&self) -> Result<Parts, SourceError> {
-        Ok(Parts {
-            certificate: contents(&self.certificate, MOST).await?,
-            key: contents(&self.key, MOST).await?,
+    async fn read(&self) -> Result<FileContents, SourceError> {
+        Ok(FileContents {
+            certificate: contents(&self.certificate, MAX_BYTES).await?,
+            key: contents(&self.key, MAX_BYTES).await?,
             roots: self.roots.read().await?,
         })
     }
 
-    fn parse(&self, parts: &Parts) -> Result<TlsIdentity, SourceError> {
+    fn parse(&self, parts: &FileContents) -> Result<TlsIdentity, SourceError> {
         let wrong =
             |path: &Path, message| SourceError::Pem { place: path.display().to_string(), message };
         let key = PrivateKeyDer::from_pem_slice(&parts.key)
@@ -159,7 +161,7 @@ mod tests {
     use crate::identity::{FailureKind, IdentityConfig, IdentityHandle, IdentitySource};
     use rcgen::{CertificateParams, KeyPair};
 
-    /// Waits, in virtual time, until files were looked at often enough.
+    /// Waits, in virtual time, until the files were checked often enough.
     async fn until(holds: impl Fn() -> bool) {
         for _ in 0..1000 {
             if holds() {
@@ -193,7 +195,7 @@ mod tests {
         let files = write(directory.path(), "web.example");
         let load = async |files: &IdentityFiles| {
             let publisher = Publisher::new(IdentityMetrics::default());
-            Files::open(files.clone(), &publisher).await.map(|_| publisher)
+            FileSource::open(files.clone(), &publisher).await.map(|_| publisher)
         };
         let loaded = load(&files).await.unwrap();
         assert_eq!(loaded.identity().current().as_ref().unwrap().server_name(), "web.example");

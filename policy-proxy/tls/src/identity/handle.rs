@@ -1,4 +1,4 @@
-//! The identity in force, replaced as a whole.
+//! The identity in force, replaced atomically.
 
 use super::credentials::TlsIdentity;
 use arc_swap::{ArcSwapOption, Guard};
@@ -7,35 +7,36 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Where the identity in force is found; empty until the first certificate arrives. Handshakes in
-/// progress and open connections keep what they began with, save for clients that only a root vouches
-/// for that was taken out meanwhile.
+/// Handle of the identity in force; empty until the first certificate arrives. Handshakes in
+/// progress and open connections continue with the previous one, except for clients whose only root
+/// was removed.
 #[derive(Clone, Debug, Default)]
-pub struct IdentityHandle(Arc<Held>);
+pub struct IdentityHandle(Arc<HandleState>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct HandleState {
     current: ArcSwapOption<TlsIdentity>,
-    /// The last one there was, for its roots.
+    /// The last identity, for its roots.
     last: ArcSwapOption<TlsIdentity>,
-    /// Told of each one that is put in force.
+    /// Notified when an identity is put in force.
     replaced: Notify,
 }
 
 impl IdentityHandle {
-    /// No identity yet: every connection is treated as plaintext or as TLS for somebody else.
+    /// Creates a handle without an identity: every connection is treated as plaintext or as TLS
+    /// passed through.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// This identity.
+    /// Creates a handle of this identity.
     pub fn new(identity: TlsIdentity) -> Self {
         let handle = Self::default();
         handle.replace(identity);
         handle
     }
 
-    /// Puts a new identity in force for handshakes that begin from now on.
+    /// Puts a new identity in force for future handshakes.
     pub fn replace(&self, mut identity: TlsIdentity) {
         let removals = self.0.last.load().as_ref().map_or(0, |last| {
             let missing = |root: &CertificateDer<'_>| !identity.roots().contains(root);
@@ -52,7 +53,7 @@ impl IdentityHandle {
     pub async fn present(&self) {
         loop {
             let mut replaced = pin!(self.0.replaced.notified());
-            // Before it is looked at, so that none falls in between.
+            // Before the check, so that no notification is missed.
             replaced.as_mut().enable();
             if self.current().is_some() {
                 return;
@@ -61,12 +62,12 @@ impl IdentityHandle {
         }
     }
 
-    /// Takes the identity back: there is none until the next.
+    /// Removes the identity until the next one.
     pub fn clear(&self) {
         self.0.current.store(None);
     }
 
-    /// The identity in force.
+    /// Returns the identity in force.
     pub fn current(&self) -> Guard<Option<Arc<TlsIdentity>>> {
         self.0.current.load()
     }

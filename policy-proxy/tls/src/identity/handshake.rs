@@ -1,22 +1,22 @@
-//! Why handshakes fail, as operators tell it apart.
+//! Reasons of failed handshakes, for operators.
 
 use rustls::{CertificateError, PeerIncompatible};
 
-/// Why a handshake of ours as a server failed, as operators tell it apart.
+/// Reason of a failed server handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeFailure {
-    /// The client speaks no TLS 1.3.
+    /// The client does not support TLS 1.3.
     Version,
     /// The client's certificate is not valid now.
     Expired,
-    /// The client's certificate is of nobody we trust.
+    /// The client's certificate does not chain to a trusted root.
     Untrusted,
     /// Anything else.
     Other,
 }
 
 impl HandshakeFailure {
-    /// What the error that a handshake ended with means.
+    /// Returns the reason of a handshake's error.
     pub fn of(error: &std::io::Error) -> Self {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         let version = [

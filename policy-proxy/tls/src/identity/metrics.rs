@@ -1,4 +1,4 @@
-//! What is counted and shown about the process's own identity.
+//! Metrics of the process's own identity.
 
 use super::state::{CertificateState, FailureKind};
 use crate::metric::{Labels, Metric};
@@ -15,14 +15,14 @@ use std::fmt::Error;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is counted and shown about the process's own identity; clones share it. Nothing is shown
-/// before a source of identities has begun.
+/// Metrics of the process's own identity; clones share them. Empty until an identity source has
+/// started.
 #[derive(Clone, Debug, Default)]
-pub struct IdentityMetrics(Arc<Mutex<Numbers>>);
+pub struct IdentityMetrics(Arc<Mutex<MetricValues>>);
 
 #[derive(Clone, Debug, Default)]
-struct Numbers {
-    begun: bool,
+struct MetricValues {
+    started: bool,
     usable: bool,
     /// Seconds since 1970, as all times here.
     expires: Option<u64>,
@@ -36,33 +36,33 @@ struct Numbers {
 }
 
 impl IdentityMetrics {
-    /// Shows them among other metrics.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    pub(crate) fn begin(&self) {
-        self.0.lock().begun = true;
+    pub(crate) fn start(&self) {
+        self.0.lock().started = true;
     }
 
     pub(crate) fn renewed(&self, at: SystemTime) {
-        let mut numbers = self.0.lock();
-        numbers.renewed = Some(seconds(at));
-        numbers.renewals = numbers.renewals.saturating_add(1);
+        let mut values = self.0.lock();
+        values.renewed = Some(seconds(at));
+        values.renewals = values.renewals.saturating_add(1);
     }
 
     pub(crate) fn roots_changed(&self) {
-        let mut numbers = self.0.lock();
-        numbers.roots_changed = numbers.roots_changed.saturating_add(1);
+        let mut values = self.0.lock();
+        values.roots_changed = values.roots_changed.saturating_add(1);
     }
 
     pub(crate) fn in_force(&self, held: &CertificateState, roots: &[CertificateDer<'_>]) {
         let ends = roots.iter().filter_map(|root| validity(root)).map(|(_, end)| seconds(end));
-        let mut numbers = self.0.lock();
-        numbers.usable = held.doubt.is_none();
-        numbers.expires = Some(seconds(held.not_after));
-        numbers.roots = u64::try_from(roots.len()).unwrap_or(u64::MAX);
-        numbers.roots_expire = ends.min();
+        let mut values = self.0.lock();
+        values.usable = held.rejection.is_none();
+        values.expires = Some(seconds(held.not_after));
+        values.roots = u64::try_from(roots.len()).unwrap_or(u64::MAX);
+        values.roots_expire = ends.min();
     }
 
     pub(crate) fn usable(&self, usable: bool) {
@@ -70,26 +70,26 @@ impl IdentityMetrics {
     }
 
     pub(crate) fn revoked(&self) {
-        let mut numbers = self.0.lock();
-        numbers.usable = false;
-        numbers.expires = None;
+        let mut values = self.0.lock();
+        values.usable = false;
+        values.expires = None;
     }
 
     pub(crate) fn failed(&self, kind: FailureKind, at: SystemTime) {
-        let mut numbers = self.0.lock();
-        numbers.failed = Some(seconds(at));
-        let count = numbers.failures.entry(kind).or_default();
+        let mut values = self.0.lock();
+        values.failed = Some(seconds(at));
+        let count = values.failures.entry(kind).or_default();
         *count = count.saturating_add(1);
     }
 }
 
 impl Collector for IdentityMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let numbers = self.0.lock().clone();
-        if !numbers.begun {
+        let values = self.0.lock().clone();
+        if !values.started {
             return Ok(());
         }
-        for (Metric { name, help, .. }, value) in numbers.gauges() {
+        for (Metric { name, help, .. }, value) in values.gauges() {
             if let Some(value) = value {
                 let value = i64::try_from(value).unwrap_or(i64::MAX);
                 encoder
@@ -97,20 +97,20 @@ impl Collector for IdentityMetrics {
                     .encode_gauge(&value)?;
             }
         }
-        let failures: u64 = numbers.failures.values().sum();
-        let results = [("ok", numbers.renewals), ("error", failures)];
+        let failures: u64 = values.failures.values().sum();
+        let results = [("ok", values.renewals), ("error", failures)];
         family(&mut encoder, names::CERT_REFRESHES, "result", &results)?;
         let by_reason: Vec<_> =
-            numbers.failures.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+            values.failures.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
         family(&mut encoder, names::IDENTITY_FAILURES, "reason", &by_reason)?;
         let Metric { name, help, .. } = names::ROOTS_CHANGES;
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, u64>(&numbers.roots_changed, None)
+            .encode_counter::<NoLabelSet, _, u64>(&values.roots_changed, None)
     }
 }
 
-impl Numbers {
+impl MetricValues {
     fn gauges(&self) -> [(Metric, Option<u64>); 6] {
         [
             (names::IDENTITY_USABLE, Some(u64::from(self.usable))),
@@ -123,7 +123,7 @@ impl Numbers {
     }
 }
 
-/// A counter with one label.
+/// Encodes a counter with one label.
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
     Metric { name, help, .. }: Metric,

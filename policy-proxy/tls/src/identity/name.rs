@@ -1,12 +1,13 @@
-//! Names in certificates: which of them is the identity.
+//! The identity among the names of a certificate.
 
 use policy_core::Identity;
 use rustls::pki_types::{CertificateDer, ServerName};
 
 const SPIFFE: &str = "spiffe://";
 
-/// The identity a certificate proves once its chain has been verified: exactly one `spiffe://` URI
-/// decides, DNS names beside it are ignored; without any, exactly one DNS name; else none.
+/// Returns the identity that a certificate proves once its chain has been verified: exactly one
+/// `spiffe://` URI, DNS names beside it are ignored; without any, exactly one DNS name; else
+/// `None`.
 pub fn identity_of(leaf: &CertificateDer<'_>) -> Option<Identity> {
     let certificate = webpki::EndEntityCert::try_from(leaf).ok()?;
     let mut spiffe = certificate.valid_uri_names().filter(|uri| is_spiffe(uri));
@@ -24,18 +25,18 @@ pub fn identity_of(leaf: &CertificateDer<'_>) -> Option<Identity> {
     }
 }
 
-/// Whether this can be asked for in SNI.
+/// Returns true if this is a DNS name, which SNI may carry.
 pub fn is_dns_name(text: &str) -> bool {
     matches!(ServerName::try_from(text), Ok(ServerName::DnsName(_)))
 }
 
-/// A URI's scheme is case-insensitive (RFC 3986 section 3.1), so that every spelling counts as one.
+/// Returns true for a `spiffe` URI. Schemes are case-insensitive (RFC 3986 section 3.1).
 fn is_spiffe(uri: &str) -> bool {
     uri.get(..SPIFFE.len()).is_some_and(|head| head.eq_ignore_ascii_case(SPIFFE))
 }
 
-/// Whether this is a SPIFFE ID (SPIFFE ID section 2): lower-case trust domain, then segments of `[a-zA-Z0-9._-]`, none of them
-/// empty, `.` or `..`; at most 2048 bytes.
+/// Returns true for a SPIFFE ID (SPIFFE ID section 2): lower-case trust domain, then segments of
+/// `[a-zA-Z0-9._-]`, none of them empty, `.` or `..`; at most 2048 bytes.
 pub fn is_spiffe_id(uri: &str) -> bool {
     let Some(rest) = uri.strip_prefix(SPIFFE) else { return false };
     let mut parts = rest.split('/');

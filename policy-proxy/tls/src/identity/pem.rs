@@ -5,10 +5,10 @@ use base64::prelude::BASE64_STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Every certificate of a PEM text, of which there must be one.
+/// Parses every certificate of a PEM text. At least one is required.
 ///
 /// # Errors
-/// What is wrong with the text, in words that do not name it.
+/// The error, without the name of the text.
 pub fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match list {
@@ -18,23 +18,24 @@ pub fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String>
     }
 }
 
-/// Every certificate of a PEM text that can be read, whatever else stands there.
+/// Parses every readable certificate of a PEM text, and skips anything else.
 pub fn readable(text: &[u8]) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(text).filter_map(Result::ok).collect()
 }
 
-/// A certificate as PEM (RFC 7468), in lines of 64 characters.
+/// Formats a certificate as PEM (RFC 7468), in lines of 64 characters.
 pub fn pem(certificate: &CertificateDer<'_>) -> String {
     labelled("CERTIFICATE", certificate)
 }
 
-/// A private key as PEM, under the label that its form has (RFC 7468, section 10; RFC 5915; RFC 8017).
+/// Formats a private key as PEM, with the label of its format (RFC 7468, section 10; RFC 5915; RFC
+/// 8017).
 pub fn key_pem(key: &PrivateKeyDer<'_>) -> String {
     let label = match key {
         PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
         PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
         PrivateKeyDer::Pkcs8(_) => "PRIVATE KEY",
-        // Of a later version of the library: whoever reads it says what it expected.
+        // A format of a later version of the library: the reader will report it.
         _ => "PRIVATE KEY",
     };
     labelled(label, key.secret_der())

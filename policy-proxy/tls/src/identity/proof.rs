@@ -1,5 +1,5 @@
-//! What a client has proved its identity with, judged again while its connection is open: a
-//! certificate expires, and a root is taken out.
+//! Proofs of clients' identities, verified again while connections are open: certificates expire,
+//! and roots are removed.
 
 use super::credentials::TlsIdentity;
 use crate::x509::validity;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// The chain that a client proved its identity with.
+/// The certificate chain that proved a client's identity.
 #[derive(Debug)]
 pub struct Proof {
     chain: Vec<CertificateDer<'static>>,
     expires: SystemTime,
-    /// The newest removal of roots that it has survived.
-    survived: AtomicU64,
+    /// The newest removal of roots that the chain was verified after.
+    verified_removals: AtomicU64,
 }
 
 impl PartialEq for Proof {
@@ -26,65 +26,65 @@ impl PartialEq for Proof {
 
 impl Eq for Proof {}
 
-/// Why an identity that was proved does not count any longer.
+/// Reason why a proof is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stale {
-    /// The certificate has expired, since then.
+pub enum ProofError {
+    /// The certificate expired at this time.
     Expired(SystemTime),
-    /// No root that is trusted now vouches for it.
+    /// The certificate does not chain to a trusted root any more.
     Untrusted,
 }
 
-/// Judges proofs at one point in time, each chain once.
-pub struct Judge {
+/// Verifies proofs at one point in time, each chain once.
+pub struct ProofVerifier {
     own: Option<Arc<TlsIdentity>>,
     now: SystemTime,
-    judged: HashMap<Vec<CertificateDer<'static>>, bool>,
+    verified: HashMap<Vec<CertificateDer<'static>>, bool>,
 }
 
 impl Proof {
-    /// What the chain of a handshake with `own` proves from now on; `None` if there is no chain. A leaf
-    /// whose end cannot be read counts as expired.
+    /// Creates the proof of a handshake with `own`; `None` without a chain. A leaf with unreadable
+    /// validity counts as expired.
     pub fn of(own: &TlsIdentity, chain: Option<&[CertificateDer<'_>]>) -> Option<Arc<Self>> {
         let chain: Vec<_> = chain?.iter().map(|der| der.clone().into_owned()).collect();
         let expires = validity(chain.first()?).map_or(SystemTime::UNIX_EPOCH, |(_, end)| end);
-        Some(Arc::new(Self { chain, expires, survived: AtomicU64::new(own.removals()) }))
+        Some(Arc::new(Self { chain, expires, verified_removals: AtomicU64::new(own.removals()) }))
     }
 }
 
-impl Judge {
-    /// By the roots in force now.
+impl ProofVerifier {
+    /// Creates a verifier with the current time and the roots in force.
     pub fn new(own: Option<Arc<TlsIdentity>>) -> Self {
-        Self { own, now: SystemTime::now(), judged: HashMap::new() }
+        Self { own, now: SystemTime::now(), verified: HashMap::new() }
     }
 
-    /// The point in time that it judges by.
+    /// Returns the time that proofs are verified at.
     pub fn now(&self) -> SystemTime {
         self.now
     }
 
-    /// Why a proof does not count any longer; `None`: it does. Signatures are looked at only after roots
-    /// were taken out.
-    pub fn stale(&mut self, proof: &Proof) -> Option<Stale> {
+    /// Returns the reason if a proof is no longer valid. Signatures are verified only after roots
+    /// were removed.
+    pub fn stale(&mut self, proof: &Proof) -> Option<ProofError> {
         if self.now >= proof.expires {
-            return Some(Stale::Expired(proof.expires));
+            return Some(ProofError::Expired(proof.expires));
         }
         let own = self.own.as_ref()?;
-        if proof.survived.load(Ordering::Relaxed) >= own.removals() {
+        if proof.verified_removals.load(Ordering::Relaxed) >= own.removals() {
             return None;
         }
-        let accepted = match self.judged.get(&proof.chain) {
+        let accepted = match self.verified.get(&proof.chain) {
             Some(accepted) => *accepted,
             None => {
                 let accepted = own.accepts(&proof.chain, self.now);
-                self.judged.insert(proof.chain.clone(), accepted);
+                self.verified.insert(proof.chain.clone(), accepted);
                 accepted
             }
         };
         if !accepted {
-            return Some(Stale::Untrusted);
+            return Some(ProofError::Untrusted);
         }
-        proof.survived.store(own.removals(), Ordering::Relaxed);
+        proof.verified_removals.store(own.removals(), Ordering::Relaxed);
         None
     }
 }

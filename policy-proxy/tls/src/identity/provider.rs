@@ -1,9 +1,9 @@
-//! The cryptography of all handshakes.
+//! The crypto provider of all handshakes.
 
 use rustls::crypto::CryptoProvider;
 use std::sync::Arc;
 
-/// The cryptography in use everywhere here: aws-lc-rs.
+/// Returns the crypto provider: aws-lc-rs.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }

@@ -1,17 +1,17 @@
-//! The sources' side of an identity: puts it in force and says so.
+//! Publication of identities by their sources.
 
 use super::credentials::TlsIdentity;
 use super::handle::IdentityHandle;
 use super::metrics::IdentityMetrics;
 use super::state::{CertificateState, Failure, FailureKind, IdentityState};
 use super::status::IdentityStatus;
-use crate::civil::shown;
+use crate::datetime::rfc3339_seconds;
 use policy_core::Identity;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// The sources' side: puts identities in force and says so.
+/// Puts identities in force and publishes the status and the metrics.
 #[derive(Clone, Debug)]
 pub(super) struct Publisher {
     identity: IdentityHandle,
@@ -21,7 +21,7 @@ pub(super) struct Publisher {
 
 impl Publisher {
     pub(super) fn new(metrics: IdentityMetrics) -> Self {
-        metrics.begin();
+        metrics.start();
         let state = Arc::new(watch::Sender::new(IdentityState::default()));
         Self { identity: IdentityHandle::empty(), state, metrics }
     }
@@ -34,83 +34,83 @@ impl Publisher {
         IdentityStatus::new(self.state.subscribe())
     }
 
-    /// A new certificate: in force for handshakes from now on.
+    /// Publishes a new certificate, for future handshakes.
     pub(super) fn renew(&self, identity: TlsIdentity) {
         let now = SystemTime::now();
         tracing::info!(
             name = identity.name().map(Identity::as_str),
-            until = identity.validity().map(|(_, end)| shown(end)),
+            until = identity.validity().map(|(_, end)| rfc3339_seconds(end)),
             roots = identity.roots().len(),
             "identity renewed"
         );
         self.metrics.renewed(now);
-        self.put(identity, now, now);
+        self.publish(identity, now, now);
     }
 
-    /// Other roots for the certificate in force.
-    pub(super) fn reroot(&self, identity: TlsIdentity) {
-        let since = self.state.borrow().certificate.as_ref().map(|held| held.since);
+    /// Publishes the current certificate with other roots.
+    pub(super) fn replace_roots(&self, identity: TlsIdentity) {
+        let since = self.state.borrow().certificate.as_ref().map(|certificate| certificate.since);
         let now = SystemTime::now();
         tracing::info!(roots = identity.roots().len(), "trust roots changed");
         self.metrics.roots_changed();
-        self.put(identity, since.unwrap_or(now), now);
+        self.publish(identity, since.unwrap_or(now), now);
     }
 
-    fn put(&self, identity: TlsIdentity, since: SystemTime, now: SystemTime) {
-        // What cannot be read is valid at no time; handshakes would fail all the same.
+    fn publish(&self, identity: TlsIdentity, since: SystemTime, now: SystemTime) {
+        // An unreadable certificate is never valid; handshakes would fail anyway.
         let (not_before, not_after) = identity.validity().unwrap_or((now, now));
-        let held = CertificateState {
+        let certificate = CertificateState {
             name: identity.name().cloned(),
             not_before,
             not_after,
             since,
             roots: identity.roots().len(),
-            doubt: identity.verify(now).err().map(Arc::from),
+            rejection: identity.verify(now).err().map(Arc::from),
         };
-        self.metrics.in_force(&held, identity.roots());
+        self.metrics.in_force(&certificate, identity.roots());
         self.identity.replace(identity);
-        self.state.send_replace(IdentityState { certificate: Some(held), failure: None });
+        self.state.send_replace(IdentityState { certificate: Some(certificate), failure: None });
     }
 
-    /// Looks again whether others would accept what is in force, for clocks move and roots expire.
-    /// True: they would not.
+    /// Verifies the current certificate again, because clocks move and roots expire. Returns true
+    /// if other members of the mesh would reject it.
     pub(super) fn check(&self) -> bool {
         let now = SystemTime::now();
         let current = self.identity.current().clone();
-        let doubt = current.and_then(|own| own.verify(now).err()).map(Arc::<str>::from);
+        let rejection = current.and_then(|own| own.verify(now).err()).map(Arc::<str>::from);
         let state = self.state.borrow().clone();
-        let Some(held) = state.certificate else { return true };
-        if held.doubt != doubt {
-            match &doubt {
-                Some(doubt) => {
-                    tracing::warn!(%doubt, "our certificate is not acceptable to others")
+        let Some(certificate) = state.certificate else { return true };
+        if certificate.rejection != rejection {
+            match &rejection {
+                Some(rejection) => {
+                    tracing::warn!(error = %rejection, "peers would reject our certificate")
                 }
-                None => tracing::info!("our certificate is acceptable to others again"),
+                None => tracing::info!("peers accept our certificate again"),
             }
             self.state.send_modify(|state| {
-                if let Some(held) = &mut state.certificate {
-                    held.doubt.clone_from(&doubt);
+                if let Some(certificate) = &mut state.certificate {
+                    certificate.rejection.clone_from(&rejection);
                 }
             });
         }
-        self.metrics.usable(doubt.is_none());
-        doubt.is_some()
+        self.metrics.usable(rejection.is_none());
+        rejection.is_some()
     }
 
-    /// What went wrong before is right again, and nothing had to be changed for it.
-    pub(super) fn settle(&self) {
+    /// Clears the failure: the source recovered without a change.
+    pub(super) fn clear_failure(&self) {
         self.state.send_if_modified(|state| state.failure.take().is_some());
     }
 
-    /// The roots, if they were what went wrong last, are as they were again.
-    pub(super) fn settle_roots(&self) {
+    /// Clears the failure if it was one of the roots.
+    pub(super) fn clear_roots_failure(&self) {
         self.state.send_if_modified(|state| {
             let roots = |failure: &mut Failure| failure.kind == FailureKind::Roots;
             state.failure.take_if(roots).is_some()
         });
     }
 
-    /// An attempt went wrong; what is in force stays.
+    /// Publishes a failed attempt; the current identity stays.
     pub(super) fn fail(&self, kind: FailureKind, message: &str) {
         let now = SystemTime::now();
         self.metrics.failed(kind, now);
@@ -126,7 +126,7 @@ impl Publisher {
         self.check();
     }
 
-    /// Whoever gave the identity has taken it back.
+    /// Publishes that the agent revoked the identity.
     pub(super) fn revoke(&self, kind: FailureKind, message: &str) {
         self.identity.clear();
         self.metrics.revoked();

@@ -1,7 +1,7 @@
-//! A private key and the request for a certificate (RFC 2986) made with it.
+//! A private key and its certificate request (RFC 2986).
 //!
-//! Written here rather than with a library, because it is one fixed shape of forty lines and the
-//! proxy has no other use for a certificate builder; tests hold it against independent readers.
+//! Written by hand, because it is one fixed shape of forty lines and the proxy has no other use for
+//! a certificate builder; tests compare it with independent readers.
 
 use super::provider::provider;
 use crate::der::{OCTET_STRING, OID, SEQUENCE, SET, bits, context, number, write};
@@ -12,12 +12,12 @@ use rustls::SignatureScheme;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::sync::Arc;
 
-/// A private key with the request for a certificate of it.
+/// A private key and its certificate request.
 #[derive(Debug)]
 pub struct KeyAndRequest {
     /// The key.
     pub key: PrivateKeyDer<'static>,
-    /// PKCS#10, DER.
+    /// The request: PKCS#10, DER.
     pub request: Vec<u8>,
 }
 
@@ -28,13 +28,14 @@ impl Clone for KeyAndRequest {
 }
 
 impl KeyAndRequest {
-    /// A new P-256 key, and a request for a certificate with `name` as its only DNS name and with no
-    /// subject (RFC 5280 limits common names to 64 characters, which identities exceed).
+    /// Generates a P-256 key and a request for a certificate with `name` as its only DNS name and
+    /// without a subject (RFC 5280 limits common names to 64 characters, which identities exceed).
     ///
-    /// P-256, because Linkerd's proxies offer their certificate to no others (proxy-semantics 5.3).
+    /// P-256, because Linkerd's proxies present their certificate to no other key type
+    /// (proxy-semantics 5.3).
     ///
     /// # Errors
-    /// The system has no randomness, or the library refuses; in words.
+    /// The system has no randomness, or the library fails.
     pub fn generate(name: &str) -> Result<Self, String> {
         let failed = |_| "no private key can be made".to_owned();
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map_err(failed)?;
@@ -44,10 +45,11 @@ impl KeyAndRequest {
         Ok(Self { key, request })
     }
 
-    /// A key and a request that somebody else made, such as Linkerd's helper: PKCS#8 and PKCS#10, DER.
+    /// Creates a pair from an existing key and request, such as those of Linkerd's helper: PKCS#8
+    /// and PKCS#10, DER.
     ///
     /// # Errors
-    /// Which of the two cannot be used, in words.
+    /// The error of the one that cannot be used.
     pub fn supplied(key: Vec<u8>, request: Vec<u8>) -> Result<Self, String> {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key));
         let wrong = |error| format!("key.p8: {error}; expected a private key, PKCS#8 in DER");
@@ -73,7 +75,8 @@ fn request(key: &PrivateKeyDer<'static>, name: &str) -> Result<Vec<u8>, String> 
     Ok(write(SEQUENCE, &[&body, &algorithm, &bits(&signature)]))
 }
 
-/// `CertificationRequestInfo`: version 0, no subject, the key, and the name as a requested extension.
+/// Builds a `CertificationRequestInfo`: version 0, no subject, the key, and the name as a requested
+/// extension.
 fn body(key: &Arc<dyn rustls::sign::SigningKey>, name: &str) -> Option<Vec<u8>> {
     let names = write(SEQUENCE, &[&write(DNS_NAME, &[name.as_bytes()])]);
     let extension =

@@ -1,4 +1,4 @@
-//! The mesh's roots, read again and again: one that was taken out must not be trusted any longer.
+//! The mesh's roots, read repeatedly: a removed root must not stay trusted.
 
 use super::contents::contents;
 use super::error::SourceError;
@@ -17,17 +17,17 @@ pub enum Roots {
     Text(String),
 }
 
-/// More than any mesh has roots, in bytes of PEM.
-const MOST: u64 = 1 << 20;
+/// Maximum size of the roots, in bytes of PEM; more than any mesh has.
+const MAX_BYTES: u64 = 1 << 20;
 
 impl Roots {
-    /// The roots as they are now, of which there is at least one.
+    /// Reads the current roots. At least one is required.
     ///
     /// # Errors
-    /// The file that cannot be read, or what does not hold what it should.
+    /// The file that cannot be read, or the text that is malformed.
     pub(super) async fn read(&self) -> Result<Vec<CertificateDer<'static>>, SourceError> {
         let (place, text) = match self {
-            Self::File(path) => (path.display().to_string(), contents(path, MOST).await?),
+            Self::File(path) => (path.display().to_string(), contents(path, MAX_BYTES).await?),
             Self::Text(text) => {
                 ("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS".to_owned(), text.clone().into_bytes())
             }
@@ -37,68 +37,68 @@ impl Roots {
     }
 }
 
-/// Where the client of an issuer has its roots from.
+/// Source of the roots of an issuer's client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Anchors {
-    /// There, and nobody else may write it.
+pub enum TrustAnchors {
+    /// Roots from a place that only trusted parties can write.
     Trusted(Roots),
-    /// `begin` counts from the start. What a file with a document says of later ones counts if
-    /// whoever is trusted already vouches for it ([`SignedRoots`]), because others may write the file.
+    /// `begin` is trusted from the start. Roots of a document that others may write are trusted if
+    /// the current roots verify their proof ([`SignedRoots`]).
     Followed {
-        /// The roots to begin with, DER.
+        /// The initial roots, DER.
         begin: Vec<CertificateDer<'static>>,
-        /// The document.
+        /// The path of the document.
         document: PathBuf,
     },
 }
 
-/// Reads roots again and again.
+/// Reads the roots repeatedly.
 #[derive(Debug)]
 pub(super) enum RootsReader {
     Trusted(Roots),
     Followed { trust: Trust, document: PathBuf },
 }
 
-/// The roots that are in force.
-pub(super) struct Known {
+/// The current roots.
+pub(super) struct RootsSnapshot {
     pub(super) roots: Vec<CertificateDer<'static>>,
-    /// Why newer ones that there may be are not.
-    pub(super) doubt: Option<SourceError>,
+    /// The reason why newer roots, if there are any, are not in force.
+    pub(super) error: Option<SourceError>,
 }
 
 impl RootsReader {
-    pub(super) fn new(anchors: Anchors) -> Self {
+    pub(super) fn new(anchors: TrustAnchors) -> Self {
         match anchors {
-            Anchors::Trusted(roots) => Self::Trusted(roots),
-            Anchors::Followed { begin, document } => {
-                Self::Followed { trust: Trust::begin(begin), document }
+            TrustAnchors::Trusted(roots) => Self::Trusted(roots),
+            TrustAnchors::Followed { begin, document } => {
+                Self::Followed { trust: Trust::new(begin), document }
             }
         }
     }
 
-    /// The roots as they are now, of which there is at least one.
+    /// Reads the current roots. At least one is required.
     ///
     /// # Errors
     /// As [`Roots::read`].
-    pub(super) async fn read(&mut self) -> Result<Known, SourceError> {
+    pub(super) async fn read(&mut self) -> Result<RootsSnapshot, SourceError> {
         match self {
-            Self::Trusted(roots) => Ok(Known { roots: roots.read().await?, doubt: None }),
+            Self::Trusted(roots) => Ok(RootsSnapshot { roots: roots.read().await?, error: None }),
             Self::Followed { trust, document } => {
-                let doubt = match follow(trust, document).await {
+                let error = match follow(trust, document).await {
                     Ok(reached) => {
                         *trust = reached;
                         None
                     }
                     Err(error) => Some(error),
                 };
-                Ok(Known { roots: trust.roots().to_vec(), doubt })
+                Ok(RootsSnapshot { roots: trust.roots().to_vec(), error })
             }
         }
     }
 }
 
 async fn follow(trust: &Trust, document: &Path) -> Result<Trust, SourceError> {
-    let text = contents(document, MOST).await?;
+    let text = contents(document, MAX_BYTES).await?;
     let read = SignedRoots::read(&text);
     let reached = read.and_then(|signed| trust.after(&signed, SystemTime::now()));
     let place = document.display().to_string();

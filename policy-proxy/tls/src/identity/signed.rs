@@ -1,5 +1,5 @@
-//! Roots that others may have tampered with on their way: a document whose statements the mesh's own
-//! authorities vouch for.
+//! Roots that are distributed by an untrusted channel: a document whose statements are proved by
+//! the mesh's own authorities.
 //!
 //! ```text
 //! serial: 1764000000000      a statement, older ones first: when it was made, in milliseconds,
@@ -9,13 +9,13 @@
 //! (certificates, PEM)        a certificate of an authority whose one DNS name is the digest of the
 //!                            above, and what leads from it to a root
 //! ```
-//! The signature is a certificate, so that the rules by which the mesh verifies certificates decide on
-//! it, authorities in between and expiry included, and there is no second kind of signature. Nobody
-//! keeps its key.
+//! The signature is a certificate, so the mesh's rules for verifying certificates apply to it,
+//! including intermediates and expiry, and there is no second kind of signature. Its key is not
+//! kept.
 //!
-//! **Invariants.** A statement counts for whoever trusts a root that its proof leads to, and is later
-//! than what they know. One statement leads to the next, so that a process that begins with roots of
-//! long ago follows every rotation since; the last statement alone says what is in force.
+//! **Invariants.** A statement is accepted by a process that trusts a root of its proof, if it is
+//! later than the process's own. Each statement leads to the next, so a process that starts with
+//! old roots follows every rotation since; the last statement is the one in force.
 
 use super::credentials::{root_store, verify_chain};
 use super::pem::certificates;
@@ -24,24 +24,24 @@ use aws_lc_rs::digest::{Context, SHA256};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 
-/// The domain of the names of proofs. No workload has a name in it: identities end with the trust
-/// domain, and `invalid` is nobody's (RFC 2606 section 2).
-const DOMAIN: &str = "roots.portcullis.invalid";
+/// Domain of the names of proofs. No workload has a name in it: identities end with the trust
+/// domain, and `invalid` is reserved (RFC 2606 section 2).
+const PROOF_DOMAIN: &str = "roots.portcullis.invalid";
 
-/// What the digest begins with, so that no digest of anything else is one of roots.
-const CONTEXT: &[u8] = b"portcullis roots 1\0";
+/// Prefix of the digest's input, so that no digest of other data is one of roots.
+const DIGEST_PREFIX: &[u8] = b"portcullis roots 1\0";
 
-/// The most statements.
-const MOST_STATEMENTS: usize = 16;
+/// Maximum number of statements.
+const MAX_STATEMENTS: usize = 16;
 
-/// The most roots of one statement, and the most certificates of its proof: a document with more is
-/// not read.
-pub const MOST_ROOTS: usize = 64;
+/// Maximum number of roots of one statement, and of certificates of its proof: a document with more
+/// is rejected.
+pub const MAX_ROOTS: usize = 64;
 
 /// A list of certificates, DER.
 type Certificates = Vec<CertificateDer<'static>>;
 
-/// Whom everybody is to trust from a point in time on, and who says so.
+/// The roots to trust from a point in time on, with their proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     serial: u64,
@@ -49,21 +49,21 @@ pub struct Statement {
     proof: Certificates,
 }
 
-/// Statements, older ones first. Never empty.
+/// Statements, oldest first. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedRoots(Vec<Statement>);
 
-/// Whom a process trusts, and since which statement.
+/// The trusted roots, and the serial of their statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
     roots: Certificates,
     serial: u64,
 }
 
-/// The name that a proof of these roots has.
+/// Returns the name in a proof of these roots.
 pub fn proof_name(serial: u64, roots: &[CertificateDer<'_>]) -> String {
     let mut context = Context::new(&SHA256);
-    context.update(CONTEXT);
+    context.update(DIGEST_PREFIX);
     context.update(&serial.to_be_bytes());
     for root in roots {
         context.update(&u64::try_from(root.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -73,34 +73,34 @@ pub fn proof_name(serial: u64, roots: &[CertificateDer<'_>]) -> String {
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     // A label has 63 characters at most (RFC 1035 section 2.3.4).
     let (first, second) = hex.split_at_checked(32).unwrap_or((&hex, ""));
-    format!("{first}.{second}.{DOMAIN}")
+    format!("{first}.{second}.{PROOF_DOMAIN}")
 }
 
 impl Statement {
-    /// A statement with the proof that somebody has got for it.
+    /// Creates a statement with its proof.
     pub fn new(serial: u64, roots: Certificates, proof: Certificates) -> Self {
         Self { serial, roots, proof }
     }
 
-    /// When it was made, in milliseconds since 1970, or later.
+    /// Returns the serial: the time of creation in milliseconds since 1970, or later.
     pub fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// Whom everybody is to trust, DER.
+    /// Returns the roots to trust, DER.
     pub fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// The certificates that vouch for it, leaf first, DER.
+    /// Returns the certificates of the proof, leaf first, DER.
     pub fn proof(&self) -> &[CertificateDer<'static>] {
         &self.proof
     }
 
-    /// Checks that one of these roots vouches for it at this time.
+    /// Verifies the proof against these roots at this time.
     ///
     /// # Errors
-    /// Why none does.
+    /// The reason why none of them verifies it.
     pub fn verify(&self, roots: &[CertificateDer<'static>], at: SystemTime) -> Result<(), String> {
         let (leaf, others) = self.proof.split_first().ok_or("proof: no certificate")?;
         let store = root_store(roots.to_vec()).map_err(|error| error.to_string())?;
@@ -110,12 +110,12 @@ impl Statement {
         let expected = proof_name(self.serial, &self.roots);
         match names.as_slice() {
             [(DNS_NAME, name)] if *name == expected.as_bytes() => Ok(()),
-            _ => Err("the proof is of other roots or of another serial".to_owned()),
+            _ => Err("the proof does not match the roots and the serial".to_owned()),
         }
     }
 
-    /// Those of its own roots that vouch for it at this time.
-    fn vouchers(&self, at: SystemTime) -> Vec<&CertificateDer<'static>> {
+    /// Returns the statement's own roots that verify its proof at this time.
+    fn verifying_roots(&self, at: SystemTime) -> Vec<&CertificateDer<'static>> {
         let vouches =
             |root: &&CertificateDer<'static>| self.verify(std::slice::from_ref(*root), at).is_ok();
         self.roots.iter().filter(vouches).collect()
@@ -123,21 +123,21 @@ impl Statement {
 }
 
 impl SignedRoots {
-    /// Reads a document. Nothing in it has been verified.
+    /// Parses a document. Verifies nothing.
     ///
     /// # Errors
-    /// What is not as it should be, and where.
+    /// The error and its place.
     pub fn read(text: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(text).map_err(|_| "not a text".to_owned())?;
+        let text = std::str::from_utf8(text).map_err(|_| "not UTF-8 text".to_owned())?;
         let mut statements = Vec::new();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             let number = statements.len().saturating_add(1);
-            if number > MOST_STATEMENTS {
-                return Err(format!("more than {MOST_STATEMENTS} statements"));
+            if number > MAX_STATEMENTS {
+                return Err(format!("more than {MAX_STATEMENTS} statements"));
             }
             let wrong = |what: String| format!("statement {number}: {what}");
-            let (statement, after) = one(rest).map_err(wrong)?;
+            let (statement, after) = parse_statement(rest).map_err(wrong)?;
             statements.push(statement);
             rest = after;
         }
@@ -147,88 +147,87 @@ impl SignedRoots {
         Ok(Self(statements))
     }
 
-    /// The statement that came first, and has nothing before it.
+    /// Creates a document of the first statement.
     pub fn first(statement: Statement) -> Self {
         Self(vec![statement])
     }
 
-    /// The same with one more, at the end. Left out is what the new one makes needless: a statement
-    /// that nobody accepts who would not accept the new one as well.
+    /// Appends a statement. Drops statements that the new one makes needless: those that are
+    /// accepted only by processes that accept the new one too.
     #[must_use]
     pub fn then(self, statement: Statement, now: SystemTime) -> Self {
-        let vouch = statement.vouchers(now);
+        let verifying = statement.verifying_roots(now);
         let needed = |former: &Statement| {
-            let held = former.vouchers(now);
-            !held.iter().all(|root| vouch.contains(root))
+            let held = former.verifying_roots(now);
+            !held.iter().all(|root| verifying.contains(root))
         };
         let mut all: Vec<_> = self.0.into_iter().filter(needed).collect();
-        let excess = all.len().saturating_add(1).saturating_sub(MOST_STATEMENTS);
+        let excess = all.len().saturating_add(1).saturating_sub(MAX_STATEMENTS);
         all.drain(..excess.min(all.len()));
         all.push(statement);
         Self(all)
     }
 
-    /// The statements, older ones first.
+    /// Returns the statements, oldest first.
     pub fn statements(&self) -> &[Statement] {
         &self.0
     }
 
-    /// The statement that is in force.
+    /// Returns the statement in force.
     pub fn last(&self) -> Option<&Statement> {
         self.0.last()
     }
 }
 
 impl Trust {
-    /// These roots, and nothing known of any statement.
-    pub fn begin(roots: Certificates) -> Self {
+    /// Trusts these roots, without any statement.
+    pub fn new(roots: Certificates) -> Self {
         Self { roots, serial: 0 }
     }
 
-    /// Whom it trusts, DER.
+    /// Returns the trusted roots, DER.
     pub fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// Whom to trust after a document.
+    /// Returns the roots to trust after a document.
     ///
     /// # Errors
-    /// The document's last statement is older than what is known, or nobody who is trusted vouches
-    /// for it.
+    /// The document's last statement is older than the known one, or no trusted root verifies it.
     pub fn after(&self, document: &SignedRoots, now: SystemTime) -> Result<Self, String> {
-        let mut reached = self.clone();
-        let mut doubt = None;
+        let mut trust = self.clone();
+        let mut error = None;
         for statement in &document.0 {
-            if statement.serial <= reached.serial {
-                let known = reached.serial;
-                doubt = (statement.roots != reached.roots).then(|| {
+            if statement.serial <= trust.serial {
+                let known = trust.serial;
+                error = (statement.roots != trust.roots).then(|| {
                     format!(
-                        "serial {} says other roots than {known}, which is known",
+                        "serial {} has other roots than the known serial {known}",
                         statement.serial
                     )
                 });
                 continue;
             }
-            match statement.verify(&reached.roots, now) {
+            match statement.verify(&trust.roots, now) {
                 Ok(()) => {
-                    doubt = None;
-                    reached = Self { roots: statement.roots.clone(), serial: statement.serial };
+                    error = None;
+                    trust = Self { roots: statement.roots.clone(), serial: statement.serial };
                 }
-                Err(error) => {
+                Err(cause) => {
                     let serial = statement.serial;
-                    doubt = Some(format!("nobody who is trusted vouches for {serial}: {error}"));
+                    error = Some(format!("no trusted root verifies serial {serial}: {cause}"));
                 }
             }
         }
-        match doubt {
-            None => Ok(reached),
-            Some(doubt) => Err(doubt),
+        match error {
+            None => Ok(trust),
+            Some(error) => Err(error),
         }
     }
 }
 
-/// The statement that a text begins with, and what follows it.
-fn one(text: &str) -> Result<(Statement, &str), String> {
+/// Parses the statement at the start of a text; the statement and the rest.
+fn parse_statement(text: &str) -> Result<(Statement, &str), String> {
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     let serial = line.strip_prefix("serial: ").and_then(|number| number.trim().parse().ok());
     let serial = serial.ok_or("it does not begin with `serial: NUMBER`")?;
@@ -239,7 +238,7 @@ fn one(text: &str) -> Result<(Statement, &str), String> {
     let part = |name: &str, text: &str| {
         let list = certificates(text.as_bytes()).map_err(|error| format!("{name}: {error}"))?;
         match list.len() {
-            0..=MOST_ROOTS => Ok(list),
+            0..=MAX_ROOTS => Ok(list),
             many => Err(format!("{name}: {many} certificates")),
         }
     };

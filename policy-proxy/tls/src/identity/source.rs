@@ -1,18 +1,18 @@
-//! What an identity is kept current from.
+//! Sources of identities.
 
 use super::certify::{Certify, CertifyConfig};
 use super::error::SourceError;
-use super::files::{Files, IdentityFiles};
+use super::files::{FileSource, IdentityFiles};
 use super::handle::IdentityHandle;
 use super::metrics::IdentityMetrics;
 use super::publish::Publisher;
 use super::status::IdentityStatus;
 use super::workload_api::{SpiffeConfig, WorkloadApi};
 
-/// Where an identity comes from.
+/// Configuration of an identity source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityConfig {
-    /// Files that somebody else renews.
+    /// Files that another process renews.
     Files(IdentityFiles),
     /// An issuer, by Linkerd's Certify API.
     Certify(CertifyConfig),
@@ -20,68 +20,71 @@ pub enum IdentityConfig {
     Spiffe(SpiffeConfig),
 }
 
-/// Keeps an identity current. Runs wherever [`IdentitySource::run`] is awaited; everything else is
-/// known before.
+/// Keeps an identity current while [`IdentitySource::run`] is awaited.
 #[derive(Debug)]
 pub struct IdentitySource {
     publisher: Publisher,
-    kind: Kind,
+    kind: SourceKind,
 }
 
 #[derive(Debug)]
-enum Kind {
-    Files(Files),
+enum SourceKind {
+    Files(FileSource),
     // Boxed: holds keys and addresses, and there is one per process.
     Certify(Box<Certify>),
     Spiffe(Box<WorkloadApi>),
 }
 
 impl IdentitySource {
-    /// Opens the source. An identity in files is in force when this returns; of the others nothing is
-    /// asked before [`IdentitySource::run`]. What happens is counted in `metrics`.
+    /// Opens the source. An identity from files is in force when this returns; other sources send
+    /// no request before [`IdentitySource::run`]. Counts in `metrics`.
     ///
     /// # Errors
-    /// What could not get better by waiting: files that are missing or unusable, a key or request of a
-    /// helper that are. Who cannot be reached, is tried again while it runs instead.
+    /// Permanent errors: files that are missing or unusable, or an unusable key or request of a
+    /// helper. An unreachable server is retried by [`IdentitySource::run`].
     pub async fn open(
         config: IdentityConfig,
         metrics: IdentityMetrics,
     ) -> Result<Self, SourceError> {
         let publisher = Publisher::new(metrics);
         let kind = match config {
-            IdentityConfig::Files(files) => Kind::Files(Files::open(files, &publisher).await?),
-            IdentityConfig::Certify(config) => {
-                Kind::Certify(Box::new(Certify::open(config).await?))
+            IdentityConfig::Files(files) => {
+                SourceKind::Files(FileSource::open(files, &publisher).await?)
             }
-            IdentityConfig::Spiffe(config) => Kind::Spiffe(Box::new(WorkloadApi::new(config))),
+            IdentityConfig::Certify(config) => {
+                SourceKind::Certify(Box::new(Certify::open(config).await?))
+            }
+            IdentityConfig::Spiffe(config) => {
+                SourceKind::Spiffe(Box::new(WorkloadApi::new(config)))
+            }
         };
         Ok(Self { publisher, kind })
     }
 
-    /// Who certifies us, by its name in TLS; absent: nobody who has to prove one.
+    /// Returns the TLS name of the issuer, if the source is one that has to prove it.
     pub fn issuer(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Certify(certify) => certify.issuer(),
-            Kind::Files(_) | Kind::Spiffe(_) => None,
+            SourceKind::Certify(certify) => certify.issuer(),
+            SourceKind::Files(_) | SourceKind::Spiffe(_) => None,
         }
     }
 
-    /// Where the identity in force is found.
+    /// Returns the handle of the identity in force.
     pub fn identity(&self) -> IdentityHandle {
         self.publisher.identity().clone()
     }
 
-    /// How it is doing.
+    /// Returns the status.
     pub fn status(&self) -> IdentityStatus {
         self.publisher.status()
     }
 
-    /// Keeps the identity current until it is dropped. Whatever goes wrong is tried again.
+    /// Keeps the identity current until it is dropped. Retries all failures.
     pub async fn run(self) {
         match self.kind {
-            Kind::Files(files) => files.run(&self.publisher).await,
-            Kind::Certify(certify) => certify.run(&self.publisher).await,
-            Kind::Spiffe(workload_api) => workload_api.run(&self.publisher).await,
+            SourceKind::Files(files) => files.run(&self.publisher).await,
+            SourceKind::Certify(certify) => certify.run(&self.publisher).await,
+            SourceKind::Spiffe(workload_api) => workload_api.run(&self.publisher).await,
         }
     }
 }

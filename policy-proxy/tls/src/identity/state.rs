@@ -1,69 +1,70 @@
-//! How an identity source is doing: what it has put in force, whether others would accept that, and
-//! what went wrong last.
+//! State of an identity source: the certificate in force, its validity for other members of the
+//! mesh, and the last failure.
 
-use crate::civil::shown;
+use crate::datetime::rfc3339_seconds;
 use policy_core::Identity;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// How an identity source is doing.
+/// State of an identity source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdentityState {
-    /// The certificate in force; absent: none was received yet, or it was taken back.
+    /// The certificate in force; `None` if none was received yet, or it was revoked.
     pub certificate: Option<CertificateState>,
-    /// What went wrong at the last attempt; absent: nothing.
+    /// Failure of the last attempt; `None` if it was successful.
     pub failure: Option<Failure>,
 }
 
 /// The certificate in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateState {
-    /// The identity that it proves, if it proves one.
+    /// The identity that it proves, if any.
     pub name: Option<Identity>,
-    /// When it becomes valid.
+    /// Start of the validity.
     pub not_before: SystemTime,
-    /// When it expires.
+    /// Time of expiry.
     pub not_after: SystemTime,
-    /// When it was put in force.
+    /// Time when it was put in force.
     pub since: SystemTime,
-    /// How many roots are trusted with it.
+    /// Number of trusted roots.
     pub roots: usize,
-    /// Why others would not accept it now, as far as we can tell; checked every few seconds.
-    pub doubt: Option<Arc<str>>,
+    /// Reason why other members of the mesh would reject it, as far as known; checked every few
+    /// seconds.
+    pub rejection: Option<Arc<str>>,
 }
 
-/// What went wrong at the last attempt.
+/// Failure of the last attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What, in words for an operator.
+    /// The message for operators.
     pub message: Arc<str>,
-    /// When.
+    /// The time.
     pub at: SystemTime,
 }
 
-/// Where an attempt went wrong.
+/// Kind of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureKind {
-    /// The roots cannot be read or are none.
+    /// The roots cannot be read, or there are none.
     Roots,
-    /// Certificate or key on disk cannot be read or used.
+    /// The certificate or key file cannot be read or used.
     Files,
     /// The token cannot be read or is empty.
     Token,
-    /// The issuer or agent cannot be connected to, or is not who it should be.
+    /// The issuer or agent is unreachable, or did not prove its identity.
     Unreachable,
-    /// The issuer or agent answered with an error, or not in time.
+    /// The issuer or agent returned an error, or timed out.
     Refused,
-    /// The issuer or agent answered with something that cannot be accepted.
+    /// The issuer or agent returned an unacceptable response.
     Answer,
-    /// What is in force is not accepted by others any more.
+    /// Other members of the mesh reject the current certificate.
     Certificate,
 }
 
 impl FailureKind {
-    /// As it is shown in metrics.
+    /// Returns the label in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Roots => "roots",
@@ -78,7 +79,7 @@ impl FailureKind {
 }
 
 impl IdentityState {
-    /// Why there is no identity that others would accept now; `None`: there is one.
+    /// Returns the reason if there is no identity that other members of the mesh would accept now.
     pub fn missing(&self, now: SystemTime) -> Option<String> {
         let because = |reason: String| match &self.failure {
             Some(failure) => Some(format!("{reason}: {}", failure.message)),
@@ -88,13 +89,16 @@ impl IdentityState {
             return because("no certificate yet".to_owned());
         };
         if now >= held.not_after {
-            return because(format!("the certificate expired at {}", shown(held.not_after)));
+            return because(format!(
+                "the certificate expired at {}",
+                rfc3339_seconds(held.not_after)
+            ));
         }
         if now < held.not_before {
-            let (begins, now) = (shown(held.not_before), shown(now));
+            let (begins, now) = (rfc3339_seconds(held.not_before), rfc3339_seconds(now));
             return because(format!("the certificate is not valid before {begins}; it is {now}"));
         }
-        held.doubt.as_ref().map(|doubt| doubt.to_string())
+        held.rejection.as_ref().map(|rejection| rejection.to_string())
     }
 }
 
@@ -115,7 +119,7 @@ mod tests {
             not_after: at(200),
             since: at(100),
             roots: 1,
-            doubt: None,
+            rejection: None,
         }
     }
 
@@ -146,7 +150,7 @@ mod tests {
         state.certificate = None;
         assert_eq!(state.missing(at(150)).as_deref(), Some("no certificate yet: away"));
         state.certificate =
-            Some(CertificateState { doubt: Some("unknown issuer".into()), ..held() });
+            Some(CertificateState { rejection: Some("unknown issuer".into()), ..held() });
         assert_eq!(state.missing(at(150)).as_deref(), Some("unknown issuer"));
     }
 }

@@ -1,14 +1,14 @@
-//! An identity source as others see it.
+//! Status of an identity source.
 
 use super::state::IdentityState;
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// How a source is doing, to be looked at from anywhere; clones see the same.
+/// Status of an identity source, which is readable from anywhere; clones share it.
 #[derive(Clone, Debug)]
 pub struct IdentityStatus(watch::Receiver<IdentityState>);
 
-/// The status of a source that has nothing yet and never will.
+/// Returns the status of a source without an identity.
 impl Default for IdentityStatus {
     fn default() -> Self {
         Self(watch::Sender::default().subscribe())
@@ -20,25 +20,25 @@ impl IdentityStatus {
         Self(state)
     }
 
-    /// How it is doing.
+    /// Returns the current state.
     pub fn state(&self) -> IdentityState {
         self.0.borrow().clone()
     }
 
-    /// Why there is no identity that others would accept now; `None`: there is one.
+    /// Returns the reason if there is no identity that other members of the mesh would accept now.
     pub fn missing(&self) -> Option<String> {
         self.0.borrow().missing(SystemTime::now())
     }
 
     /// Waits for the next change: another certificate, other roots, success or failure. Pending for
-    /// ever once the source is gone.
+    /// ever once the source is dropped.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// Waits until there is an identity that others would accept.
+    /// Waits until there is an identity that other members of the mesh would accept.
     pub async fn ready(&mut self) {
         while self.missing().is_some() {
             self.changed().await;

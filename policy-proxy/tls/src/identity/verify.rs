@@ -1,5 +1,5 @@
-//! Accepts peers beyond what the chain says: a server by its identity, which must be among the names
-//! of its certificate; a client by its trust domain, where our roots vouch for one alone.
+//! Verifiers of peers beyond the chain: a server by its identity, which must be among the names of
+//! its certificate; a client by its trust domain, if our roots are trusted for one only.
 
 use super::name::identity_of;
 use policy_core::Identity;
@@ -15,15 +15,15 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Verifies servers of the mesh. The name in SNI plays no part; the identity does.
+/// Verifies servers of the mesh by their identity. SNI is not used.
 #[derive(Debug)]
-pub(super) struct ExpectIdentity {
+pub(super) struct IdentityVerifier {
     roots: Arc<RootCertStore>,
     expected: Identity,
     provider: Arc<CryptoProvider>,
 }
 
-impl ExpectIdentity {
+impl IdentityVerifier {
     pub(super) fn new(
         roots: Arc<RootCertStore>,
         expected: Identity,
@@ -32,7 +32,8 @@ impl ExpectIdentity {
         Self { roots, expected, provider }
     }
 
-    /// Any position counts: a server may carry several names (proxy-to-proxy practice of Linkerd).
+    /// Returns true if any name is the expected identity: a server may have several (as Linkerd's
+    /// proxies accept).
     fn is_expected(&self, leaf: &CertificateDer<'_>) -> bool {
         let Ok(certificate) = webpki::EndEntityCert::try_from(leaf) else { return false };
         match &self.expected {
@@ -44,7 +45,7 @@ impl ExpectIdentity {
     }
 }
 
-impl ServerCertVerifier for ExpectIdentity {
+impl ServerCertVerifier for IdentityVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -92,21 +93,21 @@ impl ServerCertVerifier for ExpectIdentity {
     }
 }
 
-/// Verifies clients, and refuses SPIFFE identities of other trust domains than ours.
+/// Verifies clients, and rejects SPIFFE identities of other trust domains.
 #[derive(Debug)]
-pub(super) struct OfDomain {
+pub(super) struct TrustDomainVerifier {
     chain: Arc<dyn ClientCertVerifier>,
     /// `spiffe://domain/`.
     prefix: String,
 }
 
-impl OfDomain {
+impl TrustDomainVerifier {
     pub(super) fn new(chain: Arc<dyn ClientCertVerifier>, domain: &str) -> Self {
         Self { chain, prefix: format!("spiffe://{domain}/") }
     }
 }
 
-impl ClientCertVerifier for OfDomain {
+impl ClientCertVerifier for TrustDomainVerifier {
     fn offer_client_auth(&self) -> bool {
         self.chain.offer_client_auth()
     }

@@ -1,12 +1,12 @@
 //! An identity from the node's agent, by SPIFFE's Workload API over a Unix socket.
 //!
-//! One stream brings identity, key and roots, now and whenever they change; each message is complete.
-//! What the agent no longer sends it has taken back (Workload API section 5.2.1): the identity is
-//! cleared and the proxy is not ready. A stream that merely ends is opened again, with pauses, and
-//! what is in force stays until it expires.
+//! One stream delivers identity, key and roots, now and at every change; each message is complete.
+//! An identity that the agent no longer sends is revoked (Workload API section 5.2.1): it is
+//! cleared and the proxy is not ready. A stream that only ends is opened again, with backoff, and
+//! the current identity stays until it expires.
 
 use super::credentials::{Credentials, TlsIdentity};
-use super::error::Failed;
+use super::error::AttemptError;
 use super::name::{identity_of, is_spiffe_id};
 use super::publish::Publisher;
 use super::state::FailureKind;
@@ -26,29 +26,29 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
 
-/// An identity from the node's agent.
+/// Configuration of an identity from the node's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpiffeConfig {
     /// The agent's socket.
     pub agent: AgentAddress,
-    /// The SPIFFE ID to be; absent: the agent's default, which it sends first.
+    /// The SPIFFE ID to use; `None` for the agent's default, which it sends first.
     pub id: Option<Arc<str>>,
-    /// The name that clients ask for in SNI, a DNS name.
+    /// The DNS name that clients send as SNI.
     pub server_name: Arc<str>,
-    /// How long connecting and the first message may take.
+    /// Timeout of connecting and of the first message.
     pub timeout: Duration,
-    /// The first pause after a failure, and the longest.
+    /// First and longest delay after a failure.
     pub backoff: (Duration, Duration),
-    /// How often the clock is looked at.
+    /// Interval of the checks of the clock.
     pub interval: Duration,
 }
 
-/// Where the agent listens: the path of a Unix socket.
+/// Address of the agent: the path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentAddress(PathBuf);
 
 impl SpiffeConfig {
-    /// The defaults: 10 s to connect, pauses of 100 ms to 1 s as Linkerd has them.
+    /// Creates the default configuration: 10 s to connect, delays of 100 ms to 1 s as in Linkerd.
     pub fn new(agent: AgentAddress, id: Option<&str>, server_name: &str) -> Self {
         Self {
             agent,
@@ -62,10 +62,10 @@ impl SpiffeConfig {
 }
 
 impl AgentAddress {
-    /// Reads a path, `unix:/path` or `unix:///path` (SPIFFE Workload Endpoint section 4).
+    /// Parses a path, `unix:/path` or `unix:///path` (SPIFFE Workload Endpoint section 4).
     ///
     /// # Errors
-    /// What is expected.
+    /// The expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let expected =
             "expected an absolute path of a Unix socket, with unix: before it or without";
@@ -75,7 +75,7 @@ impl AgentAddress {
     }
 }
 
-/// The socket's path.
+/// Formats the socket's address.
 impl std::fmt::Display for AgentAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "unix:{}", self.0.display())
@@ -88,17 +88,17 @@ pub(super) struct WorkloadApi {
     config: SpiffeConfig,
 }
 
-/// How a stream ended.
-struct Ended {
-    failed: Failed,
-    /// Whether the agent has taken back what it gave.
-    redacted: bool,
-    /// Whether asking again soon is of no use.
-    lasting: bool,
+/// End of a stream.
+struct StreamEnd {
+    error: AttemptError,
+    /// True if the agent revoked the identity.
+    revoked: bool,
+    /// True if an early retry is useless.
+    permanent: bool,
 }
 
-/// The largest message accepted, in bytes: roots of other trust domains may be many.
-const MOST_MESSAGE: usize = 4 << 20;
+/// Maximum message size in bytes: roots of other trust domains may be many.
+const MAX_MESSAGE: usize = 4 << 20;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 impl WorkloadApi {
@@ -111,30 +111,30 @@ impl WorkloadApi {
         let mut backoff = Backoff::new(self.config.backoff.0, self.config.backoff.1);
         loop {
             let begun = Instant::now();
-            let ended = match self.open().await {
+            let end = match self.open().await {
                 Ok((first, stream)) => self.follow(first, stream, publisher).await,
-                Err(ended) => ended,
+                Err(end) => end,
             };
-            let message = format!("{}: {}", self.config.agent, ended.failed.message);
-            if ended.redacted {
-                publisher.revoke(ended.failed.kind, &message);
+            let message = format!("{}: {}", self.config.agent, end.error.message);
+            if end.revoked {
+                publisher.revoke(end.error.kind, &message);
             } else {
-                publisher.fail(ended.failed.kind, &message);
+                publisher.fail(end.error.kind, &message);
             }
             backoff.settle(begun.elapsed());
             let (soon, late) = (backoff.delay(random()), backoff.slow(random()));
-            tokio::time::sleep(if ended.lasting { late } else { soon }).await;
+            tokio::time::sleep(if end.permanent { late } else { soon }).await;
         }
     }
 
-    /// A stream and its first message, which the agent has to send at once.
-    async fn open(&self) -> Result<(X509svidResponse, Streaming<X509svidResponse>), Ended> {
+    /// Opens a stream and awaits its first message, which the agent has to send at once.
+    async fn open(&self) -> Result<(X509svidResponse, Streaming<X509svidResponse>), StreamEnd> {
         let timeout = self.config.timeout;
         let open = async {
             let mut client = SpiffeWorkloadApiClient::new(self.connect().await?)
-                .max_decoding_message_size(MOST_MESSAGE);
+                .max_decoding_message_size(MAX_MESSAGE);
             let mut request = Request::new(X509svidRequest {});
-            // Without it an agent answers nobody, so that no browser is made to ask (Workload
+            // Required by agents, so that no browser can be made to send requests (Workload
             // Endpoint section 5.1).
             let header = MetadataValue::from_static("true");
             request.metadata_mut().insert("workload.spiffe.io", header);
@@ -148,16 +148,16 @@ impl WorkloadApi {
         };
         let late = |_| {
             let message = format!("no message within {timeout:?}");
-            Ended::lost(Failed::new(FailureKind::Refused, message))
+            StreamEnd::lost(AttemptError::new(FailureKind::Refused, message))
         };
         tokio::time::timeout(timeout, open).await.map_err(late)?
     }
 
-    async fn connect(&self) -> Result<Channel, Ended> {
+    async fn connect(&self) -> Result<Channel, StreamEnd> {
         let lost = |error: tonic::transport::Error| {
-            Ended::lost(Failed::new(FailureKind::Unreachable, chain(&error)))
+            StreamEnd::lost(AttemptError::new(FailureKind::Unreachable, chain(&error)))
         };
-        // The authority is not looked at; a URI needs one.
+        // The authority is not used, but a URI needs one.
         let endpoint = Endpoint::from_static("http://localhost")
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE)
@@ -170,17 +170,17 @@ impl WorkloadApi {
         endpoint.connect_with_connector(connector).await.map_err(lost)
     }
 
-    /// Takes what the agent sends until the stream ends.
+    /// Applies the agent's messages until the stream ends.
     async fn follow(
         &self,
         first: X509svidResponse,
         mut stream: Streaming<X509svidResponse>,
         publisher: &Publisher,
-    ) -> Ended {
+    ) -> StreamEnd {
         let mut message = first;
         loop {
-            if let Err(ended) = self.take(message, publisher) {
-                return ended;
+            if let Err(end) = self.take(message, publisher) {
+                return end;
             }
             message = loop {
                 let next = tokio::time::timeout(self.config.interval, stream.message()).await;
@@ -190,8 +190,11 @@ impl WorkloadApi {
                     Ok(Err(status)) => return refused(&status),
                     Err(_) if publisher.check() => {
                         let message =
-                            "the certificate is not acceptable any more, and no other came";
-                        return Ended::lost(Failed::new(FailureKind::Certificate, message));
+                            "the certificate is no longer valid, and the agent sent no new one";
+                        return StreamEnd::lost(AttemptError::new(
+                            FailureKind::Certificate,
+                            message,
+                        ));
                     }
                     Err(_) => {}
                 }
@@ -199,9 +202,9 @@ impl WorkloadApi {
         }
     }
 
-    /// Puts what a message says in force. What cannot be used leaves the identity as it is; what is
-    /// missing takes it back.
-    fn take(&self, message: X509svidResponse, publisher: &Publisher) -> Result<(), Ended> {
+    /// Applies a message. An unusable identity changes nothing; a missing one revokes the current
+    /// one.
+    fn take(&self, message: X509svidResponse, publisher: &Publisher) -> Result<(), StreamEnd> {
         let offered: Vec<_> =
             message.svids.iter().take(8).map(|svid| svid.spiffe_id.clone()).collect();
         let svid = message.svids.into_iter().find(|svid| match &self.config.id {
@@ -244,31 +247,31 @@ impl WorkloadApi {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(x509_svid_key));
         let server_name = Arc::clone(&self.config.server_name);
         let credentials = Credentials { server_name, roots, chain, key };
-        let identity = TlsIdentity::of_domain(credentials, Some(domain.into()))
+        let identity = TlsIdentity::with_trust_domain(credentials, Some(domain.into()))
             .map_err(|error| error.to_string())?;
         identity.verify(SystemTime::now())?;
         Ok(identity)
     }
 }
 
-impl Ended {
-    /// Nothing was taken back.
-    fn lost(failed: Failed) -> Self {
-        Self { failed, redacted: false, lasting: false }
+impl StreamEnd {
+    /// Creates an end without a revocation.
+    fn lost(error: AttemptError) -> Self {
+        Self { error, revoked: false, permanent: false }
     }
 }
 
-fn closed() -> Ended {
-    Ended::lost(Failed::new(FailureKind::Refused, "the agent closed the stream"))
+fn closed() -> StreamEnd {
+    StreamEnd::lost(AttemptError::new(FailureKind::Refused, "the agent closed the stream"))
 }
 
-fn refused(status: &Status) -> Ended {
+fn refused(status: &Status) -> StreamEnd {
     let message = format!("{:?}: {}", status.code(), status.message());
-    Ended {
-        failed: Failed::new(FailureKind::Refused, message),
-        redacted: status.code() == Code::PermissionDenied,
-        // Asking alike again is answered alike (Workload Endpoint section 6).
-        lasting: status.code() == Code::InvalidArgument,
+    StreamEnd {
+        error: AttemptError::new(FailureKind::Refused, message),
+        revoked: status.code() == Code::PermissionDenied,
+        // The same request would get the same response (Workload Endpoint section 6).
+        permanent: status.code() == Code::InvalidArgument,
     }
 }
 

@@ -4,7 +4,7 @@ use super::application::Message;
 use crate::http1;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use policy_http::http1::request::Bounds;
+use policy_http::http1::request_decode::Bounds;
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use linkerd2_proxy_api::inbound::PortSpec;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use policy_proto::messages::watch_request::Kind;
-use policy_server::review::{Authenticated, Bounded, ReviewError, Reviewer, Subject};
+use policy_server::review::{Authenticated, CachedReviewer, ReviewError, Reviewer, Subject};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tonic::service::interceptor::InterceptedService;
@@ -135,7 +135,7 @@ async fn made_up_tokens_of_one_client_are_reviewed_in_no_great_number_and_others
 
 #[tokio::test]
 async fn a_token_that_was_accepted_a_moment_ago_is_served_whoever_is_refused_at_its_address() {
-    let reviewer: Arc<dyn Reviewer> = Arc::new(Bounded::new(Names));
+    let reviewer: Arc<dyn Reviewer> = Arc::new(CachedReviewer::new(Names));
     let access = AuthzConfig { reviewer: Some(reviewer), ..AuthzConfig::default() };
     let mesh = Mesh::start(access).await;
     let channel = stranger(&mesh).await;

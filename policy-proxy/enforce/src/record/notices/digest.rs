@@ -1,9 +1,10 @@
-//! What is said of refusals and audited permits: the first of its kind at once, the rest as a number.
+//! Aggregates denials and audited permits: the first of a kind is logged at once, repeats as a
+//! number.
 //!
-//! Whoever sends requests can cause a decision at will, so everything here is bounded: lines per second,
-//! kinds that are counted, and of both the share of one client and of all clients without an identity.
-//! What finds no room is left out and counted. A client with an identity therefore shows at once while
-//! any other client floods the sidecar.
+//! Clients can cause decisions at will, so everything here is bounded: lines per second, counted
+//! kinds, and of both the share of one client and of all clients without an identity. Decisions
+//! beyond the bounds are suppressed and counted. So a client with an identity shows up at once
+//! while any other client floods the sidecar.
 
 use super::rate::{Rate, SECOND};
 use policy_core::{Denied, Identity, fold_mapped};
@@ -14,97 +15,97 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-/// Lines per second, and how many of them may be about clients without an identity.
+/// Maximum lines per second, and the part for clients without an identity.
 const LINES: usize = 10;
-const LINES_OF_STRANGERS: usize = 5;
-/// First lines per second about one client.
-const LINES_OF_ONE: usize = 2;
-/// Lines per second with numbers, about clients with an identity and about others each.
-const NUMBERS: usize = 2;
-/// Kinds that are counted, and how many of them may be of clients without an identity, or of one client.
-/// Permits that are audited have half of each at most, because under `audit` every client has one: they are
-/// to leave room for what is denied.
+const ANONYMOUS_LINES: usize = 5;
+/// Maximum first lines per second about one client.
+const LINES_PER_CLIENT: usize = 2;
+/// Maximum repeat lines per second, for clients with an identity and for others each.
+const REPEAT_LINES: usize = 2;
+/// Maximum number of counted kinds, of those of clients without an identity, and of one client's.
+/// Audited permits get at most half of each, because under `audit` every client has one: they have
+/// to leave space for denials.
 const KINDS: usize = 256;
-const KINDS_OF_STRANGERS: usize = 128;
-const KINDS_OF_ONE: usize = 16;
+const ANONYMOUS_KINDS: usize = 128;
+const KINDS_PER_CLIENT: usize = 16;
 
-/// Who is counted as one.
+/// Key that decisions are aggregated by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Client {
-    /// Who proved this identity.
+pub(super) enum ClientKey {
+    /// A client with this identity.
     Identity(Identity),
     /// The /24 or /64 of an address without an identity, by its first address.
     Network(IpAddr),
 }
 
-/// What is counted of a client.
+/// Kind of a client's decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct DecisionKind {
     /// The workload's port.
     pub(super) port: NonZeroU16,
-    /// Why it was refused; none if it was let through and audited.
+    /// The reason of the denial; `None` for an audited permit.
     pub(super) reason: Option<Denied>,
-    /// Whether it was a connection rather than a request.
+    /// True for a connection, false for a request.
     pub(super) connection: bool,
 }
 
-/// A number that is due to be said.
+/// A repeat count that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct More {
-    pub(super) client: Client,
-    pub(super) kind: Kind,
-    /// How many came after the line before.
+pub(super) struct RepeatCount {
+    pub(super) client: ClientKey,
+    pub(super) kind: DecisionKind,
+    /// Number of decisions since the last line.
     pub(super) more: u64,
-    /// Since when.
+    /// Time since the last line.
     pub(super) within: Duration,
-    /// The address of the last of them.
+    /// Address of the last decision.
     pub(super) last: IpAddr,
 }
 
-/// What is due to be said as time passes.
+/// The log lines that are due.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Due {
-    pub(super) numbers: Vec<More>,
-    /// How many decisions no line and no number tells of, since that was said last.
+pub(super) struct DueLines {
+    pub(super) repeats: Vec<RepeatCount>,
+    /// Number of decisions that were neither logged nor counted since the last report.
     pub(super) left_out: u64,
 }
 
-/// What has been said, and what has been counted since.
+/// State of the aggregation.
 #[derive(Debug)]
 pub(super) struct Digest {
     interval: Duration,
-    clients: HashMap<Client, Own>,
-    /// Kinds that are counted, by whether their client has no identity.
+    clients: HashMap<ClientKey, ClientState>,
+    /// Number of counted kinds, indexed by whether the client is anonymous.
     kinds: [usize; 2],
-    /// Those of them that are audited permits.
+    /// Number of audited permits among them.
     audited: [usize; 2],
     lines: Rate<LINES>,
-    lines_of_strangers: Rate<LINES_OF_STRANGERS>,
-    /// By whether the client has no identity.
-    numbers: [Rate<NUMBERS>; 2],
+    anonymous_lines: Rate<ANONYMOUS_LINES>,
+    /// Indexed by whether the client is anonymous.
+    repeats: [Rate<REPEAT_LINES>; 2],
     left_out: u64,
-    /// When time passed last.
-    passed: Option<Instant>,
+    /// Time of the last tick.
+    last_tick: Option<Instant>,
 }
 
-/// What is counted of one client.
+/// State of one client.
 #[derive(Debug)]
-struct Own {
-    firsts: Rate<LINES_OF_ONE>,
-    counted: Vec<Counted>,
+struct ClientState {
+    first_lines: Rate<LINES_PER_CLIENT>,
+    counted: Vec<CountedKind>,
 }
 
 #[derive(Debug)]
-struct Counted {
-    kind: Kind,
-    /// When a line was written last.
+struct CountedKind {
+    kind: DecisionKind,
+    /// Time of the last line.
     since: Instant,
     more: u64,
     last: IpAddr,
 }
 
-impl Client {
-    /// Who a client is counted as.
+impl ClientKey {
+    /// Returns the key of a client.
     pub(super) fn of(peer: &Peer) -> Self {
         match peer.identity() {
             Some(identity) => Self::Identity(identity.clone()),
@@ -112,12 +113,12 @@ impl Client {
         }
     }
 
-    fn is_stranger(&self) -> bool {
+    fn is_anonymous(&self) -> bool {
         matches!(self, Self::Network(_))
     }
 }
 
-/// The first address of the /24 or /64.
+/// Returns the first address of the /24 or /64.
 fn network(address: IpAddr) -> IpAddr {
     match fold_mapped(address) {
         IpAddr::V4(address) => {
@@ -131,7 +132,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-impl fmt::Display for Client {
+impl fmt::Display for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Identity(identity) => f.write_str(identity.as_str()),
@@ -142,7 +143,7 @@ impl fmt::Display for Client {
 }
 
 impl Digest {
-    /// Says how many more there were of each kind once in `interval`.
+    /// Creates a digest that reports repeats once per `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -150,19 +151,19 @@ impl Digest {
             kinds: [0; 2],
             audited: [0; 2],
             lines: Rate::new(),
-            lines_of_strangers: Rate::new(),
-            numbers: [Rate::new(), Rate::new()],
+            anonymous_lines: Rate::new(),
+            repeats: [Rate::new(), Rate::new()],
             left_out: 0,
-            passed: None,
+            last_tick: None,
         }
     }
 
-    /// Whether a decision at `now` is to be said at once. If not, it is counted.
-    pub(super) fn note(
+    /// Returns true if a decision at `now` is to be logged at once. Else it is counted.
+    pub(super) fn admit(
         &mut self,
-        client: Client,
+        client: ClientKey,
         address: IpAddr,
-        kind: Kind,
+        kind: DecisionKind,
         now: Instant,
     ) -> bool {
         let own = self.clients.get_mut(&client);
@@ -172,36 +173,39 @@ impl Digest {
             known.last = address;
             return false;
         }
-        let said =
+        let logged =
             self.has_room(&client, now) && (kind.reason.is_some() || self.has_audit_room(&client));
-        if said {
-            self.keep(client, Counted { kind, since: now, more: 0, last: address });
+        if logged {
+            self.keep(client, CountedKind { kind, since: now, more: 0, last: address });
         } else {
             self.left_out = self.left_out.saturating_add(1);
         }
-        said
+        logged
     }
 
-    /// Whether a line about another kind of `client` may be written, and the kind be counted.
-    fn has_room(&self, client: &Client, now: Instant) -> bool {
-        let [known, strangers] = self.kinds;
-        let room = self.lines.has_room(now) && known.saturating_add(strangers) < KINDS;
-        let rank = !client.is_stranger()
-            || (self.lines_of_strangers.has_room(now) && strangers < KINDS_OF_STRANGERS);
-        let share = |own: &Own| own.firsts.has_room(now) && own.counted.len() < KINDS_OF_ONE;
-        room && rank && self.clients.get(client).is_none_or(share)
+    /// Returns true if a line about another kind of `client` may be written and the kind be
+    /// counted.
+    fn has_room(&self, client: &ClientKey, now: Instant) -> bool {
+        let [known, anonymous] = self.kinds;
+        let room = self.lines.has_room(now) && known.saturating_add(anonymous) < KINDS;
+        let stranger_room = !client.is_anonymous()
+            || (self.anonymous_lines.has_room(now) && anonymous < ANONYMOUS_KINDS);
+        let share = |own: &ClientState| {
+            own.first_lines.has_room(now) && own.counted.len() < KINDS_PER_CLIENT
+        };
+        room && stranger_room && self.clients.get(client).is_none_or(share)
     }
 
-    /// Whether one more of the kinds may be an audited permit of `client`.
-    fn has_audit_room(&self, client: &Client) -> bool {
-        let [known, strangers] = self.audited;
-        let room = known.saturating_add(strangers) < KINDS / 2;
-        room && (!client.is_stranger() || strangers < KINDS_OF_STRANGERS / 2)
+    /// Returns true if another kind may be an audited permit of `client`.
+    fn has_audit_room(&self, client: &ClientKey) -> bool {
+        let [known, anonymous] = self.audited;
+        let room = known.saturating_add(anonymous) < KINDS / 2;
+        room && (!client.is_anonymous() || anonymous < ANONYMOUS_KINDS / 2)
     }
 
-    /// Counts a kind, or no longer.
-    fn count(&mut self, stranger: bool, kind: Kind, change: impl Fn(usize) -> usize) {
-        let of = usize::from(stranger);
+    /// Changes the number of counted kinds.
+    fn count(&mut self, anonymous: bool, kind: DecisionKind, change: impl Fn(usize) -> usize) {
+        let of = usize::from(anonymous);
         if let Some(kinds) = self.kinds.get_mut(of) {
             *kinds = change(*kinds);
         }
@@ -210,53 +214,53 @@ impl Digest {
         }
     }
 
-    fn keep(&mut self, client: Client, counted: Counted) {
+    fn keep(&mut self, client: ClientKey, counted: CountedKind) {
         let now = counted.since;
-        self.written(client.is_stranger(), now);
-        self.count(client.is_stranger(), counted.kind, |kinds| kinds.saturating_add(1));
-        let new = || Own { firsts: Rate::new(), counted: Vec::new() };
+        self.line_written(client.is_anonymous(), now);
+        self.count(client.is_anonymous(), counted.kind, |kinds| kinds.saturating_add(1));
+        let new = || ClientState { first_lines: Rate::new(), counted: Vec::new() };
         let own = self.clients.entry(client).or_insert_with(new);
-        own.firsts.take(now);
+        own.first_lines.take(now);
         own.counted.push(counted);
     }
 
-    fn written(&mut self, stranger: bool, now: Instant) {
+    fn line_written(&mut self, anonymous: bool, now: Instant) {
         self.lines.take(now);
-        if stranger {
-            self.lines_of_strangers.take(now);
+        if anonymous {
+            self.anonymous_lines.take(now);
         }
     }
 
-    /// What is due at `now`; nothing within a second of the last time. A kind of which there were no more
-    /// is forgotten after an interval.
-    pub(super) fn pass(&mut self, now: Instant) -> Due {
+    /// Returns the lines due at `now`; none within a second of the last tick. A kind without
+    /// repeats is dropped after an interval.
+    pub(super) fn tick(&mut self, now: Instant) -> DueLines {
         let soon = |last| now.saturating_duration_since(last) < SECOND;
-        if self.passed.is_some_and(soon) {
-            return Due::default();
+        if self.last_tick.is_some_and(soon) {
+            return DueLines::default();
         }
-        self.passed = Some(now);
+        self.last_tick = Some(now);
         self.due(now, false)
     }
 
-    /// What is left to be said in the end, as far as there is room for lines.
-    pub(super) fn end(&mut self, now: Instant) -> Due {
+    /// Returns the lines that remain at the end, within the limit of lines.
+    pub(super) fn end(&mut self, now: Instant) -> DueLines {
         self.due(now, true)
     }
 
-    fn due(&mut self, now: Instant, end: bool) -> Due {
-        let mut due = Due::default();
+    fn due(&mut self, now: Instant, end: bool) -> DueLines {
+        let mut due = DueLines::default();
         let mut clients = std::mem::take(&mut self.clients);
-        let is_due = |counted: &Counted| {
+        let is_due = |counted: &CountedKind| {
             end || now.saturating_duration_since(counted.since) >= self.interval
         };
-        // The oldest first, so that none waits for ever where more are due than there are lines.
-        let mut waiting: Vec<(Instant, Client, Kind)> = Vec::new();
+        // Oldest first, so that none starves if more are due than there are lines.
+        let mut pending: Vec<(Instant, ClientKey, DecisionKind)> = Vec::new();
         for (client, own) in &clients {
             let own = own.counted.iter().filter(|counted| is_due(counted) && counted.more > 0);
-            waiting.extend(own.map(|counted| (counted.since, client.clone(), counted.kind)));
+            pending.extend(own.map(|counted| (counted.since, client.clone(), counted.kind)));
         }
-        waiting.sort_by_key(|(since, ..)| *since);
-        waiting.retain(|(_, client, _)| self.takes_number(client.is_stranger(), now, end));
+        pending.sort_by_key(|(since, ..)| *since);
+        pending.retain(|(_, client, _)| self.take_number(client.is_anonymous(), now, end));
         let interval = self.interval;
         clients.retain(|client, own| {
             own.counted.retain_mut(|counted| {
@@ -264,19 +268,27 @@ impl Digest {
                 if within < interval && !end {
                     return true;
                 }
-                let said =
-                    waiting.iter().any(|(_, of, kind)| of == client && *kind == counted.kind);
-                if said {
-                    let Counted { kind, more, last, .. } = *counted;
-                    due.numbers.push(More { client: client.clone(), kind, more, within, last });
+                let logged =
+                    pending.iter().any(|(_, of, kind)| of == client && *kind == counted.kind);
+                if logged {
+                    let CountedKind { kind, more, last, .. } = *counted;
+                    due.repeats.push(RepeatCount {
+                        client: client.clone(),
+                        kind,
+                        more,
+                        within,
+                        last,
+                    });
                     counted.since = now;
                     counted.more = 0;
                 } else if end {
                     self.left_out = self.left_out.saturating_add(counted.more);
                 }
-                let keep = !end && (said || counted.more > 0);
+                let keep = !end && (logged || counted.more > 0);
                 if !keep {
-                    self.count(client.is_stranger(), counted.kind, |kinds| kinds.saturating_sub(1));
+                    self.count(client.is_anonymous(), counted.kind, |kinds| {
+                        kinds.saturating_sub(1)
+                    });
                 }
                 keep
             });
@@ -287,16 +299,16 @@ impl Digest {
         due
     }
 
-    /// Takes the room of a line with a number, if there is some. Numbers have a bound of their own, lest
-    /// those of many clients keep a new one from being seen.
-    fn takes_number(&mut self, stranger: bool, now: Instant, end: bool) -> bool {
-        let numbers = self.numbers.get_mut(usize::from(stranger));
-        let own = numbers.filter(|numbers| end || numbers.has_room(now));
+    /// Takes a slot for a repeat line. Repeat lines have a limit of their own, so that those of
+    /// many clients cannot suppress a first line.
+    fn take_number(&mut self, anonymous: bool, now: Instant, end: bool) -> bool {
+        let repeats = self.repeats.get_mut(usize::from(anonymous));
+        let own = repeats.filter(|repeats| end || repeats.has_room(now));
         let room = self.lines.has_room(now);
-        let rank = !stranger || self.lines_of_strangers.has_room(now);
-        let Some(own) = own.filter(|_| room && rank) else { return false };
+        let stranger_room = !anonymous || self.anonymous_lines.has_room(now);
+        let Some(own) = own.filter(|_| room && stranger_room) else { return false };
         own.take(now);
-        self.written(stranger, now);
+        self.line_written(anonymous, now);
         true
     }
 }

@@ -1,31 +1,31 @@
-//! How a line is written: bounded, and without anything that could end it or look like another one.
+//! Formats log lines: bounded, and without characters that could end a line or forge another one.
 
-use super::digest::{Client, Due, More};
+use super::digest::{ClientKey, DueLines, RepeatCount};
 use crate::record::entry::{Record, Verdict};
 use http::Method;
 use policy_core::target::canonical_path;
 use std::fmt::Write;
 
-/// The longest path, and the longest name of anything else, in bytes; what is longer is cut off.
+/// Maximum lengths of paths, names and methods, in bytes; longer ones are truncated.
 const PATH: usize = 256;
 const NAME: usize = 256;
 const METHOD: usize = 32;
-/// By which operators filter these lines.
+/// The tracing target, which operators filter by.
 const TARGET: &str = "policy_proxy::decisions";
 
-/// What a line tells of a request.
+/// The request line, for a log line.
 #[derive(Clone, Copy, Debug)]
-pub struct Requested<'a> {
+pub struct RequestLine<'a> {
     /// The method.
     pub method: &'a Method,
-    /// The path, with or without a query, which is left out.
+    /// The path. A query is removed.
     pub path: &'a str,
-    /// Whether the path is made canonical first; not so where policy takes it as it came.
+    /// True if the path is made canonical first; false if policy takes it raw.
     pub canonical: bool,
 }
 
 /// Writes the line of a decision.
-pub(super) fn first(record: &Record<'_>, request: Option<Requested<'_>>) {
+pub(super) fn first(record: &Record<'_>, request: Option<RequestLine<'_>>) {
     let method = request.map(|request| plain(request.method.as_str(), METHOD));
     let path = request.map(|request| path(&request));
     let route = record.route.map(|route| plain(&route.to_string(), NAME));
@@ -52,12 +52,12 @@ pub(super) fn first(record: &Record<'_>, request: Option<Requested<'_>>) {
     );
 }
 
-/// Writes what is due.
-pub(super) fn due(workload: &str, due: &Due) {
-    for More { client, kind, more, within, last } in &due.numbers {
+/// Writes the lines that are due.
+pub(super) fn due(workload: &str, due: &DueLines) {
+    for RepeatCount { client, kind, more, within, last } in &due.repeats {
         let (network, client_id) = match client {
-            Client::Identity(identity) => (None, Some(plain(identity.as_str(), NAME))),
-            Client::Network(_) => (Some(client.to_string()), None),
+            ClientKey::Identity(identity) => (None, Some(plain(identity.as_str(), NAME))),
+            ClientKey::Network(_) => (Some(client.to_string()), None),
         };
         let what = match (kind.reason.is_some(), kind.connection) {
             (true, false) => "more requests denied",
@@ -85,14 +85,14 @@ pub(super) fn due(workload: &str, due: &Due) {
     }
 }
 
-fn path(request: &Requested<'_>) -> String {
+fn path(request: &RequestLine<'_>) -> String {
     let path = request.path.split('?').next().unwrap_or_default();
     let canonical = if request.canonical { canonical_path(path).ok() } else { None };
-    // What has no canonical form is told as it came.
+    // A path without a canonical form is logged as sent.
     plain(canonical.as_deref().unwrap_or(path), PATH)
 }
 
-/// Visible ASCII alone, everything else percent-encoded, and `most` bytes at most.
+/// Percent-encodes everything but visible ASCII, and truncates to `most` bytes.
 fn plain(text: &str, most: usize) -> String {
     let mut plain = String::with_capacity(text.len().min(most));
     for byte in text.bytes() {
@@ -118,14 +118,14 @@ mod tests {
 
     #[test]
     fn what_is_written_of_a_path_is_canonical_bounded_and_visible() {
-        let told =
-            |text: &str| path(&Requested { method: &Method::GET, path: text, canonical: true });
-        assert_eq!(told("/%61?secret=1"), "/a");
-        assert_eq!(told("/a/../b"), "/a/../b", "has no canonical form");
-        assert_eq!(told("/a\n2026 INFO \u{1b}[1m\u{202e}"), "/a%0A2026 INFO %1B[1m%E2%80%AE");
-        let raw = Requested { method: &Method::GET, path: "/%61", canonical: false };
+        let logged =
+            |text: &str| path(&RequestLine { method: &Method::GET, path: text, canonical: true });
+        assert_eq!(logged("/%61?secret=1"), "/a");
+        assert_eq!(logged("/a/../b"), "/a/../b", "has no canonical form");
+        assert_eq!(logged("/a\n2026 INFO \u{1b}[1m\u{202e}"), "/a%0A2026 INFO %1B[1m%E2%80%AE");
+        let raw = RequestLine { method: &Method::GET, path: "/%61", canonical: false };
         assert_eq!(path(&raw), "/%61");
-        let long = told(&format!("/{}", "x".repeat(100_000)));
+        let long = logged(&format!("/{}", "x".repeat(100_000)));
         assert_eq!(long.len(), 259);
         assert!(long.ends_with("xxx..."));
         assert_eq!(plain(&"\u{e9}".repeat(100_000), 7), "%C3%A9...");

@@ -1,4 +1,4 @@
-//! Reads OpenMetrics text and refuses whatever the specification (1.0.0) does not allow.
+//! A strict OpenMetrics parser: rejects text that the specification (1.0.0) does not allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub(super) struct Family {
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
-    /// What follows the family's name: empty, `_total`, `_bucket`, …
+    /// Suffix of the family's name: empty, `_total`, `_bucket`, …
     pub(super) suffix: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) value: f64,
@@ -22,7 +22,7 @@ pub(super) struct Sample {
 /// Every family by name.
 ///
 /// # Panics
-/// What is wrong, with its line.
+/// The error, with its line.
 pub(super) fn read(text: &str) -> BTreeMap<String, Family> {
     let body = text.strip_suffix("# EOF\n").expect("# EOF ends it");
     assert!(body.is_empty() || body.ends_with('\n'), "every line ends");

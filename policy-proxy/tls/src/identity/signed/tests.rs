@@ -1,4 +1,4 @@
-//! Statements, by authorities that are made here.
+//! Tests of statements by generated authorities.
 
 use super::*;
 use base64_of::pem;
@@ -31,7 +31,7 @@ impl Authority {
     }
 
     fn trust(&self) -> Trust {
-        Trust::begin(vec![self.root.clone()])
+        Trust::new(vec![self.root.clone()])
     }
 }
 
@@ -99,11 +99,11 @@ fn only_an_authority_that_is_trusted_says_whom_to_trust() {
     let (own, other) = (Authority::new("own"), Authority::new("other"));
     let now = SystemTime::now();
     let trust = own.trust();
-    // Somebody else's word, for themselves and for both.
+    // The statement of an untrusted authority, for itself and for both.
     for roots in [&[&other][..], &[&own, &other]] {
         let forged = SignedRoots::first(other.state(1, roots));
         let said = trust.after(&forged, now).unwrap_err();
-        assert!(said.starts_with("nobody who is trusted vouches for 1"), "{said}");
+        assert!(said.starts_with("no trusted root verifies serial 1"), "{said}");
     }
     // A good proof with other roots, or another serial, than it was made for.
     let good = own.state(5, &[&own]);
@@ -112,7 +112,7 @@ fn only_an_authority_that_is_trusted_says_whom_to_trust() {
     let later = Statement { serial: 6, ..good.clone() };
     for forged in [changed, later] {
         let said = trust.after(&SignedRoots::first(forged), now).unwrap_err();
-        assert!(said.ends_with("the proof is of other roots or of another serial"), "{said}");
+        assert!(said.ends_with("the proof does not match the roots and the serial"), "{said}");
     }
     let reached = trust.after(&SignedRoots::first(good), now).unwrap();
     assert_eq!(reached.roots(), std::slice::from_ref(&own.root));
@@ -124,15 +124,15 @@ fn a_root_that_was_taken_out_does_not_come_back_with_an_older_statement() {
     let now = SystemTime::now();
     let old = SignedRoots::first(two.state(1, &[&one, &two]));
     let new = SignedRoots::first(two.state(2, &[&two]));
-    let before = Trust::begin(vec![one.root.clone(), two.root.clone()]);
+    let before = Trust::new(vec![one.root.clone(), two.root.clone()]);
     let reached = before.after(&old, now).unwrap().after(&new, now).unwrap();
     assert_eq!(reached.roots(), std::slice::from_ref(&two.root));
     let said = reached.after(&old, now).unwrap_err();
-    assert_eq!(said, "serial 1 says other roots than 2, which is known");
+    assert_eq!(said, "serial 1 has other roots than the known serial 2");
     let mut forged = new.clone();
     forged.0[0].roots = vec![one.root.clone()];
     let said = reached.after(&forged, now).unwrap_err();
-    assert_eq!(said, "serial 2 says other roots than 2, which is known");
+    assert_eq!(said, "serial 2 has other roots than the known serial 2");
     assert_eq!(reached.after(&new, now), Ok(reached.clone()), "the same again is no mistake");
 }
 
@@ -151,7 +151,7 @@ fn whoever_begins_with_a_root_of_long_ago_follows_every_rotation_since() {
             document = document.then(by.state(serial, &roots), now);
         }
     }
-    // One for each authority that ever was.
+    // One for each authority so far.
     assert_eq!(document.statements().len(), 5);
     for authority in &all {
         let reached = authority.trust().after(&document, now).unwrap();

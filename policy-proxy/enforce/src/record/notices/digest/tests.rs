@@ -1,4 +1,4 @@
-//! Tests of what is said, counted and left out, by a clock that is given.
+//! Tests of logged, counted and suppressed decisions, by a fake clock.
 
 #![allow(clippy::arithmetic_side_effects, reason = "tests")]
 
@@ -8,19 +8,19 @@ use std::collections::VecDeque;
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
-fn identity(number: u16) -> Client {
-    Client::Identity(Identity::Dns(format!("client-{number}.ns").into()))
+fn identity(number: u16) -> ClientKey {
+    ClientKey::Identity(Identity::Dns(format!("client-{number}.ns").into()))
 }
 
-/// One of as many networks as there are numbers.
-fn stranger(number: u16) -> Client {
+/// Returns one of as many networks as there are numbers.
+fn stranger(number: u16) -> ClientKey {
     let [a, b] = number.to_be_bytes();
-    Client::Network(IpAddr::from([10, a, b, 0]))
+    ClientKey::Network(IpAddr::from([10, a, b, 0]))
 }
 
-fn denied(port: u16) -> Kind {
+fn denied(port: u16) -> DecisionKind {
     let port = NonZeroU16::new(port.saturating_add(1)).unwrap_or(NonZeroU16::MIN);
-    Kind { port, reason: Some(Denied::Unauthorized), connection: false }
+    DecisionKind { port, reason: Some(Denied::Unauthorized), connection: false }
 }
 
 fn address() -> IpAddr {
@@ -34,28 +34,28 @@ fn after(start: Instant, millis: u64) -> Instant {
 #[test]
 fn the_first_is_said_at_once_and_the_others_as_one_number() {
     let (mut digest, start) = (Digest::new(INTERVAL), Instant::now());
-    assert!(digest.note(identity(0), address(), denied(80), start));
+    assert!(digest.admit(identity(0), address(), denied(80), start));
     for _ in 0..41 {
-        assert!(!digest.note(identity(0), address(), denied(80), after(start, 10)));
+        assert!(!digest.admit(identity(0), address(), denied(80), after(start, 10)));
     }
-    assert!(digest.note(identity(0), address(), denied(81), after(start, 20)), "another port");
-    let audited = Kind { reason: None, ..denied(80) };
-    assert!(digest.note(identity(1), address(), audited, after(start, 20)), "another client");
-    assert_eq!(digest.pass(after(start, 59_999)), Due::default());
-    let due = digest.pass(after(start, 61_000));
-    let [number] = due.numbers.as_slice() else { panic!("{due:?}") };
+    assert!(digest.admit(identity(0), address(), denied(81), after(start, 20)), "another port");
+    let audited = DecisionKind { reason: None, ..denied(80) };
+    assert!(digest.admit(identity(1), address(), audited, after(start, 20)), "another client");
+    assert_eq!(digest.tick(after(start, 59_999)), DueLines::default());
+    let due = digest.tick(after(start, 61_000));
+    let [number] = due.repeats.as_slice() else { panic!("{due:?}") };
     assert_eq!((number.more, number.within.as_secs(), due.left_out), (41, 61, 0));
     assert_eq!((&number.client, number.kind), (&identity(0), denied(80)));
-    assert_eq!(digest.pass(after(start, 200_000)), Due::default(), "nothing to say");
+    assert_eq!(digest.tick(after(start, 200_000)), DueLines::default(), "nothing to say");
     assert!(digest.clients.is_empty(), "and nothing to keep");
-    assert!(digest.note(identity(0), address(), denied(80), after(start, 200_001)), "a new first");
+    assert!(digest.admit(identity(0), address(), denied(80), after(start, 200_001)), "a new first");
 }
 
 #[test]
 fn clients_without_an_identity_are_counted_by_their_network() {
     let of = |text: &str| {
         let address = std::net::SocketAddr::new(text.parse().unwrap(), 1);
-        Client::of(&Peer::new(address, policy_tls::peer::PeerTls::Absent)).to_string()
+        ClientKey::of(&Peer::new(address, policy_tls::peer::PeerTls::Absent)).to_string()
     };
     assert_eq!(of("10.1.2.3"), "10.1.2.0/24");
     assert_eq!(of("::ffff:10.1.2.200"), "10.1.2.0/24");
@@ -65,18 +65,18 @@ fn clients_without_an_identity_are_counted_by_their_network() {
 #[test]
 fn audited_permits_of_many_networks_leave_room_for_what_is_denied() {
     let (mut digest, start) = (Digest::new(INTERVAL), Instant::now());
-    let audited = Kind { reason: None, ..denied(80) };
+    let audited = DecisionKind { reason: None, ..denied(80) };
     let mut now = start;
     for network in 0..300 {
         now += Duration::from_millis(300);
-        digest.note(stranger(network), address(), audited, now);
+        digest.admit(stranger(network), address(), audited, now);
         // Each comes again in every interval, so that none is forgotten.
-        digest.note(stranger(network), address(), audited, now);
+        digest.admit(stranger(network), address(), audited, now);
     }
-    assert_eq!(digest.audited, [0, KINDS_OF_STRANGERS / 2]);
+    assert_eq!(digest.audited, [0, ANONYMOUS_KINDS / 2]);
     now += SECOND;
-    assert!(digest.note(stranger(1000), address(), denied(80), now), "denied");
-    assert!(!digest.note(stranger(1001), address(), audited, now), "audited");
+    assert!(digest.admit(stranger(1000), address(), denied(80), now), "denied");
+    assert!(!digest.admit(stranger(1001), address(), audited, now), "audited");
 }
 
 #[test]
@@ -85,15 +85,15 @@ fn no_number_waits_for_ever_where_more_are_due_than_there_are_lines() {
     let mut now = start;
     for client in 0..200 {
         now += Duration::from_millis(200);
-        assert!(digest.note(identity(client), address(), denied(80), now), "{client}");
+        assert!(digest.admit(identity(client), address(), denied(80), now), "{client}");
     }
     let mut told = std::collections::HashSet::new();
     for _ in 0..240 {
         now += SECOND;
         for client in 0..200 {
-            digest.note(identity(client), address(), denied(80), now);
+            digest.admit(identity(client), address(), denied(80), now);
         }
-        told.extend(digest.pass(now).numbers.into_iter().map(|more| more.client));
+        told.extend(digest.tick(now).repeats.into_iter().map(|more| more.client));
     }
     assert_eq!(told.len(), 200);
 }
@@ -138,9 +138,9 @@ proptest! {
         let mut digest = Digest::new(INTERVAL);
         let (mut now, mut lines) = (Instant::now(), Lines::default());
         let (mut decisions, mut told) = (0_u64, 0_u64);
-        let hear = |due: Due, now: Instant, lines: &mut Lines| {
-            due.numbers.iter().for_each(|more| lines.add(now, more.client.is_stranger()));
-            due.numbers.iter().map(|more| more.more).sum::<u64>() + due.left_out
+        let hear = |due: DueLines, now: Instant, lines: &mut Lines| {
+            due.repeats.iter().for_each(|more| lines.add(now, more.client.is_anonymous()));
+            due.repeats.iter().map(|more| more.more).sum::<u64>() + due.left_out
         };
         for event in events {
             let (client, port) = match event {
@@ -148,20 +148,20 @@ proptest! {
                 Event::Known(client, port) => (identity(client), port),
                 Event::Wait(millis) => {
                     now += Duration::from_millis(millis);
-                    told += hear(digest.pass(now), now, &mut lines);
+                    told += hear(digest.tick(now), now, &mut lines);
                     continue;
                 }
             };
             decisions += 1;
-            let unknown = client.is_stranger();
-            if digest.note(client, address(), denied(port), now) {
+            let unknown = client.is_anonymous();
+            if digest.admit(client, address(), denied(port), now) {
                 lines.add(now, unknown);
                 told += 1;
             }
             let kept = digest.clients.values().map(|own| own.counted.len());
             prop_assert!(kept.clone().sum::<usize>() <= KINDS);
             prop_assert_eq!(kept.clone().sum::<usize>(), digest.kinds.iter().sum::<usize>());
-            prop_assert!(kept.clone().all(|kinds| (1..=KINDS_OF_ONE).contains(&kinds)));
+            prop_assert!(kept.clone().all(|kinds| (1..=KINDS_PER_CLIENT).contains(&kinds)));
             prop_assert!(digest.clients.len() <= KINDS);
         }
         told += hear(digest.end(now), now, &mut lines);
@@ -179,16 +179,16 @@ proptest! {
         let mut lately: Option<Instant> = None;
         for (number, ((wait, first, network), asks)) in (0_u16..).zip(bursts.into_iter().zip(quiet)) {
             now += Duration::from_millis(wait);
-            digest.pass(now);
+            digest.tick(now);
             for port in first..first.saturating_add(50) {
-                digest.note(identity(0), address(), denied(port), now);
-                digest.note(stranger(network.saturating_add(port)), address(), denied(1), now);
+                digest.admit(identity(0), address(), denied(port), now);
+                digest.admit(stranger(network.saturating_add(port)), address(), denied(1), now);
             }
             // One quiet client a second: that many have room beside the flood.
             let due = lately.is_none_or(|last| now.saturating_duration_since(last) >= SECOND);
             if asks && due {
                 lately = Some(now);
-                let seen = digest.note(identity(number + 1), address(), denied(7), now);
+                let seen = digest.admit(identity(number + 1), address(), denied(7), now);
                 prop_assert!(seen, "client {number} does not show");
             }
         }

@@ -1,0 +1,299 @@
+//! The steps as a `tower::Layer` for other servers.
+//!
+//! The server identifies the client by an [`Arc<Peer>`] in each request's extensions; a request
+//! without one is refused. Everything else is as in the sidecar: one snapshot per request, the
+//! canonical target, filters, rate limits, records, and an open response ends when its permission
+//! is revoked. Denied and audited requests are logged within the sidecar's limits; counts of
+//! suppressed lines are logged at the next such request. The layer does not watch the request's
+//! body: it ends with the response, so a client that does not read the response may keep sending
+//! until the server drops it. The sidecar watches both.
+
+mod body;
+
+pub use body::{EndedByPolicy, PolicyBody};
+
+use super::authorizer::Authorizer;
+use super::pipeline::{
+    self, Admission, AdmittedRequest, Enforcer, LocalResponse, PermittedRequest, Role,
+};
+use crate::client_headers::ClientHeaders;
+use crate::record::{DecisionInfo, Notices, Recorder, RequestLine, RequestRecord};
+use crate::respond::Answer;
+use crate::store::{PolicyStore, PortHandle};
+use crate::telemetry::Telemetry;
+use body::{BoxError, WORKER, Watch};
+use bytes::Bytes;
+use http::header::MaxSizeReached;
+use http::{HeaderMap, Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use policy_tls::peer::Peer;
+use std::num::NonZeroU16;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio_stream::wrappers::WatchStream;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Enforces the policy of one port. Clones share the store.
+#[derive(Clone)]
+pub struct PolicyLayer {
+    shared: Arc<LayerState>,
+}
+
+struct LayerState {
+    handle: PortHandle,
+    telemetry: Arc<Telemetry>,
+    workload: Arc<str>,
+    notices: Arc<Notices>,
+    recorder: Option<Arc<dyn Recorder>>,
+}
+
+/// A service that forwards permitted requests only. Created by [`PolicyLayer`].
+pub struct PolicyService<S> {
+    inner: S,
+    shared: Arc<LayerState>,
+    /// The peer of the last request, and the authorizer of its connection.
+    last_peer: Option<(Arc<Peer>, Authorizer)>,
+}
+
+impl PolicyLayer {
+    /// Creates a layer that enforces the policy of `port` in `store`; `workload` is the name in
+    /// records.
+    pub fn new(store: &PolicyStore, port: NonZeroU16, workload: &str) -> Self {
+        let shared = LayerState {
+            handle: store.port(port),
+            telemetry: Arc::clone(store.telemetry()),
+            workload: workload.into(),
+            notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
+            recorder: None,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Passes one record per request to `recorder`.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
+        let LayerState { handle, telemetry, workload, notices, recorder: _ } = &*self.shared;
+        let shared = LayerState {
+            handle: handle.clone(),
+            telemetry: Arc::clone(telemetry),
+            workload: Arc::clone(workload),
+            notices: Arc::clone(notices),
+            recorder: Some(recorder),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl std::fmt::Debug for PolicyLayer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicyLayer").field("port", &self.shared.handle.port()).finish()
+    }
+}
+
+impl<S> Layer<S> for PolicyLayer {
+    type Service = PolicyService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        PolicyService { inner, shared: Arc::clone(&self.shared), last_peer: None }
+    }
+}
+
+impl<S: Clone> Clone for PolicyService<S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), last_peer: None }
+    }
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for PolicyService<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicyService").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for PolicyService<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Body<Data = Bytes>,
+    R::Error: Into<BoxError>,
+{
+    type Response = Response<PolicyBody<R>>;
+    type Error = S::Error;
+    type Future = PolicyFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (mut head, body) = request.into_parts();
+        let peer = head.extensions.get::<Arc<Peer>>().cloned();
+        let connection = LayerConnection { shared: Arc::clone(&self.shared), peer };
+        let authorizer = connection.peer.as_ref().map(|peer| self.authorizer(peer));
+        match pipeline::admit(&connection, authorizer, &mut head) {
+            Admission::Refused(refused) => PolicyFuture::refused(refused),
+            Admission::Admitted(admitted) => {
+                let inner = self.inner.call(Request::from_parts(head, body));
+                let open = Some(Box::new((connection, admitted)));
+                PolicyFuture { state: FutureState::Open { inner, open } }
+            }
+        }
+    }
+}
+
+impl<S> PolicyService<S> {
+    /// Returns the authorizer of the peer's connection; creates one for a new peer.
+    fn authorizer(&mut self, peer: &Arc<Peer>) -> &mut Authorizer {
+        let telemetry = &self.shared.telemetry;
+        let fresh =
+            || (Arc::clone(peer), Authorizer::new(telemetry.caller(&peer.as_tls()), WORKER));
+        if self.last_peer.as_ref().is_some_and(|(last_peer, _)| !Arc::ptr_eq(last_peer, peer)) {
+            self.last_peer = None;
+        }
+        let (_, authorizer) = self.last_peer.get_or_insert_with(fresh);
+        authorizer
+    }
+}
+
+/// The connection of a request.
+struct LayerConnection {
+    shared: Arc<LayerState>,
+    /// `None` if the server does not identify the client.
+    peer: Option<Arc<Peer>>,
+}
+
+impl Enforcer for LayerConnection {
+    type Open = Watch;
+    type Changes = WatchStream<u64>;
+
+    fn handle(&self) -> &PortHandle {
+        &self.shared.handle
+    }
+
+    fn worker(&self) -> usize {
+        WORKER
+    }
+
+    fn telemetry(&self) -> &Telemetry {
+        &self.shared.telemetry
+    }
+
+    fn peer(&self) -> Option<&Peer> {
+        self.peer.as_deref()
+    }
+
+    fn role(&self) -> Role {
+        Role::Origin
+    }
+
+    fn is_recording(&self) -> bool {
+        self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
+    }
+
+    fn notice(&self, decided: &DecisionInfo<'_>, request: RequestLine<'_>, now: Instant) {
+        self.shared.notices.log(decided, Some(request), now);
+    }
+
+    fn record(&self, decided: &DecisionInfo<'_>, request: RequestRecord<'_>) {
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.record(&decided.record(&self.shared.workload, Some(request)));
+        }
+    }
+
+    fn failed(&self, _: &Answer) {
+        // The server logs and counts its own failures.
+    }
+
+    fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
+        // The server is the application itself, and no hop on the way to it.
+        self.peer.as_ref().map_or(Ok(()), |peer| ClientHeaders::new(peer, None).insert(headers))
+    }
+
+    fn changes(&self) -> WatchStream<u64> {
+        WatchStream::from_changes(self.shared.handle.changed())
+    }
+
+    fn open(&self, changed: WatchStream<u64>, permitted: PermittedRequest) -> Watch {
+        let PermittedRequest { snapshot, permit: _, policy, exchange } = permitted;
+        let (handle, peer) = (self.shared.handle.clone(), self.peer.clone());
+        let notices = Arc::clone(&self.shared.notices);
+        Watch { handle, peer, notices, snapshot, changed, counted: Some((exchange, policy)) }
+    }
+}
+
+pin_project! {
+    /// The future of a response: the server's, or a local one.
+    pub struct PolicyFuture<F> {
+        #[pin]
+        state: FutureState<F>,
+    }
+}
+
+pin_project! {
+    #[project = FutureProjection]
+    enum FutureState<F> {
+        // Permitted; the server is called.
+        Open {
+            #[pin]
+            inner: F,
+            open: Option<Box<(LayerConnection, AdmittedRequest<Watch>)>>,
+        },
+        Refused { response: Option<Response<Bytes>> },
+    }
+}
+
+impl<F> PolicyFuture<F> {
+    fn refused(refused: LocalResponse) -> Self {
+        Self { state: FutureState::Refused { response: Some(refused.response) } }
+    }
+}
+
+impl<F> std::fmt::Debug for PolicyFuture<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicyFuture").finish_non_exhaustive()
+    }
+}
+
+impl<F, R, E> Future for PolicyFuture<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    R: Body<Data = Bytes>,
+{
+    type Output = Result<Response<PolicyBody<R>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (inner, open) = match self.project().state.project() {
+            FutureProjection::Open { inner, open } => (inner, open),
+            FutureProjection::Refused { response } => {
+                let response = response.take().unwrap_or_default();
+                return Poll::Ready(Ok(response.map(PolicyBody::text)));
+            }
+        };
+        let Some((connection, admitted)) = open.as_deref_mut() else { return Poll::Pending };
+        let answered = ready!(admitted.request.poll_answer(cx, |cx| inner.poll(cx)));
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Poll::Ready(Err(error)),
+            Err(answer) => {
+                return local_response(admitted.refuse(connection, answer, Duration::ZERO));
+            }
+        };
+        if let Some(refused) = admitted.pass(connection, &mut response, Duration::ZERO) {
+            return local_response(refused);
+        }
+        let format = admitted.format();
+        let watch = open.take().map(|open| {
+            let (_, admitted) = *open;
+            Box::new(admitted.request)
+        });
+        Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, format))))
+    }
+}
+
+/// Completes a [`PolicyFuture`] with a local response.
+fn local_response<R, E>(refused: LocalResponse) -> Poll<Result<Response<PolicyBody<R>>, E>> {
+    Poll::Ready(Ok(refused.response.map(PolicyBody::text)))
+}

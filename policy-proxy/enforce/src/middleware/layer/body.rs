@@ -1,0 +1,182 @@
+//! The response body that the layer watches.
+
+use crate::middleware::exchange::Exchange;
+use crate::middleware::pipeline::{OpenRequest, TimedRequest};
+use crate::record::{DecisionInfo, Notices, RequestLine};
+use crate::request_snapshot::RequestSnapshot;
+use crate::respond::{self, ResponseFormat};
+use crate::store::{ActivePolicy, PortHandle};
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use policy_core::{Denial, Denied};
+use policy_tls::peer::Peer;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant, SystemTime};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::WatchStream;
+
+/// Error of a response body.
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Error of a response body that was ended because policy revoked its permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ended by policy: {}", .0.as_str())]
+pub struct EndedByPolicy(pub Denied);
+
+/// Decides on an open request again whenever the policy changes.
+pub(super) struct Watch {
+    pub(super) handle: PortHandle,
+    pub(super) peer: Option<Arc<Peer>>,
+    pub(super) notices: Arc<Notices>,
+    pub(super) snapshot: Box<RequestSnapshot>,
+    pub(super) changed: WatchStream<u64>,
+    /// The exchange and the policy that counts it. `None` after the response began, because a long
+    /// response would keep that policy alive.
+    pub(super) counted: Option<(Exchange, Arc<ActivePolicy>)>,
+}
+
+impl OpenRequest for Watch {
+    fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
+        while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
+            let peer = self.peer.as_ref();
+            if peer.is_none_or(|peer| self.snapshot.review(&self.handle.live(), peer).is_err()) {
+                self.notice();
+                return Some(Denied::Revoked);
+            }
+        }
+        None
+    }
+
+    /// Counts the whole response; the layer does not see its body.
+    fn begun<B>(&mut self, response: &Response<B>, _: Instant, _: Duration) {
+        let Some((mut exchange, policy)) = self.counted.take() else { return };
+        exchange.begun(response);
+        if let Some(series) = policy.counters.series(WORKER, exchange.series) {
+            exchange.ended(series, false);
+        }
+    }
+
+    fn ended(&mut self, _: bool) {
+        // Counted with its head.
+    }
+}
+
+impl Watch {
+    /// Logs that the request's permission was revoked.
+    fn notice(&self) {
+        let Some(peer) = &self.peer else { return };
+        let (at, port) = (SystemTime::now(), self.handle.port());
+        let decision = Err(Denial { reason: Denied::Revoked, route: None });
+        let (method, path) = (self.snapshot.method(), self.snapshot.target());
+        let line = RequestLine { method, path, canonical: false };
+        let decided = DecisionInfo { at, port, peer, policy: None, decision };
+        self.notices.log(&decided, Some(line), Instant::now());
+    }
+}
+
+/// All threads of the server share the layer and count as one worker.
+pub(super) const WORKER: usize = 0;
+
+pin_project! {
+    /// The server's body while it is permitted, or a local text.
+    pub struct PolicyBody<R> {
+        #[pin]
+        state: BodyState<R>,
+    }
+}
+
+pin_project! {
+    #[project = BodyProjection]
+    enum BodyState<R> {
+        Inner {
+            #[pin]
+            inner: R,
+            // `None` once the body has ended.
+            watch: Option<Box<TimedRequest<Watch>>>,
+            format: ResponseFormat,
+        },
+        Text { text: Bytes },
+    }
+}
+
+impl<R> PolicyBody<R> {
+    /// Creates the server's body, watched by `watch`.
+    pub(super) fn open(
+        inner: R,
+        watch: Option<Box<TimedRequest<Watch>>>,
+        format: ResponseFormat,
+    ) -> Self {
+        Self { state: BodyState::Inner { inner, watch, format } }
+    }
+
+    /// Creates a local body.
+    pub(super) fn text(text: Bytes) -> Self {
+        Self { state: BodyState::Text { text } }
+    }
+}
+
+impl<R> std::fmt::Debug for PolicyBody<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicyBody").finish_non_exhaustive()
+    }
+}
+
+impl<R> Body for PolicyBody<R>
+where
+    R: Body<Data = Bytes>,
+    R::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let ended = match self.as_mut().project().state.project() {
+            BodyProjection::Text { text } if text.is_empty() => return Poll::Ready(None),
+            BodyProjection::Text { text } => {
+                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(text)))));
+            }
+            BodyProjection::Inner { inner, watch, format } => {
+                let Some(open) = watch else { return Poll::Ready(None) };
+                match open.poll_end(cx) {
+                    Some(answer) => (answer, *format),
+                    None => {
+                        let frame = ready!(inner.poll_frame(cx));
+                        if frame.is_none() {
+                            *watch = None;
+                        }
+                        return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+                    }
+                }
+            }
+        };
+        let (answer, format) = ended;
+        self.set(PolicyBody::text(Bytes::new()));
+        if format.is_grpc() {
+            return Poll::Ready(Some(Ok(Frame::trailers(respond::trailers(&answer, &format)))));
+        }
+        Poll::Ready(Some(Err(Box::new(EndedByPolicy(Denied::Revoked)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            BodyState::Inner { inner, watch, .. } => watch.is_none() || inner.is_end_stream(),
+            BodyState::Text { text } => text.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            BodyState::Inner { inner, .. } => inner.size_hint(),
+            BodyState::Text { text } => {
+                SizeHint::with_exact(u64::try_from(text.len()).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Encodes the head of a request that is forwarded, without the formatting machinery: names and
+//! values are copied.
+
+use super::encode::BodyEncoder;
+use super::line::{line, sized};
+use super::response_encode::{declared_trailers, write_transfer_encoding};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{Uri, Version};
+use http_body::SizeHint;
+use std::io::Write;
+
+/// Writes a request's head; returns the encoder of its body. `body` is the size of the body as far
+/// as it is known.
+///
+/// The body's framing is written anew: a length if it is known, else chunks. A request without a
+/// body gets no framing field unless the client sent a length of 0; so does HTTP/1.0, which cannot
+/// have a body of unknown length. If an HTTP/2 client has not ended a GET, a body may follow; it is
+/// sent as an HTTP/1 client would send it.
+pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> BodyEncoder {
+    out.reserve(AVERAGE_HEAD);
+    out.extend_from_slice(head.method.as_str().as_bytes());
+    out.push(b' ');
+    put_target(out, &head.uri);
+    let old = head.version == Version::HTTP_10;
+    out.extend_from_slice(if old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
+    let mut sized = false;
+    for (name, value) in &head.headers {
+        if *name == CONTENT_LENGTH {
+            sized = true;
+        } else if *name != TRANSFER_ENCODING {
+            line(name, value.as_bytes(), out);
+        }
+    }
+    let framing = frame(out, head, body, sized);
+    out.extend_from_slice(b"\r\n");
+    framing
+}
+
+/// Writes the framing field. `said`: true if the client sent a length.
+fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> BodyEncoder {
+    match body.exact() {
+        Some(0) if !said => BodyEncoder::None,
+        Some(bytes) => {
+            sized(bytes, out);
+            BodyEncoder::Length(bytes)
+        }
+        None if head.version == Version::HTTP_10 => BodyEncoder::None,
+        None => {
+            write_transfer_encoding(&head.headers, out);
+            BodyEncoder::Chunked(declared_trailers(&head.headers))
+        }
+    }
+}
+
+/// Appends the target in the form of the URI, which is a path or `*` for all forwarded requests.
+fn put_target(out: &mut Vec<u8>, uri: &Uri) {
+    match uri.path_and_query() {
+        Some(target) if uri.authority().is_none() => {
+            out.extend_from_slice(target.as_str().as_bytes());
+        }
+        Some(_) | None => {
+            // Writing to memory cannot fail.
+            let _ = write!(out, "{uri}");
+        }
+    }
+}
+
+/// Capacity that fits most heads, so that they are not moved while they grow.
+const AVERAGE_HEAD: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    #[track_caller]
+    fn check(request: http::request::Builder, body: SizeHint, want: &str) {
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let mut out = Vec::new();
+        write(&mut out, &head, &body);
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn a_head_says_of_its_body_what_the_body_is() {
+        let (none, some) = (|| SizeHint::with_exact(0), || SizeHint::with_exact(12));
+        let unknown = SizeHint::default;
+        check(
+            Request::get("/a?b").header("Host", "x"),
+            none(),
+            "GET /a?b HTTP/1.1\r\nhost: x\r\n\r\n",
+        );
+        check(Request::options("*"), none(), "OPTIONS * HTTP/1.1\r\n\r\n");
+        let post = || Request::post("/");
+        check(post(), none(), "POST / HTTP/1.1\r\n\r\n");
+        let said = || post().header("content-length", "0");
+        check(said(), none(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n");
+        check(said(), some(), "POST / HTTP/1.1\r\ncontent-length: 12\r\n\r\n");
+        let chunked = || post().header("transfer-encoding", "gzip, chunked");
+        check(chunked(), unknown(), "POST / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n");
+        check(chunked(), none(), "POST / HTTP/1.1\r\n\r\n");
+        let chunks = "GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+        check(Request::get("/"), unknown(), chunks);
+        let get = || Request::get("/").header("transfer-encoding", "chunked");
+        check(get(), unknown(), "GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n");
+        let old = || post().version(Version::HTTP_10);
+        check(old(), unknown(), "POST / HTTP/1.0\r\n\r\n");
+        check(old(), some(), "POST / HTTP/1.0\r\ncontent-length: 12\r\n\r\n");
+    }
+}

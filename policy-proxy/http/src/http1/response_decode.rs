@@ -1,0 +1,404 @@
+//! Decodes the head of an application's response and determines the end of its body.
+//!
+//! A response that two readers could frame differently is rejected (RFC 9112 section 6.3,
+//! stricter):
+//! 1. The syntax is httparse's without its lenient options: no folded lines, no whitespace before a
+//!    colon.
+//! 2. A length consists of digits. Two lengths that differ are rejected, two equal ones are one.
+//! 3. A transfer coding ends in `chunked`, names it once, and has no length beside it; HTTP/1.0 has
+//!    none.
+
+use super::header_pool;
+use super::request_decode::{Bounds, HeadBytes, digits, has_token, is_token, tokens};
+use bytes::{Buf, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::{HeaderMap, Response, StatusCode, Version};
+use httparse::Status;
+use hyper::ext::ReasonPhrase;
+use std::mem::MaybeUninit;
+
+/// A complete response head.
+#[derive(Debug)]
+pub struct ResponseHead {
+    /// Status, version and fields. A non-standard reason phrase is in its extensions.
+    pub response: Response<()>,
+    /// The framing of the body.
+    pub body: ResponseFraming,
+    /// True if another request may follow on the connection.
+    pub keep_alive: bool,
+}
+
+/// The framing of a response body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseFraming {
+    /// A body of this many bytes; 0 means no body.
+    Length(u64),
+    /// A chunked body.
+    Chunked,
+    /// A body that lasts until the connection ends.
+    UntilClose,
+    /// Another protocol follows the head.
+    Switched,
+}
+
+/// Error of a response head. The connection cannot be used any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResponseHeadError {
+    /// The head is malformed or ambiguous.
+    #[error("the response head is malformed")]
+    Malformed,
+    /// The head exceeds the bytes or fields of [`Bounds`].
+    #[error("the response head is too large")]
+    TooLarge,
+}
+
+/// Consumes the head at the start of `buffer`, with the interim responses before it. `is_head`: the
+/// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds`
+/// allows.
+///
+/// # Errors
+/// `buffer` does not begin with a response; more bytes will not change that.
+pub fn parse(
+    buffer: &mut BytesMut,
+    is_head: bool,
+    bounds: Bounds,
+) -> Result<Option<ResponseHead>, ResponseHeadError> {
+    let (head, used) = find(buffer, is_head, bounds)?;
+    buffer.advance(used);
+    Ok(head)
+}
+
+/// Parses the head at the start of `bytes`, skipping interim responses (RFC 9110 section 15.2),
+/// which concern this connection only. Returns the number of bytes used, and `None` if the head is
+/// incomplete. `is_head`: the request was HEAD, whose response has no body. At most 100 fields are
+/// read, whatever `bounds` allows.
+///
+/// # Errors
+/// `bytes` do not begin with a response; more bytes will not change that.
+pub(super) fn find(
+    bytes: &[u8],
+    is_head: bool,
+    bounds: Bounds,
+) -> Result<(Option<ResponseHead>, usize), ResponseHeadError> {
+    let mut used = 0_usize;
+    loop {
+        let rest = bytes.get(used..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok((None, used));
+        }
+        let Some((head, length)) = parse_one(rest, is_head, bounds)? else {
+            return Ok((None, used));
+        };
+        used = used.saturating_add(length);
+        let status = head.response.status();
+        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok((Some(head), used));
+        }
+        header_pool::recycle(head.response.into_parts().0.headers);
+    }
+}
+
+fn parse_one(
+    bytes: &[u8],
+    is_head: bool,
+    bounds: Bounds,
+) -> Result<Option<(ResponseHead, usize)>, ResponseHeadError> {
+    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let fields = bounds.fields.min(MAX_FIELDS);
+    let mut parsed = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let fields = room.get_mut(..fields).unwrap_or_default();
+    let length = match config.parse_response_with_uninit_headers(&mut parsed, bytes, fields) {
+        Ok(Status::Complete(length)) => length,
+        Ok(Status::Partial) if bytes.len() < bounds.bytes => return Ok(None),
+        Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(ResponseHeadError::TooLarge);
+        }
+        Err(_) => return Err(ResponseHeadError::Malformed),
+    };
+    if length > bounds.bytes {
+        return Err(ResponseHeadError::TooLarge);
+    }
+    let shared = HeadBytes::new(bytes.get(..length).ok_or(ResponseHeadError::Malformed)?);
+    ResponseHeadBuilder::new(&parsed, is_head)?
+        .read(&parsed, &shared)
+        .map(|head| Some((head, length)))
+}
+
+/// A response head under construction.
+struct ResponseHeadBuilder {
+    status: StatusCode,
+    version: Version,
+    is_head: bool,
+    keep_alive: bool,
+    closes: bool,
+    length: Option<u64>,
+    /// True if the codings named so far end in `chunked`.
+    coding: Option<bool>,
+    headers: HeaderMap,
+}
+
+impl ResponseHeadBuilder {
+    fn new(parsed: &httparse::Response<'_, '_>, is_head: bool) -> Result<Self, ResponseHeadError> {
+        let version = match parsed.version {
+            Some(1) => Version::HTTP_11,
+            Some(0) => Version::HTTP_10,
+            Some(_) | None => return Err(ResponseHeadError::Malformed),
+        };
+        let status = StatusCode::from_u16(parsed.code.unwrap_or(0))
+            .map_err(|_| ResponseHeadError::Malformed)?;
+        let mut headers = header_pool::take();
+        headers.reserve(parsed.headers.len());
+        Ok(Self {
+            status,
+            version,
+            is_head,
+            keep_alive: version == Version::HTTP_11,
+            closes: false,
+            length: None,
+            coding: None,
+            headers,
+        })
+    }
+
+    fn read(
+        mut self,
+        parsed: &httparse::Response<'_, '_>,
+        shared: &HeadBytes,
+    ) -> Result<ResponseHead, ResponseHeadError> {
+        for field in &*parsed.headers {
+            let (name, value) = shared.field(field).ok_or(ResponseHeadError::Malformed)?;
+            if self.keep(&name, &value)? {
+                self.headers.append(name, value);
+            }
+        }
+        let reason = parsed.reason.unwrap_or_default();
+        let own = !reason.is_empty() && Some(reason) != self.status.canonical_reason();
+        let reason = own.then(|| ReasonPhrase::try_from(reason.as_bytes()));
+        let body = self.framing()?;
+        let mut response = Response::new(());
+        *response.status_mut() = self.status;
+        *response.version_mut() = self.version;
+        *response.headers_mut() = self.headers;
+        if let Some(Ok(reason)) = reason {
+            response.extensions_mut().insert(reason);
+        }
+        let kept = !matches!(body, ResponseFraming::UntilClose | ResponseFraming::Switched);
+        Ok(ResponseHead { response, body, keep_alive: self.keep_alive && !self.closes && kept })
+    }
+
+    /// Records the effect of a field on the message. Returns false if the field only repeats an
+    /// earlier one.
+    fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, ResponseHeadError> {
+        if *name == CONTENT_LENGTH {
+            return self.size(value);
+        }
+        if *name == TRANSFER_ENCODING {
+            self.code(value.as_bytes())?;
+        } else if *name == CONNECTION {
+            return Ok(self.option(value));
+        }
+        Ok(true)
+    }
+
+    fn size(&mut self, value: &HeaderValue) -> Result<bool, ResponseHeadError> {
+        if let (None, Some(length)) = (self.length, length(value.as_bytes())) {
+            self.length = Some(length);
+            return Ok(true);
+        }
+        let first = self.length.is_none();
+        for text in tokens(value.as_bytes()) {
+            let length = length(text).ok_or(ResponseHeadError::Malformed)?;
+            if self.length.replace(length).is_some_and(|again| again != length) {
+                return Err(ResponseHeadError::Malformed);
+            }
+        }
+        if let (true, Some(length)) = (first, self.length) {
+            // One number is forwarded.
+            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        Ok(false)
+    }
+
+    /// Reads a `Connection` field. Returns false if it concerns this connection only and names no
+    /// other field.
+    fn option(&mut self, value: &HeaderValue) -> bool {
+        let text = value.as_bytes();
+        if text.eq_ignore_ascii_case(b"keep-alive") {
+            self.keep_alive = true;
+            return false;
+        }
+        if text.eq_ignore_ascii_case(b"close") {
+            self.closes = true;
+            return false;
+        }
+        self.closes |= has_token(value, b"close");
+        self.keep_alive |= has_token(value, b"keep-alive");
+        true
+    }
+
+    fn code(&mut self, codings: &[u8]) -> Result<(), ResponseHeadError> {
+        for coding in tokens(codings) {
+            if !is_token(coding) || self.coding == Some(true) {
+                return Err(ResponseHeadError::Malformed);
+            }
+            self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
+        }
+        Ok(())
+    }
+
+    fn framing(&self) -> Result<ResponseFraming, ResponseHeadError> {
+        if self.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(ResponseFraming::Switched);
+        }
+        let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&self.status);
+        if self.is_head || bare || self.status.is_informational() {
+            return Ok(ResponseFraming::Length(0));
+        }
+        match (self.coding, self.length) {
+            (Some(true), None) if self.version == Version::HTTP_11 => Ok(ResponseFraming::Chunked),
+            (Some(_), _) => Err(ResponseHeadError::Malformed),
+            (None, Some(length)) => Ok(ResponseFraming::Length(length)),
+            (None, None) => Ok(ResponseFraming::UntilClose),
+        }
+    }
+}
+
+/// Parses a number of bytes below the values that hyper reserves.
+fn length(text: &[u8]) -> Option<u64> {
+    digits(text).filter(|length| *length < u64::MAX - 1)
+}
+
+/// Number of fields for which there is space on the stack.
+const MAX_FIELDS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { fields: 8, bytes: 200 };
+
+    fn read(
+        text: &str,
+        is_head: bool,
+    ) -> Result<Option<(u16, ResponseFraming, bool, String)>, ResponseHeadError> {
+        let mut buffer = BytesMut::from(text);
+        let head = parse(&mut buffer, is_head, BOUNDS)?;
+        Ok(head.map(|head| {
+            let left = String::from_utf8(buffer.to_vec()).unwrap();
+            (head.response.status().as_u16(), head.body, head.keep_alive, left)
+        }))
+    }
+
+    #[track_caller]
+    fn check(fields: &str, want: Result<(ResponseFraming, bool), ResponseHeadError>) {
+        let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\nrest");
+        let got = read(&text, false).map(|head| head.unwrap());
+        assert_eq!(got, want.map(|(body, kept)| (200, body, kept, "rest".into())), "{fields}");
+    }
+
+    #[test]
+    fn a_body_has_one_end_or_there_is_no_response() {
+        check("", Ok((ResponseFraming::UntilClose, false)));
+        check("content-length: 5\r\n", Ok((ResponseFraming::Length(5), true)));
+        check("content-length: 5\r\ncontent-length: 5\r\n", Ok((ResponseFraming::Length(5), true)));
+        check("content-length: 5, 5\r\n", Ok((ResponseFraming::Length(5), true)));
+        check("Transfer-Encoding: Chunked\r\n", Ok((ResponseFraming::Chunked, true)));
+        check("transfer-encoding: gzip, chunked\r\n", Ok((ResponseFraming::Chunked, true)));
+        check(
+            "connection: x, CLOSE\r\ncontent-length: 0\r\n",
+            Ok((ResponseFraming::Length(0), false)),
+        );
+        for refused in [
+            "content-length: 5\r\ncontent-length: 6\r\n",
+            "content-length: 5, 6\r\n",
+            "content-length: +5\r\n",
+            "content-length: \r\n",
+            "content-length: 5,\r\n",
+            "content-length: 18446744073709551616\r\n",
+            "content-length: 18446744073709551615\r\n",
+            "content-length: 5\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
+            "transfer-encoding: chunked, chunked\r\n",
+            "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: chunked, gzip\r\n",
+            "transfer-encoding: gzip\r\n",
+            "transfer-encoding: xchunked\r\n",
+            "transfer-encoding: chunked;a\r\n",
+            "transfer-encoding: \r\n",
+            "transfer-encoding: g\u{e4}p, chunked\r\n",
+            "a: b\r\n c\r\n",
+            "a : b\r\n",
+            "a\r\n",
+            "a: b\rc\r\n",
+            "a: b\0\r\n",
+        ] {
+            check(refused, Err(ResponseHeadError::Malformed));
+        }
+    }
+
+    #[test]
+    fn some_responses_have_no_body_whatever_they_say() {
+        for status in ["204 No Content", "304 Not Modified"] {
+            let text = format!("HTTP/1.1 {status}\r\ncontent-length: 5\r\n\r\n");
+            assert_eq!(read(&text, false).unwrap().unwrap().1, ResponseFraming::Length(0));
+        }
+        let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(
+            read(text, true),
+            Ok(Some((200, ResponseFraming::Length(0), true, String::new())))
+        );
+    }
+
+    #[test]
+    fn interim_responses_are_not_for_the_client_and_switching_is_the_last() {
+        let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 E\r\nLink: a\r\n\r\n";
+        assert_eq!(read(text, false), Ok(None));
+        let more = format!("{text}HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na");
+        assert_eq!(
+            read(&more, false),
+            Ok(Some((200, ResponseFraming::Length(1), true, "a".into())))
+        );
+        let more = format!("{text}HTTP/1.1 101 S\r\nupgrade: x\r\n\r\na");
+        assert_eq!(
+            read(&more, false),
+            Ok(Some((101, ResponseFraming::Switched, false, "a".into())))
+        );
+    }
+
+    #[test]
+    fn an_old_application_keeps_a_connection_only_if_it_says_so() {
+        let text = "HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n";
+        assert!(!read(text, false).unwrap().unwrap().2);
+        let text = "HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive\r\n\r\n";
+        assert!(read(text, false).unwrap().unwrap().2);
+        let text = "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(read(text, false), Err(ResponseHeadError::Malformed));
+        assert_eq!(read("HTTP/2.0 200 OK\r\n\r\n", false), Err(ResponseHeadError::Malformed));
+    }
+
+    #[test]
+    fn a_head_is_bounded_and_a_part_of_one_is_waited_for() {
+        let long = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(BOUNDS.bytes));
+        assert_eq!(read(&long, false), Err(ResponseHeadError::TooLarge));
+        assert_eq!(read(&format!("{long}\r\n\r\n"), false), Err(ResponseHeadError::TooLarge));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(9));
+        assert_eq!(read(&many, false), Err(ResponseHeadError::TooLarge));
+        let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r";
+        for end in 0..=text.len() {
+            assert_eq!(read(text.get(..end).unwrap(), false), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_reason_of_the_applications_own_is_kept() {
+        let reason = |line: &str| {
+            let mut buffer = BytesMut::from(format!("HTTP/1.1 {line}\r\n\r\n").as_str());
+            let head = parse(&mut buffer, false, BOUNDS).unwrap().unwrap();
+            head.response.extensions().get::<ReasonPhrase>().map(|own| own.as_bytes().to_vec())
+        };
+        assert_eq!(reason("200 OK"), None);
+        assert_eq!(reason("200 Fine"), Some(b"Fine".to_vec()));
+        assert_eq!(reason("299"), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! Buffer for body data that cannot be forwarded yet.
+
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// Pieces of a body in order. Small pieces are merged, so that memory grows with the bytes, which
+/// the flow-control windows bound, and not with the number of frames.
+#[derive(Debug, Default)]
+pub(super) struct BodyBuffer {
+    pieces: VecDeque<Bytes>,
+    /// Small pieces behind `pieces`, merged.
+    small: BytesMut,
+    /// The error that ended the body.
+    pub(super) failed: Option<h2::Error>,
+}
+
+impl BodyBuffer {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.small.is_empty()
+    }
+
+    /// Returns the number of buffered bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let large = self.pieces.iter().map(Bytes::len);
+        large.fold(self.small.len(), usize::saturating_add)
+    }
+
+    pub(super) fn push(&mut self, piece: Bytes) {
+        if piece.len() < SMALL {
+            self.small.extend_from_slice(&piece);
+            return;
+        }
+        if !self.small.is_empty() {
+            self.pieces.push_back(self.small.split().freeze());
+        }
+        self.pieces.push_back(piece);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.pop_front();
+        piece.or_else(|| (!self.small.is_empty()).then(|| std::mem::take(&mut self.small).freeze()))
+    }
+}
+
+/// Pieces below this size are copied, because a piece keeps the whole memory alive that was read
+/// with it.
+const SMALL: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_put_together_and_nothing_changes_its_place() {
+        let mut kept = BodyBuffer::default();
+        for piece in ["a", "b", &"c".repeat(2000), "d", "e", "f"] {
+            kept.push(Bytes::copy_from_slice(piece.as_bytes()));
+        }
+        assert_eq!(kept.bytes(), 2005);
+        let all: Vec<_> = std::iter::from_fn(|| kept.pop()).collect();
+        assert_eq!(all, ["ab".to_owned(), "c".repeat(2000), "def".to_owned()]);
+        assert!(kept.is_empty());
+        assert_eq!(kept.bytes(), 0);
+    }
+}

@@ -1,0 +1,336 @@
+//! Filters what a peer sends before h2 reads it: one read budget at a time, and without empty DATA
+//! frames.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A stream that is read within a budget. h2 reads as long as there are bytes and keeps an entry
+/// for each DATA frame; the budget lets the consumers of the frames run in between.
+#[derive(Debug)]
+pub(super) struct FrameFilter<S> {
+    io: S,
+    budget: ReadBudget,
+    parser: FrameParser,
+}
+
+/// Number of bytes that may still be read before other tasks run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReadBudget(Rc<Cell<usize>>);
+
+/// Position within the peer's frames.
+#[derive(Debug)]
+struct FrameParser {
+    /// Number of bytes to come that are not a frame header.
+    payload: usize,
+    /// A frame header that is incomplete, or complete and not passed on yet.
+    head: [u8; HEAD],
+    header_len: usize,
+    /// Number of bytes of the header that were passed on; `None` while it is incomplete.
+    header_sent: Option<usize>,
+    /// True within a header block: CONTINUATION follows.
+    in_block: bool,
+    /// Number of empty frames not offset by others, and the start of their second.
+    empty: u32,
+    since: Instant,
+}
+
+impl ReadBudget {
+    pub(super) fn refill(&self) {
+        self.0.set(BUDGET_BYTES);
+    }
+
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.0.get() == 0
+    }
+}
+
+impl<S> FrameFilter<S> {
+    /// Creates a filter of a client's bytes, which begin with the preface.
+    pub(super) fn of_client(io: S, budget: ReadBudget) -> Self {
+        Self { io, budget, parser: FrameParser::after(PREFACE) }
+    }
+
+    /// Creates a filter of an application's bytes.
+    pub(super) fn of_server(io: S, budget: ReadBudget) -> Self {
+        Self { io, budget, parser: FrameParser::after(0) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for FrameFilter<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { io, budget, parser } = self.get_mut();
+        if budget.is_exhausted() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        loop {
+            if parser.flush_header(buf) {
+                return Poll::Ready(Ok(()));
+            }
+            if parser.header_len > 0 {
+                let mut rest = [0; HEAD];
+                let missing = HEAD.saturating_sub(parser.header_len);
+                let mut rest = ReadBuf::new(rest.get_mut(..missing).unwrap_or_default());
+                ready!(Pin::new(&mut *io).poll_read(cx, &mut rest))?;
+                parser.complete_header(rest.filled());
+                continue;
+            }
+            let before = buf.filled().len();
+            ready!(Pin::new(&mut *io).poll_read(cx, buf))?;
+            let fresh = buf.filled_mut().get_mut(before..).unwrap_or_default();
+            if fresh.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            budget.0.set(budget.0.get().saturating_sub(fresh.len()));
+            let left = parser.filter(fresh);
+            buf.set_filled(before.saturating_add(left));
+            if left > 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+impl FrameParser {
+    fn after(payload: usize) -> Self {
+        let (head, since) = ([0; HEAD], Instant::now());
+        Self { payload, head, header_len: 0, header_sent: None, in_block: false, empty: 0, since }
+    }
+
+    /// Passes on the available part of a header. Returns false if there is none.
+    fn flush_header(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let Some(header_sent) = self.header_sent else { return false };
+        let rest = self.head.get(header_sent..self.header_len).unwrap_or_default();
+        let fits = rest.get(..rest.len().min(buf.remaining())).unwrap_or_default();
+        buf.put_slice(fits);
+        self.header_sent = Some(header_sent.saturating_add(fits.len()));
+        if self.header_sent == Some(self.header_len) {
+            (self.header_sent, self.header_len) = (None, 0);
+        }
+        true
+    }
+
+    /// Completes a header with `rest`; empty: the stream ends within the header.
+    fn complete_header(&mut self, rest: &[u8]) {
+        if rest.is_empty() {
+            self.header_sent = Some(0);
+            return;
+        }
+        self.buffer_header(rest);
+        if self.header_len == HEAD {
+            let head = self.head;
+            if self.is_empty_data(head) {
+                self.header_len = 0;
+            } else {
+                self.header_sent = Some(0);
+            }
+        }
+    }
+
+    fn buffer_header(&mut self, part: &[u8]) {
+        let places = self.head.iter_mut().skip(self.header_len);
+        places.zip(part).for_each(|(place, byte)| *place = *byte);
+        self.header_len = self.header_len.saturating_add(part.len()).min(HEAD);
+    }
+
+    /// Removes empty DATA frames, and an incomplete header at the end, from `bytes`. Returns the
+    /// number of bytes that remain, at the front.
+    fn filter(&mut self, bytes: &mut [u8]) -> usize {
+        let (mut from, mut to) = (0_usize, 0_usize);
+        while let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) {
+            let passed = if self.payload > 0 {
+                let passed = self.payload.min(rest.len());
+                self.payload = self.payload.saturating_sub(passed);
+                passed
+            } else if let Some(head) = rest.first_chunk::<HEAD>() {
+                if self.is_empty_data(*head) {
+                    from = from.saturating_add(HEAD);
+                    continue;
+                }
+                HEAD
+            } else {
+                self.buffer_header(rest);
+                break;
+            };
+            let end = from.saturating_add(passed);
+            if from > to {
+                bytes.copy_within(from..end, to);
+            }
+            (from, to) = (end, to.saturating_add(passed));
+        }
+        to
+    }
+
+    /// Returns true if the frame of this header is DATA without content that does not end its
+    /// stream. h2 closes a connection at the 101st such frame of its life. Invalid frames are left
+    /// to h2 to reject.
+    fn is_empty_data(&mut self, head: [u8; HEAD]) -> bool {
+        let [high, middle, low, kind, flags, stream @ ..] = head;
+        let length = u32::from_be_bytes([0, high, middle, low]);
+        self.payload = usize::try_from(length).unwrap_or(usize::MAX);
+        let in_block = self.in_block;
+        if matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) {
+            self.in_block = flags & END_HEADERS == 0;
+        }
+        if length > 0 {
+            self.empty = self.empty.saturating_sub(EMPTY_CREDIT);
+            return false;
+        }
+        let nothing = kind == DATA && flags & (END_STREAM | PADDED) == 0;
+        nothing && !in_block && stream != [0; 4] && self.is_within_limit()
+    }
+
+    /// Counts an empty frame; returns false if it exceeds the limit per second.
+    fn is_within_limit(&mut self) -> bool {
+        if self.empty >= MAX_EMPTY && self.since.elapsed() >= SECOND {
+            (self.empty, self.since) = (0, Instant::now());
+        }
+        let few = self.empty < MAX_EMPTY;
+        self.empty = self.empty.saturating_add(1);
+        few
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for FrameFilter<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+/// Budget of h2 for small DATA frames that were not read yet, each counted as 256 less its length.
+/// Enough for the smallest frames of four read budgets, of which one is read at a time; h2 takes
+/// 256 bytes for each, 7 MB in total.
+pub(super) const FRAMES_BUDGET: usize = 4 * (BUDGET_BYTES / (HEAD + 1)) * 256;
+/// Size of a read budget; a read exceeds it by at most its buffer.
+const BUDGET_BYTES: usize = 64 * 1024;
+/// RFC 9113 section 4.1.
+const HEAD: usize = 9;
+/// RFC 9113 section 3.4.
+const PREFACE: usize = 24;
+/// Frame types and flags (RFC 9113 section 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PUSH_PROMISE: u8 = 5;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+/// Maximum number of empty frames per second that are dropped, and the number that a non-empty
+/// frame offsets. Frames beyond are passed on for h2 to count.
+const MAX_EMPTY: u32 = 100;
+const EMPTY_CREDIT: u32 = 4;
+const SECOND: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "tests")]
+    use super::*;
+    use std::future::poll_fn;
+
+    /// Gives at most `most` bytes at a time.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl AsyncRead for Slow<'_> {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let (now, later) = self.0.split_at(self.0.len().min(self.1).min(buf.remaining()));
+            buf.put_slice(now);
+            self.0 = later;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).unwrap();
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+    }
+
+    async fn through(bytes: &[u8], most: usize, room: usize) -> Vec<u8> {
+        let budget = ReadBudget::default();
+        let mut inflow = FrameFilter::of_client(Slow(bytes, most), budget.clone());
+        let mut all = Vec::new();
+        loop {
+            budget.refill();
+            let mut own = vec![0; room];
+            let mut buf = ReadBuf::new(&mut own);
+            poll_fn(|cx| Pin::new(&mut inflow).poll_read(cx, &mut buf)).await.unwrap();
+            if buf.filled().is_empty() {
+                return all;
+            }
+            all.extend_from_slice(buf.filled());
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_that_say_nothing_are_left_out_however_they_arrive() {
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        let empty = frame(DATA, 0, 1, b"");
+        let block = [frame(HEADERS, 0, 3, b"part"), empty.clone()].concat();
+        let kept = [
+            preface,
+            frame(4, 0, 0, b""),
+            frame(HEADERS, END_HEADERS, 1, b"head"),
+            frame(DATA, 0, 1, b"\0\0\0\0\0\0\0\0\0\0some"),
+            frame(DATA, END_STREAM, 1, b""),
+            frame(DATA, 0, 0, b""),
+            frame(DATA, PADDED, 1, b"\x02\0\0"),
+            frame(DATA, PADDED, 1, b""),
+            [block, frame(CONTINUATION, END_HEADERS, 3, b"")].concat(),
+            b"\0\0\x05\x00\x00".to_vec(),
+        ];
+        let mut all = kept[0].clone();
+        kept[1..].iter().for_each(|one| all.extend([&empty[..], &empty, one].concat()));
+        for most in (1..40).chain([all.len()]) {
+            for room in (1..40).chain([1000]) {
+                assert_eq!(through(&all, most, room).await, kept.concat(), "{most} {room}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_empty_frames_is_the_librarys_to_count() {
+        let empty = frame(DATA, 0, 1, b"");
+        let flood = [vec![0; PREFACE], empty.repeat(1000)].concat();
+        let left = (through(&flood, 4096, 4096).await.len() - PREFACE) / HEAD;
+        assert!((500..=900).contains(&left), "{left}");
+        let said = [&empty[..], &frame(DATA, 0, 1, b"a")].concat();
+        let long = [vec![0; PREFACE], said.repeat(1000)].concat();
+        assert_eq!(through(&long, 4096, 4096).await.len(), PREFACE + 1000 * (HEAD + 1));
+    }
+}
