@@ -12,7 +12,7 @@ use crate::cluster::unknown;
 use crate::inventory::Inventory;
 use grants::rows;
 use policy_core::{
-    ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, Withheld, WorkloadKey,
+    ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, UnresolvedGrant, WorkloadKey,
     WorkloadKind,
 };
 use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
@@ -222,7 +222,7 @@ impl Teller<'_> {
         }
     }
 
-    fn withheld(&self, route: Option<String>, withheld: &Withheld) -> Withhold {
+    fn withheld(&self, route: Option<String>, withheld: &UnresolvedGrant) -> Withhold {
         let object = key(&withheld.source).and_then(|key| self.inventory.object(&key));
         let missing = object
             .map(|object| unknown::of_object(object, &self.inventory.gaps))

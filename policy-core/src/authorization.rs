@@ -49,12 +49,12 @@ pub struct Condition {
     /// The object that set it: the grant itself, or the authentication it refers to.
     pub source: Source,
     /// What is asked.
-    pub test: Test,
+    pub test: Predicate,
 }
 
 /// What a condition asks of a subject. An empty list holds for nobody.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Test {
+pub enum Predicate {
     /// The client's address is admitted by one of these.
     Network(Vec<NetworkMatch>),
     /// Mesh TLS was terminated here; the client need not have an identity.
@@ -80,7 +80,7 @@ pub enum Scope {
 
 /// A grant that resolved to nothing; kept for explanation only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Withheld {
+pub struct UnresolvedGrant {
     /// The object that would have granted.
     pub source: ObjectRef,
     /// Why it does not, in words for people; names the missing or invalid object.
@@ -187,7 +187,7 @@ impl Authorization {
     }
 }
 
-impl Test {
+impl Predicate {
     /// How long its answer stays true. A test whose answer depends on [`Subject::request`] says
     /// [`Scope::Request`].
     pub fn scope(&self) -> Scope {

@@ -9,15 +9,15 @@ pub use crate::memo::Memo;
 use crate::authorization::{Authorization, AuthorizationSet};
 use crate::change::RouteChange;
 use crate::decision::{AuthorizationId, Decision, Denied, Permit, RuleId, TargetFault};
-use crate::effect::Effect;
-use crate::index::automaton::Workshop;
+use crate::filter::Filter;
+use crate::index::automaton::RegexCompiler;
 use crate::index::changes::Index;
 use crate::index::exempt::Exempt;
 use crate::index::grants::{self, Grants, Lasting};
 use crate::index::routes::Found;
 use crate::index::{at, next_id};
-use crate::judge::has_ambiguous_bytes;
 use crate::match_form;
+use crate::match_result::has_ambiguous_bytes;
 use crate::name::Origin;
 use crate::policy::{Protocol, Route, Rule, ServerPolicy};
 use crate::request::{Connection, RequestView, Subject, Tls};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Evaluator {
     policy: Arc<ServerPolicy>,
-    looks_at: Arc<Names>,
+    matched_headers: Arc<Names>,
     exempt: Arc<[Exempt]>,
     routes: Index,
     whole: Arc<Whole>,
@@ -42,7 +42,7 @@ pub struct Evaluator {
 #[derive(Debug)]
 struct Whole {
     grants: Grants,
-    looks_at: Arc<Names>,
+    matched_headers: Arc<Names>,
 }
 
 /// Names of headers, sorted and to be looked up.
@@ -61,23 +61,23 @@ const FEW_NAMES: usize = 4;
 impl Evaluator {
     /// Arranges `policy`. Fails only for policies of absurd size.
     pub fn build(policy: Arc<ServerPolicy>) -> Result<Self, BuildError> {
-        let mut workshop = Workshop::default();
+        let mut compiler = RegexCompiler::default();
         let mut exempt = Vec::new();
         for (index, exemption) in policy.exemptions.iter().enumerate() {
             let index = next_id(index, "list of exemptions")?;
             if let Some(request) = &exemption.request {
                 let request = request.on_port(policy.paths);
-                exempt.push(Exempt::new(index, exemption, &request, &mut workshop));
+                exempt.push(Exempt::new(index, exemption, &request, &mut compiler));
             }
         }
-        let routes = Index::new(&policy, &mut workshop)?;
+        let routes = Index::new(&policy, &mut compiler)?;
         let grants = Grants::new(sets(&policy, &policy.routes.routes), |_| None);
-        let looks_at = Arc::new(Names::of(&policy));
+        let matched_headers = Arc::new(Names::of(&policy));
         Ok(Self {
-            looks_at: Arc::clone(&looks_at),
+            matched_headers: Arc::clone(&matched_headers),
             exempt: exempt.into(),
             routes,
-            whole: Arc::new(Whole { grants, looks_at }),
+            whole: Arc::new(Whole { grants, matched_headers }),
             more: Grants::default(),
             policy,
         })
@@ -112,13 +112,13 @@ impl Evaluator {
         let fresh = fresh.iter().filter_map(|place| policy.routes.routes.get(*place));
         let known = |set: &AuthorizationSet| self.filed(set).cloned();
         let more = Grants::new(sets(&policy, fresh.clone()), known);
-        let looks_at = if gone.chain(fresh).any(|route| asks(route)) {
+        let matched_headers = if gone.chain(fresh).any(|route| asks(route)) {
             Arc::new(Names::of(&policy))
         } else {
-            Arc::clone(&self.whole.looks_at)
+            Arc::clone(&self.whole.matched_headers)
         };
         Self {
-            looks_at,
+            matched_headers,
             exempt: Arc::clone(&self.exempt),
             whole: Arc::clone(&self.whole),
             more,
@@ -185,7 +185,7 @@ impl Evaluator {
         }
         match self.routes.find(request) {
             Found::Rule(id) => self.by_route(id, memo, subject),
-            Found::CannotTell(id) => Decision::deny(Denied::CannotTell, Some(id)),
+            Found::Indeterminate(id) => Decision::deny(Denied::CannotTell, Some(id)),
             Found::Deny(reason) => Decision::deny(reason, None),
             Found::Server => self
                 .by_server(None, memo, subject)
@@ -195,7 +195,7 @@ impl Evaluator {
 
     fn has_obs_text(&self, headers: &HeaderMap) -> bool {
         let ambiguous = |line: &HeaderValue| has_ambiguous_bytes(line.as_bytes());
-        let Names { sorted, set } = &*self.looks_at;
+        let Names { sorted, set } = &*self.matched_headers;
         if sorted.len() <= FEW_NAMES {
             let mut lines = sorted.iter().flat_map(|name| headers.get_all(name));
             return lines.any(ambiguous);
@@ -281,20 +281,20 @@ impl Evaluator {
 
     /// The effects on a permitted request, in the order in which they apply: those of its rule,
     /// then those of the Server.
-    pub fn effects(&self, permit: &Permit) -> impl Iterator<Item = &Effect> {
+    pub fn effects(&self, permit: &Permit) -> impl Iterator<Item = &Filter> {
         let rule = permit.route.and_then(|id| self.rule(id));
         rule.into_iter().flat_map(|(_, rule)| &rule.effects).chain(&self.policy.effects)
     }
 
     /// The headers that any match looks at, sorted by name. An open request must keep them to be
     /// decided again.
-    pub fn looks_at(&self) -> &[HeaderName] {
-        &self.looks_at.sorted
+    pub fn matched_headers(&self) -> &[HeaderName] {
+        &self.matched_headers.sorted
     }
 
     /// The same names, to be kept longer than the evaluator.
-    pub fn looks_at_shared(&self) -> &Arc<[HeaderName]> {
-        &self.looks_at.sorted
+    pub fn matched_headers_shared(&self) -> &Arc<[HeaderName]> {
+        &self.matched_headers.sorted
     }
 }
 

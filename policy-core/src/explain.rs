@@ -1,6 +1,6 @@
 //! Why a decision is what it is: what each authorization lacked, nearest miss first.
 
-use crate::authorization::{Authorization, Condition, Requirement, Test, Withheld};
+use crate::authorization::{Authorization, Condition, Predicate, Requirement, UnresolvedGrant};
 use crate::decision::{AuthorizationId, Decision, RuleId};
 use crate::naive;
 use crate::name::{Origin, Source};
@@ -27,7 +27,7 @@ pub struct Explanation {
     /// How many more were considered.
     pub omitted: usize,
     /// Grants of the route and the Server that resolved to nothing. At most [`MAX_CONSIDERED`].
-    pub withheld: Vec<Withheld>,
+    pub withheld: Vec<UnresolvedGrant>,
 }
 
 /// One authorization that was considered.
@@ -186,10 +186,10 @@ fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -
 }
 
 /// What is lacking for `test`, which does not hold.
-fn lacking(test: &Test, connection: &Connection<'_>) -> Unmet {
+fn lacking(test: &Predicate, connection: &Connection<'_>) -> Unmet {
     match test {
-        Test::Network(networks) if networks.is_empty() => Unmet::NamesNobody,
-        Test::Network(networks) => {
+        Predicate::Network(networks) if networks.is_empty() => Unmet::NamesNobody,
+        Predicate::Network(networks) => {
             let inside = networks.iter().any(|network| match network.term {
                 NetworkTerm::Net(net) => net.contains(&connection.client),
                 NetworkTerm::Symbol(symbol) => {
@@ -199,16 +199,16 @@ fn lacking(test: &Test, connection: &Connection<'_>) -> Unmet {
             });
             if inside { Unmet::InException } else { Unmet::OutsideNetworks }
         }
-        Test::MeshTls => Unmet::NoMeshTls,
-        Test::Identity(names) if names.is_empty() => Unmet::NamesNobody,
-        Test::Identity(_) => match connection.tls {
+        Predicate::MeshTls => Unmet::NoMeshTls,
+        Predicate::Identity(names) if names.is_empty() => Unmet::NamesNobody,
+        Predicate::Identity(_) => match connection.tls {
             Tls::Absent | Tls::Passthrough => Unmet::NoMeshTls,
             Tls::Terminated(None) => Unmet::NoIdentity,
             Tls::Terminated(Some(_)) => Unmet::IdentityNotNamed,
         },
-        Test::TlsPassthrough => Unmet::NoPassthrough,
+        Predicate::TlsPassthrough => Unmet::NoPassthrough,
         // No client sees it: the test is known to tests of this crate alone.
         #[cfg(test)]
-        Test::Method(_) => Unmet::NamesNobody,
+        Predicate::Method(_) => Unmet::NamesNobody,
     }
 }

@@ -1,7 +1,7 @@
 //! What a policy asks of a client beyond what Linkerd's own resources can say.
 
-use crate::authorization::{Authorization, Condition, Requirement, Test};
-use crate::effect::{Effect, EffectKind};
+use crate::authorization::{Authorization, Condition, Predicate, Requirement};
+use crate::filter::{Filter, FilterKind};
 use crate::matching::{PathPattern, RequestMatch, Segment};
 use crate::name::Origin;
 use crate::network::{NetworkMatch, NetworkTerm};
@@ -183,14 +183,14 @@ pub fn of_authorization(grant: &Authorization) -> BTreeSet<Feature> {
     let (mut networks, mut clients) = (0_usize, 0_usize);
     for Condition { source: _, test } in conditions.iter() {
         match test {
-            Test::Network(terms) => {
+            Predicate::Network(terms) => {
                 networks = networks.saturating_add(1);
                 found.extend(terms.iter().filter_map(of_network));
             }
-            Test::MeshTls | Test::Identity(_) => clients = clients.saturating_add(1),
-            Test::TlsPassthrough => _ = found.insert(Feature::Conditions),
+            Predicate::MeshTls | Predicate::Identity(_) => clients = clients.saturating_add(1),
+            Predicate::TlsPassthrough => _ = found.insert(Feature::Conditions),
             #[cfg(test)]
-            Test::Method(_) => {}
+            Predicate::Method(_) => {}
         }
     }
     if networks > 1 || clients > 1 {
@@ -211,12 +211,12 @@ pub fn of_exemption(exemption: &Exemption) -> BTreeSet<Feature> {
 }
 
 /// The feature that a client needs for one effect, if any.
-pub fn of_effect(effect: &Effect) -> Option<Feature> {
-    let Effect { source: _, kind } = effect;
+pub fn of_effect(effect: &Filter) -> Option<Feature> {
+    let Filter { source: _, kind } = effect;
     match kind {
-        EffectKind::RequestHeaders(_) | EffectKind::Redirect(_) | EffectKind::Failure(_) => None,
-        EffectKind::ResponseHeaders(_) => Some(Feature::ResponseHeaders),
-        EffectKind::Timeout(_) => Some(Feature::Timeouts),
+        FilterKind::RequestHeaders(_) | FilterKind::Redirect(_) | FilterKind::Failure(_) => None,
+        FilterKind::ResponseHeaders(_) => Some(Feature::ResponseHeaders),
+        FilterKind::Timeout(_) => Some(Feature::Timeouts),
     }
 }
 

@@ -8,12 +8,13 @@ pub(crate) mod bounds;
 pub(crate) mod candidates;
 pub(crate) mod changes;
 pub(crate) mod exempt;
+pub(crate) mod form_urlencoded;
 pub(crate) mod grants;
-pub(crate) mod names;
+pub(crate) mod name_table;
 pub(crate) mod networks;
+pub(crate) mod request_predicates;
 pub(crate) mod routes;
 pub(crate) mod trie;
-pub(crate) mod wanted;
 
 use bounds::BuildError;
 

@@ -1,6 +1,6 @@
 //! How a request is recognised: Gateway API match types over the canonical request.
 
-use crate::few::Few;
+use crate::compact_list::OneOrMany;
 use crate::pattern::Pattern;
 use http::{HeaderName, Method};
 use std::sync::Arc;
@@ -113,7 +113,7 @@ pub enum PathPattern {
     /// Segment by segment.
     Segments {
         /// The segments after the leading `/`. `/a/` has the segments `a` and the empty one.
-        segments: Few<Segment>,
+        segments: OneOrMany<Segment>,
         /// Whether any number of further segments may follow, none included (a prefix).
         rest: bool,
     },
@@ -140,7 +140,7 @@ impl PathPattern {
     /// (Gateway API PathPrefix).
     pub fn prefix(path: &str) -> Self {
         let trimmed = path.trim_matches('/');
-        let segments = if trimmed.is_empty() { Few::new() } else { literals(trimmed) };
+        let segments = if trimmed.is_empty() { OneOrMany::new() } else { literals(trimmed) };
         Self::Segments { segments, rest: true }
     }
 
@@ -185,7 +185,7 @@ impl Segment {
     }
 }
 
-fn literals(path: &str) -> Few<Segment> {
+fn literals(path: &str) -> OneOrMany<Segment> {
     path.split('/').map(|s| Segment::Literal(s.into())).collect()
 }
 

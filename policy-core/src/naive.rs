@@ -55,9 +55,9 @@ mod matches;
 
 use crate::authorization::Authorization;
 use crate::decision::{AuthorizationId, Decision, Denied, RuleId, TargetFault};
-use crate::judge::Judgement;
 use crate::limit::RateLimit;
 use crate::match_form;
+use crate::match_result::MatchResult;
 use crate::matching::{HostPattern, RequestMatch};
 use crate::name::Origin;
 use crate::policy::{Protocol, Route, ServerPolicy, Unmatched};
@@ -139,7 +139,7 @@ pub fn decide_request(
     let exempt = policy.exemptions.iter().position(|exemption| {
         let wanted = exemption.request.as_ref();
         let wanted = wanted.map(|wanted| matches::judge(&wanted.on_port(policy.paths), request));
-        wanted == Some(Judgement::Matches) && grants::holds(&exemption.authorization, &subject)
+        wanted == Some(MatchResult::Match) && grants::holds(&exemption.authorization, &subject)
     });
     if let Some(index) = exempt {
         return exempted(policy, index);
@@ -147,8 +147,10 @@ pub fn decide_request(
     for host in tables(policy, request.host) {
         if let Some((id, judgement)) = select(policy, host.as_ref(), request) {
             return match judgement {
-                Judgement::Matches => by_route(policy, &subject, id),
-                Judgement::CannotTell | Judgement::Differs => deny(Denied::CannotTell, Some(id)),
+                MatchResult::Match => by_route(policy, &subject, id),
+                MatchResult::Indeterminate | MatchResult::NoMatch => {
+                    deny(Denied::CannotTell, Some(id))
+                }
             };
         }
         let unmatched = match &host {
@@ -166,7 +168,7 @@ pub fn decide_request(
 }
 
 /// The headers that any match of the policy looks at, sorted by name.
-pub fn looks_at(policy: &ServerPolicy) -> Vec<HeaderName> {
+pub fn matched_headers(policy: &ServerPolicy) -> Vec<HeaderName> {
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
     let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
@@ -178,7 +180,7 @@ pub fn looks_at(policy: &ServerPolicy) -> Vec<HeaderName> {
 /// Whether a header that is looked at has a line that is not visible ASCII, spaces and tabs.
 fn has_obs_text(policy: &ServerPolicy, request: &RequestView<'_>) -> bool {
     let lines = |name: &HeaderName| request.headers.get_all(name).iter();
-    looks_at(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))
+    matched_headers(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))
 }
 
 /// The tables to ask, most specific first; the last is that of routes without hosts.
@@ -199,7 +201,7 @@ fn select(
     policy: &ServerPolicy,
     host: Option<&HostPattern>,
     request: &RequestView<'_>,
-) -> Option<(RuleId, Judgement)> {
+) -> Option<(RuleId, MatchResult)> {
     let everything = [RequestMatch::everything()];
     let in_table = |route: &Route| match host {
         Some(host) => route.hosts.contains(host),
@@ -220,8 +222,8 @@ fn select(
     candidates.sort_by(|(a, _), (b, _)| matches::in_order(a, b));
     candidates.into_iter().find_map(|(wanted, id)| {
         match matches::judge(&wanted.on_port(policy.paths), request) {
-            Judgement::Differs => None,
-            told @ (Judgement::Matches | Judgement::CannotTell) => Some((id, told)),
+            MatchResult::NoMatch => None,
+            told @ (MatchResult::Match | MatchResult::Indeterminate) => Some((id, told)),
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Names of the objects that policy comes from, as decisions, metrics and explanations show them.
 
+use crate::compact_list::OneOrMany;
 use crate::decision::Denied;
-use crate::few::Few;
 use std::fmt;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl fmt::Display for Source {
 pub enum Origin {
     /// The objects that produced it, outermost first (one for a plain route; a delegation chain
     /// ends with the object that holds the rule). Never empty.
-    Objects(Few<ObjectRef>),
+    Objects(OneOrMany<ObjectRef>),
     /// The route that a port without routes of its own gets.
     Default,
     /// The route for kubelet probes, where a route has to stand in for an exemption.

@@ -1,11 +1,11 @@
 //! Everything in force on one port, as plain data.
 
 use crate::authorization::{
-    Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld,
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement, UnresolvedGrant,
 };
+use crate::compact_list::{OneOrMany, ThinVec};
 use crate::decision::Denied;
-use crate::effect::Effect;
-use crate::few::{Few, Rare};
+use crate::filter::Filter;
 use crate::identity::IdentityMatch;
 use crate::limit::RateLimit;
 use crate::matching::{HostPattern, RequestMatch};
@@ -55,9 +55,9 @@ pub struct ServerPolicy {
     /// Rate limit of requests; absent: unlimited.
     pub rate_limit: Option<RateLimit>,
     /// Effects on every permitted request, after those of its rule.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<Filter>,
     /// Grants on the Server that resolved to nothing.
-    pub withheld: Vec<Withheld>,
+    pub withheld: Vec<UnresolvedGrant>,
 }
 
 impl ServerPolicy {
@@ -220,13 +220,13 @@ pub struct Route {
     /// Hosts it applies to; empty: every host, and requests without one.
     pub hosts: Box<[HostPattern]>,
     /// Its rules. Empty: it matches nothing.
-    pub rules: Few<Rule>,
+    pub rules: OneOrMany<Rule>,
     /// Its own grants.
     pub authorizations: AuthorizationSet,
     /// Whether the Server's grants count too, after its own.
     pub inherits_server: bool,
     /// Grants on the route that resolved to nothing.
-    pub withheld: Rare<Withheld>,
+    pub withheld: ThinVec<UnresolvedGrant>,
 }
 
 /// Which API a route came from.
@@ -242,9 +242,9 @@ pub enum RouteKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Alternatives. Empty: it matches every request (Gateway API: default match).
-    pub matches: Few<RequestMatch>,
+    pub matches: OneOrMany<RequestMatch>,
     /// What is done to requests it permits, in order.
-    pub effects: Rare<Effect>,
+    pub effects: ThinVec<Filter>,
 }
 
 /// The default policies there are (controller-semantics 2.3).
@@ -297,14 +297,14 @@ impl DefaultPolicy {
         let source = Source::Default(self.as_str().into());
         let (networks, identity) = match self {
             Self::Deny => return AuthorizationSet::default(),
-            Self::AllUnauthenticated | Self::Audit => (Test::all_networks(), false),
-            Self::AllAuthenticated => (Test::all_networks(), true),
-            Self::ClusterUnauthenticated => (Test::cluster_networks(), false),
-            Self::ClusterAuthenticated => (Test::cluster_networks(), true),
+            Self::AllUnauthenticated | Self::Audit => (Predicate::all_networks(), false),
+            Self::AllAuthenticated => (Predicate::all_networks(), true),
+            Self::ClusterUnauthenticated => (Predicate::cluster_networks(), false),
+            Self::ClusterAuthenticated => (Predicate::cluster_networks(), true),
         };
         let mut conditions = vec![Condition { source: source.clone(), test: networks }];
         if identity {
-            let test = Test::Identity(vec![IdentityMatch::Any]);
+            let test = Predicate::Identity(vec![IdentityMatch::Any]);
             conditions.push(Condition { source: source.clone(), test });
         }
         let requirement = Requirement::All(conditions.into());

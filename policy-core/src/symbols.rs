@@ -1,6 +1,6 @@
 //! Which network symbols a policy names: what they stand for differs per workload.
 
-use crate::authorization::{Authorization, Requirement, Test};
+use crate::authorization::{Authorization, Predicate, Requirement};
 use crate::network::{NetworkSymbol, NetworkTerm};
 use crate::policy::ServerPolicy;
 
@@ -19,11 +19,11 @@ fn grants_to(grant: &Authorization, symbol: NetworkSymbol) -> bool {
         Requirement::All(conditions) => conditions,
     };
     conditions.iter().any(|condition| match &condition.test {
-        Test::Network(terms) => {
+        Predicate::Network(terms) => {
             terms.iter().any(|network| network.term == NetworkTerm::Symbol(symbol))
         }
-        Test::MeshTls | Test::Identity(_) | Test::TlsPassthrough => false,
+        Predicate::MeshTls | Predicate::Identity(_) | Predicate::TlsPassthrough => false,
         #[cfg(test)]
-        Test::Method(_) => false,
+        Predicate::Method(_) => false,
     })
 }

@@ -77,7 +77,7 @@ proptest! {
             let places = places.finish().expect("few differ");
             let change = RouteChange::new(evaluator.policy().clone(), places).expect("of its length");
             evaluator = evaluator.changed_to(Arc::new(policy.clone()), &change).expect("small");
-            prop_assert_eq!(evaluator.looks_at(), naive::looks_at(&policy));
+            prop_assert_eq!(evaluator.matched_headers(), naive::matched_headers(&policy));
             for client in &clients {
                 let connection = client.view();
                 let mut memo = Memo::new();

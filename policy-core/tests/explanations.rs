@@ -14,15 +14,15 @@ use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, object, policy, route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, Denied, Effect, EffectKind, Exemption, HostPattern,
-    InformationalHeaders, NetworkMatch, NetworkSymbol, PathHandling, PathPattern, RequestMatch,
-    RouteKind, ServerPolicy, Source, Test, Unmatched, Withheld,
+    Decision, DefaultPolicy, Denied, Exemption, Filter, FilterKind, HostPattern,
+    InformationalHeaders, NetworkMatch, NetworkSymbol, PathHandling, PathPattern, Predicate,
+    RequestMatch, RouteKind, ServerPolicy, Source, Unmatched, UnresolvedGrant,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn open(grants: Vec<(&str, Vec<Test>)>) -> ServerPolicy {
+fn open(grants: Vec<(&str, Vec<Predicate>)>) -> ServerPolicy {
     let mut made = policy();
     made.authorizations = set(grants.into_iter().map(|(name, tests)| grant(name, tests)).collect());
     made.routes.otherwise = Unmatched::DefaultRoute;
@@ -35,7 +35,7 @@ fn the_nearest_miss_comes_first_and_names_who_set_the_condition() {
         ("far", vec![network("192.0.2.0/24"), identity("x.mesh")]),
         ("near", vec![network("10.0.0.0/8"), identity("x.mesh")]),
     ]);
-    let missing = Withheld {
+    let missing = UnresolvedGrant {
         source: object("AuthorizationPolicy", "broken"),
         reason: "MeshTLSAuthentication test/none does not exist".into(),
     };
@@ -61,15 +61,15 @@ fn each_thing_a_client_can_lack_is_told_apart() {
     let anonymous = OwnedConnection { tls: OwnedTls::Terminated(None), ..meshed.clone() };
     let plain = OwnedConnection::plaintext([10, 0, 0, 1]);
     for (test, client, unmet) in [
-        (Test::Network(Vec::new()), &plain, Unmet::NamesNobody),
-        (Test::Identity(Vec::new()), &meshed, Unmet::NamesNobody),
+        (Predicate::Network(Vec::new()), &plain, Unmet::NamesNobody),
+        (Predicate::Identity(Vec::new()), &meshed, Unmet::NamesNobody),
         (network("192.0.2.0/24"), &plain, Unmet::OutsideNetworks),
-        (Test::Network(vec![excepted]), &plain, Unmet::InException),
-        (Test::MeshTls, &plain, Unmet::NoMeshTls),
+        (Predicate::Network(vec![excepted]), &plain, Unmet::InException),
+        (Predicate::MeshTls, &plain, Unmet::NoMeshTls),
         (identity("x.mesh"), &plain, Unmet::NoMeshTls),
         (identity("x.mesh"), &anonymous, Unmet::NoIdentity),
         (identity("x.mesh"), &meshed, Unmet::IdentityNotNamed),
-        (Test::TlsPassthrough, &meshed, Unmet::NoPassthrough),
+        (Predicate::TlsPassthrough, &meshed, Unmet::NoPassthrough),
     ] {
         let made = open(vec![("g", vec![test.clone()])]);
         let told = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
@@ -115,8 +115,8 @@ fn each_thing_beyond_linkerd_names_its_feature() {
         change(&mut made);
         feature::required(&made).into_iter().collect::<Vec<_>>()
     };
-    let effect = |kind| Effect { source: Source::Default("test".into()), kind };
-    let timeout = || effect(EffectKind::Timeout(Duration::from_secs(1)));
+    let effect = |kind| Filter { source: Source::Default("test".into()), kind };
+    let timeout = || effect(FilterKind::Timeout(Duration::from_secs(1)));
     assert_eq!(need(&|p| p.deny = Some(Denied::ServerInvalid)), [Feature::DenyReasons]);
     assert_eq!(need(&|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
     let silent = |p: &mut ServerPolicy| p.informational_headers = InformationalHeaders::Disabled;
@@ -135,7 +135,7 @@ fn each_thing_beyond_linkerd_names_its_feature() {
         need(&|p| p.authorizations = DefaultPolicy::ClusterAuthenticated.authorizations()),
         [Feature::NetworkSymbols]
     );
-    let node = Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
+    let node = Predicate::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
     let exempt = Exemption {
         request: Some(RequestMatch::path(PathPattern::exact("/healthz"))),
         authorization: grant("probe", vec![node]),

@@ -5,11 +5,10 @@
 //! route or the port is denied. [`decode`] reads what a Linkerd controller says, and keeps its
 //! meaning: the Server's grants count on every route.
 
-mod closed;
+mod deny_all;
 mod encode;
 mod exemption;
 mod filter;
-mod flavor;
 mod grant;
 mod meta;
 mod network;
@@ -18,6 +17,7 @@ mod read;
 mod read_grant;
 mod read_route;
 mod route;
+mod route_kind;
 
 pub use encode::{Encoded, encode, server_ips};
 pub use options::EncodeOptions;

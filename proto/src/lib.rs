@@ -15,12 +15,12 @@ mod error;
 mod hash;
 pub mod linkerd;
 pub mod native;
-mod replaced;
 pub mod transport;
+mod unsupported;
 pub mod workload;
 
 pub use error::DecodeError;
-pub use replaced::{Done, Part, Replacement};
+pub use unsupported::{Fallback, Part, Unsupported};
 
 /// Package `portcullis.policy.v1`: the native service.
 #[rustfmt::skip]

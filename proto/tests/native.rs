@@ -11,20 +11,22 @@
 use bytes::Bytes;
 use http_body_util::StreamBody;
 use policy_core::decision::Decision;
-use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::feature::Feature;
+use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::naive;
 use policy_core::name::{ObjectRef, Source};
 use policy_core::policy::{InformationalHeaders, Owner, PathHandling, Protocol, ServerPolicy};
 use policy_core::testing::{self, any_client, any_policy, any_request};
-use policy_core::{AccessLogs, DefaultPolicy, Facts, Logs, Origin, Revision, RouteKind, Withheld};
+use policy_core::{
+    AccessLogs, DefaultPolicy, Facts, Logs, Origin, Revision, RouteKind, UnresolvedGrant,
+};
 use policy_proto::messages::watch_response::Kind as Said;
 use policy_proto::messages::{self, PortUpdate, WatchResponse};
 use policy_proto::native::{
     Applied, ApplyError, PortState, decode_facts, decode_revision, diff, encode_facts, encode_port,
     encode_revision,
-    lean::{self, Response, Responses},
+    stream_decoder::{self, Response, Responses},
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -108,8 +110,9 @@ fn stream<T>(
         let body = StreamBody::new(tokio_stream::iter(frames.take().unwrap()));
         std::future::ready(Ok::<_, tonic::Status>(http::Response::new(body)))
     });
-    let work =
-        async { then(lean::watch(channel, 1 << 20, tokio_stream::empty()).await.unwrap()).await };
+    let work = async {
+        then(stream_decoder::watch(channel, 1 << 20, tokio_stream::empty()).await.unwrap()).await
+    };
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
@@ -182,7 +185,7 @@ fn a_route_that_is_no_message_is_refused_by_its_field_and_the_rest_still_says_of
     }
 }
 
-fn any_effect() -> impl Strategy<Value = Effect> {
+fn any_effect() -> impl Strategy<Value = Filter> {
     let name = || select(vec!["x-a", "x-b"]).prop_map(http::HeaderName::from_static);
     let pair = move || {
         let value = select(vec![&b"1"[..], b"\xff", b""]);
@@ -212,17 +215,17 @@ fn any_effect() -> impl Strategy<Value = Effect> {
     let bound = (0_u64..u64::from(u32::MAX), 0_u32..1_000_000_000)
         .prop_map(|(seconds, nanos)| Duration::new(seconds, nanos));
     let kind = prop_oneof![
-        change().prop_map(EffectKind::RequestHeaders),
-        change().prop_map(EffectKind::ResponseHeaders),
-        redirect.prop_map(EffectKind::Redirect),
-        failure.prop_map(EffectKind::Failure),
-        bound.prop_map(EffectKind::Timeout),
+        change().prop_map(FilterKind::RequestHeaders),
+        change().prop_map(FilterKind::ResponseHeaders),
+        redirect.prop_map(FilterKind::Redirect),
+        failure.prop_map(FilterKind::Failure),
+        bound.prop_map(FilterKind::Timeout),
     ];
     let source = prop_oneof![
         Just(Source::Default("audit".into())),
         Just(Source::Object(testing::object("HTTPRoute", "r"))),
     ];
-    (source, kind).prop_map(|(source, kind)| Effect { source, kind })
+    (source, kind).prop_map(|(source, kind)| Filter { source, kind })
 }
 
 fn any_limit() -> impl Strategy<Value = RateLimit> {
@@ -247,7 +250,7 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
     ];
     let told = vec![InformationalHeaders::Enabled, InformationalHeaders::Disabled];
     let paths = (select(vec![PathHandling::Canonical, PathHandling::Raw]), select(told));
-    let withheld = Just(Withheld {
+    let withheld = Just(UnresolvedGrant {
         source: testing::object("AuthorizationPolicy", "gone"),
         reason: "no MeshTLSAuthentication `x`".into(),
     });
@@ -305,7 +308,7 @@ proptest! {
     #[test]
     fn what_is_sent_is_received(policy in varied_policy()) {
         let encoded = encode_port(&policy, &all());
-        prop_assert!(encoded.replaced().is_empty());
+        prop_assert!(encoded.unsupported().is_empty());
         let received = apply(&mut PortState::new(), &encoded.full(PORT, &Revision::default()));
         prop_assert_eq!(&*received, &policy);
     }
@@ -372,7 +375,7 @@ proptest! {
         }
         // Of a port that is denied nothing else counts.
         let same = *received == policy || (policy.deny.is_some() && received.deny == policy.deny);
-        prop_assert!(same || !encoded.replaced().is_empty(), "a change that is not reported");
+        prop_assert!(same || !encoded.unsupported().is_empty(), "a change that is not reported");
     }
 
     #[test]
@@ -530,10 +533,10 @@ fn refused(change: impl FnOnce(&mut PortUpdate)) -> String {
 fn what_a_server_does_to_all_requests_is_not_left_out() {
     let (mut policy, _) = example();
     let name = http::HeaderName::from_static("x-admin");
-    let change = policy_core::effect::HeaderChange { remove: vec![name], ..Default::default() };
-    policy.effects = vec![Effect {
+    let change = policy_core::filter::HeaderChange { remove: vec![name], ..Default::default() };
+    policy.effects = vec![Filter {
         source: policy_core::Source::Default("test".into()),
-        kind: EffectKind::RequestHeaders(change),
+        kind: FilterKind::RequestHeaders(change),
     }];
     for feature in Feature::ALL {
         let mut features = all();

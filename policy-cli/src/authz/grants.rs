@@ -2,8 +2,8 @@
 
 use super::report::{Access, Need};
 use policy_core::{
-    Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
-    Unmatched,
+    Authorization, Condition, Exemption, Origin, Predicate, Protocol, Requirement, Route,
+    ServerPolicy, Unmatched,
 };
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
@@ -166,23 +166,23 @@ fn access_by(grant: &Authorization, about: &Access) -> Access {
 /// Whether a condition holds for nobody, because the list of whom it names is empty.
 fn names_nobody(condition: &Condition) -> bool {
     match &condition.test {
-        Test::Network(networks) => networks.is_empty(),
-        Test::Identity(identities) => identities.is_empty(),
-        Test::MeshTls | Test::TlsPassthrough => false,
+        Predicate::Network(networks) => networks.is_empty(),
+        Predicate::Identity(identities) => identities.is_empty(),
+        Predicate::MeshTls | Predicate::TlsPassthrough => false,
     }
 }
 
 fn need(condition: &Condition) -> Need {
     let from = condition.source.to_string();
     match &condition.test {
-        Test::Network(networks) => {
+        Predicate::Network(networks) => {
             Need { networks: networks.iter().map(network).collect(), from, ..Need::default() }
         }
-        Test::Identity(identities) => {
+        Predicate::Identity(identities) => {
             Need { identities: identities.iter().map(identity).collect(), from, ..Need::default() }
         }
-        Test::MeshTls => Need { tls: Some("mesh"), from, ..Need::default() },
-        Test::TlsPassthrough => Need { tls: Some("passthrough"), from, ..Need::default() },
+        Predicate::MeshTls => Need { tls: Some("mesh"), from, ..Need::default() },
+        Predicate::TlsPassthrough => Need { tls: Some("passthrough"), from, ..Need::default() },
     }
 }
 

@@ -18,7 +18,7 @@ const MAX_WORK: usize = 4 * 1024 * 1024;
 /// Makes automata until a policy has had its share of memory. What gets none is matched by the
 /// general engine: slower, but right.
 #[derive(Debug)]
-pub(crate) struct Workshop {
+pub(crate) struct RegexCompiler {
     left: usize,
     single: HashMap<Box<str>, Arc<Single>>,
 }
@@ -26,13 +26,13 @@ pub(crate) struct Workshop {
 /// The memory that the automata of one policy may take together, in bytes.
 const SHARE: usize = 8 * 1024 * 1024;
 
-impl Default for Workshop {
+impl Default for RegexCompiler {
     fn default() -> Self {
         Self { left: SHARE, single: HashMap::new() }
     }
 }
 
-impl Workshop {
+impl RegexCompiler {
     /// The automaton of one expression; the same one for equal expressions.
     pub(crate) fn single(&mut self, pattern: &Pattern) -> Arc<Single> {
         if let Some(known) = self.single.get(pattern.source()) {

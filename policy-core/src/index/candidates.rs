@@ -5,9 +5,10 @@
 
 use crate::decision::RuleId;
 use crate::index::bounds::BuildError;
-use crate::index::wanted::{FormBytes, Value, Wanted, pairs};
+use crate::index::form_urlencoded::{FormDecoder, pairs};
+use crate::index::request_predicates::{RequestPredicates, Value};
 use crate::index::{at, next_id};
-use crate::judge::Judgement;
+use crate::match_result::MatchResult;
 use crate::request::RequestView;
 use hashbrown::{HashMap, HashSet, HashTable};
 use http::{HeaderName, Method};
@@ -69,7 +70,7 @@ impl Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Best {
     pub(crate) rank: u32,
-    pub(crate) found: Option<(RuleId, Judgement)>,
+    pub(crate) found: Option<(RuleId, MatchResult)>,
 }
 
 impl Best {
@@ -82,7 +83,7 @@ impl Best {
 #[derive(Clone, Copy)]
 pub(crate) struct Trial<'a> {
     pub(crate) request: &'a RequestView<'a>,
-    pub(crate) wanted: &'a [Wanted],
+    pub(crate) wanted: &'a [RequestPredicates],
     /// The rank of each match.
     pub(crate) ranks: &'a [u32],
     pub(crate) lists: &'a [List],
@@ -150,7 +151,7 @@ enum Key<'a> {
     Query(&'a Arc<str>, &'a Arc<[u8]>),
 }
 
-fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
+fn keys(wanted: &RequestPredicates) -> impl Iterator<Item = Key<'_>> {
     let headers = wanted.headers().iter().filter_map(|(name, value)| match value {
         Value::Exact(bytes) => Some(Key::Header(name, bytes)),
         Value::Regex(_) => None,
@@ -164,7 +165,7 @@ fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
 
 impl List {
     /// Arranges candidates, which are in order of rank.
-    pub(crate) fn new(candidates: Vec<Candidate>, all: &[Wanted]) -> Self {
+    pub(crate) fn new(candidates: Vec<Candidate>, all: &[RequestPredicates]) -> Self {
         if candidates.len() <= FEW {
             return Self::Few(candidates.into());
         }
@@ -212,8 +213,8 @@ fn first(candidates: &[Candidate], trial: Trial<'_>, best: &mut Best) {
         let Some(wanted) = at(trial.wanted, candidate.wanted) else { continue };
         let Some(rule) = trial.rule(wanted.id) else { continue };
         match wanted.judge(trial.request) {
-            Judgement::Differs => {}
-            judgement @ (Judgement::Matches | Judgement::CannotTell) => {
+            MatchResult::NoMatch => {}
+            judgement @ (MatchResult::Match | MatchResult::Indeterminate) => {
                 *best = Best { rank: candidate.rank, found: Some((rule, judgement)) };
                 return;
             }
@@ -267,7 +268,7 @@ impl Keyed {
         }
         if !self.query.is_empty() {
             for (name, value) in pairs(request.query) {
-                let (name, value) = (FormBytes::new(name), FormBytes::new(value));
+                let (name, value) = (FormDecoder::new(name), FormDecoder::new(value));
                 let found = self.query.find(hash(name, value), |filed| {
                     name.is(filed.name.as_bytes()) && value.is(&filed.value)
                 });

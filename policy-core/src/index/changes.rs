@@ -6,7 +6,7 @@
 
 use crate::change::Places;
 use crate::decision::RuleId;
-use crate::index::automaton::Workshop;
+use crate::index::automaton::RegexCompiler;
 use crate::index::bounds::BuildError;
 use crate::index::candidates::NONE;
 use crate::index::routes::{Both, Found, Listed, Listing, Routes};
@@ -49,7 +49,7 @@ impl Index {
     /// Indexes all routes of `policy`.
     pub(crate) fn new(
         policy: &Arc<ServerPolicy>,
-        workshop: &mut Workshop,
+        compiler: &mut RegexCompiler,
     ) -> Result<Self, BuildError> {
         let RouteTable { routes: table, hosts, otherwise } = &policy.routes;
         let paths = policy.paths;
@@ -78,7 +78,7 @@ impl Index {
             }
             ranks
         };
-        let routes = Routes::build(listed, rank, workshop)?;
+        let routes = Routes::build(listed, rank, compiler)?;
         let policy = Arc::clone(policy);
         let base = Base { policy, routes, sorted: sorted.into(), gap };
         Ok(Self { base: Arc::new(base), changed: None })
@@ -125,7 +125,7 @@ impl Index {
             room = ranks.is_some();
             ranks.unwrap_or_default()
         };
-        let routes = Routes::build(listed, rank, &mut Workshop::default())?;
+        let routes = Routes::build(listed, rank, &mut RegexCompiler::default())?;
         let changed = Changed { routes, places: places.into(), since };
         Ok(room.then(|| Self { base: Arc::clone(base), changed: Some(changed) }))
     }

@@ -2,9 +2,9 @@
 
 use crate::authorization::Authorization;
 use crate::decision::RuleId;
-use crate::index::automaton::{Single, Workshop};
-use crate::index::wanted::Wanted;
-use crate::judge::Judgement;
+use crate::index::automaton::{RegexCompiler, Single};
+use crate::index::request_predicates::RequestPredicates;
+use crate::match_result::MatchResult;
 use crate::matching::{PathPattern, RequestMatch};
 use crate::policy::Exemption;
 use crate::request::{RequestView, Subject};
@@ -16,7 +16,7 @@ pub(crate) struct Exempt {
     /// Its place in the policy.
     pub(crate) index: u32,
     path: Path,
-    wanted: Wanted,
+    wanted: RequestPredicates,
     pub(crate) authorization: Arc<Authorization>,
 }
 
@@ -31,14 +31,14 @@ impl Exempt {
         index: u32,
         exemption: &Exemption,
         request: &RequestMatch,
-        workshop: &mut Workshop,
+        compiler: &mut RegexCompiler,
     ) -> Self {
         let path = match &request.path {
-            PathPattern::Regex(pattern) => Path::Regex(workshop.single(pattern)),
+            PathPattern::Regex(pattern) => Path::Regex(compiler.single(pattern)),
             PathPattern::Segments { .. } => Path::Pattern(request.path.clone()),
         };
         // Exemptions have no rule; the id is never shown.
-        let wanted = Wanted::new(request, RuleId { route: 0, rule: 0 }, workshop);
+        let wanted = RequestPredicates::new(request, RuleId { route: 0, rule: 0 }, compiler);
         Self { index, path, wanted, authorization: exemption.authorization.clone() }
     }
 
@@ -48,7 +48,7 @@ impl Exempt {
             Path::Pattern(pattern) => pattern.admits(request.path),
             Path::Regex(single) => single.matches(request.path),
         };
-        path && self.wanted.judge(request) == Judgement::Matches
+        path && self.wanted.judge(request) == MatchResult::Match
             && self.authorization.holds(subject)
     }
 }

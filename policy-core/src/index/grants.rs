@@ -6,10 +6,12 @@
 //! request are apart: they are asked for each request, and only those before the first that holds for
 //! the connection.
 
-use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Scope, Test};
+use crate::authorization::{
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement, Scope,
+};
 use crate::identity::{Identity, IdentityMatch};
 use crate::index::at;
-use crate::index::names::Names;
+use crate::index::name_table::Names;
 use crate::index::networks::Networks;
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::request::{Connection, Subject, Tls};
@@ -71,9 +73,9 @@ enum Key<'a> {
     Symbol(NetworkSymbol),
 }
 
-fn keys(test: &Test) -> Vec<Key<'_>> {
+fn keys(test: &Predicate) -> Vec<Key<'_>> {
     match test {
-        Test::Identity(names) => names
+        Predicate::Identity(names) => names
             .iter()
             .map(|name| match name {
                 IdentityMatch::Any => Key::AnyIdentity,
@@ -81,17 +83,17 @@ fn keys(test: &Test) -> Vec<Key<'_>> {
                 IdentityMatch::Suffix(name) => Key::Suffix(name),
             })
             .collect(),
-        Test::Network(networks) => networks
+        Predicate::Network(networks) => networks
             .iter()
             .map(|network| match network.term {
                 NetworkTerm::Net(net) => Key::Net(net.trunc()),
                 NetworkTerm::Symbol(symbol) => Key::Symbol(symbol),
             })
             .collect(),
-        Test::MeshTls => vec![Key::MeshTls],
-        Test::TlsPassthrough => vec![Key::Passthrough],
+        Predicate::MeshTls => vec![Key::MeshTls],
+        Predicate::TlsPassthrough => vec![Key::Passthrough],
         #[cfg(test)]
-        Test::Method(_) => Vec::new(),
+        Predicate::Method(_) => Vec::new(),
     }
 }
 
@@ -277,14 +279,14 @@ fn verify(grant: &Authorization, posting: Posting, subject: &Subject<'_>) -> boo
         match &condition.test {
             // The block contains the client; its exceptions, or what the symbol stands for, are
             // still to be looked at.
-            Test::Network(networks) => {
+            Predicate::Network(networks) => {
                 let network: Option<&NetworkMatch> = at(networks, posting.alternative);
                 let Connection { client, tls: _, facts } = *subject.connection;
                 network.is_some_and(|n| n.admits(client, facts))
             }
-            Test::Identity(_) | Test::MeshTls | Test::TlsPassthrough => true,
+            Predicate::Identity(_) | Predicate::MeshTls | Predicate::TlsPassthrough => true,
             #[cfg(test)]
-            Test::Method(_) => false,
+            Predicate::Method(_) => false,
         }
     })
 }

@@ -1,15 +1,15 @@
 //! Route tables: by host, and inside a host's table by path.
 
 use super::bounds::BuildError;
+use crate::compact_list::OneOrMany;
 use crate::decision::{Denied, RuleId};
-use crate::few::Few;
-use crate::index::automaton::{Group, Workshop};
+use crate::index::automaton::{Group, RegexCompiler};
 use crate::index::candidates::{Best, Candidate, List, Slot, Trial};
-use crate::index::names::{Names, suffixes};
+use crate::index::name_table::{Names, suffixes};
+use crate::index::request_predicates::RequestPredicates;
 use crate::index::trie::Trie;
-use crate::index::wanted::Wanted;
 use crate::index::{at, next_id};
-use crate::judge::Judgement;
+use crate::match_result::MatchResult;
 use crate::matching::{HostPattern, PathPattern, RequestMatch};
 use crate::pattern::Pattern;
 use crate::policy::{PathHandling, Route, Unmatched};
@@ -24,7 +24,7 @@ pub(crate) enum Found {
     /// This rule.
     Rule(RuleId),
     /// Whether this rule matches cannot be told.
-    CannotTell(RuleId),
+    Indeterminate(RuleId),
     /// No rule; the Server's authorizations decide.
     Server,
     /// No rule; refused.
@@ -34,7 +34,7 @@ pub(crate) enum Found {
 /// An index of routes.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    wanted: Vec<Wanted>,
+    wanted: Vec<RequestPredicates>,
     /// The rank of each match.
     ranks: Box<[u32]>,
     trie: Trie,
@@ -83,9 +83,9 @@ impl Routes {
     pub(crate) fn build<'a>(
         listed: Listed<'a>,
         rank: impl FnOnce(&[Listing<'a>]) -> Vec<u32>,
-        workshop: &mut Workshop,
+        compiler: &mut RegexCompiler,
     ) -> Result<Self, BuildError> {
-        let mut draft = Draft::new(listed, rank, workshop)?;
+        let mut draft = Draft::new(listed, rank, compiler)?;
         let mut of_host: BTreeMap<Option<&HostPattern>, Vec<u32>> = BTreeMap::new();
         if listed.all_hosts {
             of_host.extend(listed.hosts.keys().map(|host| (Some(host), Vec::new())));
@@ -105,7 +105,7 @@ impl Routes {
         let (mut exact, mut suffix) = (Names::default(), Names::default());
         let mut hostless = Table { arrangement: 0, unmatched: listed.otherwise };
         for (host, routes) in of_host {
-            let arrangement = draft.arrange(routes, workshop)?;
+            let arrangement = draft.arrange(routes, compiler)?;
             let Some(host) = host else {
                 hostless.arrangement = arrangement;
                 continue;
@@ -121,7 +121,7 @@ impl Routes {
     }
 
     /// The matches, in the order in which they were listed.
-    pub(crate) fn wanted(&self) -> &[Wanted] {
+    pub(crate) fn wanted(&self) -> &[RequestPredicates] {
         &self.wanted
     }
 
@@ -204,8 +204,8 @@ impl<'a> Both<'a> {
         }
         if let Some((id, judgement)) = best.found {
             return Some(match judgement {
-                Judgement::Matches => Found::Rule(id),
-                Judgement::CannotTell | Judgement::Differs => Found::CannotTell(id),
+                MatchResult::Match => Found::Rule(id),
+                MatchResult::Indeterminate | MatchResult::NoMatch => Found::Indeterminate(id),
             });
         }
         match unmatched? {
@@ -231,7 +231,7 @@ struct Draft<'a> {
     matches: Vec<Listing<'a>>,
     /// The rank of each match.
     ranks: Vec<u32>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<RequestPredicates>,
     /// The numbers of the matches of each route.
     of_route: Vec<std::ops::Range<u32>>,
     trie: Trie,
@@ -243,13 +243,13 @@ struct Draft<'a> {
 
 /// The path of a rule without matches.
 static EVERY_PATH: std::sync::LazyLock<PathPattern> =
-    std::sync::LazyLock::new(|| PathPattern::Segments { segments: Few::new(), rest: true });
+    std::sync::LazyLock::new(|| PathPattern::Segments { segments: OneOrMany::new(), rest: true });
 
 impl<'a> Draft<'a> {
     fn new(
         listed: Listed<'a>,
         rank: impl FnOnce(&[Listing<'a>]) -> Vec<u32>,
-        workshop: &mut Workshop,
+        compiler: &mut RegexCompiler,
     ) -> Result<Self, BuildError> {
         let mut matches = Vec::with_capacity(listed.routes.len());
         let mut wanted = Vec::with_capacity(listed.routes.len());
@@ -262,7 +262,7 @@ impl<'a> Draft<'a> {
                 if entry.matches.is_empty() {
                     let precedence = Precedence::of(&everything);
                     matches.push(Listing { precedence, id, path: Cow::Borrowed(&EVERY_PATH) });
-                    wanted.push(Wanted::new(&everything, id, workshop));
+                    wanted.push(RequestPredicates::new(&everything, id, compiler));
                 }
                 for one in &entry.matches {
                     let precedence = Precedence::of(one);
@@ -271,7 +271,7 @@ impl<'a> Draft<'a> {
                         PathHandling::Raw => Cow::Borrowed(&one.path),
                     };
                     matches.push(Listing { precedence, id, path });
-                    wanted.push(Wanted::new(one, id, workshop));
+                    wanted.push(RequestPredicates::new(one, id, compiler));
                 }
             }
             of_route.push(start..next_id(wanted.len(), "list of matches")?);
@@ -289,7 +289,11 @@ impl<'a> Draft<'a> {
         })
     }
 
-    fn arrange(&mut self, routes: Vec<u32>, workshop: &mut Workshop) -> Result<u32, BuildError> {
+    fn arrange(
+        &mut self,
+        routes: Vec<u32>,
+        compiler: &mut RegexCompiler,
+    ) -> Result<u32, BuildError> {
         if let Some(known) = self.known.get(&routes) {
             return Ok(*known);
         }
@@ -325,7 +329,7 @@ impl<'a> Draft<'a> {
             }
         }
         let (patterns, expressions): (Vec<_>, Vec<_>) = expressions.into_iter().unzip();
-        let groups = workshop.many(&patterns);
+        let groups = compiler.many(&patterns);
         let expressions = expressions.into();
         let arrangement = Arrangement { root, groups, expressions, best_expression };
         let id = next_id(self.arrangements.len(), "list of host tables")?;

@@ -1,6 +1,6 @@
 //! Whom a grant is for.
 
-use crate::authorization::{Authorization, Requirement, Test};
+use crate::authorization::{Authorization, Predicate, Requirement};
 use crate::identity::{Identity, IdentityMatch};
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::request::{Connection, Subject, Tls};
@@ -18,18 +18,18 @@ pub(super) fn holds(grant: &Authorization, subject: &Subject<'_>) -> bool {
     }
 }
 
-fn is_met(test: &Test, subject: &Subject<'_>) -> bool {
+fn is_met(test: &Predicate, subject: &Subject<'_>) -> bool {
     let connection = subject.connection;
     match (test, connection.tls) {
-        (Test::Network(networks), _) => networks.iter().any(|one| is_inside(one, connection)),
-        (Test::MeshTls, Tls::Terminated(_)) => true,
-        (Test::Identity(names), Tls::Terminated(Some(identity))) => {
+        (Predicate::Network(networks), _) => networks.iter().any(|one| is_inside(one, connection)),
+        (Predicate::MeshTls, Tls::Terminated(_)) => true,
+        (Predicate::Identity(names), Tls::Terminated(Some(identity))) => {
             names.iter().any(|name| is_named(identity, name))
         }
-        (Test::TlsPassthrough, Tls::Passthrough) => true,
-        (Test::MeshTls | Test::Identity(_) | Test::TlsPassthrough, _) => false,
+        (Predicate::TlsPassthrough, Tls::Passthrough) => true,
+        (Predicate::MeshTls | Predicate::Identity(_) | Predicate::TlsPassthrough, _) => false,
         #[cfg(test)]
-        (Test::Method(name), _) => match subject.request {
+        (Predicate::Method(name), _) => match subject.request {
             Some(request) => request.method.as_str() == *name,
             None => false,
         },

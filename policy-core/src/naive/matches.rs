@@ -1,25 +1,25 @@
 //! What a request matches, and which of its matches counts.
 
-use crate::judge::Judgement;
+use crate::match_result::MatchResult;
 use crate::matching::{HeaderMatch, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch};
 use crate::request::RequestView;
 use percent_encoding::percent_decode_str;
 use std::cmp::Ordering;
 
 /// Judges a request, whose path is in the form of the match, by every part of the match.
-pub(super) fn judge(wanted: &RequestMatch, request: &RequestView<'_>) -> Judgement {
+pub(super) fn judge(wanted: &RequestMatch, request: &RequestView<'_>) -> MatchResult {
     let (path, method, headers, query) = wanted.parts();
     let same_method = method.is_none_or(|method| method == request.method);
-    let plain = Judgement::of(has_path(path, request.path) && same_method);
+    let plain = MatchResult::of(has_path(path, request.path) && same_method);
     let headers = headers.iter().map(|header| by_header(header, request));
     let query = query.iter().map(|parameter| by_parameter(parameter, request));
-    let all: Vec<Judgement> = headers.chain(query).chain([plain]).collect();
-    if all.contains(&Judgement::Differs) {
-        Judgement::Differs
-    } else if all.contains(&Judgement::CannotTell) {
-        Judgement::CannotTell
+    let all: Vec<MatchResult> = headers.chain(query).chain([plain]).collect();
+    if all.contains(&MatchResult::NoMatch) {
+        MatchResult::NoMatch
+    } else if all.contains(&MatchResult::Indeterminate) {
+        MatchResult::Indeterminate
     } else {
-        Judgement::Matches
+        MatchResult::Match
     }
 }
 
@@ -43,13 +43,13 @@ fn has_path(pattern: &PathPattern, path: &str) -> bool {
 }
 
 /// Judges the lines of a header, each by itself and without splitting at commas.
-fn by_header(wanted: &HeaderMatch, request: &RequestView<'_>) -> Judgement {
+fn by_header(wanted: &HeaderMatch, request: &RequestView<'_>) -> MatchResult {
     let lines = request.headers.get_all(&wanted.name).iter();
     of_several(lines.map(|line| by_value(&wanted.value, line.as_bytes())).collect())
 }
 
 /// Judges the values of a parameter, form-decoded (WHATWG URL, 5.1).
-fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> Judgement {
+fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> MatchResult {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).collect::<Vec<u8>>();
     let pairs = request.query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -58,23 +58,23 @@ fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> Judgement {
 }
 
 /// Judges one value. A regular expression says nothing of what is not text.
-fn by_value(wanted: &ValueMatch, value: &[u8]) -> Judgement {
+fn by_value(wanted: &ValueMatch, value: &[u8]) -> MatchResult {
     match wanted {
-        ValueMatch::Exact(bytes) => Judgement::of(**bytes == *value),
+        ValueMatch::Exact(bytes) => MatchResult::of(**bytes == *value),
         ValueMatch::Regex(pattern) => match std::str::from_utf8(value) {
-            Ok(text) => Judgement::of(pattern.matches(text)),
-            Err(_) => Judgement::CannotTell,
+            Ok(text) => MatchResult::of(pattern.matches(text)),
+            Err(_) => MatchResult::Indeterminate,
         },
     }
 }
 
 /// What the lines or values of one name say together: none is a no, and where they disagree it cannot
 /// be told.
-fn of_several(lines: Vec<Judgement>) -> Judgement {
+fn of_several(lines: Vec<MatchResult>) -> MatchResult {
     match lines.split_first() {
-        None => Judgement::Differs,
+        None => MatchResult::NoMatch,
         Some((first, others)) if others.iter().all(|other| other == first) => *first,
-        Some(_) => Judgement::CannotTell,
+        Some(_) => MatchResult::Indeterminate,
     }
 }
 

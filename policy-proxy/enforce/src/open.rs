@@ -48,7 +48,7 @@ impl Kept {
     /// Keeps what matters of a head that is canonical.
     pub fn of(head: &Parts, evaluator: &Arc<Evaluator>) -> Self {
         let mut headers = HeaderMap::new();
-        let looked = Arc::clone(evaluator.looks_at_shared());
+        let looked = Arc::clone(evaluator.matched_headers_shared());
         for name in &*looked {
             for value in head.headers.get_all(name) {
                 headers.append(name.clone(), value.clone());
@@ -89,7 +89,7 @@ impl Kept {
     /// that was not kept cannot be answered, so permission is lost.
     pub fn review(&self, live: &Live, peer: &Peer) -> Result<Permit, Denied> {
         let policy = live.in_force()?;
-        if !policy.evaluator.looks_at().iter().all(|name| self.looked.contains(name)) {
+        if !policy.evaluator.matched_headers().iter().all(|name| self.looked.contains(name)) {
             return Err(Denied::Revoked);
         }
         let path = match policy.evaluator.policy().paths {

@@ -1,12 +1,12 @@
 //! What passes before routes are looked at. Linkerd's proxies know no such thing: a grant on the
 //! Server where there are no requests, else a route named `probe`.
 
-use super::flavor::{Flavor, Planned, PlannedRule, first};
 use super::grant::Grants;
+use super::route_kind::{LinkerdRoute, Planned, PlannedRule, first};
 use crate::linkerd::inbound::Authz;
-use crate::replaced::{Part, Report};
+use crate::unsupported::{Part, Report};
 use http::Method;
-use policy_core::effect::EffectKind;
+use policy_core::filter::FilterKind;
 use policy_core::matching::{PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
 use policy_core::policy::{Exemption, Route, ServerPolicy, Unmatched};
@@ -42,11 +42,11 @@ enum Others {
 }
 
 /// Matches in order of their paths, each once.
-type Matches<'p, F> = BTreeMap<(String, Option<&'p str>), <F as Flavor>::Match>;
+type Matches<'p, F> = BTreeMap<(String, Option<&'p str>), <F as LinkerdRoute>::Match>;
 
 /// The routes that stand in for the exemptions. `real` are the policy's own routes, planned in the
 /// same order.
-pub(super) fn probes<F: Flavor>(
+pub(super) fn probes<F: LinkerdRoute>(
     policy: &ServerPolicy,
     real: &[Planned<F>],
     grants: &mut Grants<'_>,
@@ -89,7 +89,7 @@ pub(super) fn probes<F: Flavor>(
     planned
 }
 
-fn shared<F: Flavor>(
+fn shared<F: LinkerdRoute>(
     real: &[Planned<F>],
     route: usize,
     rule: usize,
@@ -157,10 +157,10 @@ fn denies(route: &Route) -> bool {
 }
 
 /// Whether the rule answers in place of the workload; probes must reach the workload.
-fn answers(effects: &[policy_core::effect::Effect]) -> bool {
+fn answers(effects: &[policy_core::filter::Filter]) -> bool {
     effects.iter().any(|effect| match effect.kind {
-        EffectKind::Redirect(_) | EffectKind::Failure(_) => true,
-        EffectKind::RequestHeaders(_) | EffectKind::ResponseHeaders(_) | EffectKind::Timeout(_) => {
+        FilterKind::Redirect(_) | FilterKind::Failure(_) => true,
+        FilterKind::RequestHeaders(_) | FilterKind::ResponseHeaders(_) | FilterKind::Timeout(_) => {
             false
         }
     })

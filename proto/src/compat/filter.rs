@@ -6,7 +6,7 @@ use crate::linkerd::http_route::{RequestHeaderModifier, RequestRedirect, path_mo
 use crate::linkerd::http_types::{Headers, Scheme, headers, scheme};
 use crate::linkerd::inbound::{grpc_route, http_route};
 use http::{HeaderName, HeaderValue};
-use policy_core::effect::{EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{Failure, FilterKind, HeaderChange, Redirect, RedirectPath};
 
 /// What becomes of an effect.
 pub(super) enum Filtered<T> {
@@ -20,7 +20,7 @@ pub(super) enum Filtered<T> {
 
 /// What every request loses first: Linkerd's proxies set `l5d-client-id` themselves and know nothing of
 /// `l5d-connection-secure`, so that a client could tell the application what it likes.
-pub(super) fn claims() -> EffectKind {
+pub(super) fn claims() -> FilterKind {
     const SECURE: [&str; 4] = [
         "l5d-connection-secure",
         "l5d-connection_secure",
@@ -28,18 +28,18 @@ pub(super) fn claims() -> EffectKind {
         "l5d_connection_secure",
     ];
     let remove = SECURE.map(HeaderName::from_static).to_vec();
-    EffectKind::RequestHeaders(HeaderChange { remove, ..HeaderChange::default() })
+    FilterKind::RequestHeaders(HeaderChange { remove, ..HeaderChange::default() })
 }
 
-pub(super) fn http(effect: &EffectKind) -> Filtered<http_route::Filter> {
+pub(super) fn http(effect: &FilterKind) -> Filtered<http_route::Filter> {
     use http_route::filter::Kind;
     let kind = match effect {
-        EffectKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
-        EffectKind::Redirect(wanted) => match redirect(wanted) {
+        FilterKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
+        FilterKind::Redirect(wanted) => match redirect(wanted) {
             Some(redirect) => Kind::Redirect(redirect),
             None => return Filtered::Denied("a redirect to a path that does not begin with `/`"),
         },
-        EffectKind::Failure(failure) => {
+        FilterKind::Failure(failure) => {
             let Failure { status, grpc_status: _, message, numerator, denominator } = failure;
             Kind::FailureInjector(HttpFailureInjector {
                 status: u32::from(*status),
@@ -47,17 +47,17 @@ pub(super) fn http(effect: &EffectKind) -> Filtered<http_route::Filter> {
                 ratio: Some(ratio(*numerator, *denominator)),
             })
         }
-        EffectKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
-        EffectKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+        FilterKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
+        FilterKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
     };
     Filtered::Sent(http_route::Filter { kind: Some(kind) })
 }
 
-pub(super) fn grpc(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
+pub(super) fn grpc(effect: &FilterKind) -> Filtered<grpc_route::Filter> {
     use grpc_route::filter::Kind;
     let kind = match effect {
-        EffectKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
-        EffectKind::Failure(failure) => {
+        FilterKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
+        FilterKind::Failure(failure) => {
             let Failure { status: _, grpc_status, message, numerator, denominator } = failure;
             Kind::FailureInjector(GrpcFailureInjector {
                 code: u32::from(*grpc_status),
@@ -65,9 +65,9 @@ pub(super) fn grpc(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
                 ratio: Some(ratio(*numerator, *denominator)),
             })
         }
-        EffectKind::Redirect(_) => return Filtered::Denied("a redirect of gRPC calls"),
-        EffectKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
-        EffectKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+        FilterKind::Redirect(_) => return Filtered::Denied("a redirect of gRPC calls"),
+        FilterKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
+        FilterKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
     };
     Filtered::Sent(grpc_route::Filter { kind: Some(kind) })
 }

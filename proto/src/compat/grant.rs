@@ -6,9 +6,11 @@ use super::{meta, network};
 use crate::linkerd::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
 use crate::linkerd::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
 use crate::linkerd::inbound::{Authn, Authz, Identity, IdentitySuffix, Network};
-use crate::replaced::{Part, Report};
+use crate::unsupported::{Part, Report};
 use ipnet::IpNet;
-use policy_core::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
+use policy_core::authorization::{
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement,
+};
 use policy_core::identity::{Identity as Verified, IdentityMatch};
 use policy_core::name::Source;
 use policy_core::network::{Facts, NetworkMatch, NetworkTerm};
@@ -95,7 +97,7 @@ impl<'a> Grants<'a> {
     fn networks(&mut self, source: &Source, conditions: &[Condition]) -> Option<Vec<Block>> {
         let mut all: Option<Vec<Block>> = None;
         for Condition { source: _, test } in conditions {
-            let Test::Network(terms) = test else { continue };
+            let Predicate::Network(terms) = test else { continue };
             let blocks = self.literal(source, terms);
             all = match all {
                 None => Some(blocks),
@@ -139,9 +141,9 @@ impl<'a> Grants<'a> {
         let mut names: Option<Vec<IdentityMatch>> = None;
         for Condition { source: _, test } in conditions {
             match test {
-                Test::Network(_) => {}
-                Test::MeshTls => mesh = true,
-                Test::Identity(list) => {
+                Predicate::Network(_) => {}
+                Predicate::MeshTls => mesh = true,
+                Predicate::Identity(list) => {
                     names = Some(match names {
                         None => list.clone(),
                         Some(before)
@@ -153,7 +155,7 @@ impl<'a> Grants<'a> {
                         Some(before) => both(&before, list),
                     });
                 }
-                Test::TlsPassthrough => {
+                Predicate::TlsPassthrough => {
                     self.cannot(source, "a condition on TLS that is passed through");
                     return None;
                 }

@@ -13,7 +13,7 @@ use crate::linkerd::http_types::{Headers, HttpMethod, Scheme, http_method, schem
 use crate::linkerd::inbound::{GrpcRoute, HttpRoute, grpc_route, http_route};
 use crate::native::{bounded, header_name, header_value, method, pattern};
 use http::{HeaderName, HeaderValue, Method};
-use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch,
 };
@@ -181,20 +181,20 @@ fn grpc_match(wanted: &GrpcRouteMatch) -> Result<RequestMatch> {
 }
 
 /// Without what our own controller has every request lose, which this side does of itself.
-fn asked(mut effects: Vec<Effect>) -> Vec<Effect> {
+fn asked(mut effects: Vec<Filter>) -> Vec<Filter> {
     if effects.first().is_some_and(|effect| effect.kind == filter::claims()) {
         effects.remove(0);
     }
     effects
 }
 
-fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Effect> {
+fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Filter> {
     use http_route::filter::Kind;
     let kind = match filter.kind.as_ref().ok_or_else(DecodeError::missing)? {
         Kind::FailureInjector(HttpFailureInjector { status, message, ratio }) => {
             let status = bounded(*status, 100, 599).at("status").at("failure_injector")?;
             let (numerator, denominator) = share(ratio.as_ref()).at("failure_injector")?;
-            EffectKind::Failure(Failure {
+            FilterKind::Failure(Failure {
                 status,
                 grpc_status: grpc_status(status),
                 message: message.as_str().into(),
@@ -203,20 +203,20 @@ fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Effect> {
             })
         }
         Kind::RequestHeaderModifier(change) => {
-            EffectKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
+            FilterKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
         }
-        Kind::Redirect(wanted) => EffectKind::Redirect(redirect(wanted).at("redirect")?),
+        Kind::Redirect(wanted) => FilterKind::Redirect(redirect(wanted).at("redirect")?),
     };
-    Ok(Effect { source: source.clone(), kind })
+    Ok(Filter { source: source.clone(), kind })
 }
 
-fn grpc_filter(filter: &grpc_route::Filter, source: &Source) -> Result<Effect> {
+fn grpc_filter(filter: &grpc_route::Filter, source: &Source) -> Result<Filter> {
     use grpc_route::filter::Kind;
     let kind = match filter.kind.as_ref().ok_or_else(DecodeError::missing)? {
         Kind::FailureInjector(GrpcFailureInjector { code, message, ratio }) => {
             let grpc_status = bounded(*code, 0, 16).at("code").at("failure_injector")?;
             let (numerator, denominator) = share(ratio.as_ref()).at("failure_injector")?;
-            EffectKind::Failure(Failure {
+            FilterKind::Failure(Failure {
                 status: 500,
                 grpc_status,
                 message: message.as_str().into(),
@@ -225,10 +225,10 @@ fn grpc_filter(filter: &grpc_route::Filter, source: &Source) -> Result<Effect> {
             })
         }
         Kind::RequestHeaderModifier(change) => {
-            EffectKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
+            FilterKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
         }
     };
-    Ok(Effect { source: source.clone(), kind })
+    Ok(Filter { source: source.clone(), kind })
 }
 
 /// The status for gRPC callers (gRPC's own table of HTTP statuses).

@@ -1,16 +1,16 @@
 //! Routes: the policy's own, those for probes, and those that say what happens where none matches.
 
-use super::closed::{self, Body};
+use super::deny_all::{self, Body};
 use super::exemption::probes;
 use super::filter::Filtered;
-use super::flavor::{Flavor, Grpc, Http, Planned, PlannedRule, first};
 use super::grant::Grants;
 use super::meta;
+use super::route_kind::{Grpc, Http, LinkerdRoute, Planned, PlannedRule, first};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
-use crate::replaced::{Part, Report};
+use crate::unsupported::{Part, Report};
 use policy_core::decision::Denied;
-use policy_core::effect::Effect;
+use policy_core::filter::Filter;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
@@ -32,9 +32,9 @@ pub(super) fn http(
     match planned {
         Ok(planned) => {
             let (routes, server) = settle(planned, server, grants.report());
-            (closed::http(policy.protocol, routes, limit.map(rate_limit)), server)
+            (deny_all::http(policy.protocol, routes, limit.map(rate_limit)), server)
         }
-        Err(what) => unsupported(policy, &what, grants.report()),
+        Err(what) => deny_port(policy, &what, grants.report()),
     }
 }
 
@@ -47,20 +47,20 @@ pub(super) fn grpc(policy: &ServerPolicy, server: Vec<Authz>, grants: &mut Grant
     match planned {
         Ok(planned) => {
             let (routes, server) = settle(planned, server, grants.report());
-            (closed::grpc(routes), server)
+            (deny_all::grpc(routes), server)
         }
-        Err(what) => unsupported(policy, &what, grants.report()),
+        Err(what) => deny_port(policy, &what, grants.report()),
     }
 }
 
-fn unsupported(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
+fn deny_port(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
     report.denied(Part::Port, format!("{what}: the port is denied"));
-    closed::closed(policy.protocol, Denied::ProxyUnsupported)
+    deny_all::deny_all(policy.protocol, Denied::ProxyUnsupported)
 }
 
 /// All routes in their order. An error names what cannot be said and must not be left out: other
 /// routes would match in its place.
-fn plan<F: Flavor>(
+fn plan<F: LinkerdRoute>(
     policy: &ServerPolicy,
     grants: &mut Grants<'_>,
 ) -> Result<Vec<Planned<F>>, String> {
@@ -104,9 +104,9 @@ fn plan<F: Flavor>(
     Ok(all)
 }
 
-fn planned<F: Flavor>(
+fn planned<F: LinkerdRoute>(
     route: &Route,
-    server_effects: &[Effect],
+    server_effects: &[Filter],
     grants: &mut Grants<'_>,
 ) -> Result<Planned<F>, String> {
     let Route {
@@ -143,20 +143,20 @@ fn planned<F: Flavor>(
 }
 
 /// Nothing if one of the effects cannot be applied and the requests must not pass without it.
-fn filters<'e, F: Flavor>(
-    effects: impl IntoIterator<Item = &'e Effect>,
+fn filters<'e, F: LinkerdRoute>(
+    effects: impl IntoIterator<Item = &'e Filter>,
     report: &mut Report,
 ) -> Option<Vec<F::Filter>> {
     let mut filters = Some(first::<F>());
-    for Effect { source, kind } in effects {
+    for Filter { source, kind } in effects {
         match F::filter(kind) {
             Filtered::Sent(filter) => filters.iter_mut().for_each(|all| all.push(filter.clone())),
             Filtered::Omitted(what) => {
-                report.left_out(Part::Effect(source.clone()), format!("{what}: not sent"));
+                report.left_out(Part::Filter(source.clone()), format!("{what}: not sent"));
             }
             Filtered::Denied(what) => {
                 let message = format!("{what}: requests that need it are denied");
-                report.denied(Part::Effect(source.clone()), message);
+                report.denied(Part::Filter(source.clone()), message);
                 filters = None;
             }
         }
@@ -167,13 +167,16 @@ fn filters<'e, F: Flavor>(
     filters
 }
 
-fn server_filters<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Option<Vec<F::Filter>> {
+fn server_filters<F: LinkerdRoute>(
+    policy: &ServerPolicy,
+    report: &mut Report,
+) -> Option<Vec<F::Filter>> {
     filters::<F>(&policy.effects, report)
 }
 
 /// Linkerd's proxies ask the next less specific host where none of a host's routes matches. Where
 /// the policy says otherwise and there is something to ask, a route for all of that host says it.
-fn guards<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<F>> {
+fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<F>> {
     let mut guards = Vec::new();
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
@@ -222,7 +225,7 @@ fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
 
 /// The Server's grants apply to every route of a message. Where a route does not inherit them, they
 /// are not sent for the Server but with each route that does.
-fn settle<F: Flavor>(
+fn settle<F: LinkerdRoute>(
     planned: Vec<Planned<F>>,
     server: Vec<Authz>,
     report: &mut Report,

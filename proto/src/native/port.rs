@@ -1,11 +1,11 @@
 //! The policy of a port as sent to clients of one feature set, and the changes between two such.
 
-use super::restrict::restrict;
+use super::downgrade::downgrade;
 use super::revision::encode_revision;
 use super::write;
 use crate::hash::StableHash;
 use crate::messages as m;
-use crate::replaced::Replacement;
+use crate::unsupported::Unsupported;
 use policy_core::authorization::{Authorization, AuthorizationSet};
 use policy_core::feature::{self, Feature};
 use policy_core::policy::{Exemption, InformationalHeaders, RouteTable, ServerPolicy};
@@ -26,14 +26,14 @@ pub struct EncodedPort {
     order: Vec<u64>,
     required: Vec<String>,
     content: u64,
-    replaced: Vec<Replacement>,
+    unsupported: Vec<Unsupported>,
 }
 
 /// Encodes `policy` for a client with `features`. What such a client could not enforce is left out
 /// where that lets through the same or less; else the port is denied. Either way it is reported
-/// by [`EncodedPort::replaced`].
+/// by [`EncodedPort::unsupported`].
 pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> EncodedPort {
-    let (policy, replaced) = restrict(policy, features);
+    let (policy, unsupported) = downgrade(policy, features);
     let ServerPolicy {
         owner,
         protocol,
@@ -76,7 +76,7 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         order: Vec::with_capacity(routes.len()),
         required: feature::required(&policy).into_iter().map(|f| f.as_str().to_owned()).collect(),
         content: 0,
-        replaced,
+        unsupported,
     };
     for route in routes {
         let key = free_key(&write::origin(&route.origin).encode_to_vec(), |key| {
@@ -109,8 +109,8 @@ impl EncodedPort {
     }
 
     /// What could not be sent as it was.
-    pub fn replaced(&self) -> &[Replacement] {
-        &self.replaced
+    pub fn unsupported(&self) -> &[Unsupported] {
+        &self.unsupported
     }
 
     fn revision(&self, revision: &Revision) -> m::Revision {

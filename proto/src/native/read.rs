@@ -6,10 +6,10 @@ use crate::messages as m;
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
 use policy_core::authorization::{
-    Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld,
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement, UnresolvedGrant,
 };
 use policy_core::decision::Denied;
-use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::identity::IdentityMatch;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{
@@ -101,14 +101,14 @@ fn condition(names: &Names, condition: &m::Condition) -> Result<Condition> {
     let from = required("source", condition.source.as_ref(), |of| source(names, of))?;
     let test = match set(condition.test.as_ref())? {
         Kind::Network(list) => {
-            Test::Network(each("networks", &list.networks, network_match).at("network")?)
+            Predicate::Network(each("networks", &list.networks, network_match).at("network")?)
         }
-        Kind::MeshTls(m::Unit {}) => Test::MeshTls,
+        Kind::MeshTls(m::Unit {}) => Predicate::MeshTls,
         Kind::Identity(list) => {
             let one = |pattern: &m::IdentityMatch| identity(names, pattern);
-            Test::Identity(each("identities", &list.identities, one).at("identity")?)
+            Predicate::Identity(each("identities", &list.identities, one).at("identity")?)
         }
-        Kind::TlsPassthrough(m::Unit {}) => Test::TlsPassthrough,
+        Kind::TlsPassthrough(m::Unit {}) => Predicate::TlsPassthrough,
     };
     Ok(Condition { source: from, test })
 }
@@ -135,9 +135,9 @@ pub(super) fn key(key: u64) -> Result<u64> {
     if key == 0 { Err(DecodeError::here("must not be 0")) } else { Ok(key) }
 }
 
-pub(super) fn withheld(names: &Names, withheld: &m::Withheld) -> Result<Withheld> {
+pub(super) fn withheld(names: &Names, withheld: &m::Withheld) -> Result<UnresolvedGrant> {
     let source = required("source", withheld.source.as_ref(), |named| Ok(object(names, named)))?;
-    Ok(Withheld { source, reason: names.text(&withheld.reason) })
+    Ok(UnresolvedGrant { source, reason: names.text(&withheld.reason) })
 }
 
 /// A bounded expression, checked.
@@ -271,21 +271,21 @@ pub(crate) fn duration(duration: &prost_types::Duration) -> Result<Duration> {
     }
 }
 
-pub(super) fn effect(names: &Names, effect: &m::Effect) -> Result<Effect> {
+pub(super) fn effect(names: &Names, effect: &m::Effect) -> Result<Filter> {
     use m::effect::Kind;
     let kind = match set(effect.kind.as_ref())? {
         Kind::RequestHeaders(change) => {
-            EffectKind::RequestHeaders(headers(change).at("request_headers")?)
+            FilterKind::RequestHeaders(headers(change).at("request_headers")?)
         }
         Kind::ResponseHeaders(change) => {
-            EffectKind::ResponseHeaders(headers(change).at("response_headers")?)
+            FilterKind::ResponseHeaders(headers(change).at("response_headers")?)
         }
-        Kind::Redirect(wanted) => EffectKind::Redirect(redirect(wanted).at("redirect")?),
-        Kind::Failure(wanted) => EffectKind::Failure(failure(wanted).at("failure")?),
-        Kind::Timeout(bound) => EffectKind::Timeout(duration(bound).at("timeout")?),
+        Kind::Redirect(wanted) => FilterKind::Redirect(redirect(wanted).at("redirect")?),
+        Kind::Failure(wanted) => FilterKind::Failure(failure(wanted).at("failure")?),
+        Kind::Timeout(bound) => FilterKind::Timeout(duration(bound).at("timeout")?),
     };
     let from = required("source", effect.source.as_ref(), |of| source(names, of))?;
-    Ok(Effect { source: from, kind })
+    Ok(Filter { source: from, kind })
 }
 
 pub(super) fn denied(name: &str) -> Result<Denied> {

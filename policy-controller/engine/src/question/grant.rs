@@ -1,7 +1,7 @@
 //! Who an authentication names, who a policy grants to, and which grants a Server or a route has.
 
 use super::condition::Reason;
-use policy_core::{Authorization, IdentityMatch, NetworkMatch, Withheld};
+use policy_core::{Authorization, IdentityMatch, NetworkMatch, UnresolvedGrant};
 use policy_crds::{ObjectKey, ObjectMeta};
 use std::sync::Arc;
 
@@ -99,5 +99,5 @@ pub(crate) struct GrantSet {
     /// Grants.
     pub(crate) authorizations: Vec<Arc<Authorization>>,
     /// Those that came to nothing.
-    pub(crate) withheld: Vec<Withheld>,
+    pub(crate) withheld: Vec<UnresolvedGrant>,
 }

@@ -16,7 +16,7 @@ pub(super) type Body = (ProxyProtocol, Vec<Authz>);
 /// A port that grants nothing: one route that matches everything and is named after the reason,
 /// without any grant, and none on the Server. An empty list of routes would be replaced by the
 /// proxy with one of its own.
-pub(super) fn closed(protocol: Protocol, reason: Denied) -> Body {
+pub(super) fn deny_all(protocol: Protocol, reason: Denied) -> Body {
     let body = match protocol {
         Protocol::Detect { .. } | Protocol::Http1 | Protocol::Http2 => {
             http(protocol, vec![deny_http(reason.as_str())], None)

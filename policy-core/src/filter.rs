@@ -7,16 +7,16 @@ use std::time::Duration;
 
 /// One effect and the object that asked for it. Effects apply in order, rule before Server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Effect {
+pub struct Filter {
     /// The object that asked for it.
     pub source: Source,
     /// What is done.
-    pub kind: EffectKind,
+    pub kind: FilterKind,
 }
 
 /// The effects there are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum EffectKind {
+pub enum FilterKind {
     /// Changes headers of the request before it is forwarded.
     RequestHeaders(HeaderChange),
     /// Changes headers of the response before it is returned.

@@ -5,42 +5,42 @@
 
 /// The answer of a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum MatchResult {
     /// It matches.
-    Matches,
+    Match,
     /// It does not.
-    Differs,
+    NoMatch,
     /// Some lines of a repeated header or parameter match and some do not, or a value cannot be
     /// read. Denies.
-    CannotTell,
+    Indeterminate,
 }
 
-impl Judgement {
+impl MatchResult {
     /// Joins two conditions that must both match: a plain no outweighs what cannot be told.
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Differs, _) | (_, Self::Differs) => Self::Differs,
-            (Self::CannotTell, _) | (_, Self::CannotTell) => Self::CannotTell,
-            (Self::Matches, Self::Matches) => Self::Matches,
+            (Self::NoMatch, _) | (_, Self::NoMatch) => Self::NoMatch,
+            (Self::Indeterminate, _) | (_, Self::Indeterminate) => Self::Indeterminate,
+            (Self::Match, Self::Match) => Self::Match,
         }
     }
 
-    /// `Matches` or `Differs`.
+    /// `Match` or `NoMatch`.
     pub fn of(yes: bool) -> Self {
-        if yes { Self::Matches } else { Self::Differs }
+        if yes { Self::Match } else { Self::NoMatch }
     }
 
-    /// Joins the answers of the lines of one header: all, none, or mixed. No lines: `Differs`.
+    /// Joins the answers of the lines of one header: all, none, or mixed. No lines: `NoMatch`.
     pub fn over_lines(lines: impl Iterator<Item = Self>) -> Self {
         let mut joined = None;
         for line in lines {
             joined = match joined {
                 None => Some(line),
                 Some(before) if before == line => joined,
-                Some(_) => Some(Self::CannotTell),
+                Some(_) => Some(Self::Indeterminate),
             };
         }
-        joined.unwrap_or(Self::Differs)
+        joined.unwrap_or(Self::NoMatch)
     }
 }
 

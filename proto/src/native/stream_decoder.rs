@@ -3,7 +3,7 @@
 //! The library's own stream keeps a message as a whole until it is complete, and its buffer, as large as
 //! the largest message was, as long as the stream lasts. Here messages are taken apart as they arrive.
 
-use super::pieces::Pieces;
+use super::message_reader::MessageReader;
 use crate::messages as m;
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
@@ -27,7 +27,7 @@ pub struct Responses<B> {
     arrived: Bytes,
     /// The head of a message that is not complete.
     head: BytesMut,
-    message: Option<Pieces>,
+    message: Option<MessageReader>,
 }
 
 /// Whether a message is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
@@ -144,7 +144,7 @@ where
                     return Ok(None);
                 }
                 let length = self.length()?;
-                self.message = Some(Pieces::new(length));
+                self.message = Some(MessageReader::new(length));
                 continue;
             };
             let broken = |error| Status::internal(format!("policy discovery: {error}"));
@@ -152,7 +152,8 @@ where
             if !message.is_complete() {
                 return Ok(None);
             }
-            let message = self.message.take().map(Pieces::finish).transpose().map_err(broken)?;
+            let message =
+                self.message.take().map(MessageReader::finish).transpose().map_err(broken)?;
             return Ok(message);
         }
     }

@@ -1,7 +1,7 @@
 //! The two kinds of route that Linkerd's messages have: what each can say of a request.
 
 use super::filter::Filtered;
-use super::{closed, filter, meta};
+use super::{deny_all, filter, meta};
 use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::host_match::{Match as HostKind, Suffix};
 use crate::linkerd::http_route::{HeaderMatch as WireHeader, HostMatch, HttpRouteMatch, PathMatch};
@@ -10,14 +10,14 @@ use crate::linkerd::http_types::{HttpMethod, http_method};
 use crate::linkerd::inbound::{Authz, GrpcRoute, HttpRoute, grpc_route, http_route};
 use crate::linkerd::meta::Metadata;
 use http::Method;
-use policy_core::effect::EffectKind;
+use policy_core::filter::FilterKind;
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
 use policy_core::name::Origin;
 
 /// A kind of route.
-pub(super) trait Flavor: Sized {
+pub(super) trait LinkerdRoute: Sized {
     type Match: Clone;
     type Filter: Clone;
     type Route;
@@ -29,12 +29,12 @@ pub(super) trait Flavor: Sized {
     /// The matches of a rule that has none, which means every request.
     fn implicit() -> Vec<Self::Match>;
     /// The filter that does the same.
-    fn filter(effect: &EffectKind) -> Filtered<Self::Filter>;
+    fn filter(effect: &FilterKind) -> Filtered<Self::Filter>;
     fn route(planned: Planned<Self>) -> Self::Route;
 }
 
 /// A route in the making.
-pub(super) struct Planned<F: Flavor> {
+pub(super) struct Planned<F: LinkerdRoute> {
     pub(super) metadata: Metadata,
     pub(super) hosts: Vec<HostPattern>,
     pub(super) rules: Vec<PlannedRule<F>>,
@@ -44,12 +44,12 @@ pub(super) struct Planned<F: Flavor> {
     pub(super) inherits: bool,
 }
 
-pub(super) struct PlannedRule<F: Flavor> {
+pub(super) struct PlannedRule<F: LinkerdRoute> {
     pub(super) matches: Vec<F::Match>,
     pub(super) filters: Vec<F::Filter>,
 }
 
-impl<F: Flavor> Planned<F> {
+impl<F: LinkerdRoute> Planned<F> {
     /// A route for everything on these hosts, without grants of its own.
     pub(super) fn everything(name: &str, hosts: Vec<HostPattern>, inherits: bool) -> Self {
         let rule = PlannedRule { matches: vec![F::everything()], filters: Vec::new() };
@@ -63,7 +63,7 @@ impl<F: Flavor> Planned<F> {
 }
 
 /// The filters that every rule begins with.
-pub(super) fn first<F: Flavor>() -> Vec<F::Filter> {
+pub(super) fn first<F: LinkerdRoute>() -> Vec<F::Filter> {
     match F::filter(&filter::claims()) {
         Filtered::Sent(filter) => vec![filter],
         Filtered::Omitted(_) | Filtered::Denied(_) => Vec::new(),
@@ -73,7 +73,7 @@ pub(super) fn first<F: Flavor>() -> Vec<F::Filter> {
 /// Routes of HTTP requests.
 pub(super) struct Http;
 
-impl Flavor for Http {
+impl LinkerdRoute for Http {
     type Match = HttpRouteMatch;
     type Filter = http_route::Filter;
     type Route = HttpRoute;
@@ -90,14 +90,14 @@ impl Flavor for Http {
     }
 
     fn everything() -> HttpRouteMatch {
-        closed::every_path()
+        deny_all::every_path()
     }
 
     fn implicit() -> Vec<HttpRouteMatch> {
         Vec::new()
     }
 
-    fn filter(effect: &EffectKind) -> Filtered<http_route::Filter> {
+    fn filter(effect: &FilterKind) -> Filtered<http_route::Filter> {
         filter::http(effect)
     }
 
@@ -115,7 +115,7 @@ impl Flavor for Http {
 /// Routes of gRPC calls.
 pub(super) struct Grpc;
 
-impl Flavor for Grpc {
+impl LinkerdRoute for Grpc {
     type Match = GrpcRouteMatch;
     type Filter = grpc_route::Filter;
     type Route = GrpcRoute;
@@ -127,14 +127,14 @@ impl Flavor for Grpc {
     }
 
     fn everything() -> GrpcRouteMatch {
-        closed::every_call()
+        deny_all::every_call()
     }
 
     fn implicit() -> Vec<GrpcRouteMatch> {
-        vec![closed::every_call()]
+        vec![deny_all::every_call()]
     }
 
-    fn filter(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
+    fn filter(effect: &FilterKind) -> Filtered<grpc_route::Filter> {
         filter::grpc(effect)
     }
 

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 /// A list that mostly has one element, which is kept in place. Not empty more often than that.
 #[derive(Clone)]
-pub struct Few<T>(Kept<T>);
+pub struct OneOrMany<T>(Kept<T>);
 
 #[derive(Clone)]
 enum Kept<T> {
@@ -19,23 +19,23 @@ enum Kept<T> {
 /// A list that is mostly empty; then it is one pointer.
 #[derive(Clone)]
 #[allow(clippy::box_collection, reason = "a boxed slice is two pointers, also where it is empty")]
-pub struct Rare<T>(Option<Box<Vec<T>>>);
+pub struct ThinVec<T>(Option<Box<Vec<T>>>);
 
-impl<T> Few<T> {
+impl<T> OneOrMany<T> {
     /// No element.
     pub fn new() -> Self {
         Self(Kept::Other(Box::default()))
     }
 }
 
-impl<T> Rare<T> {
+impl<T> ThinVec<T> {
     /// No element.
     pub const fn new() -> Self {
         Self(None)
     }
 }
 
-impl<T> Deref for Few<T> {
+impl<T> Deref for OneOrMany<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -46,7 +46,7 @@ impl<T> Deref for Few<T> {
     }
 }
 
-impl<T> DerefMut for Few<T> {
+impl<T> DerefMut for OneOrMany<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
             Kept::One(one) => std::slice::from_mut(one),
@@ -55,7 +55,7 @@ impl<T> DerefMut for Few<T> {
     }
 }
 
-impl<T> Deref for Rare<T> {
+impl<T> Deref for ThinVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -63,13 +63,13 @@ impl<T> Deref for Rare<T> {
     }
 }
 
-impl<T> DerefMut for Rare<T> {
+impl<T> DerefMut for ThinVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         self.0.as_deref_mut().map_or(&mut [], Vec::as_mut_slice)
     }
 }
 
-impl<T> From<Vec<T>> for Few<T> {
+impl<T> From<Vec<T>> for OneOrMany<T> {
     fn from(mut list: Vec<T>) -> Self {
         match list.pop() {
             Some(one) if list.is_empty() => Self(Kept::One(one)),
@@ -81,14 +81,14 @@ impl<T> From<Vec<T>> for Few<T> {
     }
 }
 
-impl<T> From<Vec<T>> for Rare<T> {
+impl<T> From<Vec<T>> for ThinVec<T> {
     fn from(mut list: Vec<T>) -> Self {
         list.shrink_to_fit();
         Self(if list.is_empty() { None } else { Some(Box::new(list)) })
     }
 }
 
-impl<T> IntoIterator for Few<T> {
+impl<T> IntoIterator for OneOrMany<T> {
     type Item = T;
     type IntoIter = std::iter::Chain<std::option::IntoIter<T>, std::vec::IntoIter<T>>;
 
@@ -101,7 +101,7 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
-impl<T> IntoIterator for Rare<T> {
+impl<T> IntoIterator for ThinVec<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
@@ -190,8 +190,8 @@ macro_rules! like_a_slice {
     };
 }
 
-like_a_slice!(Few);
-like_a_slice!(Rare);
+like_a_slice!(OneOrMany);
+like_a_slice!(ThinVec);
 
 #[cfg(test)]
 mod tests {
@@ -201,7 +201,7 @@ mod tests {
     fn lists_of_any_length_are_what_they_were_made_of() {
         for length in 0..4_u32 {
             let list: Vec<u32> = (0..length).collect();
-            let (few, rare) = (Few::from(list.clone()), Rare::from(list.clone()));
+            let (few, rare) = (OneOrMany::from(list.clone()), ThinVec::from(list.clone()));
             assert_eq!((&*few, &*rare), (list.as_slice(), list.as_slice()));
             assert_eq!(few.clone().into_iter().collect::<Vec<_>>(), list);
             assert_eq!(rare.clone().into_iter().collect::<Vec<_>>(), list);

@@ -18,7 +18,7 @@ const LONGEST_HEAD: usize = 20;
 
 /// A message of which this much has arrived.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct MessageReader {
     /// What has arrived of a field that is not complete.
     buffer: BytesMut,
     /// What is still to be taken of the message.
@@ -49,7 +49,7 @@ struct Field {
     length: usize,
 }
 
-impl Pieces {
+impl MessageReader {
     /// A message of this length.
     pub(super) fn new(length: usize) -> Self {
         Self { buffer: BytesMut::new(), left: length, port: None, workload: None, update: None }

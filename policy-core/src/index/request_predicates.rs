@@ -1,8 +1,9 @@
 //! What a match asks besides the path, ready to be judged without allocating or copying parameters.
 
 use crate::decision::RuleId;
-use crate::index::automaton::{Single, Workshop};
-use crate::judge::Judgement;
+use crate::index::automaton::{RegexCompiler, Single};
+use crate::index::form_urlencoded::{FormDecoder, pairs};
+use crate::match_result::MatchResult;
 use crate::matching::{RequestMatch, ValueMatch};
 use crate::request::RequestView;
 use http::{HeaderName, Method};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 /// Everything that a match asks besides the path.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestPredicates {
     /// The rule it belongs to.
     pub(crate) id: RuleId,
     /// Absent: nothing.
@@ -32,11 +33,11 @@ pub(crate) enum Value {
     Regex(Arc<Single>),
 }
 
-impl Wanted {
-    pub(crate) fn new(wanted: &RequestMatch, id: RuleId, workshop: &mut Workshop) -> Self {
+impl RequestPredicates {
+    pub(crate) fn new(wanted: &RequestMatch, id: RuleId, compiler: &mut RegexCompiler) -> Self {
         let mut value = |value: &ValueMatch| match value {
             ValueMatch::Exact(bytes) => Value::Exact(bytes.clone()),
-            ValueMatch::Regex(pattern) => Value::Regex(workshop.single(pattern)),
+            ValueMatch::Regex(pattern) => Value::Regex(compiler.single(pattern)),
         };
         let (_, method, headers, query) = wanted.parts();
         if method.is_none() && headers.is_empty() && query.is_empty() {
@@ -66,26 +67,26 @@ impl Wanted {
     }
 
     /// Judges a request whose path has been matched already.
-    pub(crate) fn judge(&self, request: &RequestView<'_>) -> Judgement {
-        let Some(more) = &self.more else { return Judgement::Matches };
+    pub(crate) fn judge(&self, request: &RequestView<'_>) -> MatchResult {
+        let Some(more) = &self.more else { return MatchResult::Match };
         if more.method.as_ref().is_some_and(|method| method != request.method) {
-            return Judgement::Differs;
+            return MatchResult::NoMatch;
         }
-        let mut joined = Judgement::Matches;
+        let mut joined = MatchResult::Match;
         for (name, value) in &more.headers {
             let lines = request.headers.get_all(name).iter();
-            let header = Judgement::over_lines(lines.map(|line| value.line(line.as_bytes())));
+            let header = MatchResult::over_lines(lines.map(|line| value.line(line.as_bytes())));
             joined = joined.and(header);
-            if joined == Judgement::Differs {
+            if joined == MatchResult::NoMatch {
                 return joined;
             }
         }
         for (name, value) in &more.query {
             let named = pairs(request.query)
-                .filter(|(written, _)| FormBytes::new(written).is(name.as_bytes()));
+                .filter(|(written, _)| FormDecoder::new(written).is(name.as_bytes()));
             let values = named.map(|(_, written)| value.parameter(written));
-            joined = joined.and(Judgement::over_lines(values));
-            if joined == Judgement::Differs {
+            joined = joined.and(MatchResult::over_lines(values));
+            if joined == MatchResult::NoMatch {
                 return joined;
             }
         }
@@ -94,81 +95,32 @@ impl Wanted {
 }
 
 impl Value {
-    fn line(&self, line: &[u8]) -> Judgement {
+    fn line(&self, line: &[u8]) -> MatchResult {
         match self {
-            Self::Exact(bytes) => Judgement::of(**bytes == *line),
+            Self::Exact(bytes) => MatchResult::of(**bytes == *line),
             Self::Regex(single) => match std::str::from_utf8(line) {
-                Ok(text) => Judgement::of(single.matches(text)),
-                Err(_) => Judgement::CannotTell,
+                Ok(text) => MatchResult::of(single.matches(text)),
+                Err(_) => MatchResult::Indeterminate,
             },
         }
     }
 
-    fn parameter(&self, written: &str) -> Judgement {
-        let bytes = FormBytes::new(written);
+    fn parameter(&self, written: &str) -> MatchResult {
+        let bytes = FormDecoder::new(written);
         match self {
-            Self::Exact(exact) => Judgement::of(bytes.is(exact)),
+            Self::Exact(exact) => MatchResult::of(bytes.is(exact)),
             Self::Regex(single) => {
                 if bytes.into_iter().all(|byte| byte.is_ascii())
                     && let Some(matched) = single.matches_ascii(bytes)
                 {
-                    return Judgement::of(matched);
+                    return MatchResult::of(matched);
                 }
                 // Not one piece of text and not plain ASCII: rare enough to be copied.
                 match String::from_utf8(bytes.collect()) {
-                    Ok(text) => Judgement::of(single.matches(&text)),
-                    Err(_) => Judgement::CannotTell,
+                    Ok(text) => MatchResult::of(single.matches(&text)),
+                    Err(_) => MatchResult::Indeterminate,
                 }
             }
         }
     }
-}
-
-/// The bytes that one name or value of a form stands for (WHATWG URL, 5.1): `+` is a space, `%XX`
-/// a byte, and a `%` without two hex digits stands for itself.
-#[derive(Clone, Copy)]
-pub(crate) struct FormBytes<'a>(&'a [u8]);
-
-impl<'a> FormBytes<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
-        Self(text.as_bytes())
-    }
-
-    /// Whether it stands for exactly these bytes.
-    pub(crate) fn is(self, bytes: &[u8]) -> bool {
-        self.eq(bytes.iter().copied())
-    }
-}
-
-impl Iterator for FormBytes<'_> {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        match first {
-            b'+' => Some(b' '),
-            b'%' => match rest {
-                [high, low, after @ ..] => match hex(*high).zip(hex(*low)) {
-                    Some((high, low)) => {
-                        self.0 = after;
-                        Some((high << 4) | low)
-                    }
-                    None => Some(b'%'),
-                },
-                [] | [_] => Some(b'%'),
-            },
-            other => Some(*other),
-        }
-    }
-}
-
-fn hex(byte: u8) -> Option<u8> {
-    u8::try_from(char::from(byte).to_digit(16)?).ok()
-}
-
-/// The parameters of a query, names and values as written.
-pub(crate) fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = query.into_iter().flat_map(|query| query.split('&'));
-    pairs.filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
