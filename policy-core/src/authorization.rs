@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// Authorizations in the order they are tried and credited; the first that holds settles it.
 /// An empty set grants nothing. Copies of a set share it.
 #[derive(Clone)]
-pub struct AuthorizationSet(Shared);
+pub struct AuthorizationSet(SetStorage);
 
 /// Most routes have one grant of their own, which needs no list.
 #[derive(Clone)]
-enum Shared {
+enum SetStorage {
     One(Arc<Authorization>),
     /// Absent: none. Of two, a pointer to a list is half as large as a list.
     Other(Option<Arc<Box<[Arc<Authorization>]>>>),
@@ -92,9 +92,9 @@ impl AuthorizationSet {
     /// addresses have is equal as long as one of them is kept. Sets that are equal may have others.
     pub fn address(&self) -> usize {
         match &self.0 {
-            Shared::One(grant) => Arc::as_ptr(grant).addr(),
-            Shared::Other(None) => 0,
-            Shared::Other(Some(grants)) => Arc::as_ptr(grants).addr(),
+            SetStorage::One(grant) => Arc::as_ptr(grant).addr(),
+            SetStorage::Other(None) => 0,
+            SetStorage::Other(Some(grants)) => Arc::as_ptr(grants).addr(),
         }
     }
 }
@@ -104,16 +104,16 @@ impl Deref for AuthorizationSet {
 
     fn deref(&self) -> &[Arc<Authorization>] {
         match &self.0 {
-            Shared::One(grant) => std::slice::from_ref(grant),
-            Shared::Other(None) => &[],
-            Shared::Other(Some(grants)) => grants,
+            SetStorage::One(grant) => std::slice::from_ref(grant),
+            SetStorage::Other(None) => &[],
+            SetStorage::Other(Some(grants)) => grants,
         }
     }
 }
 
 impl Default for AuthorizationSet {
     fn default() -> Self {
-        Self(Shared::Other(None))
+        Self(SetStorage::Other(None))
     }
 }
 
@@ -121,10 +121,10 @@ impl From<Vec<Arc<Authorization>>> for AuthorizationSet {
     fn from(mut grants: Vec<Arc<Authorization>>) -> Self {
         match grants.pop() {
             None => Self::default(),
-            Some(one) if grants.is_empty() => Self(Shared::One(one)),
+            Some(one) if grants.is_empty() => Self(SetStorage::One(one)),
             Some(last) => {
                 grants.push(last);
-                Self(Shared::Other(Some(Arc::new(grants.into()))))
+                Self(SetStorage::Other(Some(Arc::new(grants.into()))))
             }
         }
     }

@@ -8,10 +8,10 @@ use std::ops::{Deref, DerefMut};
 
 /// A list that mostly has one element, which is kept in place. Not empty more often than that.
 #[derive(Clone)]
-pub struct OneOrMany<T>(Kept<T>);
+pub struct OneOrMany<T>(Storage<T>);
 
 #[derive(Clone)]
-enum Kept<T> {
+enum Storage<T> {
     One(T),
     Other(Box<[T]>),
 }
@@ -24,7 +24,7 @@ pub struct ThinVec<T>(Option<Box<Vec<T>>>);
 impl<T> OneOrMany<T> {
     /// No element.
     pub fn new() -> Self {
-        Self(Kept::Other(Box::default()))
+        Self(Storage::Other(Box::default()))
     }
 }
 
@@ -40,8 +40,8 @@ impl<T> Deref for OneOrMany<T> {
 
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Kept::One(one) => std::slice::from_ref(one),
-            Kept::Other(all) => all,
+            Storage::One(one) => std::slice::from_ref(one),
+            Storage::Other(all) => all,
         }
     }
 }
@@ -49,8 +49,8 @@ impl<T> Deref for OneOrMany<T> {
 impl<T> DerefMut for OneOrMany<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
-            Kept::One(one) => std::slice::from_mut(one),
-            Kept::Other(all) => all,
+            Storage::One(one) => std::slice::from_mut(one),
+            Storage::Other(all) => all,
         }
     }
 }
@@ -72,10 +72,10 @@ impl<T> DerefMut for ThinVec<T> {
 impl<T> From<Vec<T>> for OneOrMany<T> {
     fn from(mut list: Vec<T>) -> Self {
         match list.pop() {
-            Some(one) if list.is_empty() => Self(Kept::One(one)),
+            Some(one) if list.is_empty() => Self(Storage::One(one)),
             last => {
                 list.extend(last);
-                Self(Kept::Other(list.into()))
+                Self(Storage::Other(list.into()))
             }
         }
     }
@@ -94,8 +94,8 @@ impl<T> IntoIterator for OneOrMany<T> {
 
     fn into_iter(self) -> Self::IntoIter {
         let (one, other) = match self.0 {
-            Kept::One(one) => (Some(one), Vec::new()),
-            Kept::Other(all) => (None, all.into_vec()),
+            Storage::One(one) => (Some(one), Vec::new()),
+            Storage::Other(all) => (None, all.into_vec()),
         };
         one.into_iter().chain(other)
     }

@@ -11,10 +11,10 @@ use crate::change::RouteChange;
 use crate::decision::{AuthorizationId, Decision, Denied, Permit, RuleId, TargetFault};
 use crate::filter::Filter;
 use crate::index::automaton::RegexCompiler;
-use crate::index::changes::Index;
-use crate::index::exempt::Exempt;
-use crate::index::grants::{self, Grants, Lasting};
-use crate::index::routes::Found;
+use crate::index::changes::RouteIndex;
+use crate::index::exempt::CompiledExemption;
+use crate::index::grants::{self, ConnectionGrants, Grants};
+use crate::index::routes::RouteMatch;
 use crate::index::{at, next_id};
 use crate::match_form;
 use crate::match_result::has_ambiguous_bytes;
@@ -30,24 +30,24 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Evaluator {
     policy: Arc<ServerPolicy>,
-    matched_headers: Arc<Names>,
-    exempt: Arc<[Exempt]>,
-    routes: Index,
-    whole: Arc<Whole>,
+    matched_headers: Arc<HeaderNames>,
+    exempt: Arc<[CompiledExemption]>,
+    routes: RouteIndex,
+    whole: Arc<BaseIndex>,
     /// The sets that are not in `whole`.
     more: Grants,
 }
 
 /// What belongs to the policy that is indexed as a whole.
 #[derive(Debug)]
-struct Whole {
+struct BaseIndex {
     grants: Grants,
-    matched_headers: Arc<Names>,
+    matched_headers: Arc<HeaderNames>,
 }
 
 /// Names of headers, sorted and to be looked up.
 #[derive(Debug)]
-struct Names {
+struct HeaderNames {
     sorted: Arc<[HeaderName]>,
     set: HashSet<HeaderName, foldhash::fast::FixedState>,
 }
@@ -67,17 +67,17 @@ impl Evaluator {
             let index = next_id(index, "list of exemptions")?;
             if let Some(request) = &exemption.request {
                 let request = request.on_port(policy.paths);
-                exempt.push(Exempt::new(index, exemption, &request, &mut compiler));
+                exempt.push(CompiledExemption::new(index, exemption, &request, &mut compiler));
             }
         }
-        let routes = Index::new(&policy, &mut compiler)?;
+        let routes = RouteIndex::new(&policy, &mut compiler)?;
         let grants = Grants::new(sets(&policy, &policy.routes.routes), |_| None);
-        let matched_headers = Arc::new(Names::of(&policy));
+        let matched_headers = Arc::new(HeaderNames::of(&policy));
         Ok(Self {
             matched_headers: Arc::clone(&matched_headers),
             exempt: exempt.into(),
             routes,
-            whole: Arc::new(Whole { grants, matched_headers }),
+            whole: Arc::new(BaseIndex { grants, matched_headers }),
             more: Grants::default(),
             policy,
         })
@@ -105,15 +105,16 @@ impl Evaluator {
         }
     }
 
-    fn with(&self, policy: Arc<ServerPolicy>, routes: Index) -> Self {
+    fn with(&self, policy: Arc<ServerPolicy>, routes: RouteIndex) -> Self {
         let base = &routes.base().routes.routes;
-        let (gone, fresh) = routes.since().map_or((&[][..], &[][..]), |s| (s.gone(), s.fresh()));
+        let (gone, fresh) =
+            routes.since().map_or((&[][..], &[][..]), |s| (s.removed(), s.inserted()));
         let gone = gone.iter().filter_map(|place| base.get(*place));
         let fresh = fresh.iter().filter_map(|place| policy.routes.routes.get(*place));
-        let known = |set: &AuthorizationSet| self.filed(set).cloned();
+        let known = |set: &AuthorizationSet| self.grant_index(set).cloned();
         let more = Grants::new(sets(&policy, fresh.clone()), known);
-        let matched_headers = if gone.chain(fresh).any(|route| asks(route)) {
-            Arc::new(Names::of(&policy))
+        let matched_headers = if gone.chain(fresh).any(|route| matches_headers(route)) {
+            Arc::new(HeaderNames::of(&policy))
         } else {
             Arc::clone(&self.whole.matched_headers)
         };
@@ -184,10 +185,10 @@ impl Evaluator {
             return Decision::permit(None, id, exempt.authorization.audit);
         }
         match self.routes.find(request) {
-            Found::Rule(id) => self.by_route(id, memo, subject),
-            Found::Indeterminate(id) => Decision::deny(Denied::CannotTell, Some(id)),
-            Found::Deny(reason) => Decision::deny(reason, None),
-            Found::Server => self
+            RouteMatch::Rule(id) => self.by_route(id, memo, subject),
+            RouteMatch::Indeterminate(id) => Decision::deny(Denied::CannotTell, Some(id)),
+            RouteMatch::Deny(reason) => Decision::deny(reason, None),
+            RouteMatch::Server => self
                 .by_server(None, memo, subject)
                 .unwrap_or_else(|| Decision::deny(Denied::Unauthorized, None)),
         }
@@ -195,7 +196,7 @@ impl Evaluator {
 
     fn has_obs_text(&self, headers: &HeaderMap) -> bool {
         let ambiguous = |line: &HeaderValue| has_ambiguous_bytes(line.as_bytes());
-        let Names { sorted, set } = &*self.matched_headers;
+        let HeaderNames { sorted, set } = &*self.matched_headers;
         if sorted.len() <= FEW_NAMES {
             let mut lines = sorted.iter().flat_map(|name| headers.get_all(name));
             return lines.any(ambiguous);
@@ -241,22 +242,23 @@ impl Evaluator {
         memo: &mut Memo,
         subject: &Subject<'_>,
     ) -> Option<u32> {
-        let filed = || if grants::is_small(set) { None } else { self.filed(set) };
-        let Lasting { first, asks_requests } = memo.recall(whose, || match filed() {
-            Some(filed) => filed.lasting(set, subject.connection),
-            None => grants::lasting(set, subject.connection),
-        });
-        if !asks_requests {
+        let grant_index = || if grants::is_small(set) { None } else { self.grant_index(set) };
+        let ConnectionGrants { first, has_request_grants } =
+            memo.get_or_insert_with(whose, || match grant_index() {
+                Some(index) => index.for_connection(set, subject.connection),
+                None => grants::for_connection(set, subject.connection),
+            });
+        if !has_request_grants {
             return first;
         }
-        let earlier = match filed() {
-            Some(filed) => filed.of_request(set, first, subject),
-            None => grants::of_request(set, first, subject),
+        let earlier = match grant_index() {
+            Some(index) => index.for_request(set, first, subject),
+            None => grants::for_request(set, first, subject),
         };
         earlier.or(first)
     }
 
-    fn filed(&self, set: &AuthorizationSet) -> Option<&Arc<grants::Filed>> {
+    fn grant_index(&self, set: &AuthorizationSet) -> Option<&Arc<grants::GrantIndex>> {
         self.whole.grants.of(set).or_else(|| self.more.of(set))
     }
 
@@ -298,7 +300,7 @@ impl Evaluator {
     }
 }
 
-impl Names {
+impl HeaderNames {
     /// The headers that any match looks at.
     fn of(policy: &ServerPolicy) -> Self {
         let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
@@ -314,7 +316,7 @@ impl Names {
 }
 
 /// Whether a route looks at any header.
-fn asks(route: &Route) -> bool {
+fn matches_headers(route: &Route) -> bool {
     route.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| !wanted.headers().is_empty())
 }
 

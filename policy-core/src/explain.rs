@@ -23,7 +23,7 @@ pub struct Explanation {
     /// The authorizations that were considered: first the one that holds, if any, then those that
     /// do not, fewest failed conditions first, in the order of the policy where they tie. At most
     /// [`MAX_CONSIDERED`].
-    pub considered: Vec<Considered>,
+    pub considered: Vec<GrantEvaluation>,
     /// How many more were considered.
     pub omitted: usize,
     /// Grants of the route and the Server that resolved to nothing. At most [`MAX_CONSIDERED`].
@@ -32,30 +32,30 @@ pub struct Explanation {
 
 /// One authorization that was considered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Considered {
+pub struct GrantEvaluation {
     /// Which.
     pub id: AuthorizationId,
     /// The object that would grant.
     pub source: Source,
     /// The first condition that failed; none if the authorization holds.
-    pub failed: Option<Failed>,
+    pub failed: Option<FailedCondition>,
     /// How many conditions failed.
     pub failures: usize,
 }
 
 /// A condition that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedCondition {
     /// The object that set it; none where the authorization has no condition at all, which holds
     /// for nobody.
     pub condition: Option<Condition>,
     /// What the client lacks.
-    pub unmet: Unmet,
+    pub unmet: FailureReason,
 }
 
 /// What a client lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unmet {
+pub enum FailureReason {
     /// The condition names nobody.
     NamesNobody,
     /// The client's address is in none of the networks.
@@ -72,7 +72,7 @@ pub enum Unmet {
     NoPassthrough,
 }
 
-impl Unmet {
+impl FailureReason {
     /// In words, to follow "the client".
     pub fn as_str(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Unmet {
     }
 }
 
-impl fmt::Display for Unmet {
+impl fmt::Display for FailureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -111,7 +111,7 @@ pub fn explain(
     let subject = Subject { connection, request };
     let grants = reached(policy, &decision, route);
     let total = grants.len();
-    let mut considered: Vec<Considered> =
+    let mut considered: Vec<GrantEvaluation> =
         grants.into_iter().map(|(id, grant)| consider(id, grant, &subject)).collect();
     considered.sort_by_key(|entry| entry.failures);
     considered.truncate(MAX_CONSIDERED);
@@ -167,28 +167,28 @@ fn reached<'a>(
     grants
 }
 
-fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -> Considered {
+fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -> GrantEvaluation {
     let source = grant.source.clone();
     let Requirement::All(conditions) = &grant.requirement else {
-        return Considered { id, source, failed: None, failures: 0 };
+        return GrantEvaluation { id, source, failed: None, failures: 0 };
     };
     if conditions.is_empty() {
-        let failed = Failed { condition: None, unmet: Unmet::NamesNobody };
-        return Considered { id, source, failed: Some(failed), failures: usize::MAX };
+        let failed = FailedCondition { condition: None, unmet: FailureReason::NamesNobody };
+        return GrantEvaluation { id, source, failed: Some(failed), failures: usize::MAX };
     }
     let mut unmet = conditions.iter().filter(|c| !c.test.holds(subject));
-    let failed = unmet.next().map(|condition| Failed {
+    let failed = unmet.next().map(|condition| FailedCondition {
         unmet: lacking(&condition.test, subject.connection),
         condition: Some(condition.clone()),
     });
     let failures = usize::from(failed.is_some()).saturating_add(unmet.count());
-    Considered { id, source, failed, failures }
+    GrantEvaluation { id, source, failed, failures }
 }
 
 /// What is lacking for `test`, which does not hold.
-fn lacking(test: &Predicate, connection: &Connection<'_>) -> Unmet {
+fn lacking(test: &Predicate, connection: &Connection<'_>) -> FailureReason {
     match test {
-        Predicate::Network(networks) if networks.is_empty() => Unmet::NamesNobody,
+        Predicate::Network(networks) if networks.is_empty() => FailureReason::NamesNobody,
         Predicate::Network(networks) => {
             let inside = networks.iter().any(|network| match network.term {
                 NetworkTerm::Net(net) => net.contains(&connection.client),
@@ -197,18 +197,18 @@ fn lacking(test: &Predicate, connection: &Connection<'_>) -> Unmet {
                     blocks.iter().any(|net| net.contains(&connection.client))
                 }
             });
-            if inside { Unmet::InException } else { Unmet::OutsideNetworks }
+            if inside { FailureReason::InException } else { FailureReason::OutsideNetworks }
         }
-        Predicate::MeshTls => Unmet::NoMeshTls,
-        Predicate::Identity(names) if names.is_empty() => Unmet::NamesNobody,
+        Predicate::MeshTls => FailureReason::NoMeshTls,
+        Predicate::Identity(names) if names.is_empty() => FailureReason::NamesNobody,
         Predicate::Identity(_) => match connection.tls {
-            Tls::Absent | Tls::Passthrough => Unmet::NoMeshTls,
-            Tls::Terminated(None) => Unmet::NoIdentity,
-            Tls::Terminated(Some(_)) => Unmet::IdentityNotNamed,
+            Tls::Absent | Tls::Passthrough => FailureReason::NoMeshTls,
+            Tls::Terminated(None) => FailureReason::NoIdentity,
+            Tls::Terminated(Some(_)) => FailureReason::IdentityNotNamed,
         },
-        Predicate::TlsPassthrough => Unmet::NoPassthrough,
+        Predicate::TlsPassthrough => FailureReason::NoPassthrough,
         // No client sees it: the test is known to tests of this crate alone.
         #[cfg(test)]
-        Predicate::Method(_) => Unmet::NamesNobody,
+        Predicate::Method(_) => FailureReason::NamesNobody,
     }
 }

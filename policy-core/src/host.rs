@@ -52,7 +52,7 @@ fn bracketed(authority: &str) -> Result<Host<'_>, TargetFault> {
     let inner = literal.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let inner = inner.ok_or(TargetFault::InvalidHost)?;
     let address: Ipv6Addr = inner.parse().map_err(|_| TargetFault::InvalidHost)?;
-    let mut short = Short { bytes: [0; 48], used: 0 };
+    let mut short = StackString { bytes: [0; 48], used: 0 };
     write!(short, "[{address}]").map_err(|_| TargetFault::InvalidHost)?;
     let name = if short.as_bytes() == literal.as_bytes() {
         Cow::Borrowed(literal)
@@ -119,18 +119,18 @@ fn is_hexadecimal(label: &str) -> bool {
 }
 
 /// Room for the longest IPv6 address in brackets, so that comparing does not allocate.
-struct Short {
+struct StackString {
     bytes: [u8; 48],
     used: usize,
 }
 
-impl Short {
+impl StackString {
     fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }
 }
 
-impl Write for Short {
+impl Write for StackString {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.used.checked_add(text.len()).ok_or(fmt::Error)?;
         let room = self.bytes.get_mut(self.used..end).ok_or(fmt::Error)?;

@@ -11,12 +11,12 @@ pub struct RequestMatch {
     /// Path pattern. `PathPattern::prefix("/")` matches every path.
     pub path: PathPattern,
     /// What else is asked; absent: nothing. Most matches ask for a path alone.
-    more: Option<Box<More>>,
+    more: Option<Box<NonPathMatch>>,
 }
 
 /// What a match asks besides the path; never nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct More {
+struct NonPathMatch {
     method: Option<Method>,
     headers: Vec<HeaderMatch>,
     query: Vec<QueryMatch>,
@@ -30,7 +30,7 @@ impl RequestMatch {
         headers: Vec<HeaderMatch>,
         query: Vec<QueryMatch>,
     ) -> Self {
-        Self { path, more: None }.asking(More { method, headers, query })
+        Self { path, more: None }.with_rest(NonPathMatch { method, headers, query })
     }
 
     /// Matches by path alone.
@@ -68,29 +68,29 @@ impl RequestMatch {
     #[must_use]
     pub fn with_method(mut self, method: Option<Method>) -> Self {
         let more = self.take();
-        self.asking(More { method, ..more })
+        self.with_rest(NonPathMatch { method, ..more })
     }
 
     /// The same with these header predicates.
     #[must_use]
     pub fn with_headers(mut self, headers: Vec<HeaderMatch>) -> Self {
         let more = self.take();
-        self.asking(More { headers, ..more })
+        self.with_rest(NonPathMatch { headers, ..more })
     }
 
     /// The same with these parameter predicates.
     #[must_use]
     pub fn with_query(mut self, query: Vec<QueryMatch>) -> Self {
         let more = self.take();
-        self.asking(More { query, ..more })
+        self.with_rest(NonPathMatch { query, ..more })
     }
 
-    fn take(&mut self) -> More {
+    fn take(&mut self) -> NonPathMatch {
         self.more.take().map(|more| *more).unwrap_or_default()
     }
 
-    fn asking(self, more: More) -> Self {
-        let nothing = more == More::default();
+    fn with_rest(self, more: NonPathMatch) -> Self {
+        let nothing = more == NonPathMatch::default();
         Self { more: if nothing { None } else { Some(Box::new(more)) }, ..self }
     }
 

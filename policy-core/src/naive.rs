@@ -138,15 +138,15 @@ pub fn decide_request(
     let request = &RequestView { path: &path, ..*request };
     let exempt = policy.exemptions.iter().position(|exemption| {
         let wanted = exemption.request.as_ref();
-        let wanted = wanted.map(|wanted| matches::judge(&wanted.on_port(policy.paths), request));
+        let wanted = wanted.map(|wanted| matches::evaluate(&wanted.on_port(policy.paths), request));
         wanted == Some(MatchResult::Match) && grants::holds(&exemption.authorization, &subject)
     });
     if let Some(index) = exempt {
         return exempted(policy, index);
     }
     for host in tables(policy, request.host) {
-        if let Some((id, judgement)) = select(policy, host.as_ref(), request) {
-            return match judgement {
+        if let Some((id, result)) = select(policy, host.as_ref(), request) {
+            return match result {
                 MatchResult::Match => by_route(policy, &subject, id),
                 MatchResult::Indeterminate | MatchResult::NoMatch => {
                     deny(Denied::CannotTell, Some(id))
@@ -221,9 +221,9 @@ fn select(
     // The sort is stable: what ties stays in the order of the list.
     candidates.sort_by(|(a, _), (b, _)| matches::in_order(a, b));
     candidates.into_iter().find_map(|(wanted, id)| {
-        match matches::judge(&wanted.on_port(policy.paths), request) {
+        match matches::evaluate(&wanted.on_port(policy.paths), request) {
             MatchResult::NoMatch => None,
-            told @ (MatchResult::Match | MatchResult::Indeterminate) => Some((id, told)),
+            result @ (MatchResult::Match | MatchResult::Indeterminate) => Some((id, result)),
         }
     })
 }

@@ -15,9 +15,9 @@ pub const MAX_AUTOMATON: usize = 256 * 1024;
 /// A regular expression in the syntax of Rust's `regex`, checked for syntax and size when made. It
 /// means and is sent as `^(?:…)$`.
 #[derive(Clone)]
-pub struct Pattern(Arc<Parsed>);
+pub struct Pattern(Arc<CompiledPattern>);
 
-struct Parsed {
+struct CompiledPattern {
     source: Box<str>,
     matcher: meta::Regex,
 }
@@ -53,7 +53,7 @@ impl Pattern {
         };
         parse(source)?;
         let matcher = parse(&format!("^(?:{source})$"))?;
-        Ok(Self(Arc::new(Parsed { source: source.into(), matcher })))
+        Ok(Self(Arc::new(CompiledPattern { source: source.into(), matcher })))
     }
 
     /// The expression as written, without the implied anchors.

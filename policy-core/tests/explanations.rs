@@ -7,7 +7,7 @@
     reason = "a test stops at the first surprise"
 )]
 
-use policy_core::explain::{MAX_CONSIDERED, Unmet, explain};
+use policy_core::explain::{FailureReason, MAX_CONSIDERED, explain};
 use policy_core::feature::{self, Feature};
 use policy_core::matching::Segment;
 use policy_core::testing::{
@@ -41,16 +41,19 @@ fn the_nearest_miss_comes_first_and_names_who_set_the_condition() {
     };
     made.withheld = vec![missing.clone()];
     let client = OwnedConnection::meshed("y.mesh");
-    let told = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
-    assert!(matches!(told.decision, Decision::Deny(d) if d.reason == Denied::Unauthorized));
-    let names: Vec<String> = told.considered.iter().map(|c| c.source.to_string()).collect();
+    let explanation = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
+    assert!(matches!(explanation.decision, Decision::Deny(d) if d.reason == Denied::Unauthorized));
+    let names: Vec<String> = explanation.considered.iter().map(|c| c.source.to_string()).collect();
     assert_eq!(names, ["AuthorizationPolicy test/near", "AuthorizationPolicy test/far"]);
-    let near = told.considered[0].failed.as_ref().unwrap();
-    assert_eq!(near.unmet, Unmet::IdentityNotNamed);
-    assert_eq!(near.condition.as_ref().unwrap().source, told.considered[0].source);
-    assert_eq!(told.considered[1].failed.as_ref().unwrap().unmet, Unmet::OutsideNetworks);
-    assert_eq!(told.considered[1].failures, 2);
-    assert_eq!(told.withheld, [missing]);
+    let near = explanation.considered[0].failed.as_ref().unwrap();
+    assert_eq!(near.unmet, FailureReason::IdentityNotNamed);
+    assert_eq!(near.condition.as_ref().unwrap().source, explanation.considered[0].source);
+    assert_eq!(
+        explanation.considered[1].failed.as_ref().unwrap().unmet,
+        FailureReason::OutsideNetworks
+    );
+    assert_eq!(explanation.considered[1].failures, 2);
+    assert_eq!(explanation.withheld, [missing]);
 }
 
 #[test]
@@ -61,19 +64,19 @@ fn each_thing_a_client_can_lack_is_told_apart() {
     let anonymous = OwnedConnection { tls: OwnedTls::Terminated(None), ..meshed.clone() };
     let plain = OwnedConnection::plaintext([10, 0, 0, 1]);
     for (test, client, unmet) in [
-        (Predicate::Network(Vec::new()), &plain, Unmet::NamesNobody),
-        (Predicate::Identity(Vec::new()), &meshed, Unmet::NamesNobody),
-        (network("192.0.2.0/24"), &plain, Unmet::OutsideNetworks),
-        (Predicate::Network(vec![excepted]), &plain, Unmet::InException),
-        (Predicate::MeshTls, &plain, Unmet::NoMeshTls),
-        (identity("x.mesh"), &plain, Unmet::NoMeshTls),
-        (identity("x.mesh"), &anonymous, Unmet::NoIdentity),
-        (identity("x.mesh"), &meshed, Unmet::IdentityNotNamed),
-        (Predicate::TlsPassthrough, &meshed, Unmet::NoPassthrough),
+        (Predicate::Network(Vec::new()), &plain, FailureReason::NamesNobody),
+        (Predicate::Identity(Vec::new()), &meshed, FailureReason::NamesNobody),
+        (network("192.0.2.0/24"), &plain, FailureReason::OutsideNetworks),
+        (Predicate::Network(vec![excepted]), &plain, FailureReason::InException),
+        (Predicate::MeshTls, &plain, FailureReason::NoMeshTls),
+        (identity("x.mesh"), &plain, FailureReason::NoMeshTls),
+        (identity("x.mesh"), &anonymous, FailureReason::NoIdentity),
+        (identity("x.mesh"), &meshed, FailureReason::IdentityNotNamed),
+        (Predicate::TlsPassthrough, &meshed, FailureReason::NoPassthrough),
     ] {
         let made = open(vec![("g", vec![test.clone()])]);
-        let told = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
-        assert_eq!(told.considered[0].failed.as_ref().unwrap().unmet, unmet, "{test:?}");
+        let explanation = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
+        assert_eq!(explanation.considered[0].failed.as_ref().unwrap().unmet, unmet, "{test:?}");
         // An HTTP/1 port refuses other connections before it looks at any grant.
         assert!(explain(&made, &client.view(), None).considered.is_empty());
     }
@@ -83,8 +86,11 @@ fn each_thing_a_client_can_lack_is_told_apart() {
 fn explanations_are_bounded_and_say_how_much_is_left_out() {
     let many: Vec<_> = (0..100).map(|_| ("g", vec![identity("x.mesh")])).collect();
     let client = OwnedConnection::meshed("y.mesh");
-    let told = explain(&open(many), &client.view(), Some(&OwnedRequest::get("/").view()));
-    assert_eq!((told.considered.len(), told.omitted), (MAX_CONSIDERED, 100 - MAX_CONSIDERED));
+    let explanation = explain(&open(many), &client.view(), Some(&OwnedRequest::get("/").view()));
+    assert_eq!(
+        (explanation.considered.len(), explanation.omitted),
+        (MAX_CONSIDERED, 100 - MAX_CONSIDERED)
+    );
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Why a message was refused, and where in it.
 
+/// Result of a conversion.
+pub(crate) type Result<T, E = DecodeError> = std::result::Result<T, E>;
+
 /// A message that cannot be read. Nothing of it may be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]

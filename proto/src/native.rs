@@ -6,8 +6,8 @@
 mod downgrade;
 mod facts;
 mod header;
+mod interner;
 mod message_reader;
-mod names;
 mod port;
 mod read;
 mod revision;

@@ -681,7 +681,7 @@ fn an_update_says_which_routes_it_left_alone() {
         assert_eq!(*result.policy, policy);
         let change = result.change.unwrap();
         assert!(change.leads_to(&result.policy));
-        assert_eq!((change.places().gone(), change.places().fresh()), (gone, fresh));
+        assert_eq!((change.diff().removed(), change.diff().inserted()), (gone, fresh));
         assert_eq!(change.is_empty(), gone.is_empty() && fresh.is_empty());
         (before, result.policy)
     };

@@ -2,7 +2,7 @@
 
 use crate::authorization::Authorization;
 use crate::decision::RuleId;
-use crate::index::automaton::{RegexCompiler, Single};
+use crate::index::automaton::{CompiledRegex, RegexCompiler};
 use crate::index::request_predicates::RequestPredicates;
 use crate::match_result::MatchResult;
 use crate::matching::{PathPattern, RequestMatch};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// One exemption for requests.
 #[derive(Debug)]
-pub(crate) struct Exempt {
+pub(crate) struct CompiledExemption {
     /// Its place in the policy.
     pub(crate) index: u32,
     path: Path,
@@ -23,10 +23,10 @@ pub(crate) struct Exempt {
 #[derive(Debug)]
 enum Path {
     Pattern(PathPattern),
-    Regex(Arc<Single>),
+    Regex(Arc<CompiledRegex>),
 }
 
-impl Exempt {
+impl CompiledExemption {
     pub(crate) fn new(
         index: u32,
         exemption: &Exemption,
@@ -48,7 +48,7 @@ impl Exempt {
             Path::Pattern(pattern) => pattern.admits(request.path),
             Path::Regex(single) => single.matches(request.path),
         };
-        path && self.wanted.judge(request) == MatchResult::Match
+        path && self.wanted.evaluate(request) == MatchResult::Match
             && self.authorization.holds(subject)
     }
 }

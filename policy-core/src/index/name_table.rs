@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 /// Names and what belongs to each.
 #[derive(Debug)]
-pub(crate) struct Names<T> {
+pub(crate) struct NameTable<T> {
     table: HashTable<(Arc<str>, T)>,
     /// Which lengths occur, so that most suffixes are told apart without hashing; the last bit
     /// stands for every greater length.
     lengths: [u64; 4],
 }
 
-impl<T> Default for Names<T> {
+impl<T> Default for NameTable<T> {
     fn default() -> Self {
         Self { table: HashTable::new(), lengths: [0; 4] }
     }
 }
 
-impl<T> Names<T> {
+impl<T> NameTable<T> {
     /// What belongs to `name`, which is added if it is not there.
     pub(crate) fn entry(&mut self, name: &Arc<str>, new: impl FnOnce() -> T) -> &mut T {
         let (word, bit) = place(name.len());

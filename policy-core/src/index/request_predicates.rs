@@ -1,7 +1,7 @@
 //! What a match asks besides the path, ready to be judged without allocating or copying parameters.
 
 use crate::decision::RuleId;
-use crate::index::automaton::{RegexCompiler, Single};
+use crate::index::automaton::{CompiledRegex, RegexCompiler};
 use crate::index::form_urlencoded::{FormDecoder, pairs};
 use crate::match_result::MatchResult;
 use crate::matching::{RequestMatch, ValueMatch};
@@ -15,12 +15,12 @@ pub(crate) struct RequestPredicates {
     /// The rule it belongs to.
     pub(crate) id: RuleId,
     /// Absent: nothing.
-    more: Option<Box<More>>,
+    more: Option<Box<NonPathPredicates>>,
 }
 
 /// What a match asks of method, headers and parameters.
 #[derive(Debug)]
-struct More {
+struct NonPathPredicates {
     method: Option<Method>,
     headers: Box<[(HeaderName, Value)]>,
     query: Box<[(Arc<str>, Value)]>,
@@ -30,7 +30,7 @@ struct More {
 #[derive(Debug)]
 pub(crate) enum Value {
     Exact(Arc<[u8]>),
-    Regex(Arc<Single>),
+    Regex(Arc<CompiledRegex>),
 }
 
 impl RequestPredicates {
@@ -43,7 +43,7 @@ impl RequestPredicates {
         if method.is_none() && headers.is_empty() && query.is_empty() {
             return Self { id, more: None };
         }
-        let more = More {
+        let more = NonPathPredicates {
             method: method.cloned(),
             headers: headers.iter().map(|h| (h.name.clone(), value(&h.value))).collect(),
             query: query.iter().map(|q| (q.name.clone(), value(&q.value))).collect(),
@@ -67,7 +67,7 @@ impl RequestPredicates {
     }
 
     /// Judges a request whose path has been matched already.
-    pub(crate) fn judge(&self, request: &RequestView<'_>) -> MatchResult {
+    pub(crate) fn evaluate(&self, request: &RequestView<'_>) -> MatchResult {
         let Some(more) = &self.more else { return MatchResult::Match };
         if more.method.as_ref().is_some_and(|method| method != request.method) {
             return MatchResult::NoMatch;

@@ -1,7 +1,7 @@
 //! Path patterns as a tree of segments: one hash look-up per segment of the request's path.
 
 use super::bounds::{BuildError, MAX_SEGMENTS};
-use crate::index::candidates::{Best, Slot, Trial};
+use crate::index::candidates::{Best, MatchContext, Slot};
 use crate::index::{at, next_id};
 use crate::matching::Segment;
 use foldhash::fast::FixedState;
@@ -119,7 +119,13 @@ impl Trie {
     ///
     /// Literals are followed before parameters and deeper prefixes are tried before shorter ones,
     /// so that the best is mostly found first; the ranks decide.
-    pub(crate) fn find(&self, node: u32, path: Option<&str>, trial: Trial<'_>, best: &mut Best) {
+    pub(crate) fn find(
+        &self,
+        node: u32,
+        path: Option<&str>,
+        context: MatchContext<'_>,
+        best: &mut Best,
+    ) {
         let Some(here) = at(&self.nodes, node) else { return };
         if here.best >= best.rank {
             return;
@@ -131,17 +137,17 @@ impl Trie {
                     None => (path, None),
                 };
                 if let Some(next) = self.follow(node, segment) {
-                    self.find(next, after, trial, best);
+                    self.find(next, after, context, best);
                 }
                 if here.parameter != NONE && !segment.is_empty() {
-                    self.find(here.parameter, after, trial, best);
+                    self.find(here.parameter, after, context, best);
                 }
             }
             None => {
-                trial.look(here.exact, best);
+                context.check(here.exact, best);
             }
         }
-        trial.look(here.rest, best);
+        context.check(here.rest, best);
     }
 
     /// The place of the pattern that matches every path.

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use std::cmp::Ordering;
 
 /// Judges a request, whose path is in the form of the match, by every part of the match.
-pub(super) fn judge(wanted: &RequestMatch, request: &RequestView<'_>) -> MatchResult {
+pub(super) fn evaluate(wanted: &RequestMatch, request: &RequestView<'_>) -> MatchResult {
     let (path, method, headers, query) = wanted.parts();
     let same_method = method.is_none_or(|method| method == request.method);
     let plain = MatchResult::of(has_path(path, request.path) && same_method);

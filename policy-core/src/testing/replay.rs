@@ -87,8 +87,8 @@ pub fn agreement(data: &[u8]) -> Result<(), String> {
     let mut memo = Memo::new();
     let first = evaluator.decide_request(&connection, &mut memo, &view);
     let again = evaluator.decide_request(&connection, &mut memo, &view);
-    let told = explain(&policy, &connection, Some(&view)).decision;
-    same(naive::decide_request(&policy, &connection, &view), &[first, again, told])?;
+    let explained = explain(&policy, &connection, Some(&view)).decision;
+    same(naive::decide_request(&policy, &connection, &view), &[first, again, explained])?;
     let first = evaluator.decide_connection(&connection);
     same(naive::decide_connection(&policy, &connection), &[first])
 }

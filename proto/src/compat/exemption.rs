@@ -2,7 +2,7 @@
 //! Server where there are no requests, else a route named `probe`.
 
 use super::grant::Grants;
-use super::route_kind::{LinkerdRoute, Planned, PlannedRule, first};
+use super::route_kind::{LinkerdRoute, RoutePlan, RulePlan, leading_filters};
 use crate::linkerd::inbound::Authz;
 use crate::unsupported::{Part, Report};
 use http::Method;
@@ -33,7 +33,7 @@ fn part(exemption: &Exemption) -> Part {
 /// Who, besides the exempted, may send the requests of an exemption: whoever the route permits that
 /// would have matched them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Others {
+enum OtherClients {
     Nobody,
     /// Those with a grant on the Server.
     Server,
@@ -48,9 +48,9 @@ type Matches<'p, F> = BTreeMap<(String, Option<&'p str>), <F as LinkerdRoute>::M
 /// same order.
 pub(super) fn probes<F: LinkerdRoute>(
     policy: &ServerPolicy,
-    real: &[Planned<F>],
+    real: &[RoutePlan<F>],
     grants: &mut Grants<'_>,
-) -> Vec<Planned<F>> {
+) -> Vec<RoutePlan<F>> {
     // By grant and by who else: the matches, in order of their paths.
     let mut groups: BTreeMap<_, Matches<'_, F>> = BTreeMap::new();
     for exemption in &policy.exemptions {
@@ -61,7 +61,7 @@ pub(super) fn probes<F: LinkerdRoute>(
             continue;
         };
         let others = others(policy, &path, request.method());
-        if others == Others::Nobody && !policy.routes.routes.is_empty() {
+        if others == OtherClients::Nobody && !policy.routes.routes.is_empty() {
             let message = format!("`{path}`: no one else is let through there");
             grants.report().otherwise(part(exemption), message);
         }
@@ -73,13 +73,13 @@ pub(super) fn probes<F: LinkerdRoute>(
     for ((authorization, others), matches) in groups {
         let Some(grant) = grants.one(&authorization) else { continue };
         let (own, inherits, filters) = match others {
-            Others::Nobody => (Vec::new(), false, first::<F>()),
-            Others::Server => (Vec::new(), true, first::<F>()),
-            Others::Rule(route, rule) => shared(real, route, rule),
+            OtherClients::Nobody => (Vec::new(), false, leading_filters::<F>()),
+            OtherClients::Server => (Vec::new(), true, leading_filters::<F>()),
+            OtherClients::Rule(route, rule) => shared(real, route, rule),
         };
-        let rule = PlannedRule { matches: matches.into_values().collect(), filters };
-        planned.push(Planned {
-            metadata: Planned::<F>::named(&Origin::Probe),
+        let rule = RulePlan { matches: matches.into_values().collect(), filters };
+        planned.push(RoutePlan {
+            metadata: RoutePlan::<F>::named(&Origin::Probe),
             hosts: Vec::new(),
             rules: vec![rule],
             grants: [vec![grant], own].concat(),
@@ -90,7 +90,7 @@ pub(super) fn probes<F: LinkerdRoute>(
 }
 
 fn shared<F: LinkerdRoute>(
-    real: &[Planned<F>],
+    real: &[RoutePlan<F>],
     route: usize,
     rule: usize,
 ) -> (Vec<Authz>, bool, Vec<F::Filter>) {
@@ -122,9 +122,9 @@ fn exact(wanted: &RequestMatch) -> Option<String> {
 }
 
 /// What decides on a request for `path` that no route for its host matches.
-fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> Others {
+fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherClients {
     let everything = [RequestMatch::everything()];
-    let mut best: Option<(Rank, Others)> = None;
+    let mut best: Option<(Rank, OtherClients)> = None;
     for (index, route) in policy.routes.routes.iter().enumerate() {
         if !route.hosts.is_empty() {
             continue;
@@ -136,9 +136,9 @@ fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> Others 
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                     let certain = is_certain(wanted, method) && !answers(&rule.effects);
                     let others = if certain && !denies(route) {
-                        Others::Rule(index, number)
+                        OtherClients::Rule(index, number)
                     } else {
-                        Others::Nobody
+                        OtherClients::Nobody
                     };
                     best = Some((rank, others));
                 }
@@ -147,8 +147,10 @@ fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> Others 
     }
     match (best, policy.routes.otherwise) {
         (Some((_, others)), _) => others,
-        (None, Unmatched::DefaultRoute) => Others::Server,
-        (None, Unmatched::NotFound | Unmatched::Deny(_) | Unmatched::FallThrough) => Others::Nobody,
+        (None, Unmatched::DefaultRoute) => OtherClients::Server,
+        (None, Unmatched::NotFound | Unmatched::Deny(_) | Unmatched::FallThrough) => {
+            OtherClients::Nobody
+        }
     }
 }
 

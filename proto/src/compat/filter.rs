@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 use policy_core::filter::{Failure, FilterKind, HeaderChange, Redirect, RedirectPath};
 
 /// What becomes of an effect.
-pub(super) enum Filtered<T> {
+pub(super) enum FilterEncoding<T> {
     /// This filter does the same.
     Sent(T),
     /// Left out; the request is forwarded without it.
@@ -20,7 +20,7 @@ pub(super) enum Filtered<T> {
 
 /// What every request loses first: Linkerd's proxies set `l5d-client-id` themselves and know nothing of
 /// `l5d-connection-secure`, so that a client could tell the application what it likes.
-pub(super) fn claims() -> FilterKind {
+pub(super) fn strip_client_headers() -> FilterKind {
     const SECURE: [&str; 4] = [
         "l5d-connection-secure",
         "l5d-connection_secure",
@@ -31,13 +31,15 @@ pub(super) fn claims() -> FilterKind {
     FilterKind::RequestHeaders(HeaderChange { remove, ..HeaderChange::default() })
 }
 
-pub(super) fn http(effect: &FilterKind) -> Filtered<http_route::Filter> {
+pub(super) fn http(effect: &FilterKind) -> FilterEncoding<http_route::Filter> {
     use http_route::filter::Kind;
     let kind = match effect {
         FilterKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
         FilterKind::Redirect(wanted) => match redirect(wanted) {
             Some(redirect) => Kind::Redirect(redirect),
-            None => return Filtered::Denied("a redirect to a path that does not begin with `/`"),
+            None => {
+                return FilterEncoding::Denied("a redirect to a path that does not begin with `/`");
+            }
         },
         FilterKind::Failure(failure) => {
             let Failure { status, grpc_status: _, message, numerator, denominator } = failure;
@@ -47,13 +49,13 @@ pub(super) fn http(effect: &FilterKind) -> Filtered<http_route::Filter> {
                 ratio: Some(ratio(*numerator, *denominator)),
             })
         }
-        FilterKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
-        FilterKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+        FilterKind::ResponseHeaders(_) => return FilterEncoding::Omitted(RESPONSE_HEADERS),
+        FilterKind::Timeout(_) => return FilterEncoding::Omitted(TIMEOUT),
     };
-    Filtered::Sent(http_route::Filter { kind: Some(kind) })
+    FilterEncoding::Sent(http_route::Filter { kind: Some(kind) })
 }
 
-pub(super) fn grpc(effect: &FilterKind) -> Filtered<grpc_route::Filter> {
+pub(super) fn grpc(effect: &FilterKind) -> FilterEncoding<grpc_route::Filter> {
     use grpc_route::filter::Kind;
     let kind = match effect {
         FilterKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
@@ -65,11 +67,11 @@ pub(super) fn grpc(effect: &FilterKind) -> Filtered<grpc_route::Filter> {
                 ratio: Some(ratio(*numerator, *denominator)),
             })
         }
-        FilterKind::Redirect(_) => return Filtered::Denied("a redirect of gRPC calls"),
-        FilterKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
-        FilterKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+        FilterKind::Redirect(_) => return FilterEncoding::Denied("a redirect of gRPC calls"),
+        FilterKind::ResponseHeaders(_) => return FilterEncoding::Omitted(RESPONSE_HEADERS),
+        FilterKind::Timeout(_) => return FilterEncoding::Omitted(TIMEOUT),
     };
-    Filtered::Sent(grpc_route::Filter { kind: Some(kind) })
+    FilterEncoding::Sent(grpc_route::Filter { kind: Some(kind) })
 }
 
 const RESPONSE_HEADERS: &str = "changes to response headers (`response-headers`)";

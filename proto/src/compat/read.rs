@@ -3,7 +3,7 @@
 
 use super::read_grant::read_grants;
 use super::{meta, network, read_route};
-use crate::error::{At, DecodeError, each, required};
+use crate::error::{At, DecodeError, Result, each, required};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override};
 use crate::linkerd::inbound::{HttpLocalRateLimit, Server, proxy_protocol};
 use crate::native::read_duration;
@@ -15,8 +15,6 @@ use policy_core::policy::{
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-
-type Result<T> = std::result::Result<T, DecodeError>;
 
 /// Reads a message. All or nothing.
 ///
@@ -69,9 +67,9 @@ fn read_server(server: &Server) -> Result<ServerPolicy> {
     })
 }
 
-type Read = (Protocol, Vec<Route>, Option<RateLimit>);
+type ProtocolParts = (Protocol, Vec<Route>, Option<RateLimit>);
 
-fn read_protocol(kind: &proxy_protocol::Kind) -> Result<Read> {
+fn read_protocol(kind: &proxy_protocol::Kind) -> Result<ProtocolParts> {
     use proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque, Tls};
     Ok(match kind {
         Kind::Detect(Detect { timeout, http_routes, http_local_rate_limit: limit }) => {

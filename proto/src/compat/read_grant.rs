@@ -1,7 +1,7 @@
 //! Reads grants.
 
 use super::{meta, network};
-use crate::error::{At, DecodeError, each, required};
+use crate::error::{At, DecodeError, Result, each, required};
 use crate::linkerd::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
 use crate::linkerd::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
 use crate::linkerd::inbound::{Authn, Authz};
@@ -11,8 +11,6 @@ use policy_core::authorization::{
 use policy_core::identity::IdentityMatch;
 use policy_core::name::Source;
 use std::sync::Arc;
-
-type Result<T> = std::result::Result<T, DecodeError>;
 
 pub(super) fn read_grants(grants: &[Authz]) -> Result<AuthorizationSet> {
     let grants = each("authorizations", grants, read_grant)?;

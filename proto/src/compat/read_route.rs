@@ -2,7 +2,7 @@
 
 use super::read_grant::read_grants;
 use super::{filter, meta};
-use crate::error::{At, DecodeError, each, required};
+use crate::error::{At, DecodeError, Result, each, required};
 use crate::linkerd::grpc_route::{GrpcFailureInjector, GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::query_param_match;
 use crate::linkerd::http_route::{HeaderMatch as WireHeader, HostMatch, HttpFailureInjector};
@@ -21,8 +21,6 @@ use policy_core::name::{Origin, Source};
 use policy_core::pattern::Pattern;
 use policy_core::policy::{Route, RouteKind, Rule};
 
-type Result<T> = std::result::Result<T, DecodeError>;
-
 pub(super) fn http(route: &HttpRoute) -> Result<Route> {
     let HttpRoute { metadata, hosts, authorizations, rules } = route;
     let origin = meta::read_origin(metadata.as_ref())?;
@@ -30,7 +28,10 @@ pub(super) fn http(route: &HttpRoute) -> Result<Route> {
     let rules = each("rules", rules, |http_route::Rule { matches, filters }| {
         Ok(Rule {
             matches: each("matches", matches, http_match)?.into(),
-            effects: asked(each("filters", filters, |filter| http_filter(filter, &source))?).into(),
+            effects: without_stripping(each("filters", filters, |filter| {
+                http_filter(filter, &source)
+            })?)
+            .into(),
         })
     })?;
     Ok(Route {
@@ -52,7 +53,10 @@ pub(super) fn grpc(route: &GrpcRoute) -> Result<Route> {
     let rules = each("rules", rules, |grpc_route::Rule { matches, filters }| {
         Ok(Rule {
             matches: each("matches", matches, grpc_match)?.into(),
-            effects: asked(each("filters", filters, |filter| grpc_filter(filter, &source))?).into(),
+            effects: without_stripping(each("filters", filters, |filter| {
+                grpc_filter(filter, &source)
+            })?)
+            .into(),
         })
     })?;
     Ok(Route {
@@ -181,8 +185,8 @@ fn grpc_match(wanted: &GrpcRouteMatch) -> Result<RequestMatch> {
 }
 
 /// Without what our own controller has every request lose, which this side does of itself.
-fn asked(mut effects: Vec<Filter>) -> Vec<Filter> {
-    if effects.first().is_some_and(|effect| effect.kind == filter::claims()) {
+fn without_stripping(mut effects: Vec<Filter>) -> Vec<Filter> {
+    if effects.first().is_some_and(|effect| effect.kind == filter::strip_client_headers()) {
         effects.remove(0);
     }
     effects

@@ -2,10 +2,10 @@
 
 use super::deny_all::{self, Body};
 use super::exemption::probes;
-use super::filter::Filtered;
+use super::filter::FilterEncoding;
 use super::grant::Grants;
 use super::meta;
-use super::route_kind::{Grpc, Http, LinkerdRoute, Planned, PlannedRule, first};
+use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
@@ -63,17 +63,17 @@ fn deny_port(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
 fn plan<F: LinkerdRoute>(
     policy: &ServerPolicy,
     grants: &mut Grants<'_>,
-) -> Result<Vec<Planned<F>>, String> {
+) -> Result<Vec<RoutePlan<F>>, String> {
     let RouteTable { routes, hosts: _, otherwise } = &policy.routes;
     let mut real = Vec::with_capacity(routes.len());
     for route in routes {
         real.push(planned(route, &policy.effects, grants)?);
     }
     let mut first = probes(policy, &real, grants);
-    let mut last: Vec<Planned<F>> = guards(policy, grants.report());
+    let mut last: Vec<RoutePlan<F>> = guards(policy, grants.report());
     if *otherwise == Unmatched::DefaultRoute {
         let filters = server_filters::<F>(policy, grants.report());
-        let mut default = Planned::everything("default", Vec::new(), filters.is_some());
+        let mut default = RoutePlan::everything("default", Vec::new(), filters.is_some());
         for rule in &mut default.rules {
             rule.filters = filters.clone().unwrap_or_default();
         }
@@ -96,7 +96,7 @@ fn plan<F: LinkerdRoute>(
                 Denied::NoRoute
             }
         };
-        all.push(Planned::everything(reason.as_str(), Vec::new(), false));
+        all.push(RoutePlan::everything(reason.as_str(), Vec::new(), false));
     } else if let Unmatched::Deny(reason) = otherwise {
         let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
         grants.report().otherwise(Part::Port, message);
@@ -108,7 +108,7 @@ fn planned<F: LinkerdRoute>(
     route: &Route,
     server_effects: &[Filter],
     grants: &mut Grants<'_>,
-) -> Result<Planned<F>, String> {
+) -> Result<RoutePlan<F>, String> {
     let Route {
         origin,
         kind: _,
@@ -120,7 +120,7 @@ fn planned<F: LinkerdRoute>(
         withheld: _,
     } = route;
     let mut permits = !matches!(origin, Origin::Deny(_));
-    let mut planned_rules: Vec<PlannedRule<F>> = Vec::with_capacity(rules.len());
+    let mut planned_rules: Vec<RulePlan<F>> = Vec::with_capacity(rules.len());
     for rule in rules {
         let matches: Option<Vec<F::Match>> = rule.matches.iter().map(F::matched).collect();
         let matches = matches.ok_or_else(|| format!("route {origin} has a match it cannot say"))?;
@@ -131,10 +131,10 @@ fn planned<F: LinkerdRoute>(
             grants.report().denied(Part::Route(origin.clone()), message);
             permits = false;
         }
-        planned_rules.push(PlannedRule { matches, filters: filters.unwrap_or_default() });
+        planned_rules.push(RulePlan { matches, filters: filters.unwrap_or_default() });
     }
-    Ok(Planned {
-        metadata: Planned::<F>::named(origin),
+    Ok(RoutePlan {
+        metadata: RoutePlan::<F>::named(origin),
         hosts: hosts.to_vec(),
         rules: planned_rules,
         grants: if permits { grants.all(authorizations) } else { Vec::new() },
@@ -147,14 +147,16 @@ fn filters<'e, F: LinkerdRoute>(
     effects: impl IntoIterator<Item = &'e Filter>,
     report: &mut Report,
 ) -> Option<Vec<F::Filter>> {
-    let mut filters = Some(first::<F>());
+    let mut filters = Some(leading_filters::<F>());
     for Filter { source, kind } in effects {
         match F::filter(kind) {
-            Filtered::Sent(filter) => filters.iter_mut().for_each(|all| all.push(filter.clone())),
-            Filtered::Omitted(what) => {
+            FilterEncoding::Sent(filter) => {
+                filters.iter_mut().for_each(|all| all.push(filter.clone()))
+            }
+            FilterEncoding::Omitted(what) => {
                 report.left_out(Part::Filter(source.clone()), format!("{what}: not sent"));
             }
-            Filtered::Denied(what) => {
+            FilterEncoding::Denied(what) => {
                 let message = format!("{what}: requests that need it are denied");
                 report.denied(Part::Filter(source.clone()), message);
                 filters = None;
@@ -176,7 +178,7 @@ fn server_filters<F: LinkerdRoute>(
 
 /// Linkerd's proxies ask the next less specific host where none of a host's routes matches. Where
 /// the policy says otherwise and there is something to ask, a route for all of that host says it.
-fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<F>> {
+fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<RoutePlan<F>> {
     let mut guards = Vec::new();
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
@@ -184,7 +186,7 @@ fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<Pl
             Unmatched::DefaultRoute => {
                 let filters = server_filters::<F>(policy, report);
                 let hosts = vec![host.clone()];
-                let mut route = Planned::everything("default", hosts, filters.is_some());
+                let mut route = RoutePlan::everything("default", hosts, filters.is_some());
                 for rule in &mut route.rules {
                     rule.filters = filters.clone().unwrap_or_default();
                 }
@@ -194,7 +196,7 @@ fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<Pl
                 if falls_on_something(policy, host) {
                     let message = "404 where a host's routes do not match: sent as 403";
                     report.otherwise(Part::Port, message);
-                    guards.push(Planned::everything("guard", vec![host.clone()], false));
+                    guards.push(RoutePlan::everything("guard", vec![host.clone()], false));
                 }
             }
         }
@@ -226,7 +228,7 @@ fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
 /// The Server's grants apply to every route of a message. Where a route does not inherit them, they
 /// are not sent for the Server but with each route that does.
 fn settle<F: LinkerdRoute>(
-    planned: Vec<Planned<F>>,
+    planned: Vec<RoutePlan<F>>,
     server: Vec<Authz>,
     report: &mut Report,
 ) -> (Vec<F::Route>, Vec<Authz>) {

@@ -1,6 +1,6 @@
 //! The two kinds of route that Linkerd's messages have: what each can say of a request.
 
-use super::filter::Filtered;
+use super::filter::FilterEncoding;
 use super::{deny_all, filter, meta};
 use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::host_match::{Match as HostKind, Suffix};
@@ -29,30 +29,30 @@ pub(super) trait LinkerdRoute: Sized {
     /// The matches of a rule that has none, which means every request.
     fn implicit() -> Vec<Self::Match>;
     /// The filter that does the same.
-    fn filter(effect: &FilterKind) -> Filtered<Self::Filter>;
-    fn route(planned: Planned<Self>) -> Self::Route;
+    fn filter(effect: &FilterKind) -> FilterEncoding<Self::Filter>;
+    fn route(planned: RoutePlan<Self>) -> Self::Route;
 }
 
 /// A route in the making.
-pub(super) struct Planned<F: LinkerdRoute> {
+pub(super) struct RoutePlan<F: LinkerdRoute> {
     pub(super) metadata: Metadata,
     pub(super) hosts: Vec<HostPattern>,
-    pub(super) rules: Vec<PlannedRule<F>>,
+    pub(super) rules: Vec<RulePlan<F>>,
     /// Its own grants.
     pub(super) grants: Vec<Authz>,
     /// Whether the Server's count too.
     pub(super) inherits: bool,
 }
 
-pub(super) struct PlannedRule<F: LinkerdRoute> {
+pub(super) struct RulePlan<F: LinkerdRoute> {
     pub(super) matches: Vec<F::Match>,
     pub(super) filters: Vec<F::Filter>,
 }
 
-impl<F: LinkerdRoute> Planned<F> {
+impl<F: LinkerdRoute> RoutePlan<F> {
     /// A route for everything on these hosts, without grants of its own.
     pub(super) fn everything(name: &str, hosts: Vec<HostPattern>, inherits: bool) -> Self {
-        let rule = PlannedRule { matches: vec![F::everything()], filters: Vec::new() };
+        let rule = RulePlan { matches: vec![F::everything()], filters: Vec::new() };
         let metadata = meta::built_in(name);
         Self { metadata, hosts, rules: vec![rule], grants: Vec::new(), inherits }
     }
@@ -63,10 +63,10 @@ impl<F: LinkerdRoute> Planned<F> {
 }
 
 /// The filters that every rule begins with.
-pub(super) fn first<F: LinkerdRoute>() -> Vec<F::Filter> {
-    match F::filter(&filter::claims()) {
-        Filtered::Sent(filter) => vec![filter],
-        Filtered::Omitted(_) | Filtered::Denied(_) => Vec::new(),
+pub(super) fn leading_filters<F: LinkerdRoute>() -> Vec<F::Filter> {
+    match F::filter(&filter::strip_client_headers()) {
+        FilterEncoding::Sent(filter) => vec![filter],
+        FilterEncoding::Omitted(_) | FilterEncoding::Denied(_) => Vec::new(),
     }
 }
 
@@ -97,15 +97,15 @@ impl LinkerdRoute for Http {
         Vec::new()
     }
 
-    fn filter(effect: &FilterKind) -> Filtered<http_route::Filter> {
+    fn filter(effect: &FilterKind) -> FilterEncoding<http_route::Filter> {
         filter::http(effect)
     }
 
-    fn route(planned: Planned<Self>) -> HttpRoute {
-        let Planned { metadata, hosts, rules, grants, inherits: _ } = planned;
+    fn route(planned: RoutePlan<Self>) -> HttpRoute {
+        let RoutePlan { metadata, hosts, rules, grants, inherits: _ } = planned;
         let rules = rules
             .into_iter()
-            .map(|PlannedRule { matches, filters }| http_route::Rule { matches, filters })
+            .map(|RulePlan { matches, filters }| http_route::Rule { matches, filters })
             .collect();
         let hosts = hosts.iter().map(host).collect();
         HttpRoute { metadata: Some(metadata), hosts, authorizations: grants, rules }
@@ -134,15 +134,15 @@ impl LinkerdRoute for Grpc {
         vec![deny_all::every_call()]
     }
 
-    fn filter(effect: &FilterKind) -> Filtered<grpc_route::Filter> {
+    fn filter(effect: &FilterKind) -> FilterEncoding<grpc_route::Filter> {
         filter::grpc(effect)
     }
 
-    fn route(planned: Planned<Self>) -> GrpcRoute {
-        let Planned { metadata, hosts, rules, grants, inherits: _ } = planned;
+    fn route(planned: RoutePlan<Self>) -> GrpcRoute {
+        let RoutePlan { metadata, hosts, rules, grants, inherits: _ } = planned;
         let rules = rules
             .into_iter()
-            .map(|PlannedRule { matches, filters }| grpc_route::Rule { matches, filters })
+            .map(|RulePlan { matches, filters }| grpc_route::Rule { matches, filters })
             .collect();
         let hosts = hosts.iter().map(host).collect();
         GrpcRoute { metadata: Some(metadata), hosts, authorizations: grants, rules }

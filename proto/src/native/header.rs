@@ -1,6 +1,6 @@
 //! What a policy is besides its routes and grants.
 
-use super::names::Names;
+use super::interner::Interner;
 use super::read;
 use super::update::{absent, find};
 use crate::error::{At, DecodeError, each, required};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The policy of a header, with the Server's own grants and the routes. `pool` has the grants that
 /// exemptions name.
 pub(super) fn policy(
-    names: &Names,
+    names: &Interner,
     header: &m::PortHeader,
     (authorizations, routes): (AuthorizationSet, Vec<Arc<Route>>),
     pool: &[(u64, Arc<Authorization>)],
@@ -52,7 +52,7 @@ pub(super) fn policy(
 }
 
 fn exemption(
-    names: &Names,
+    names: &Interner,
     exemption: &m::Exemption,
     pool: &[(u64, Arc<Authorization>)],
 ) -> Result<Exemption, DecodeError> {
@@ -66,7 +66,7 @@ fn exemption(
 }
 
 fn table(
-    names: &Names,
+    names: &Interner,
     hosts: &[m::HostRule],
 ) -> Result<BTreeMap<policy_core::HostPattern, policy_core::Unmatched>, DecodeError> {
     let host = |rule: &m::HostRule| {

@@ -47,15 +47,15 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         effects,
         withheld,
     } = &*policy;
-    let mut pool = Pool::default();
-    let server = pool.keys(authorizations);
+    let mut grants = GrantTable::default();
+    let server = grants.keys(authorizations);
     let header = m::PortHeader {
         owner: Some(write::owner(owner)),
         protocol: Some(write::protocol(*protocol)),
         deny: deny.map(|reason| reason.as_str().to_owned()),
         paths: write::paths(*paths),
         no_informational_headers: *informational_headers == InformationalHeaders::Disabled,
-        exemptions: exemptions.iter().map(|exemption| pool.exemption(exemption)).collect(),
+        exemptions: exemptions.iter().map(|exemption| grants.exemption(exemption)).collect(),
         rate_limit: rate_limit.as_ref().map(write::rate_limit),
         effects: effects.iter().map(write::effect).collect(),
         withheld: withheld.iter().map(write::withheld).collect(),
@@ -82,11 +82,11 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         let key = free_key(&write::origin(&route.origin).encode_to_vec(), |key| {
             encoded.routes.contains_key(&key)
         });
-        let keys = pool.keys(&route.authorizations);
+        let keys = grants.keys(&route.authorizations);
         encoded.routes.insert(key, write::route(key, keys, route));
         encoded.order.push(key);
     }
-    encoded.authorizations = pool.messages;
+    encoded.authorizations = grants.messages;
     encoded.content = content(&encoded);
     encoded
 }
@@ -208,7 +208,7 @@ fn free_key(name: &[u8], taken: impl Fn(u64) -> bool) -> u64 {
 
 /// Grants by key, each once.
 #[derive(Default)]
-struct Pool {
+struct GrantTable {
     messages: BTreeMap<u64, m::Authorization>,
     /// Keys by content.
     keys: HashMap<Arc<Authorization>, u64>,
@@ -216,7 +216,7 @@ struct Pool {
     sets: HashMap<usize, (AuthorizationSet, Vec<u64>)>,
 }
 
-impl Pool {
+impl GrantTable {
     fn exemption(&mut self, exemption: &Exemption) -> m::Exemption {
         let Exemption { request, authorization } = exemption;
         m::Exemption {

@@ -5,11 +5,11 @@
 
 use super::header;
 use super::revision::decode_revision;
-use super::update::{Fresh, Update, absent, find, set};
+use super::update::{NewRoutes, Update, absent, find, set};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
-use policy_core::change::{Places as RoutePlaces, RouteChange};
+use policy_core::change::{ListDiff, RouteChange};
 use policy_core::feature::Feature;
 use policy_core::policy::{Route, ServerPolicy};
 use policy_core::revision::Revision;
@@ -52,16 +52,16 @@ fn shown(have: Option<u64>) -> String {
 }
 
 /// The grants of a state, ascending by key.
-type Pool = [(u64, Arc<Authorization>)];
+type GrantsByKey = [(u64, Arc<Authorization>)];
 
 /// Grants that are others now or gone: their keys, by where the old ones are stored.
-type Renewed = HashMap<usize, u64, foldhash::fast::RandomState>;
+type ReplacedGrants = HashMap<usize, u64, foldhash::fast::RandomState>;
 
 /// Route by route as in the policy: `order` holds their keys.
 #[derive(Debug, Default)]
 struct State {
     header: Option<Arc<m::PortHeader>>,
-    grants: Arc<Pool>,
+    grants: Arc<GrantsByKey>,
     server: Arc<[u64]>,
     order: Arc<[u64]>,
     revision: Revision,
@@ -117,7 +117,7 @@ impl State {
         let revision = required("revision", update.rest.revision.as_ref(), decode_revision)?;
         update.finish()?;
         let Update { rest, names, grants, routes, .. } = update;
-        let (grants, renewed) = self.pool(&rest, grants);
+        let (grants, replaced) = self.pool(&rest, grants);
         let server = match &rest.server_authorizations {
             Some(list) => splice(&self.server, list).at("server_authorizations")?,
             None => Arc::clone(&self.server),
@@ -127,7 +127,7 @@ impl State {
             None => Arc::clone(&self.order),
         };
         let removed = &rest.removed_routes;
-        let (table, places) = self.routes(&order, routes, removed, (&renewed, &grants))?;
+        let (table, places) = self.routes(&order, routes, removed, (&replaced, &grants))?;
         let header = match (rest.header, &self.header) {
             (Some(header), _) => Arc::new(header),
             (None, Some(header)) => Arc::clone(header),
@@ -154,38 +154,38 @@ impl State {
         &self,
         rest: &m::PortUpdate,
         fresh: Vec<(u64, Arc<Authorization>)>,
-    ) -> (Arc<Pool>, Renewed) {
+    ) -> (Arc<GrantsByKey>, ReplacedGrants) {
         let removed = &rest.removed_authorizations;
         if fresh.is_empty() && removed.is_empty() {
-            return (Arc::clone(&self.grants), Renewed::default());
+            return (Arc::clone(&self.grants), ReplacedGrants::default());
         }
         let gone: HashSet<u64> = fresh.iter().map(|(key, _)| key).chain(removed).copied().collect();
         let old = |key: &u64| Some((Arc::as_ptr(find(&self.grants, *key)?).addr(), *key));
-        let renewed = gone.iter().filter_map(old).collect();
+        let replaced = gone.iter().filter_map(old).collect();
         if self.grants.is_empty() {
-            return (fresh.into(), renewed);
+            return (fresh.into(), replaced);
         }
         let kept = self.grants.iter().filter(|(key, _)| !gone.contains(key)).cloned();
         let mut all: Vec<_> = kept.chain(fresh).collect();
         all.sort_unstable_by_key(|(key, _)| *key);
-        (all.into(), renewed)
+        (all.into(), replaced)
     }
 
     /// The routes in `order`, and how they follow from those before.
     fn routes(
         &self,
         order: &Arc<[u64]>,
-        mut fresh: Fresh,
+        mut fresh: NewRoutes,
         removed: &[u64],
-        (renewed, grants): (&Renewed, &Pool),
-    ) -> Result<(Vec<Arc<Route>>, Option<RoutePlaces>), DecodeError> {
+        (replaced, grants): (&ReplacedGrants, &GrantsByKey),
+    ) -> Result<(Vec<Arc<Route>>, Option<ListDiff>), DecodeError> {
         let same = Arc::ptr_eq(order, &self.order);
         let removed: HashSet<u64> = removed.iter().copied().collect();
-        let places = Places::new(self, order);
-        let mut sets = Sets::new(renewed, grants);
+        let places = PreviousPositions::new(self, order);
+        let mut sets = GrantSets::new(replaced, grants);
         let mut seen = HashSet::with_capacity(if same { 0 } else { order.len() });
         let mut table = Vec::with_capacity(order.len());
-        let mut draft = RoutePlaces::from_list_of(self.order.len());
+        let mut draft = ListDiff::builder(self.order.len());
         let mut kept = 0_usize;
         for (place, key) in order.iter().enumerate() {
             if !same && !seen.insert(*key) {
@@ -198,7 +198,7 @@ impl State {
                     let own = sets.of(keys, old.map(|old| &old.authorizations));
                     Arc::make_mut(&mut route).authorizations = own.at(&grants_of(*key))?;
                 }
-                draft.fresh();
+                draft.insert();
                 table.push(route);
                 continue;
             }
@@ -208,11 +208,11 @@ impl State {
             let route = self.route(old).ok_or_else(|| absent("route", *key))?;
             table.push(match sets.instead_of(&route.authorizations).at(&grants_of(*key))? {
                 None => {
-                    draft.kept(old);
+                    draft.retain(old);
                     Arc::clone(route)
                 }
                 Some(authorizations) => {
-                    draft.fresh();
+                    draft.insert();
                     Arc::new(Route { authorizations, ..Route::clone(route) })
                 }
             });
@@ -233,18 +233,18 @@ impl State {
 }
 
 /// The sets of grants of routes. Those of several grants are shared where they are alike.
-struct Sets<'a> {
-    renewed: &'a Renewed,
-    grants: &'a Pool,
+struct GrantSets<'a> {
+    replaced: &'a ReplacedGrants,
+    grants: &'a GrantsByKey,
     /// What became of sets of routes that stay, by where they are stored.
     became: HashMap<usize, Option<AuthorizationSet>, foldhash::fast::RandomState>,
     /// Sets of new routes, by the keys of their grants.
     made: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
 }
 
-impl<'a> Sets<'a> {
-    fn new(renewed: &'a Renewed, grants: &'a Pool) -> Self {
-        Self { renewed, grants, became: HashMap::default(), made: HashMap::default() }
+impl<'a> GrantSets<'a> {
+    fn new(replaced: &'a ReplacedGrants, grants: &'a GrantsByKey) -> Self {
+        Self { replaced, grants, became: HashMap::default(), made: HashMap::default() }
     }
 
     /// The set of these keys, for a route that had `old`.
@@ -276,7 +276,7 @@ impl<'a> Sets<'a> {
         &mut self,
         old: &AuthorizationSet,
     ) -> Result<Option<AuthorizationSet>, DecodeError> {
-        if self.renewed.is_empty() {
+        if self.replaced.is_empty() {
             return Ok(None);
         }
         if old.len() < 2 {
@@ -291,7 +291,7 @@ impl<'a> Sets<'a> {
     }
 
     fn anew(&self, old: &AuthorizationSet) -> Result<Option<AuthorizationSet>, DecodeError> {
-        let key = |grant: &Arc<Authorization>| self.renewed.get(&Arc::as_ptr(grant).addr());
+        let key = |grant: &Arc<Authorization>| self.replaced.get(&Arc::as_ptr(grant).addr());
         if old.iter().all(|grant| key(grant).is_none()) {
             return Ok(None);
         }
@@ -312,14 +312,14 @@ fn grants_of(route: u64) -> String {
 }
 
 /// Where routes were before: mostly where they are now, counted from the beginning or from the end.
-struct Places<'a> {
+struct PreviousPositions<'a> {
     old: &'a [u64],
     /// What the place of a key near the end of the new list is less by in the old one; wrapping.
     shift: usize,
     by_key: std::cell::OnceCell<HashMap<u64, usize>>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> PreviousPositions<'a> {
     fn new(state: &'a State, order: &[u64]) -> Self {
         let shift = order.len().wrapping_sub(state.order.len());
         Self { old: &state.order, shift, by_key: std::cell::OnceCell::new() }

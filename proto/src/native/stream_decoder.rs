@@ -67,7 +67,7 @@ fn request(
     requests: impl Stream<Item = m::WatchRequest> + Send + 'static,
 ) -> http::Request<tonic::body::Body> {
     let encoder = tonic_prost::ProstCodec::<m::WatchRequest, ()>::default().encoder();
-    let body = EncodeBody::new_client(encoder, Said(Box::pin(requests)), None, None);
+    let body = EncodeBody::new_client(encoder, InfallibleStream(Box::pin(requests)), None, None);
     let mut request = http::Request::new(tonic::body::Body::new(body));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static("/portcullis.policy.v1.PolicyDiscovery/Watch");
@@ -79,9 +79,9 @@ fn request(
 }
 
 /// Messages of which none fails.
-struct Said<S>(Pin<Box<S>>);
+struct InfallibleStream<S>(Pin<Box<S>>);
 
-impl<S: Stream> Stream for Said<S> {
+impl<S: Stream> Stream for InfallibleStream<S> {
     type Item = Result<S::Item, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

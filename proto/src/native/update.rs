@@ -1,7 +1,7 @@
 //! What the server says. A port's update while it is read: routes and grants are put at once into the form in which they are
 //! kept, one at a time, for ten thousand routes as messages take ten times what they take on the wire.
 
-use super::names::Names;
+use super::interner::Interner;
 use super::read;
 use crate::error::{At, DecodeError};
 use crate::messages as m;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 pub struct Update {
     /// The message without grants and routes.
     pub(super) rest: m::PortUpdate,
-    pub(super) names: Names,
+    pub(super) names: Interner,
     pub(super) grants: Vec<(u64, Arc<Authorization>)>,
     /// Whether the grants ascend by key. Servers send them so.
     unordered: bool,
-    pub(super) routes: Fresh,
+    pub(super) routes: NewRoutes,
     /// Sets of several grants, each once.
     sets: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
     /// The first thing that was wrong; nothing is read after it.
@@ -114,7 +114,7 @@ impl Update {
             Ok((key, keys, mut route)) => {
                 match self.set(&keys) {
                     Some(set) => route.authorizations = set,
-                    None => _ = self.routes.waiting.insert(key, keys),
+                    None => _ = self.routes.unresolved.insert(key, keys),
                 }
                 self.routes.routes.push((key, Some(Arc::new(route))));
             }
@@ -165,22 +165,22 @@ impl Update {
 
 /// The routes of an update.
 #[derive(Debug, Default)]
-pub(super) struct Fresh {
+pub(super) struct NewRoutes {
     /// A route once taken leaves its key.
     routes: Vec<(u64, Option<Arc<Route>>)>,
     /// The keys of the grants of routes that name some which were not there yet.
-    waiting: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
+    unresolved: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
     left: usize,
 }
 
-impl Fresh {
+impl NewRoutes {
     /// The route of this key, and the keys of its grants if it does not have them yet.
     pub(super) fn take(&mut self, key: u64) -> Option<(Arc<Route>, Option<Vec<u64>>)> {
         let place = self.place(key)?;
         let (_, route) = self.routes.get_mut(place)?;
         let taken = route.take()?;
         self.left = self.left.saturating_sub(1);
-        Some((taken, self.waiting.remove(&key)))
+        Some((taken, self.unresolved.remove(&key)))
     }
 
     fn place(&self, key: u64) -> Option<usize> {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 /// What was met so far while an update is read. Dropped after it; what was read keeps what it uses.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct Interner {
     known: RefCell<HashSet<Arc<str>, foldhash::fast::RandomState>>,
     families: RefCell<HashSet<Arc<Family>, foldhash::fast::RandomState>>,
     conditions: RefCell<HashSet<Arc<[Condition]>, foldhash::fast::RandomState>>,
 }
 
-impl Names {
+impl Interner {
     /// The one copy of `text`.
     pub(super) fn text(&self, text: &str) -> Arc<str> {
         let mut known = self.known.borrow_mut();
@@ -41,12 +41,12 @@ impl Names {
     }
 
     /// The one copy of what grants ask for: those that name the same authentication are alike.
-    pub(super) fn conditions(&self, asked: Vec<Condition>) -> Arc<[Condition]> {
+    pub(super) fn conditions(&self, conditions: Vec<Condition>) -> Arc<[Condition]> {
         let mut known = self.conditions.borrow_mut();
-        if let Some(same) = known.get(asked.as_slice()) {
+        if let Some(same) = known.get(conditions.as_slice()) {
             return Arc::clone(same);
         }
-        let new: Arc<[Condition]> = asked.into();
+        let new: Arc<[Condition]> = conditions.into();
         known.insert(Arc::clone(&new));
         new
     }
