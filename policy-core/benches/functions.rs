@@ -1,4 +1,4 @@
-//! What a decision costs, what it takes to get ready for decisions, and what a target costs.
+//! Cost of a decision, of compiling a policy, and of a target.
 //!
 //! `bench/functions` runs it; `cargo bench -p policy-core` measures time alone.
 

@@ -1,42 +1,43 @@
-//! Which routes of a policy are not those of the policy that it follows.
+//! The difference between the routes of two consecutive policies.
 //!
-//! Whoever applies an update knows which routes it names. Handed on, that is what the evaluator would
-//! otherwise find by comparing every route with the one that was in its place.
+//! The code that applies an update knows which routes it names. The evaluator takes that difference
+//! instead of comparing every route with its predecessor.
 
 use crate::policy::ServerPolicy;
 use std::sync::Arc;
 
-/// The routes that may differ before a difference is not worth keeping: an index of what changed is
-/// looked through for each request beside the old one, which keeps what is gone.
+/// The largest difference that is kept, in routes. Each request searches the overlay of changed
+/// routes besides the old index, and the old index keeps removed routes.
 pub const MAX_DIFF: usize = 64;
 
-/// How the routes of a policy follow from those of the policy before.
+/// The difference between the routes of a policy and those of its predecessor.
 #[derive(Clone, Debug)]
 pub struct RouteChange {
-    /// The policy before. The places are worth nothing for another one, so it is told by where it is.
+    /// The previous policy. The indices are valid for this very policy only, so it is compared by
+    /// address.
     from: Arc<ServerPolicy>,
     diff: ListDiff,
 }
 
 impl RouteChange {
-    /// A change from the policy `from`, whose list of routes `places` are places of. `None`: the list
-    /// has another length.
+    /// Creates a change from the policy `from`, to whose list of routes `diff` applies. `None` if
+    /// the list has another length.
     pub fn new(from: Arc<ServerPolicy>, diff: ListDiff) -> Option<Self> {
         (from.routes.routes.len() == diff.before).then_some(Self { from, diff })
     }
 
-    /// Whether every route is what and where it was.
+    /// Returns true if no route differs.
     pub fn is_empty(&self) -> bool {
         self.diff.is_empty()
     }
 
-    /// The places of the routes that differ.
+    /// Returns the indices of the routes that differ.
     pub fn diff(&self) -> &ListDiff {
         &self.diff
     }
 
-    /// Whether each route of `policy` that is not named as new is stored where one of the policy before
-    /// is, in the same order, and none is left over. Takes time in the size of the policies.
+    /// Returns true if `policy` shares every other route with the previous policy, in the same
+    /// order. Takes time in the size of the policies.
     pub fn leads_to(&self, policy: &ServerPolicy) -> bool {
         let ListDiff { removed, inserted, .. } = &self.diff;
         let (old, new) = (&self.from.routes.routes, &policy.routes.routes);
@@ -44,56 +45,57 @@ impl RouteChange {
         self.diff.fit(old.len(), new.len()) && kept.eq(rest(new, inserted).map(Arc::as_ptr))
     }
 
-    /// The places, if this is a change from just this policy.
+    /// Returns the difference if it is one from exactly this policy.
     pub(crate) fn since(&self, policy: &Arc<ServerPolicy>) -> Option<&ListDiff> {
         Arc::ptr_eq(&self.from, policy).then_some(&self.diff)
     }
 }
 
-/// The elements of `list` that are not at `out`.
+/// Returns the elements of `list` whose indices are not in `out`.
 fn rest<'a, T>(list: &'a [T], out: &'a [usize]) -> impl Iterator<Item = &'a T> {
     let numbered = list.iter().enumerate();
     numbered.filter(|(place, _)| out.binary_search(place).is_err()).map(|(_, element)| element)
 }
 
-/// What of a list is not in the list before, by place. All else is the same in both, in the same order.
+/// The indices at which two lists differ. All other elements are the same in both, in the same
+/// order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListDiff {
     before: usize,
     after: usize,
-    /// The places in the list before of what is gone, ascending.
+    /// Indices of removed elements in the old list, ascending.
     removed: Vec<usize>,
-    /// The places in the list after of what is new, ascending.
+    /// Indices of inserted elements in the new list, ascending.
     inserted: Vec<usize>,
 }
 
 impl ListDiff {
-    /// Notes how a list follows from one of `before` elements.
+    /// Returns a builder for the difference to a list of `before` elements.
     pub fn builder(before: usize) -> ListDiffBuilder {
         ListDiffBuilder { diff: Self { before, ..Self::default() }, passed: 0 }
     }
 
-    /// Whether the lists are the same.
+    /// Returns true if the lists are the same.
     pub(crate) fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.inserted.is_empty()
     }
 
-    /// The places in the list before of what is gone, ascending.
+    /// Indices of removed elements in the old list, ascending.
     pub fn removed(&self) -> &[usize] {
         &self.removed
     }
 
-    /// The places in the list after of what is new, ascending.
+    /// Indices of inserted elements in the new list, ascending.
     pub fn inserted(&self) -> &[usize] {
         &self.inserted
     }
 
-    /// Whether these are places in lists of such lengths.
+    /// Returns true if the lists have these lengths.
     pub(crate) fn fit(&self, before: usize, after: usize) -> bool {
         (self.before, self.after) == (before, after)
     }
 
-    /// This change and then `next`, as one. `None`: too much differs.
+    /// Composes this difference with `next`. `None` if the result exceeds [`MAX_DIFF`].
     pub(crate) fn then(&self, next: &Self) -> Option<Self> {
         if self.after != next.before {
             return None;
@@ -114,44 +116,45 @@ impl ListDiff {
         few.then_some(Self { before: self.before, after: next.after, removed, inserted })
     }
 
-    /// How many elements of the list before come before what is new at `place`, of those that stay and
-    /// those that are gone between them.
+    /// Returns the number of elements of the old list that precede the inserted element at `place`,
+    /// removed ones included.
     pub(crate) fn anchor(&self, place: usize) -> usize {
         let kept = place.saturating_sub(before(&self.inserted, place));
         index_of_rank(kept, &self.removed).min(self.before)
     }
 }
 
-/// Where an element of one list is in the other: `out` are the places here of those that are not there,
-/// `into` the places there of those that are not here. `None`: it is not there.
+/// Maps an index of one list to the other: `out` are the indices here of elements that are not
+/// there, `into` the indices there of elements that are not here. `None` if the element is not
+/// there.
 fn map_index(place: usize, out: &[usize], into: &[usize]) -> Option<usize> {
     let rank = place.saturating_sub(before(out, place));
     out.binary_search(&place).is_err().then(|| index_of_rank(rank, into))
 }
 
-/// How many of `places` are less than `place`.
+/// Returns the number of `places` less than `place`.
 fn before(places: &[usize], place: usize) -> usize {
     places.partition_point(|other| *other < place)
 }
 
-/// The place of the element that has `rank` others before it, in a list that has more at `others`.
+/// Returns the index of the element that `rank` elements precede, not counting those at `others`.
 fn index_of_rank(rank: usize, others: &[usize]) -> usize {
     others
         .iter()
         .fold(rank, |place, other| if *other <= place { place.saturating_add(1) } else { place })
 }
 
-/// A [`ListDiff`] that is noted element by element, in the order of the new list.
+/// Builder of a [`ListDiff`], called for each element in the order of the new list.
 #[derive(Clone, Debug)]
 pub struct ListDiffBuilder {
     diff: ListDiff,
-    /// How many elements of the list before are dealt with.
+    /// Number of elements of the old list that are accounted for.
     passed: usize,
 }
 
 impl ListDiffBuilder {
-    /// Notes that the next element is the one that was at `place`. What moved towards the front, or far
-    /// ahead of others, counts as new.
+    /// Records that the next element is the old one at `place`. An element that moved towards the
+    /// front, or far ahead of others, counts as inserted.
     pub fn retain(&mut self, place: usize) {
         match place.checked_sub(self.passed) {
             Some(0) => self.passed = place.saturating_add(1),
@@ -164,16 +167,16 @@ impl ListDiffBuilder {
         self.diff.after = self.diff.after.saturating_add(1);
     }
 
-    /// Notes that the next element is new, or not what it was.
+    /// Records that the next element is new or has changed.
     pub fn insert(&mut self) {
-        // One more says that there are too many.
+        // One more than the maximum marks an overflow.
         if self.diff.inserted.len() <= MAX_DIFF {
             self.diff.inserted.push(self.diff.after);
         }
         self.diff.after = self.diff.after.saturating_add(1);
     }
 
-    /// What was noted. `None`: too much differs.
+    /// Returns the difference. `None` if it exceeds [`MAX_DIFF`].
     pub fn finish(mut self) -> Option<ListDiff> {
         let left = self.diff.before.saturating_sub(self.passed);
         if self.diff.removed.len().saturating_add(left) > MAX_DIFF
@@ -191,7 +194,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How `new` follows from `old`, both without repetitions.
+    /// The difference from `old` to `new`, both without repetitions.
     fn noted(old: &[u32], new: &[u32]) -> Option<ListDiff> {
         let mut draft = ListDiff::builder(old.len());
         for one in new {
@@ -203,7 +206,7 @@ mod tests {
         draft.finish()
     }
 
-    /// Whether what is neither gone nor new is the same, and in the same order.
+    /// Returns true if the elements in both lists are the same, and in the same order.
     fn says(places: &ListDiff, old: &[u32], new: &[u32]) -> bool {
         places.fit(old.len(), new.len())
             && rest(old, &places.removed).eq(rest(new, &places.inserted))

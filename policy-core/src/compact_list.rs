@@ -1,12 +1,12 @@
-//! Lists for policies. A policy has tens of thousands of them, nearly all of which are empty or hold one
-//! element, so their own memory counts: one kind keeps a single element in place, the other is one
-//! pointer as long as it is empty.
+//! Lists for policies. A policy has tens of thousands of them, nearly all empty or with one
+//! element, so their own memory counts: [`OneOrMany`] stores a single element inline, [`ThinVec`]
+//! is one pointer while it is empty.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
-/// A list that mostly has one element, which is kept in place. Not empty more often than that.
+/// A list that stores a single element inline.
 #[derive(Clone)]
 pub struct OneOrMany<T>(Storage<T>);
 
@@ -16,7 +16,7 @@ enum Storage<T> {
     Other(Box<[T]>),
 }
 
-/// A list that is mostly empty; then it is one pointer.
+/// A list that is one null pointer while it is empty.
 #[derive(Clone)]
 #[allow(clippy::box_collection, reason = "a boxed slice is two pointers, also where it is empty")]
 pub struct ThinVec<T>(Option<Box<Vec<T>>>);
@@ -110,7 +110,7 @@ impl<T> IntoIterator for ThinVec<T> {
     }
 }
 
-/// What both have of slices.
+/// Implements the traits of slices and vectors.
 macro_rules! like_a_slice {
     ($list:ident) => {
         impl<T> $list<T> {

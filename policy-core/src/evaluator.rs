@@ -1,4 +1,4 @@
-//! A policy arranged for deciding.
+//! A policy compiled into indexes for decisions.
 //!
 //! It shares no rule with [`crate::naive`], which it is checked against, save the forms in which paths
 //! are compared (`match_form`) and what a regular expression matches ([`crate::pattern`]).
@@ -25,8 +25,8 @@ use hashbrown::HashSet;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 
-/// A [`ServerPolicy`] arranged for deciding: what does not match costs nothing. Tables are made
-/// once; deciding only reads them.
+/// A [`ServerPolicy`] compiled for decisions: rules that do not match cost nothing. Tables are
+/// built once and only read afterwards.
 #[derive(Debug)]
 pub struct Evaluator {
     policy: Arc<ServerPolicy>,
@@ -38,14 +38,14 @@ pub struct Evaluator {
     more: Grants,
 }
 
-/// What belongs to the policy that is indexed as a whole.
+/// The index of the policy that was last indexed as a whole.
 #[derive(Debug)]
 struct BaseIndex {
     grants: Grants,
     matched_headers: Arc<HeaderNames>,
 }
 
-/// Names of headers, sorted and to be looked up.
+/// Names of headers, as a sorted list and as a set.
 #[derive(Debug)]
 struct HeaderNames {
     sorted: Arc<[HeaderName]>,
@@ -55,11 +55,11 @@ struct HeaderNames {
 /// The Server's own set of authorizations, for a [`Memo`].
 const SERVER: u32 = 0;
 
-/// Up to here the names that are looked at are looked up in the request.
+/// Up to this number, the names are looked up in the request.
 const FEW_NAMES: usize = 4;
 
 impl Evaluator {
-    /// Arranges `policy`. Fails only for policies of absurd size.
+    /// Compiles `policy`. Fails only for policies of absurd size.
     pub fn build(policy: Arc<ServerPolicy>) -> Result<Self, BuildError> {
         let mut compiler = RegexCompiler::default();
         let mut exempt = Vec::new();
@@ -83,9 +83,9 @@ impl Evaluator {
         })
     }
 
-    /// Arranges `policy`; `change` says how its routes follow from those of this evaluator's policy.
-    /// Where few differ, this costs little more than saying where the others are. Decides as
-    /// [`Evaluator::build`] would, which it does where `change` is from another policy.
+    /// Compiles `policy`, whose routes differ by `change` from those of this evaluator's policy.
+    /// Indexes only the changed routes where they are few. Equivalent to [`Evaluator::build`],
+    /// which it calls if `change` is from another policy.
     ///
     /// # Errors
     /// As [`Evaluator::build`].
@@ -158,7 +158,7 @@ impl Evaluator {
     }
 
     /// Decides on a request. The rules are those of [`crate::naive`]. `memo` must belong to this
-    /// connection and this evaluator; what a request says is asked anew each time.
+    /// connection and this evaluator; conditions on the request are evaluated for each request.
     ///
     /// Allocates nothing, save where a regular expression is too large for a table or meets a
     /// parameter value that is not ASCII, and where the path's match form is another one.
@@ -288,13 +288,13 @@ impl Evaluator {
         rule.into_iter().flat_map(|(_, rule)| &rule.effects).chain(&self.policy.effects)
     }
 
-    /// The headers that any match looks at, sorted by name. An open request must keep them to be
-    /// decided again.
+    /// Returns the headers that any match reads, sorted by name. An open request must keep them to
+    /// be decided again.
     pub fn matched_headers(&self) -> &[HeaderName] {
         &self.matched_headers.sorted
     }
 
-    /// The same names, to be kept longer than the evaluator.
+    /// Returns the same names, shared, so that they may outlive the evaluator.
     pub fn matched_headers_shared(&self) -> &Arc<[HeaderName]> {
         &self.matched_headers.sorted
     }
@@ -315,7 +315,7 @@ impl HeaderNames {
     }
 }
 
-/// Whether a route looks at any header.
+/// Returns true if a route matches on any header.
 fn matches_headers(route: &Route) -> bool {
     route.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| !wanted.headers().is_empty())
 }

@@ -1,4 +1,4 @@
-//! Why a decision is what it is: what each authorization lacked, nearest miss first.
+//! Explanations of decisions: the failed condition of each authorization, nearest miss first.
 
 use crate::authorization::{Authorization, Condition, Predicate, Requirement, UnresolvedGrant};
 use crate::decision::{AuthorizationId, Decision, RuleId};
@@ -13,18 +13,18 @@ use std::sync::Arc;
 /// The most authorizations that an explanation names.
 pub const MAX_CONSIDERED: usize = 16;
 
-/// Why a decision is what it is.
+/// The explanation of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The decision.
     pub decision: Decision,
-    /// Where the matched route comes from, if one matched.
+    /// The origin of the matched route, if one matched.
     pub route: Option<Origin>,
     /// The authorizations that were considered: first the one that holds, if any, then those that
     /// do not, fewest failed conditions first, in the order of the policy where they tie. At most
     /// [`MAX_CONSIDERED`].
     pub considered: Vec<GrantEvaluation>,
-    /// How many more were considered.
+    /// Number of further authorizations that were considered.
     pub omitted: usize,
     /// Grants of the route and the Server that resolved to nothing. At most [`MAX_CONSIDERED`].
     pub withheld: Vec<UnresolvedGrant>,
@@ -39,7 +39,7 @@ pub struct GrantEvaluation {
     pub source: Source,
     /// The first condition that failed; none if the authorization holds.
     pub failed: Option<FailedCondition>,
-    /// How many conditions failed.
+    /// Number of conditions that failed.
     pub failures: usize,
 }
 
@@ -49,11 +49,11 @@ pub struct FailedCondition {
     /// The object that set it; none where the authorization has no condition at all, which holds
     /// for nobody.
     pub condition: Option<Condition>,
-    /// What the client lacks.
+    /// The reason why the client does not meet it.
     pub unmet: FailureReason,
 }
 
-/// What a client lacks.
+/// The reason why a client does not meet a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureReason {
     /// The condition names nobody.
@@ -73,7 +73,7 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
-    /// In words, to follow "the client".
+    /// Returns the reason in words that follow "the client".
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NamesNobody => "is not named, because the condition names nobody",
@@ -185,7 +185,7 @@ fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -
     GrantEvaluation { id, source, failed, failures }
 }
 
-/// What is lacking for `test`, which does not hold.
+/// Returns the reason why `test` does not hold.
 fn lacking(test: &Predicate, connection: &Connection<'_>) -> FailureReason {
     match test {
         Predicate::Network(networks) if networks.is_empty() => FailureReason::NamesNobody,
@@ -207,7 +207,7 @@ fn lacking(test: &Predicate, connection: &Connection<'_>) -> FailureReason {
             Tls::Terminated(Some(_)) => FailureReason::IdentityNotNamed,
         },
         Predicate::TlsPassthrough => FailureReason::NoPassthrough,
-        // No client sees it: the test is known to tests of this crate alone.
+        // Only tests of this crate have this predicate.
         #[cfg(test)]
         Predicate::Method(_) => FailureReason::NamesNobody,
     }

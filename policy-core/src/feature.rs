@@ -1,4 +1,4 @@
-//! What a policy asks of a client beyond what Linkerd's own resources can say.
+//! Features of a policy beyond those that Linkerd's own resources can express.
 
 use crate::authorization::{Authorization, Condition, Predicate, Requirement};
 use crate::filter::{Filter, FilterKind};
@@ -18,7 +18,7 @@ pub enum Feature {
     /// Paths with parameter segments, or gRPC calls with conditions beyond service, method and
     /// headers.
     PathParameters,
-    /// What a host's table says where none of its rules matches.
+    /// The result of a host's table if none of its rules matches.
     HostTables,
     /// A port or route that denies with a reason of its own.
     DenyReasons,
@@ -33,7 +33,7 @@ pub enum Feature {
     ResponseHeaders,
     /// A bound on the time until the response is complete.
     Timeouts,
-    /// Effects that a Server has for all its requests.
+    /// Filters of a Server for all its requests.
     ServerEffects,
     /// Paths matched and forwarded as received.
     RawPaths,
@@ -79,9 +79,9 @@ impl Feature {
         Self::ALL.into_iter().find(|feature| feature.as_str() == name)
     }
 
-    /// Whether leaving it out could let something through: a client without it gets the route or
-    /// port denied as `proxy_unsupported`. Where false, leaving it out lets through the same or
-    /// less, and it is omitted and reported.
+    /// Returns true if omitting it could permit more: a client without it gets the route or port
+    /// denied as `proxy_unsupported`. If false, omitting it permits the same or less, and it is
+    /// omitted and reported.
     pub fn guards(self) -> bool {
         match self {
             Self::PathParameters | Self::HostTables | Self::DenyReasons | Self::ServerEffects => {
@@ -210,7 +210,7 @@ pub fn of_exemption(exemption: &Exemption) -> BTreeSet<Feature> {
     found
 }
 
-/// The feature that a client needs for one effect, if any.
+/// The feature that a client needs for one filter, if any.
 pub fn of_effect(effect: &Filter) -> Option<Feature> {
     let Filter { source: _, kind } = effect;
     match kind {
@@ -228,7 +228,7 @@ fn of_network(network: &NetworkMatch) -> Option<Feature> {
     }
 }
 
-/// Whether Linkerd's match of this kind can say it.
+/// Returns true if Linkerd's match of this kind can express it.
 fn is_plain(wanted: &RequestMatch, kind: RouteKind) -> bool {
     let (path, method, _, query) = wanted.parts();
     let (segments, rest) = match path {

@@ -1,4 +1,4 @@
-//! How a policy is arranged for deciding. Everything here is built once and then only read.
+//! Indexes of a policy for decisions. They are built once and then only read.
 //!
 //! The keys of every table come from the policy, never from a request, so a client cannot make a
 //! bucket grow, and the hash functions need no secret.

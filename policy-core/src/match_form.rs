@@ -138,7 +138,7 @@ fn push(octet: u8, plainly: bool, form: &mut String) {
     }
 }
 
-/// Whether the byte stands for itself in both forms.
+/// Returns true if the byte stands for itself in both forms.
 fn is_plain(byte: u8) -> bool {
     byte == b'/' || is_segment_character(byte)
 }

@@ -1,9 +1,9 @@
-//! What one predicate says about one request: yes, no, or that it cannot be told.
+//! The result of a predicate over a request: match, no match, or indeterminate.
 //!
-//! The evaluators share the words. How answers are joined is the fast one's; the naive one joins them
-//! itself.
+//! Both evaluators use this type. Only the fast one combines results by its methods; the naive one
+//! combines them itself.
 
-/// The answer of a predicate.
+/// The result of a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchResult {
     /// It matches.
@@ -16,7 +16,7 @@ pub enum MatchResult {
 }
 
 impl MatchResult {
-    /// Joins two conditions that must both match: a plain no outweighs what cannot be told.
+    /// Combines two predicates that must both match: `NoMatch` outweighs `Indeterminate`.
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::NoMatch, _) | (_, Self::NoMatch) => Self::NoMatch,
@@ -30,7 +30,7 @@ impl MatchResult {
         if yes { Self::Match } else { Self::NoMatch }
     }
 
-    /// Joins the answers of the lines of one header: all, none, or mixed. No lines: `NoMatch`.
+    /// Combines the results of the lines of one header: all, none, or mixed. No lines: `NoMatch`.
     pub fn over_lines(lines: impl Iterator<Item = Self>) -> Self {
         let mut joined = None;
         for line in lines {
@@ -44,8 +44,8 @@ impl MatchResult {
     }
 }
 
-/// Whether a header value has bytes outside visible ASCII, space and tab (`obs-text` and controls,
-/// RFC 9110 section 5.5). Such a value has no agreed reading as text.
+/// Returns true if a header value has bytes outside visible ASCII, space and tab (`obs-text` and
+/// controls, RFC 9110 section 5.5). Such a value has no agreed reading as text.
 pub fn has_ambiguous_bytes(value: &[u8]) -> bool {
     value.iter().any(|byte| !matches!(byte, b'\t' | 0x20..=0x7e))
 }

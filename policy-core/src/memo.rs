@@ -1,22 +1,23 @@
-//! What is remembered of one connection between its requests.
+//! Results cached for one connection across its requests.
 
 use crate::index::grants::ConnectionGrants;
 
-/// The number of routes whose authorizations a [`Memo`] remembers.
+/// The number of sets of authorizations that a [`Memo`] caches.
 const CACHED_ROUTES: usize = 8;
 
-/// What was found out about one connection under one [`crate::Evaluator`]: which authorization of a
-/// set holds for as long as the connection lives, and whether requests have to be asked besides. What
-/// depends on a request is never in it. Make a new one for each connection, and whenever the evaluator
-/// or the workload's facts change. Takes 64 bytes.
+/// Cache of authorization results for one connection under one [`crate::Evaluator`]: the first
+/// authorization of each set that holds for the life of the connection, and whether the set has
+/// grants that depend on the request. It never holds a result that depends on a request. Create a
+/// new one for each connection, and whenever the evaluator or the workload's facts change. Takes 64
+/// bytes.
 #[derive(Clone, Debug)]
 pub struct Memo {
-    /// Whose set it is, plus one; zero is nobody's. With it what is known of the set.
+    /// The set's number plus one, zero for an empty slot, and the result of the set.
     slots: [(u32, PackedGrants); CACHED_ROUTES],
 }
 
-/// A [`ConnectionGrants`] in four bytes: the number of the authorization plus one, zero for none, and in the
-/// highest bit whether requests have to be asked.
+/// A [`ConnectionGrants`] in four bytes: the number of the authorization plus one, zero for none;
+/// the highest bit is `has_request_grants`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackedGrants(u32);
 
@@ -41,13 +42,13 @@ impl PackedGrants {
 }
 
 impl Memo {
-    /// Knows nothing yet.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self { slots: [(0, PackedGrants(0)); CACHED_ROUTES] }
     }
 
-    /// What is known of a set, or else what `find` says. `whose`: zero for the Server's, or a route's
-    /// number plus one.
+    /// Returns the cached result of a set, or else calls `find` and caches its result. `whose` is
+    /// zero for the Server's set, or a route's number plus one.
     #[inline]
     pub(crate) fn get_or_insert_with(
         &mut self,

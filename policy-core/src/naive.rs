@@ -6,8 +6,8 @@
 //! ([`crate::pattern`]); both have tests of their own.
 //!
 //! **Grants**
-//! 1. A grant that asks for nothing holds for everybody; one with an empty list of conditions for
-//!    nobody; else it holds for whoever meets each condition.
+//! 1. A grant without conditions holds for everybody; one with an empty list of conditions for
+//!    nobody; else it holds for clients that meet each condition.
 //! 2. A network condition is met by a client inside one of the blocks, or inside one that the symbol
 //!    stands for, and inside no exception to it. Families of addresses never meet.
 //! 3. A condition on mesh TLS is met where TLS was terminated here; one on identities also needs a
@@ -33,18 +33,18 @@
 //! 4. Paths are compared in their match form, those of requests and of matches alike; a regular
 //!    expression sees that form. Where the port takes paths as they come, both stay as they are.
 //! 5. The first exemption whose match matches and whose authorization holds permits it.
-//! 6. The tables that the host names are asked one after the other: its own, that of each suffix,
-//!    the longest first, then the table of routes without hosts. A request without a host asks
-//!    only the last.
+//! 6. The tables that the host names are searched in order: its own, that of each suffix, the
+//!    longest first, then the table of routes without hosts. For a request without a host only the
+//!    last is searched.
 //! 7. In a table, the matches of all rules of its routes are tried in order of precedence: paths
 //!    without rest before regular expressions before prefixes; of prefixes the one with more
 //!    segments; literal before parameter at the first segment where they differ; with a method
 //!    before without; more headers; more query parameters; earlier in the list of routes, rules
 //!    and matches. A rule without matches matches everything.
-//! 8. The first that is not a plain no settles it: if it cannot be told, the request is refused as
-//!    `cannot_tell`; else its rule decides.
-//! 9. If none matches, what the table says of that counts: decide by the Server's authorizations
-//!    alone, `no_route`, deny with a reason, or ask the next table. After the last table there is
+//! 8. The first result that is not `NoMatch` decides: if it is `Indeterminate`, the request is
+//!    refused as `cannot_tell`; else its rule decides.
+//! 9. If none matches, the table's setting applies: decide by the Server's authorizations alone,
+//!    `no_route`, deny with a reason, or search the next table. After the last table there is
 //!    no next: `no_route`.
 //! 10. A route that only denies refuses with its reason.
 //! 11. The first of the route's own authorizations that holds permits; then, if it inherits, the
@@ -88,7 +88,7 @@ pub fn decide_connection(policy: &ServerPolicy, connection: &Connection<'_>) -> 
     by_server(policy, &subject, None)
 }
 
-/// Whether connections that are not HTTP are refused, whoever makes them.
+/// Returns true if connections that are not HTTP are refused for all clients.
 fn carries_http_alone(policy: &ServerPolicy) -> bool {
     match policy.protocol {
         Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => true,
@@ -99,7 +99,7 @@ fn carries_http_alone(policy: &ServerPolicy) -> bool {
     }
 }
 
-/// Whether somebody attached routes, also where none of them is left.
+/// Returns true if routes were attached, even if none of them is left.
 fn has_attached_routes(policy: &ServerPolicy) -> bool {
     let table = &policy.routes;
     if table.routes.is_empty() {
@@ -167,7 +167,7 @@ pub fn decide_request(
     deny(Denied::NoRoute, None)
 }
 
-/// The headers that any match of the policy looks at, sorted by name.
+/// Returns the headers that any match of the policy reads, sorted by name.
 pub fn matched_headers(policy: &ServerPolicy) -> Vec<HeaderName> {
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
@@ -177,7 +177,7 @@ pub fn matched_headers(policy: &ServerPolicy) -> Vec<HeaderName> {
     names.into_iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Whether a header that is looked at has a line that is not visible ASCII, spaces and tabs.
+/// Returns true if a matched header has a line that is not visible ASCII, spaces and tabs.
 fn has_obs_text(policy: &ServerPolicy, request: &RequestView<'_>) -> bool {
     let lines = |name: &HeaderName| request.headers.get_all(name).iter();
     matched_headers(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))

@@ -1,4 +1,4 @@
-//! Which objects a policy is made from.
+//! The objects that a policy is made from.
 
 use crate::authorization::{Authorization, Requirement, UnresolvedGrant};
 use crate::filter::Filter;

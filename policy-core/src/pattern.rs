@@ -22,7 +22,7 @@ struct CompiledPattern {
     matcher: meta::Regex,
 }
 
-/// Why a text is not an acceptable regular expression.
+/// Error of parsing a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// Longer than [`MAX_SOURCE`].
@@ -66,7 +66,7 @@ impl Pattern {
         format!("^(?:{})$", self.0.source)
     }
 
-    /// Whether the whole of `text` matches. May allocate on first use per thread.
+    /// Returns true if the whole of `text` matches. May allocate on first use per thread.
     pub fn matches(&self, text: &str) -> bool {
         self.0.matcher.is_match(text)
     }

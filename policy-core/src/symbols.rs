@@ -1,11 +1,11 @@
-//! Which network symbols a policy names: what they stand for differs per workload.
+//! The network symbols that a policy names; each workload resolves them for itself.
 
 use crate::authorization::{Authorization, Predicate, Requirement};
 use crate::network::{NetworkSymbol, NetworkTerm};
 use crate::policy::ServerPolicy;
 
-/// Whether some grant or exemption of `policy` names `symbol`. Where none does, the policy means the same
-/// on every workload, whatever the symbol stands for there.
+/// Returns true if a grant or exemption of `policy` names `symbol`. If none does, the policy means
+/// the same on every workload.
 pub fn names(policy: &ServerPolicy, symbol: NetworkSymbol) -> bool {
     let own = policy.authorizations.iter();
     let exempt = policy.exemptions.iter().map(|exemption| &exemption.authorization);

@@ -1,4 +1,5 @@
-//! Explanations name the nearest miss first, and features name what is asked beyond Linkerd.
+//! Explanations name the nearest miss first, and features name the parts beyond Linkerd's
+//! resources.
 
 #![allow(
     clippy::unwrap_used,

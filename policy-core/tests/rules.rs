@@ -1,4 +1,5 @@
-//! What a request may and may not change about a decision, each a mistake that others have made.
+//! Facts of a request that may or may not change a decision; each is a mistake of other
+//! implementations.
 
 #![allow(
     clippy::expect_used,

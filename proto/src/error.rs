@@ -1,4 +1,4 @@
-//! Why a message was refused, and where in it.
+//! Errors of decoding, with the path of the field.
 
 /// Result of a conversion.
 pub(crate) type Result<T, E = DecodeError> = std::result::Result<T, E>;
@@ -9,7 +9,7 @@ pub(crate) type Result<T, E = DecodeError> = std::result::Result<T, E>;
 pub struct DecodeError {
     /// The field, from the message's root: `protocol.detect.http_routes[2].rules[0].matches[1].path`.
     pub path: String,
-    /// What is wrong with it.
+    /// The fault, in words.
     pub message: String,
 }
 
@@ -37,11 +37,11 @@ impl DecodeError {
     }
 }
 
-/// Says which field a failed conversion was about.
+/// Adds the path of a field to the error of a failed conversion.
 pub(crate) trait At<T> {
-    /// It was about this field.
+    /// Adds a field.
     fn at(self, field: &str) -> Result<T, DecodeError>;
-    /// It was about one item of this field.
+    /// Adds one item of a field.
     fn item(self, field: &str, index: usize) -> Result<T, DecodeError>;
 }
 

@@ -17,7 +17,7 @@ mod messages;
 /// The application protocol that both sides of such a connection negotiate in TLS.
 pub const ALPN: &[u8] = b"transport.l5d.io/v1";
 
-/// What precedes the header's length.
+/// The bytes before the header's length.
 const PREFACE: &[u8] = b"transport.l5d.io/v1\r\n\r\n";
 
 /// The longest message that is read, in bytes. A name has at most 253 bytes and everything else about
@@ -27,14 +27,14 @@ pub const MAX_MESSAGE: usize = 4096;
 /// The most bytes that [`scan`] asks for.
 pub const MAX_SCAN: usize = PREFACE.len() + LENGTH + MAX_MESSAGE;
 
-/// Where a connection is meant to go, and what is spoken on it.
+/// The destination of a connection, and its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The port.
     pub port: NonZeroU16,
     /// A destination beyond the workload, which only a gateway can serve.
     pub name: Option<String>,
-    /// What is spoken; absent: the client does not say.
+    /// The session protocol; absent if the client does not send it.
     pub session: Option<Session>,
 }
 
@@ -47,7 +47,7 @@ pub enum Session {
     Http2,
 }
 
-/// Why bytes are no transport header.
+/// Error of parsing a transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// They begin otherwise.

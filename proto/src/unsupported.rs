@@ -1,35 +1,35 @@
-//! What a client could not be told, and what it was told instead.
+//! The parts of a policy that a client does not support, and their substitutes.
 
 use policy_core::name::{ObjectRef, Origin, Source};
 use policy_core::policy::{Owner, ServerPolicy};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Something of a policy that a client could not enforce.
+/// A part of a policy that a client could not enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Unsupported {
-    /// Where it was.
+    /// The part.
     pub part: Part,
-    /// What became of it.
+    /// Its substitute.
     pub fallback: Fallback,
-    /// What it was and what was sent instead, in words for people.
+    /// The feature and its substitute, in words for people.
     pub message: String,
 }
 
-/// What became of what a client could not enforce.
+/// The substitute for a part that a client could not enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fallback {
     /// The port, or the requests that need it, are denied.
     Denied,
-    /// It is left out.
+    /// It is omitted.
     Omitted,
-    /// It is said in another way, which permits the same or less.
+    /// It is sent in another form, which permits the same or less.
     Approximated,
 }
 
 impl Unsupported {
-    /// The objects whose authors ask for what such a client does not do. None for what is said in
-    /// another way, and for what nobody wrote.
+    /// Returns the objects that configure the unsupported part. None if it is sent in another form
+    /// or comes from no object.
     pub fn concerned(&self, policy: &ServerPolicy) -> BTreeSet<ObjectRef> {
         if self.fallback == Fallback::Approximated {
             return BTreeSet::new();
@@ -70,11 +70,11 @@ pub enum Part {
     Route(Origin),
     /// A grant, by the object that grants.
     Authorization(Source),
-    /// An effect, by the object that asks for it.
+    /// A filter, by the object that configures it.
     Filter(Source),
     /// A rate limit, by the object that sets it.
     RateLimit(Source),
-    /// What passes before routes are looked at, by the grant it needs.
+    /// An exemption, by the grant that it needs.
     Exemption(Source),
 }
 
@@ -101,12 +101,12 @@ impl Report {
         self.note(part, Fallback::Denied, message.into());
     }
 
-    /// It is left out.
+    /// It is omitted.
     pub(crate) fn left_out(&mut self, part: Part, message: impl Into<String>) {
         self.note(part, Fallback::Omitted, message.into());
     }
 
-    /// It is said in another way.
+    /// Reports that it is sent in another form.
     pub(crate) fn otherwise(&mut self, part: Part, message: impl Into<String>) {
         self.note(part, Fallback::Approximated, message.into());
     }

@@ -463,7 +463,7 @@ fn their_grant(name: &str) -> theirs::inbound::Authz {
     }
 }
 
-/// What every rule begins with: the one difference to what Linkerd's own controller sends.
+/// The first filter of every rule: the one difference to the messages of Linkerd's own controller.
 fn their_claims() -> theirs::inbound::http_route::Filter {
     use theirs::inbound::http_route::{Filter, filter};
     let names = [
@@ -478,7 +478,7 @@ fn their_claims() -> theirs::inbound::http_route::Filter {
     Filter { kind: Some(filter::Kind::RequestHeaderModifier(modifier)) }
 }
 
-/// Linkerd's proxies set `l5d-client-id` whatever they are told.
+/// Linkerd's proxies always set `l5d-client-id`.
 #[test]
 fn informational_headers_that_are_switched_off_are_reported_and_read_back_as_set() {
     let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);

@@ -92,7 +92,7 @@ type Frames = StreamBody<
     tokio_stream::Iter<std::vec::IntoIter<Result<http_body::Frame<Bytes>, tonic::Status>>>,
 >;
 
-/// What `then` makes of a stream of these bytes, in pieces of at most `size`.
+/// Runs `then` on a stream of these bytes, in chunks of at most `size`.
 fn stream<T>(
     bytes: Vec<u8>,
     size: usize,
@@ -152,7 +152,7 @@ fn a_stream_that_breaks_the_protocol_says_how() {
     let within = internal("the stream ends within a message");
     assert_eq!(refused(&[0, 0, 0], OK), within);
     assert_eq!(refused(&[0, 0, 0, 0, 2, 0x12], OK), within);
-    let compressed = internal("a message is compressed, which was not asked for");
+    let compressed = internal("a message is compressed, but compression was not negotiated");
     assert_eq!(refused(&[1, 0, 0, 0, 0], OK), compressed);
     let long = "a message of 1048577 bytes is longer than 1048576".to_owned();
     assert_eq!(refused(&[0, 0, 16, 0, 1], OK), (tonic::Code::OutOfRange, long));
@@ -242,7 +242,7 @@ fn any_limit() -> impl Strategy<Value = RateLimit> {
     )
 }
 
-/// What `any_policy` leaves at one value, varied.
+/// Policies of `any_policy` with its constant fields varied.
 fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
     let owner = prop_oneof![
         Just(Owner::Server(ObjectRef::new("g", "Server", "ns", "web"))),
@@ -664,7 +664,7 @@ fn a_change_is_as_large_as_what_changed() {
     assert!(shared.into_iter().all(|(a, b)| Arc::ptr_eq(a, b)), "routes are shared");
 }
 
-/// What is handed on to whoever arranges routes, so that nobody has to compare them again.
+/// The difference that the evaluator takes, so that it need not compare routes again.
 #[test]
 fn an_update_says_which_routes_it_left_alone() {
     let mut policy = testing::benchmark::mixed(200).policy;

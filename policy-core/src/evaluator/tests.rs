@@ -1,4 +1,4 @@
-//! What a request says decides on that request alone.
+//! Facts of a request decide on that request alone.
 
 use crate::authorization::{Authorization, Predicate, Requirement, Scope};
 use crate::decision::{AuthorizationId, Decision, Denied};
@@ -25,7 +25,7 @@ fn of_request(name: &str) -> Arc<Authorization> {
     grant(name, vec![identity(CLIENT), Predicate::Method("GET")])
 }
 
-/// Grants for others, so many that the set is arranged.
+/// Grants for other clients, so many that the set is indexed.
 fn others() -> impl Iterator<Item = Arc<Authorization>> {
     (0..9).map(|number| grant("other", vec![identity(&format!("{number}.mesh"))]))
 }

@@ -15,15 +15,15 @@ use std::sync::Arc;
 const MAX_TABLE: usize = 1024 * 1024;
 const MAX_WORK: usize = 4 * 1024 * 1024;
 
-/// Makes automata until a policy has had its share of memory. What gets none is matched by the
-/// general engine: slower, but right.
+/// Compiles expressions to automata within the memory budget of one policy. Expressions beyond the
+/// budget are matched by the general engine: slower, but correct.
 #[derive(Debug)]
 pub(crate) struct RegexCompiler {
     left: usize,
     single: HashMap<Box<str>, Arc<CompiledRegex>>,
 }
 
-/// The memory that the automata of one policy may take together, in bytes.
+/// The memory budget for the automata of one policy, in bytes.
 const SHARE: usize = 8 * 1024 * 1024;
 
 impl Default for RegexCompiler {
@@ -95,7 +95,7 @@ struct Dfa {
 enum DfaOutcome {
     Matched(StateID),
     Failed,
-    /// A word boundary beside a character outside ASCII, which tables cannot tell.
+    /// A word boundary beside a character outside ASCII, which the DFA does not support.
     Unknown,
 }
 
@@ -126,12 +126,12 @@ pub(crate) struct CompiledRegex {
 }
 
 impl CompiledRegex {
-    /// Whether the whole of `text` matches.
+    /// Returns true if the whole of `text` matches.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.matches_ascii(text.bytes()).unwrap_or_else(|| self.pattern.matches(text))
     }
 
-    /// The same for bytes that are not in one piece; `None`: only [`CompiledRegex::matches`] can tell.
+    /// As [`CompiledRegex::matches`], for an iterator of bytes. `None` if the DFA cannot decide.
     pub(crate) fn matches_ascii(&self, bytes: impl Iterator<Item = u8>) -> Option<bool> {
         match self.table.as_ref()?.walk(bytes) {
             DfaOutcome::Matched(_) => Some(true),

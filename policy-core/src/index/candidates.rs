@@ -1,7 +1,7 @@
 //! The matches that share one path pattern, indexed where they are many.
 //!
-//! A match that asks for an exact header or parameter value is found by that value, another by its
-//! method; only what asks for neither is looked at one by one.
+//! A match with an exact header or parameter value is found by that value, another by its method;
+//! only matches with neither are tried in order.
 
 use crate::decision::RuleId;
 use crate::index::bounds::BuildError;
@@ -14,7 +14,7 @@ use hashbrown::{HashMap, HashSet, HashTable};
 use http::{HeaderName, Method};
 use std::sync::Arc;
 
-/// Up to here matches are looked at one by one.
+/// Up to this number, matches are tried in order.
 const FEW: usize = 8;
 
 /// Up to here the header names of an index are looked up in the request, above that the request's
@@ -38,7 +38,7 @@ pub(crate) struct Slot(u32);
 const LIST: u32 = 1 << 31;
 
 impl Slot {
-    /// No match. The number of no list, for [`next_id`] gives none out that is as large.
+    /// No match. Never the number of a list, because [`next_id`] returns smaller numbers only.
     pub(crate) const EMPTY: Self = Self(u32::MAX);
 
     /// Adds a match; `lists` has those of paths with several.
@@ -79,7 +79,7 @@ impl Best {
     }
 }
 
-/// A request and the matches it is judged by.
+/// A request and the matches that it is evaluated against.
 #[derive(Clone, Copy)]
 pub(crate) struct MatchContext<'a> {
     pub(crate) request: &'a RequestView<'a>,
@@ -87,8 +87,8 @@ pub(crate) struct MatchContext<'a> {
     /// The rank of each match.
     pub(crate) ranks: &'a [u32],
     pub(crate) lists: &'a [List],
-    /// Where the routes are now, by their number in the index, [`NONE`] for those that are gone;
-    /// absent: they are all where they were.
+    /// Current indices of the routes, by their number in the index, [`NONE`] for removed ones;
+    /// absent if none has moved.
     pub(crate) places: Option<&'a [u32]>,
 }
 
@@ -121,13 +121,13 @@ impl MatchContext<'_> {
 /// Matches in order of precedence.
 #[derive(Debug)]
 pub(crate) enum List {
-    /// Looked at one by one.
+    /// Tried in order.
     Linear(Box<[Candidate]>),
-    /// Found by what they ask for.
+    /// Found by the values that they require.
     Indexed(Box<ValueIndex>),
 }
 
-/// What neither asks for a value nor for a method stays to be looked at one by one.
+/// Candidates by exact value and by method. Those with neither are tried in order.
 #[derive(Debug, Default)]
 pub(crate) struct ValueIndex {
     unindexed: Box<[Candidate]>,
@@ -137,7 +137,7 @@ pub(crate) struct ValueIndex {
     query: HashTable<ValueBucket<Arc<str>>>,
 }
 
-/// The candidates that ask for one exact value.
+/// The candidates that require one exact value.
 #[derive(Debug)]
 struct ValueBucket<N> {
     name: N,

@@ -1,8 +1,8 @@
-//! The index of a policy that differs in few routes from one that is indexed already: the old index,
-//! what of it is gone, and a small index of what is new.
+//! The index of a policy that differs in few routes from one that is indexed already: the old
+//! index, the set of removed routes, and a small overlay of inserted routes.
 //!
-//! Every match has a rank, its place in the order of precedence of all of them. The old index leaves
-//! room between two ranks, so that what is new finds its place among what is there.
+//! Every match has a rank, its place in the order of precedence of all of them. The old index
+//! leaves gaps between ranks, so that inserted matches fit between existing ones.
 
 use crate::change::ListDiff;
 use crate::decision::RuleId;
@@ -24,7 +24,7 @@ pub(crate) struct RouteIndex {
     overlay: Option<Overlay>,
 }
 
-/// What was indexed as a whole.
+/// The last policy that was indexed as a whole.
 #[derive(Debug)]
 struct Base {
     policy: Arc<ServerPolicy>,
@@ -35,13 +35,13 @@ struct Base {
     gap: u32,
 }
 
-/// What differs from the [`Base`].
+/// The difference to the [`Base`].
 #[derive(Debug)]
 struct Overlay {
     routes: Routes,
-    /// Where the routes of the base are, then those that are new.
+    /// Current indices of the routes of the base, then of the inserted routes.
     places: Box<[u32]>,
-    /// How the routes follow from the base's.
+    /// The difference of the routes to those of the base.
     since: ListDiff,
 }
 
@@ -130,7 +130,7 @@ impl RouteIndex {
         Ok(room.then(|| Self { base: Arc::clone(base), overlay: Some(overlay) }))
     }
 
-    /// What the routes say about `request`.
+    /// Returns the result of the routes for `request`.
     pub(crate) fn find(&self, request: &RequestView<'_>) -> RouteMatch {
         let overlay = self.overlay.as_ref().map(|overlay| (&overlay.routes, &*overlay.places));
         LayeredRoutes { base: &self.base.routes, overlay }.find(request)
@@ -141,14 +141,14 @@ impl RouteIndex {
         &self.base.policy
     }
 
-    /// How the routes follow from those of [`RouteIndex::base`]; absent: nothing has changed.
+    /// Returns the difference to the routes of [`RouteIndex::base`]; absent if there is none.
     pub(crate) fn since(&self) -> Option<&ListDiff> {
         self.overlay.as_ref().map(|overlay| &overlay.since)
     }
 }
 
-/// Where each route of a base is now, [`NONE`] where it is gone. `lengths`: of the base's list and of
-/// the new one.
+/// Returns the current index of each route of a base, [`NONE`] if it is removed. `lengths` are
+/// those of the base's list and of the new one.
 fn kept_places(since: &ListDiff, lengths: (usize, usize)) -> Result<Vec<u32>, BuildError> {
     next_id(lengths.0.max(lengths.1), "route table")?;
     let mut places = Vec::with_capacity(lengths.0.saturating_add(since.inserted().len()));
@@ -196,8 +196,8 @@ impl Base {
         Some(ranks)
     }
 
-    /// Whether a match of the base comes before one of this precedence that stands after `anchor`
-    /// routes of it.
+    /// Returns true if a match of the base precedes one of this precedence whose route follows
+    /// `anchor` routes of the base.
     fn precedes(&self, wanted: u32, precedence: &Precedence, anchor: u32) -> bool {
         let own = self.id(wanted).and_then(|id| Some((self.precedence(wanted, id)?, id.route)));
         own.is_some_and(|(own, route)| (&own, route >= anchor) < (precedence, true))

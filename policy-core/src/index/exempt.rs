@@ -1,4 +1,4 @@
-//! Exemptions: few, small, and looked at one after the other.
+//! Exemptions, compiled. They are few and tried in order.
 
 use crate::authorization::Authorization;
 use crate::decision::RuleId;
@@ -42,7 +42,7 @@ impl CompiledExemption {
         Self { index, path, wanted, authorization: exemption.authorization.clone() }
     }
 
-    /// Whether it lets through this request of `subject`, whose path is in the form that is matched.
+    /// Returns true if it permits this request of `subject`, whose path is in match form.
     pub(crate) fn holds(&self, subject: &Subject<'_>, request: &RequestView<'_>) -> bool {
         let path = match &self.path {
             Path::Pattern(pattern) => pattern.admits(request.path),

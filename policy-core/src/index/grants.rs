@@ -1,10 +1,10 @@
-//! Authorization sets, arranged so that finding the first that holds does not depend on how many
-//! do not.
+//! Authorization sets, indexed so that finding the first that holds does not depend on how many do
+//! not.
 //!
-//! Each authorization is filed under its most selective condition. What is found there is verified
-//! against its other conditions by the predicates of the model. Authorizations that depend on the
-//! request are apart: they are asked for each request, and only those before the first that holds for
-//! the connection.
+//! Each authorization is indexed by its most selective condition. The postings found there are
+//! verified against the other conditions by the predicates of the model. Authorizations that depend
+//! on the request are separate: they are evaluated for each request, and only those before the
+//! first that holds for the connection.
 
 use crate::authorization::{
     Authorization, AuthorizationSet, Condition, Predicate, Requirement, Scope,
@@ -19,15 +19,15 @@ use ipnet::IpNet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Up to here authorizations are tried one after the other.
+/// Up to this number, authorizations are tried in order.
 const FEW: usize = 4;
 
-/// The sets that are too large to be tried one after the other, by where they are stored. Whoever has
-/// this keeps the sets too.
+/// The indexes of sets that are too large to be tried in order, by the address of the set. The
+/// owner must keep the sets alive.
 #[derive(Debug, Default)]
 pub(crate) struct Grants(HashMap<usize, Arc<GrantIndex>, foldhash::fast::FixedState>);
 
-/// Where an authorization was filed: its number, the condition and the alternative of it.
+/// A posting: the number of the authorization, and the condition and alternative it is indexed by.
 #[derive(Clone, Copy, Debug)]
 struct Posting {
     index: u32,
@@ -35,12 +35,12 @@ struct Posting {
     alternative: u32,
 }
 
-/// What holds of a set for as long as the connection lives.
+/// The result of a set that stays valid for the life of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionGrants {
     /// The number of the first authorization that holds, of those that do not depend on requests.
     pub(crate) first: Option<u32>,
-    /// Whether one that depends on the request comes before it.
+    /// True if one that depends on the request precedes it.
     pub(crate) has_request_grants: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct GrantIndex {
     of_request: Box<[u32]>,
 }
 
-/// What an alternative of a condition is filed under.
+/// The index key of one alternative of a condition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum GrantKey<'a> {
     Exact(&'a Arc<str>),
@@ -105,7 +105,7 @@ fn conditions(grant: &Authorization) -> &[Condition] {
 }
 
 impl Grants {
-    /// Arranges what is large among `sets`; `known` says what is arranged already.
+    /// Indexes the large sets among `sets`; `known` returns an index that exists already.
     pub(crate) fn new<'a>(
         sets: impl Iterator<Item = &'a AuthorizationSet>,
         known: impl Fn(&AuthorizationSet) -> Option<Arc<GrantIndex>>,
@@ -122,18 +122,18 @@ impl Grants {
         Self(indexes)
     }
 
-    /// How this set is arranged, if it is among these.
+    /// Returns the index of this set, if there is one.
     pub(crate) fn of(&self, set: &AuthorizationSet) -> Option<&Arc<GrantIndex>> {
         self.0.get(&set.address())
     }
 }
 
-/// Whether a set needs no arranging.
+/// Returns true if a set is too small for an index.
 pub(crate) fn is_small(set: &AuthorizationSet) -> bool {
     set.len() <= FEW
 }
 
-/// What lasts of a set, its authorizations tried one after the other.
+/// Evaluates a set for a connection by trying its authorizations in order.
 pub(crate) fn for_connection(
     set: &AuthorizationSet,
     connection: &Connection<'_>,
@@ -160,8 +160,8 @@ pub(crate) fn for_request(
     subject: &Subject<'_>,
 ) -> Option<u32> {
     let numbered = (0..end.unwrap_or(u32::MAX)).zip(set.iter());
-    let mut asked = numbered.filter(|(_, grant)| grant.scope() == Scope::Request);
-    asked.find(|(_, grant)| grant.holds(subject)).map(|(index, _)| index)
+    let mut of_request = numbered.filter(|(_, grant)| grant.scope() == Scope::Request);
+    of_request.find(|(_, grant)| grant.holds(subject)).map(|(index, _)| index)
 }
 
 impl GrantIndex {
@@ -214,16 +214,16 @@ impl GrantIndex {
         list.push(posting);
     }
 
-    /// What lasts of `set`, which this was made of.
+    /// Evaluates `set`, from which this index was built, for a connection.
     pub(crate) fn for_connection(
         &self,
         set: &AuthorizationSet,
         connection: &Connection<'_>,
     ) -> ConnectionGrants {
         let first = self.first(set, connection);
-        let asked = self.of_request.first();
-        let before = |asked: &u32| first.is_none_or(|first| *asked < first);
-        ConnectionGrants { first, has_request_grants: asked.is_some_and(before) }
+        let of_request = self.of_request.first();
+        let before = |index: &u32| first.is_none_or(|first| *index < first);
+        ConnectionGrants { first, has_request_grants: of_request.is_some_and(before) }
     }
 
     /// As [`of_request`] of `set`, which this was made of.
@@ -277,7 +277,7 @@ impl GrantIndex {
     }
 }
 
-/// Whether `grant` holds, given that the client has what it was filed under.
+/// Returns true if `grant` holds for a client that meets the key of its posting.
 fn verify(grant: &Authorization, posting: Posting, subject: &Subject<'_>) -> bool {
     (0_u32..).zip(conditions(grant)).all(|(number, condition)| {
         if number != posting.condition {

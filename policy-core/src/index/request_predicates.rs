@@ -1,4 +1,4 @@
-//! What a match asks besides the path, ready to be judged without allocating or copying parameters.
+//! The predicates of a match besides its path, evaluated without allocating or copying parameters.
 
 use crate::decision::RuleId;
 use crate::index::automaton::{CompiledRegex, RegexCompiler};
@@ -9,7 +9,7 @@ use crate::request::RequestView;
 use http::{HeaderName, Method};
 use std::sync::Arc;
 
-/// Everything that a match asks besides the path.
+/// The predicates of a match besides its path.
 #[derive(Debug)]
 pub(crate) struct RequestPredicates {
     /// The rule it belongs to.
@@ -18,7 +18,7 @@ pub(crate) struct RequestPredicates {
     more: Option<Box<NonPathPredicates>>,
 }
 
-/// What a match asks of method, headers and parameters.
+/// Predicates over method, headers and parameters.
 #[derive(Debug)]
 struct NonPathPredicates {
     method: Option<Method>,
@@ -26,7 +26,7 @@ struct NonPathPredicates {
     query: Box<[(Arc<str>, Value)]>,
 }
 
-/// What a value must be.
+/// A predicate over a header or parameter value.
 #[derive(Debug)]
 pub(crate) enum Value {
     Exact(Arc<[u8]>),
@@ -51,22 +51,22 @@ impl RequestPredicates {
         Self { id, more: Some(Box::new(more)) }
     }
 
-    /// The method, if one is asked for.
+    /// Returns the required method, if any.
     pub(crate) fn method(&self) -> Option<&Method> {
         self.more.as_ref()?.method.as_ref()
     }
 
-    /// What headers must be.
+    /// Returns the predicates over headers.
     pub(crate) fn headers(&self) -> &[(HeaderName, Value)] {
         self.more.as_ref().map_or(&[], |more| &more.headers)
     }
 
-    /// What parameters must be.
+    /// Returns the predicates over query parameters.
     pub(crate) fn query(&self) -> &[(Arc<str>, Value)] {
         self.more.as_ref().map_or(&[], |more| &more.query)
     }
 
-    /// Judges a request whose path has been matched already.
+    /// Evaluates a request whose path has been matched already.
     pub(crate) fn evaluate(&self, request: &RequestView<'_>) -> MatchResult {
         let Some(more) = &self.more else { return MatchResult::Match };
         if more.method.as_ref().is_some_and(|method| method != request.method) {

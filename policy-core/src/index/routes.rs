@@ -18,12 +18,12 @@ use crate::request::RequestView;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-/// What the routes say about a request.
+/// The result of the route tables for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RouteMatch {
     /// This rule.
     Rule(RuleId),
-    /// Whether this rule matches cannot be told.
+    /// The match of this rule is indeterminate.
     Indeterminate(RuleId),
     /// No rule; the Server's authorizations decide.
     Server,
@@ -68,11 +68,11 @@ struct RouteSet {
 pub(crate) struct RouteList<'a> {
     /// The routes, and the number that each is known by.
     pub(crate) routes: &'a [(u32, &'a Route)],
-    /// What hosts say where none of their rules matches.
+    /// The result of each host if none of its rules matches.
     pub(crate) hosts: &'a BTreeMap<HostPattern, Unmatched>,
-    /// What is said where nothing matches at all.
+    /// The result if nothing matches at all.
     pub(crate) otherwise: Unmatched,
-    /// Whether hosts without a route get a table too.
+    /// True if hosts without a route get a table too.
     pub(crate) all_hosts: bool,
     /// The form in which paths are compared.
     pub(crate) paths: PathHandling,
@@ -162,7 +162,7 @@ pub(crate) struct LayeredRoutes<'a> {
 }
 
 impl<'a> LayeredRoutes<'a> {
-    /// What the routes say about `request`.
+    /// Returns the result of the routes for `request`.
     pub(crate) fn find(self, request: &RequestView<'_>) -> RouteMatch {
         if let Some(host) = request.host {
             if let Some(found) = self.search_host(|routes| routes.exact.get(host), request) {
@@ -182,7 +182,8 @@ impl<'a> LayeredRoutes<'a> {
         found.unwrap_or(RouteMatch::Deny(Denied::NoRoute))
     }
 
-    /// What one host's tables say. Both say the same where nothing matches.
+    /// Searches one host's tables in the base and in the overlay. Both have the same result where
+    /// nothing matches.
     fn search_host(
         self,
         table: impl Fn(&'a Routes) -> Option<&'a HostTable>,
@@ -219,7 +220,7 @@ impl<'a> LayeredRoutes<'a> {
 
 /// A match that is to be indexed.
 pub(crate) struct MatchEntry<'a> {
-    /// What it has over others.
+    /// The precedence of the match.
     pub(crate) precedence: Precedence,
     /// Its rule.
     pub(crate) id: RuleId,

@@ -1,4 +1,4 @@
-//! Whom a grant is for.
+//! Evaluation of grants.
 
 use crate::authorization::{Authorization, Predicate, Requirement};
 use crate::identity::{Identity, IdentityMatch};
@@ -7,7 +7,7 @@ use crate::request::{Connection, Subject, Tls};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Whether `grant` holds for `subject`.
+/// Returns true if `grant` holds for `subject`.
 pub(super) fn holds(grant: &Authorization, subject: &Subject<'_>) -> bool {
     match &grant.requirement {
         Requirement::Nothing => true,
@@ -46,7 +46,7 @@ fn is_inside(network: &NetworkMatch, connection: &Connection<'_>) -> bool {
     blocks.iter().any(has_client) && !network.except.iter().any(has_client)
 }
 
-/// Whether `address` begins with the bits of `block` that count, and is of its family.
+/// Returns true if `address` begins with the network bits of `block` and is of its family.
 fn contains(block: &IpNet, address: IpAddr) -> bool {
     let counts = usize::from(block.prefix_len());
     let pairs = bits(block.addr()).into_iter().zip(bits(address));

@@ -1,4 +1,4 @@
-//! What a request matches, and which of its matches counts.
+//! Evaluation of matches, and their precedence.
 
 use crate::match_result::MatchResult;
 use crate::matching::{HeaderMatch, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch};
@@ -6,7 +6,7 @@ use crate::request::RequestView;
 use percent_encoding::percent_decode_str;
 use std::cmp::Ordering;
 
-/// Judges a request, whose path is in the form of the match, by every part of the match.
+/// Evaluates every part of the match for a request whose path is in the form of the match.
 pub(super) fn evaluate(wanted: &RequestMatch, request: &RequestView<'_>) -> MatchResult {
     let (path, method, headers, query) = wanted.parts();
     let same_method = method.is_none_or(|method| method == request.method);
@@ -23,8 +23,8 @@ pub(super) fn evaluate(wanted: &RequestMatch, request: &RequestView<'_>) -> Matc
     }
 }
 
-/// Whether a path matches. One without a leading `/` (`*`, and the empty one of `CONNECT`) is matched
-/// by what matches every path, and by regular expressions.
+/// Returns true if a path matches. One without a leading `/` (`*`, and the empty one of `CONNECT`)
+/// is matched only by patterns for every path and by regular expressions.
 fn has_path(pattern: &PathPattern, path: &str) -> bool {
     let (patterns, rest) = match pattern {
         PathPattern::Regex(pattern) => return pattern.matches(path),
@@ -68,8 +68,8 @@ fn by_value(wanted: &ValueMatch, value: &[u8]) -> MatchResult {
     }
 }
 
-/// What the lines or values of one name say together: none is a no, and where they disagree it cannot
-/// be told.
+/// Combines the lines or values of one name: none is no match, and lines that disagree are
+/// indeterminate.
 fn of_several(lines: Vec<MatchResult>) -> MatchResult {
     match lines.split_first() {
         None => MatchResult::NoMatch,

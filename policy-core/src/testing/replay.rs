@@ -1,5 +1,5 @@
-//! What a fuzzer asserts, so that a corpus can be replayed as an ordinary test. Each function reads
-//! arbitrary bytes and says in words what is wrong.
+//! The assertions of the fuzz targets, so that a corpus can be replayed as an ordinary test. Each
+//! function reads arbitrary bytes and returns the violation in words.
 
 use super::{OwnedConnection, OwnedRequest, any_client, any_policy, any_request};
 use crate::decision::Decision;

@@ -1,4 +1,4 @@
-//! Ports on which nothing is permitted, and protocols without routes.
+//! Ports that deny everything, and protocols without routes.
 
 use super::meta;
 use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
@@ -10,7 +10,7 @@ use crate::native::write_duration;
 use policy_core::decision::Denied;
 use policy_core::policy::Protocol;
 
-/// What a port's protocol carries, and the grants of its Server.
+/// The protocol message of a port, and the grants of its Server.
 pub(super) type Body = (ProxyProtocol, Vec<Authz>);
 
 /// A port that grants nothing: one route that matches everything and is named after the reason,
@@ -27,7 +27,7 @@ pub(super) fn deny_all(protocol: Protocol, reason: Denied) -> Body {
     (body, Vec::new())
 }
 
-/// Where there are no requests. Protocols that have some get no routes here.
+/// The message of a protocol without requests. Protocols with requests get no routes.
 pub(super) fn without_routes(protocol: Protocol) -> ProxyProtocol {
     let kind = match protocol {
         Protocol::Tls => Kind::Tls(Tls {}),

@@ -9,16 +9,17 @@ use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::network::Facts;
 use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
 
-/// A message, and what it does not say.
+/// A message, and the parts of the policy that it does not express.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
     /// The message.
     pub server: inbound::Server,
-    /// What could not be said, and what was sent instead.
+    /// The parts that the message cannot express, and their substitutes.
     pub unsupported: Vec<Unsupported>,
 }
 
-/// What a Linkerd proxy can enforce of `policy` on the workload that `facts` describe.
+/// Encodes the part of `policy` that a Linkerd proxy can enforce on the workload that `facts`
+/// describe.
 pub fn encode(policy: &ServerPolicy, facts: &Facts, options: &EncodeOptions) -> Encoded {
     let mut report = Report::default();
     let (protocol, authorizations) = match policy.deny {

@@ -1,5 +1,5 @@
-//! What passes before routes are looked at. Linkerd's proxies know no such thing: a grant on the
-//! Server where there are no requests, else a route named `probe`.
+//! Exemptions. Linkerd's proxies have none: they become a grant on the Server where there are no
+//! requests, else a route named `probe`.
 
 use super::grant::Grants;
 use super::route_kind::{LinkerdRoute, RoutePlan, RulePlan, leading_filters};
@@ -19,7 +19,8 @@ pub(super) fn connections(exemptions: &[Exemption], grants: &mut Grants<'_>) -> 
     connections.filter_map(|exemption| grants.one(&exemption.authorization)).collect()
 }
 
-/// Where there are requests, a grant on the Server would let them pass too.
+/// Reports exemptions of connections as not sent: on a port with requests, a grant on the Server
+/// would permit the requests too.
 pub(super) fn note_connections(exemptions: &[Exemption], report: &mut Report) {
     for exemption in exemptions.iter().filter(|exemption| exemption.request.is_none()) {
         report.left_out(part(exemption), "for connections that are not HTTP: not sent");
@@ -30,7 +31,7 @@ fn part(exemption: &Exemption) -> Part {
     Part::Exemption(exemption.authorization.source.clone())
 }
 
-/// Who, besides the exempted, may send the requests of an exemption: whoever the route permits that
+/// Other clients that may send the requests of an exemption: those that the route permits that
 /// would have matched them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum OtherClients {
@@ -121,7 +122,7 @@ fn exact(wanted: &RequestMatch) -> Option<String> {
     Some(text)
 }
 
-/// What decides on a request for `path` that no route for its host matches.
+/// Returns the clients that may send a request for `path` that no route for its host matches.
 fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherClients {
     let everything = [RequestMatch::everything()];
     let mut best: Option<(Rank, OtherClients)> = None;
@@ -158,7 +159,7 @@ fn denies(route: &Route) -> bool {
     matches!(route.origin, Origin::Deny(_))
 }
 
-/// Whether the rule answers in place of the workload; probes must reach the workload.
+/// Returns true if the rule responds in place of the workload; probes must reach the workload.
 fn answers(effects: &[policy_core::filter::Filter]) -> bool {
     effects.iter().any(|effect| match effect.kind {
         FilterKind::Redirect(_) | FilterKind::Failure(_) => true,
@@ -176,13 +177,13 @@ fn may_match(wanted: &RequestMatch, path: &str, method: Option<&Method>) -> bool
     same_method && wanted.path.admits(path)
 }
 
-/// Whether it matches every request that it may match.
+/// Returns true if it matches every request that it may match.
 fn is_certain(wanted: &RequestMatch, method: Option<&Method>) -> bool {
     let by_method = wanted.method().is_none() || method.is_some();
     by_method && wanted.headers().is_empty() && wanted.query().is_empty()
 }
 
-/// Precedence among matches of one path; smaller is asked first.
+/// Precedence among matches of one path; smaller is tried first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     path: (u8, Reverse<usize>, Vec<bool>),

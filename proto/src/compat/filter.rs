@@ -1,4 +1,4 @@
-//! Effects as filters.
+//! Conversion of filters.
 
 use crate::linkerd::grpc_route::GrpcFailureInjector;
 use crate::linkerd::http_route::{HttpFailureInjector, PathModifier, Ratio};
@@ -8,18 +8,18 @@ use crate::linkerd::inbound::{grpc_route, http_route};
 use http::{HeaderName, HeaderValue};
 use policy_core::filter::{Failure, FilterKind, HeaderChange, Redirect, RedirectPath};
 
-/// What becomes of an effect.
+/// The encoding of a filter.
 pub(super) enum FilterEncoding<T> {
     /// This filter does the same.
     Sent(T),
     /// Left out; the request is forwarded without it.
     Omitted(&'static str),
-    /// There is no such filter, and forwarding without it would be wrong.
+    /// Linkerd has no such filter, and forwarding without it would be wrong.
     Denied(&'static str),
 }
 
-/// What every request loses first: Linkerd's proxies set `l5d-client-id` themselves and know nothing of
-/// `l5d-connection-secure`, so that a client could tell the application what it likes.
+/// The filter that removes `l5d-connection-secure` from every request. Linkerd's proxies set
+/// `l5d-client-id` themselves but do not know this header, so a client could forge it.
 pub(super) fn strip_client_headers() -> FilterKind {
     const SECURE: [&str; 4] = [
         "l5d-connection-secure",

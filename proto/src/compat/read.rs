@@ -24,7 +24,7 @@ pub fn decode(server: &Server) -> Result<ServerPolicy> {
     read_server(server)
 }
 
-/// What the message says of the workload: its addresses, if the controller knows them.
+/// Reads the workload's addresses, if the controller knows them.
 ///
 /// # Errors
 /// An address that is none.

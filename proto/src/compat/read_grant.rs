@@ -32,7 +32,7 @@ fn read_grant(grant: &Authz) -> Result<Authorization> {
     Ok(Authorization { source, requirement: Requirement::All(conditions), audit })
 }
 
-/// What is asked of the client; nothing if nothing is.
+/// Reads the predicate on the client's identity, if there is one.
 fn read_authentication(authentication: &Authn) -> Result<Option<Predicate>> {
     match authentication.permit.as_ref().ok_or_else(DecodeError::missing)? {
         Permit::Unauthenticated(PermitUnauthenticated {}) => Ok(None),

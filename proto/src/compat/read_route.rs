@@ -128,8 +128,8 @@ fn absolute(path: &str) -> Result<&str> {
     }
 }
 
-/// Linkerd's proxies ask for a match of the whole text, as we do. The anchors that we send are taken
-/// off again where what remains is an expression by itself.
+/// Reads a regular expression. Linkerd's proxies match the whole text, as we do. The anchors that
+/// we send are removed if the rest is an expression by itself.
 fn expression(source: &str) -> Result<Pattern> {
     let inner = source.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$"));
     match inner.map(Pattern::parse) {
@@ -184,7 +184,7 @@ fn grpc_match(wanted: &GrpcRouteMatch) -> Result<RequestMatch> {
     Ok(call.with_headers(each("headers", headers, header)?))
 }
 
-/// Without what our own controller has every request lose, which this side does of itself.
+/// Removes the filter that our own controller puts first; the sidecar strips these headers itself.
 fn without_stripping(mut effects: Vec<Filter>) -> Vec<Filter> {
     if effects.first().is_some_and(|effect| effect.kind == filter::strip_client_headers()) {
         effects.remove(0);

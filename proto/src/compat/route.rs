@@ -142,7 +142,8 @@ fn planned<F: LinkerdRoute>(
     })
 }
 
-/// Nothing if one of the effects cannot be applied and the requests must not pass without it.
+/// Encodes filters. `None` if one of them cannot be encoded and the requests must not pass without
+/// it.
 fn filters<'e, F: LinkerdRoute>(
     effects: impl IntoIterator<Item = &'e Filter>,
     report: &mut Report,
@@ -176,8 +177,9 @@ fn server_filters<F: LinkerdRoute>(
     filters::<F>(&policy.effects, report)
 }
 
-/// Linkerd's proxies ask the next less specific host where none of a host's routes matches. Where
-/// the policy says otherwise and there is something to ask, a route for all of that host says it.
+/// Routes that stop the fall-through. Linkerd's proxies search the next less specific host if none
+/// of a host's routes matches. If the policy does not and there is such a host, a route for
+/// everything on the host takes the rest.
 fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<RoutePlan<F>> {
     let mut guards = Vec::new();
     for (host, unmatched) in &policy.routes.hosts {
@@ -204,7 +206,7 @@ fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<Ro
     guards
 }
 
-/// Whether something less specific than `host` could match its requests.
+/// Returns true if a less specific table than that of `host` could match its requests.
 fn falls_on_something(policy: &ServerPolicy, host: &HostPattern) -> bool {
     let RouteTable { routes, hosts, otherwise } = &policy.routes;
     let by_route = routes
@@ -282,7 +284,7 @@ fn http_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
 /// A match and the route it belongs to.
 type Contender<'p> = (&'p Route, &'p RequestMatch);
 
-/// Which segments of a path are parameters; nothing if none is.
+/// Returns for each segment of a path whether it is a parameter; `None` if none is.
 fn shape(wanted: &RequestMatch) -> Option<Vec<bool>> {
     let PathPattern::Segments { segments, rest: _ } = &wanted.path else { return None };
     let shape: Vec<bool> = segments.iter().map(|s| matches!(s, Segment::Parameter(_))).collect();
@@ -340,7 +342,7 @@ fn matches(policy: &ServerPolicy) -> impl Iterator<Item = Contender<'_>> {
     })
 }
 
-/// Whether it makes no difference to permission which of these matches.
+/// Returns true if every one of these matches leads to the same permission.
 fn is_indifferent(matches: &[Contender<'_>]) -> bool {
     let Some(((first, _), others)) = matches.split_first() else { return true };
     if others.is_empty() {

@@ -22,25 +22,25 @@ pub(super) trait LinkerdRoute: Sized {
     type Filter: Clone;
     type Route;
 
-    /// The match that means the same; nothing if there is none.
+    /// Returns the equivalent match, if there is one.
     fn matched(wanted: &RequestMatch) -> Option<Self::Match>;
-    /// Matches every request.
+    /// Returns a match for every request.
     fn everything() -> Self::Match;
-    /// The matches of a rule that has none, which means every request.
+    /// Returns the matches of a rule without matches, which means every request.
     fn implicit() -> Vec<Self::Match>;
-    /// The filter that does the same.
+    /// Returns the equivalent filter.
     fn filter(effect: &FilterKind) -> FilterEncoding<Self::Filter>;
     fn route(planned: RoutePlan<Self>) -> Self::Route;
 }
 
-/// A route in the making.
+/// A route before it is encoded.
 pub(super) struct RoutePlan<F: LinkerdRoute> {
     pub(super) metadata: Metadata,
     pub(super) hosts: Vec<HostPattern>,
     pub(super) rules: Vec<RulePlan<F>>,
     /// Its own grants.
     pub(super) grants: Vec<Authz>,
-    /// Whether the Server's count too.
+    /// True if the Server's grants count too.
     pub(super) inherits: bool,
 }
 
@@ -179,7 +179,8 @@ fn path(pattern: &PathPattern) -> Option<path_match::Kind> {
     let has_parameter = segments.iter().any(|s| matches!(s, Segment::Parameter(_)));
     let has_empty = segments.iter().any(|s| matches!(s, Segment::Literal(text) if text.is_empty()));
     match (has_parameter, rest) {
-        // `/` is the prefix of all; further down an empty segment cannot be told from none.
+        // `/` is the prefix of all; further down an empty segment cannot be distinguished from
+        // none.
         (false, true) if has_empty => None,
         (false, true) if segments.is_empty() => Some(path_match::Kind::Prefix("/".to_owned())),
         (false, true) => Some(path_match::Kind::Prefix(joined(segments, |text| text.to_owned())?)),

@@ -1,5 +1,5 @@
-//! The same policy for a client that lacks features: never wider, and everything left out is
-//! reported.
+//! Downgrade of a policy for a client that lacks features: it never permits more, and every
+//! omission is reported.
 
 use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a client with `features` can enforce of `policy`.
+/// Returns the part of `policy` that a client with `features` can enforce.
 pub(super) fn downgrade<'a>(
     policy: &'a ServerPolicy,
     features: &BTreeSet<Feature>,
@@ -31,9 +31,9 @@ pub(super) fn downgrade<'a>(
 }
 
 struct Downgrade<'m> {
-    /// What the policy needs and the client lacks.
+    /// Features that the policy needs and the client lacks.
     missing: &'m BTreeSet<Feature>,
-    /// Whether the client knows reasons, needed by the policy as it is or not.
+    /// True if the client supports reasons, even if the policy does not need them.
     says_reason: bool,
     report: Report,
 }

@@ -1,4 +1,4 @@
-//! What a policy is besides its routes and grants.
+//! The header of a policy: everything besides its routes and grants.
 
 use super::interner::Interner;
 use super::read;

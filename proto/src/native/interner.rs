@@ -1,5 +1,5 @@
-//! Texts of a policy, and what its grants ask for, each kept once: ten thousand routes of one namespace
-//! name it ten thousand times.
+//! Interning of a policy's texts and conditions: ten thousand routes of one namespace name it ten
+//! thousand times.
 
 use policy_core::authorization::Condition;
 use policy_core::name::Family;
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What was met so far while an update is read. Dropped after it; what was read keeps what it uses.
+/// Interner for one update. Dropped after it; the decoded values keep their references.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
     known: RefCell<HashSet<Arc<str>, foldhash::fast::RandomState>>,
@@ -16,7 +16,7 @@ pub(super) struct Interner {
 }
 
 impl Interner {
-    /// The one copy of `text`.
+    /// Returns the interned copy of `text`.
     pub(super) fn text(&self, text: &str) -> Arc<str> {
         let mut known = self.known.borrow_mut();
         if let Some(same) = known.get(text) {
@@ -27,7 +27,7 @@ impl Interner {
         new
     }
 
-    /// The one copy of what objects of one kind and namespace have in common.
+    /// Returns the interned family of one kind and namespace.
     pub(super) fn family(&self, group: &str, kind: &str, namespace: &str) -> Arc<Family> {
         let [group, kind, namespace] = [group, kind, namespace].map(|text| self.text(text));
         let mut known = self.families.borrow_mut();
@@ -40,7 +40,8 @@ impl Interner {
         new
     }
 
-    /// The one copy of what grants ask for: those that name the same authentication are alike.
+    /// Returns the interned conditions: grants that name the same authentication have the same
+    /// ones.
     pub(super) fn conditions(&self, conditions: Vec<Condition>) -> Arc<[Condition]> {
         let mut known = self.conditions.borrow_mut();
         if let Some(same) = known.get(conditions.as_slice()) {

@@ -1,6 +1,6 @@
-//! The server's messages as they arrive. A policy of ten thousand routes takes megabytes on the wire, of
-//! which no more is kept than the field that is being received: grants and routes are put into their
-//! own form when they are complete, and are then no longer needed as they were sent.
+//! Incremental decoding of the server's messages. A policy of ten thousand routes takes megabytes
+//! on the wire; only the field that is being received is buffered. Grants and routes are converted
+//! to the model when they are complete, and their bytes are dropped.
 
 use super::update::{AUTHORIZATIONS, ROUTES, Response, Update};
 use crate::error::DecodeError;
@@ -16,20 +16,20 @@ const PORT: u32 = 2;
 /// The longest key and length of a field: two numbers of at most ten bytes.
 const LONGEST_HEAD: usize = 20;
 
-/// A message of which this much has arrived.
+/// Decoder of one message, fed with the bytes as they arrive.
 #[derive(Debug)]
 pub(super) struct MessageReader {
-    /// What has arrived of a field that is not complete.
+    /// Received bytes of an incomplete field.
     buffer: BytesMut,
-    /// What is still to be taken of the message.
+    /// Remaining bytes of the message.
     left: usize,
-    /// What is still to be taken of the port's update, while inside it.
+    /// Remaining bytes of the port's update, while inside it.
     port: Option<usize>,
     workload: Option<m::Workload>,
     update: Option<Box<Update>>,
 }
 
-/// Why a message cannot be taken apart.
+/// Error of a message that is not valid protobuf.
 #[derive(Debug, thiserror::Error)]
 #[error("not a message: {0}")]
 pub(super) struct MessageError(String);
@@ -55,7 +55,7 @@ impl MessageReader {
         Self { buffer: BytesMut::new(), left: length, port: None, workload: None, update: None }
     }
 
-    /// Takes from `bytes` what belongs to the message.
+    /// Consumes the bytes that belong to the message.
     pub(super) fn take(&mut self, bytes: &mut Bytes) -> Result<(), MessageError> {
         let missing = self.left.saturating_sub(self.buffer.len());
         let mut more = bytes.split_to(missing.min(bytes.len()));
@@ -72,12 +72,12 @@ impl MessageReader {
         Ok(())
     }
 
-    /// Whether all of the message was taken.
+    /// Returns true if the whole message was read.
     pub(super) fn is_complete(&self) -> bool {
         self.left == 0
     }
 
-    /// What the message says.
+    /// Returns the decoded message.
     pub(super) fn finish(self) -> Result<Response, MessageError> {
         match self.port {
             Some(left) if left > 0 => Err(MessageError::new("a field ends after its message")),
@@ -148,14 +148,14 @@ impl MessageReader {
     }
 }
 
-/// Bytes that lie in one piece.
+/// A buffer whose bytes are contiguous.
 trait ContiguousBuf: Buf {}
 
 impl ContiguousBuf for Bytes {}
 impl ContiguousBuf for BytesMut {}
 
-/// The field that begins here; none: more bytes are needed to tell. `enclosing`: what is left of the
-/// message that it is in.
+/// Reads the head of the field that begins here; `None` if it is incomplete. `enclosing` is the
+/// number of remaining bytes of the enclosing message.
 fn head(bytes: &[u8], enclosing: usize) -> Result<Option<Field>, MessageError> {
     let mut rest = bytes.get(..enclosing.min(bytes.len())).unwrap_or_default();
     let start = rest.len();

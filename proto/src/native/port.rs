@@ -29,9 +29,9 @@ pub struct EncodedPort {
     unsupported: Vec<Unsupported>,
 }
 
-/// Encodes `policy` for a client with `features`. What such a client could not enforce is left out
-/// where that lets through the same or less; else the port is denied. Either way it is reported
-/// by [`EncodedPort::unsupported`].
+/// Encodes `policy` for a client with `features`. A part that such a client could not enforce is
+/// omitted if that permits the same or less; else the port is denied. Either way it is reported by
+/// [`EncodedPort::unsupported`].
 pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> EncodedPort {
     let (policy, unsupported) = downgrade(policy, features);
     let ServerPolicy {
@@ -92,7 +92,7 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
 }
 
 impl EncodedPort {
-    /// The whole state, for a client that has none or an unknown one.
+    /// Returns the full state, for a client that has none or an unknown one.
     pub fn full(&self, port: NonZeroU16, revision: &Revision) -> m::PortUpdate {
         m::PortUpdate {
             port: u32::from(port.get()),
@@ -101,14 +101,14 @@ impl EncodedPort {
         }
     }
 
-    /// Hash of what [`EncodedPort::full`] sends besides port and revision: goes into
-    /// `Revision::content`, where both senders of this module put it. Stable between versions and
-    /// machines. Equal hashes do not prove equal policies.
+    /// Returns the hash of the message of [`EncodedPort::full`] without port and revision: the
+    /// value of `Revision::content`. Stable between versions and machines. Equal hashes do not
+    /// prove equal policies.
     pub fn content(&self) -> u64 {
         self.content
     }
 
-    /// What could not be sent as it was.
+    /// Returns the parts that could not be sent as they are.
     pub fn unsupported(&self) -> &[Unsupported] {
         &self.unsupported
     }
@@ -138,7 +138,7 @@ impl EncodedPort {
     }
 }
 
-/// The change that leads a client from `old` to `new`. Its size depends on what differs.
+/// Returns the change from `old` to `new`. Its size depends on the difference.
 pub fn diff(
     old: &EncodedPort,
     new: &EncodedPort,
@@ -168,7 +168,7 @@ fn removed<T>(old: &BTreeMap<u64, T>, new: &BTreeMap<u64, T>) -> Vec<u64> {
     old.keys().filter(|key| !new.contains_key(key)).copied().collect()
 }
 
-/// What changed in the middle of a list; nothing if it is the same.
+/// Returns the edit from one list to another; `None` if they are the same.
 fn edit(old: &[u64], new: &[u64]) -> Option<m::KeyList> {
     if old == new {
         return None;

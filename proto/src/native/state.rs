@@ -1,7 +1,7 @@
-//! The client's side: what is in force on a port, changed by updates, each whole or not at all.
+//! The client's side: the state of a port. Updates apply as a whole or not at all.
 //!
-//! What an update does not mention is shared with the state before: a change of one route of ten
-//! thousand copies lists of numbers and of pointers, and reads one route.
+//! Parts that an update does not mention are shared with the state before: a change of one route of
+//! ten thousand copies lists of numbers and of pointers, and reads one route.
 
 use super::header;
 use super::revision::decode_revision;
@@ -16,25 +16,25 @@ use policy_core::revision::Revision;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What a client has of one port.
+/// The client's state of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortState {
     inner: Option<Arc<State>>,
 }
 
-/// What became of an update.
+/// The result of an update.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The policy that results: the one before, where the update changed nothing.
     pub policy: Arc<ServerPolicy>,
-    /// How its routes follow from those of the policy before; absent: all are new, or too many are.
+    /// The difference of its routes to those of the policy before; absent if too many differ.
     pub change: Option<RouteChange>,
 }
 
-/// Why an update was not applied. The state is as before.
+/// Error of an update that was not applied. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// It changes something else than what is here. Ask for the full state (`Resync`).
+    /// Its base is not the state here. Request the full state (`Resync`).
     #[error("changes revision {base:016x}, but {} is in force", shown(*.have))]
     Base {
         /// Content of the revision that it changes.
@@ -54,7 +54,7 @@ fn shown(have: Option<u64>) -> String {
 /// The grants of a state, ascending by key.
 type GrantsByKey = [(u64, Arc<Authorization>)];
 
-/// Grants that are others now or gone: their keys, by where the old ones are stored.
+/// Keys of replaced or removed grants, by the address of the old grant.
 type ReplacedGrants = HashMap<usize, u64, foldhash::fast::RandomState>;
 
 /// Route by route as in the policy: `order` holds their keys.
@@ -69,7 +69,7 @@ struct State {
 }
 
 impl PortState {
-    /// Nothing yet.
+    /// Creates an empty state.
     pub fn new() -> Self {
         Self::default()
     }
@@ -236,7 +236,7 @@ impl State {
 struct GrantSets<'a> {
     replaced: &'a ReplacedGrants,
     grants: &'a GrantsByKey,
-    /// What became of sets of routes that stay, by where they are stored.
+    /// Replacements of sets of unchanged routes, by the address of the old set.
     became: HashMap<usize, Option<AuthorizationSet>, foldhash::fast::RandomState>,
     /// Sets of new routes, by the keys of their grants.
     made: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
@@ -261,8 +261,8 @@ impl<'a> GrantSets<'a> {
             return Ok(known.clone());
         }
         let new = new()?;
-        // Equal is not enough: what becomes of a set is told by where its grants are stored, and those
-        // of another key may be equal to the old ones.
+        // Equal is not enough: the replacement of a set is found by the addresses of its grants,
+        // and grants of another key may be equal to the old ones.
         let alike = |old: &&AuthorizationSet| {
             old.len() == new.len() && old.iter().zip(&*new).all(|(old, new)| Arc::ptr_eq(old, new))
         };
@@ -311,10 +311,11 @@ fn grants_of(route: u64) -> String {
     format!("routes[key {route:016x}].authorizations")
 }
 
-/// Where routes were before: mostly where they are now, counted from the beginning or from the end.
+/// Lookup of a route's previous index: mostly the same index, counted from the beginning or from
+/// the end.
 struct PreviousPositions<'a> {
     old: &'a [u64],
-    /// What the place of a key near the end of the new list is less by in the old one; wrapping.
+    /// Difference between the lengths of the lists, wrapping: the offset of keys near the end.
     shift: usize,
     by_key: std::cell::OnceCell<HashMap<u64, usize>>,
 }

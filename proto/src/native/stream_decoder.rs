@@ -1,7 +1,7 @@
-//! `PolicyDiscovery.Watch` for a client that keeps no more of a message than it needs.
+//! `PolicyDiscovery.Watch` with incremental decoding.
 //!
-//! The library's own stream keeps a message as a whole until it is complete, and its buffer, as large as
-//! the largest message was, as long as the stream lasts. Here messages are taken apart as they arrive.
+//! The library's stream buffers a message until it is complete, and keeps its buffer, as large as
+//! the largest message, as long as the stream lasts. Here messages are decoded as they arrive.
 
 use super::message_reader::MessageReader;
 use crate::messages as m;
@@ -21,16 +21,17 @@ pub use super::update::Response;
 #[derive(Debug)]
 pub struct Responses<B> {
     body: B,
-    /// The most that a message may take, in bytes.
+    /// The maximum size of a message in bytes.
     max: usize,
-    /// What has arrived and was not looked at.
+    /// Received bytes that are not decoded yet.
     arrived: Bytes,
     /// The head of a message that is not complete.
     head: BytesMut,
     message: Option<MessageReader>,
 }
 
-/// Whether a message is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
+/// The length of a message's prefix: the compressed flag and the message length (gRPC over HTTP/2,
+/// "Length-Prefixed-Message").
 const HEAD: usize = 5;
 
 /// `PolicyDiscovery.Watch` over `channel`, for messages of at most `max` bytes.
@@ -78,7 +79,7 @@ fn request(
     request
 }
 
-/// Messages of which none fails.
+/// A stream of messages without errors.
 struct InfallibleStream<S>(Pin<Box<S>>);
 
 impl<S: Stream> Stream for InfallibleStream<S> {
@@ -89,7 +90,7 @@ impl<S: Stream> Stream for InfallibleStream<S> {
     }
 }
 
-/// What an answer means that is none of gRPC's (doc/http-grpc-status-mapping.md of gRPC).
+/// Maps an HTTP status without a gRPC status (doc/http-grpc-status-mapping.md of gRPC).
 fn of_http(status: StatusCode) -> Status {
     let code = match status.as_u16() {
         400 => Code::Internal,
@@ -107,7 +108,7 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<StdError>,
 {
-    /// The next message, `None` at the end of the stream. Nothing is lost if it is not waited for.
+    /// The next message, `None` at the end of the stream. Cancel safe.
     ///
     /// # Errors
     /// What ended the stream: the server's status, or what was wrong with a message. Nothing follows.
@@ -134,7 +135,7 @@ where
         }
     }
 
-    /// The next message of what has arrived, if it is complete.
+    /// Decodes the next message if it is complete.
     fn take(&mut self) -> Result<Option<Response>, Status> {
         loop {
             let Some(message) = &mut self.message else {
@@ -163,7 +164,9 @@ where
         let compressed = self.head.get_u8();
         let length = self.head.get_u32();
         if compressed != 0 {
-            return Err(Status::internal("a message is compressed, which was not asked for"));
+            return Err(Status::internal(
+                "a message is compressed, but compression was not negotiated",
+            ));
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > self.max {

@@ -1,5 +1,5 @@
-//! What the server says. A port's update while it is read: routes and grants are put at once into the form in which they are
-//! kept, one at a time, for ten thousand routes as messages take ten times what they take on the wire.
+//! The server's messages. Routes and grants of a port's update are converted to the model one at a
+//! time, because ten thousand routes as messages take ten times their size on the wire.
 
 use super::interner::Interner;
 use super::read;
@@ -17,16 +17,16 @@ pub struct Update {
     pub(super) rest: m::PortUpdate,
     pub(super) names: Interner,
     pub(super) grants: Vec<(u64, Arc<Authorization>)>,
-    /// Whether the grants ascend by key. Servers send them so.
+    /// True if the grants do not ascend by key. Servers send them ascending.
     unordered: bool,
     pub(super) routes: NewRoutes,
     /// Sets of several grants, each once.
     sets: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
-    /// The first thing that was wrong; nothing is read after it.
+    /// The first error; nothing is read after it.
     failed: Option<DecodeError>,
 }
 
-/// What the server says: `WatchResponse`.
+/// A message of the server: `WatchResponse`.
 #[derive(Debug)]
 pub enum Response {
     /// The workload.
@@ -48,7 +48,7 @@ impl Update {
         self.rest.port
     }
 
-    /// What the client has once it applied this.
+    /// Returns the revision that the client has after applying this.
     pub fn revision(&self) -> Option<&m::Revision> {
         self.rest.revision.as_ref()
     }
@@ -168,7 +168,7 @@ impl Update {
 pub(super) struct NewRoutes {
     /// A route once taken leaves its key.
     routes: Vec<(u64, Option<Arc<Route>>)>,
-    /// The keys of the grants of routes that name some which were not there yet.
+    /// Keys of the grants of routes that name grants not read yet.
     unresolved: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
     left: usize,
 }
@@ -187,7 +187,7 @@ impl NewRoutes {
         self.routes.binary_search_by_key(&key, |(key, _)| *key).ok()
     }
 
-    /// How many were not taken.
+    /// Number of routes that were not taken.
     pub(super) fn left(&self) -> usize {
         self.left
     }
@@ -196,7 +196,7 @@ impl NewRoutes {
         !self.routes.is_empty()
     }
 
-    /// Whether there was a route of this key, taken or not.
+    /// Returns true if the update has a route of this key, taken or not.
     pub(super) fn had(&self, key: u64) -> bool {
         self.place(key).is_some()
     }
@@ -211,7 +211,7 @@ fn doubled<T>(list: &[(u64, T)]) -> Option<u64> {
     pairs.find(|((one, _), (next, _))| one == next).map(|((key, _), _)| *key)
 }
 
-/// What belongs to a key in a list that ascends by key.
+/// Returns the value of a key in a list that ascends by key.
 pub(super) fn find<T>(list: &[(u64, T)], key: u64) -> Option<&T> {
     let place = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
     list.get(place).map(|(_, found)| found)
