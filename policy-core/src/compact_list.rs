@@ -111,7 +111,7 @@ impl<T> IntoIterator for ThinVec<T> {
 }
 
 /// Implements the traits of slices and vectors.
-macro_rules! like_a_slice {
+macro_rules! impl_slice_traits {
     ($list:ident) => {
         impl<T> $list<T> {
             /// The elements.
@@ -190,8 +190,8 @@ macro_rules! like_a_slice {
     };
 }
 
-like_a_slice!(OneOrMany);
-like_a_slice!(ThinVec);
+impl_slice_traits!(OneOrMany);
+impl_slice_traits!(ThinVec);
 
 #[cfg(test)]
 mod tests {

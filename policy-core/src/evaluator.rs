@@ -235,7 +235,8 @@ impl Evaluator {
         Some(granted(own, index, route, AuthorizationId::Server(index)))
     }
 
-    /// The first authorization of a set that holds. The set is known to `memo` by whose it is.
+    /// Returns the first authorization of a set that holds. `whose` is the key of the set in
+    /// `memo`.
     fn first_of(
         &self,
         (whose, set): (u32, &AuthorizationSet),

@@ -19,8 +19,8 @@ pub struct Host<'a> {
     pub port: Option<u16>,
 }
 
-/// Reads `host[:port]`. Refuses userinfo, percent-encoding, zone identifiers (they have no meaning
-/// outside the sender's node, RFC 6874), and what merely looks like an IPv4 address.
+/// Parses `host[:port]`. Refuses userinfo, percent-encoding, zone identifiers (they have no meaning
+/// outside the sender's node, RFC 6874), and names that merely look like an IPv4 address.
 pub fn canonical_host(authority: &str) -> Result<Host<'_>, TargetFault> {
     if authority.starts_with('[') {
         return bracketed(authority);
@@ -76,7 +76,7 @@ fn read_port(text: &str) -> Result<Option<u16>, TargetFault> {
     }
 }
 
-/// Refuses what is no name; whether it has upper-case letters.
+/// Checks a name; returns true if it has upper-case letters.
 fn has_upper_case(name: &str) -> Result<bool, TargetFault> {
     if name.is_empty() || name.len() > MAX_NAME {
         return Err(TargetFault::InvalidHost);

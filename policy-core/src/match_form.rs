@@ -25,7 +25,7 @@ pub fn match_form(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text that routes are matched on, for a request whose path is handled so.
+/// Returns the form of a request's path that routes are matched on.
 pub(crate) fn matched(path: &str, handling: PathHandling) -> Cow<'_, str> {
     match handling {
         PathHandling::Canonical => match_form(path),
@@ -63,7 +63,7 @@ impl Segment {
 }
 
 impl RequestMatch {
-    /// The match as it is judged on a port that handles paths so.
+    /// Returns the match for a port with this path handling.
     pub fn on_port(&self, handling: PathHandling) -> Cow<'_, Self> {
         match (handling, self.path.in_match_form()) {
             (PathHandling::Raw, _) | (_, Cow::Borrowed(_)) => Cow::Borrowed(self),

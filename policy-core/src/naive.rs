@@ -196,7 +196,7 @@ fn tables(policy: &ServerPolicy, host: Option<&str>) -> Vec<Option<HostPattern>>
     found.into_iter().cloned().map(Some).chain([None]).collect()
 }
 
-/// The first match in order of precedence that is not a plain no, in the table of `host`.
+/// Returns the first match in order of precedence that is not `NoMatch`, in the table of `host`.
 fn select(
     policy: &ServerPolicy,
     host: Option<&HostPattern>,
@@ -269,7 +269,7 @@ fn exempted(policy: &ServerPolicy, index: usize) -> Decision {
     permit(None, AuthorizationId::Exemption(id), &exemption.authorization)
 }
 
-/// A permit is audited where the grant asks for it.
+/// Permits, audited if the grant requires it.
 fn permit(route: Option<RuleId>, id: AuthorizationId, grant: &Authorization) -> Decision {
     Decision::permit(route, id, grant.audit)
 }

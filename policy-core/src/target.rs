@@ -193,7 +193,7 @@ fn read_path(path: &str) -> Result<Cow<'_, str>, TargetFault> {
     Ok(if changes { Cow::Owned(decode(path)) } else { Cow::Borrowed(path) })
 }
 
-/// Refuses an ambiguous segment; whether the segment has to be rewritten.
+/// Refuses an ambiguous segment; returns true if the segment has to be rewritten.
 fn check_segment(segment: &str) -> Result<bool, TargetFault> {
     let mut changes = false;
     // How many characters it has after decoding, and whether all of them are dots.

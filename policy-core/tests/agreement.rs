@@ -70,9 +70,9 @@ proptest! {
             let end = count.min(at + gone);
             let more: Vec<_> = other.routes.routes.into_iter().take(more).collect();
             let mut places = ListDiff::builder(count);
-            (0..at).for_each(|place| places.kept(place));
-            more.iter().for_each(|_| places.inserted());
-            (end..count).for_each(|place| places.kept(place));
+            (0..at).for_each(|place| places.retain(place));
+            more.iter().for_each(|_| places.insert());
+            (end..count).for_each(|place| places.retain(place));
             routes.splice(at..end, more);
             let places = places.finish().expect("few differ");
             let change = RouteChange::new(evaluator.policy().clone(), places).expect("of its length");

@@ -14,7 +14,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// An error about the value at hand, whose path callers fill in from the inside out.
+    /// Creates an error of the current value. Callers add its path from the inside out.
     pub(crate) fn here(message: impl Into<String>) -> Self {
         Self { path: String::new(), message: message.into() }
     }

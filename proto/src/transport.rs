@@ -1,5 +1,5 @@
-//! The transport header: how a meshed client that connects to a sidecar's own inbound port says which
-//! port of the workload it wants (proxy-semantics 1.6).
+//! The transport header, in which a meshed client that connects to a sidecar's own inbound port
+//! names the port of the workload (proxy-semantics 1.6).
 //!
 //! ```text
 //! "transport.l5d.io/v1\r\n\r\n" · length, 4 bytes big-endian · Header, protobuf
@@ -24,7 +24,7 @@ const PREFACE: &[u8] = b"transport.l5d.io/v1\r\n\r\n";
 /// ten; the rest is room for fields that are yet to come.
 pub const MAX_MESSAGE: usize = 4096;
 
-/// The most bytes that [`scan`] asks for.
+/// The maximum number of bytes that [`scan`] needs.
 pub const MAX_SCAN: usize = PREFACE.len() + LENGTH + MAX_MESSAGE;
 
 /// The destination of a connection, and its protocol.

@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Up to this number, matches are tried in order.
 const FEW: usize = 8;
 
-/// Up to here the header names of an index are looked up in the request, above that the request's
-/// in the index.
+/// Up to this number, the header names of an index are looked up in the request; above it, those of
+/// the request in the index.
 const FEW_NAMES: usize = 4;
 
 /// One match of a table.
@@ -96,7 +96,7 @@ pub(crate) struct MatchContext<'a> {
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl MatchContext<'_> {
-    /// Finds the first match of a path that is not a plain no, if it is better than `best`.
+    /// Finds the first match of a path that is not `NoMatch`, if it is better than `best`.
     pub(crate) fn check(self, slot: Slot, best: &mut Best) {
         if slot == Slot::EMPTY {
             return;
@@ -110,7 +110,7 @@ impl MatchContext<'_> {
         }
     }
 
-    /// The rule as the policy numbers it; none: its route is gone.
+    /// Returns the rule by its number in the policy; `None` if its route was removed.
     fn rule(&self, id: RuleId) -> Option<RuleId> {
         let Some(places) = self.places else { return Some(id) };
         let route = *at(places, id.route)?;
@@ -180,7 +180,7 @@ impl List {
         let mut unindexed = Vec::new();
         for candidate in candidates {
             let Some(wanted) = at(all, candidate.wanted) else { continue };
-            // The rarest key leaves the fewest to look at.
+            // The rarest key leaves the fewest candidates to try.
             let rarest = keys(wanted).min_by_key(|key| common.get(key).copied());
             match (rarest, wanted.method()) {
                 (Some(ValueKey::Header(name, value)), _) => {
@@ -195,7 +195,7 @@ impl List {
         Self::Indexed(Box::new(index))
     }
 
-    /// Finds the first candidate that is not a plain no, if it is better than `best`.
+    /// Finds the first candidate that is not `NoMatch`, if it is better than `best`.
     pub(crate) fn find(&self, context: MatchContext<'_>, best: &mut Best) {
         match self {
             Self::Linear(candidates) => first(candidates, context, best),

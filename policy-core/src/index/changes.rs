@@ -84,8 +84,8 @@ impl RouteIndex {
         Ok(Self { base: Arc::new(base), overlay: None })
     }
 
-    /// The index of `table`, made of this one; `change` says how its routes follow from those that are
-    /// indexed here. `None`: they have too little in common. Both handle paths alike.
+    /// Returns the index of `table`, derived from this one by `change`. `None` if they have too
+    /// little in common. Both must handle paths alike.
     pub(crate) fn changed_to(
         &self,
         table: &RouteTable,
@@ -172,10 +172,11 @@ fn kept_places(since: &ListDiff, lengths: (usize, usize)) -> Result<Vec<u32>, Bu
 }
 
 impl Base {
-    /// The ranks of matches of new routes, whose numbers begin at `first`; none: there is no room.
-    /// `anchors`: how many routes of the base each new one stands behind.
+    /// Returns the ranks of matches of inserted routes, whose numbers begin at `first`; `None` if a
+    /// gap is exhausted. `anchors` is the number of routes of the base that each inserted one
+    /// follows.
     fn ranks(&self, matches: &[MatchEntry<'_>], first: u32, anchors: &[u32]) -> Option<Vec<u32>> {
-        // By what comes before it in the base, then by precedence; in order of the list else.
+        // Sorted by position in the base, then by precedence, then by order of the list.
         let mut order = Vec::with_capacity(matches.len());
         for (wanted, one) in matches.iter().enumerate() {
             let anchor = at(anchors, one.id.route.checked_sub(first)?)?;

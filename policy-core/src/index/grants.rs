@@ -56,8 +56,8 @@ pub(crate) struct GrantIndex {
     node_local: Vec<Posting>,
     cluster: Vec<Posting>,
     unconditional: Vec<Posting>,
-    /// The numbers of the authorizations that depend on the request, ascending. They are filed nowhere
-    /// else.
+    /// The numbers of the authorizations that depend on the request, ascending. They have no
+    /// postings.
     of_request: Box<[u32]>,
 }
 
@@ -190,7 +190,7 @@ impl GrantIndex {
                 let worst = keys.iter().filter_map(|key| common.get(key).copied()).max();
                 (worst, keys.len())
             });
-            // An empty list of conditions holds for nobody and is filed nowhere.
+            // An empty list of conditions holds for no client and gets no posting.
             let Some((number, condition)) = selective else { continue };
             for (alternative, key) in (0_u32..).zip(keys(&condition.test)) {
                 grants.file(key, Posting { index, condition: number, alternative });
@@ -284,8 +284,8 @@ fn verify(grant: &Authorization, posting: Posting, subject: &Subject<'_>) -> boo
             return condition.test.holds(subject);
         }
         match &condition.test {
-            // The block contains the client; its exceptions, or what the symbol stands for, are
-            // still to be looked at.
+            // The block contains the client; its exceptions, or the networks of the symbol, are not
+            // checked yet.
             Predicate::Network(networks) => {
                 let network: Option<&NetworkMatch> = at(networks, posting.alternative);
                 let Connection { client, tls: _, facts } = *subject.connection;

@@ -52,7 +52,7 @@ impl Trie {
         Ok(id)
     }
 
-    /// The place of what asks for a pattern, which is added if it is not there.
+    /// Returns the slot of a pattern, inserting it if it is missing.
     pub(crate) fn slot(
         &mut self,
         root: u32,
@@ -114,8 +114,8 @@ impl Trie {
         self.literals.find(hash(from, text), same).copied()
     }
 
-    /// Finds the first match of the tree at `node` that is not a plain no, if it is better than
-    /// `best`. `path` is what is left of the path after a `/`; absent: nothing is left.
+    /// Finds the first match of the tree at `node` that is not `NoMatch`, if it is better than
+    /// `best`. `path` is the rest of the path after a `/`; absent at the end of the path.
     ///
     /// Literals are followed before parameters and deeper prefixes are tried before shorter ones,
     /// so that the best is mostly found first; the ranks decide.
@@ -150,7 +150,7 @@ impl Trie {
         context.check(here.rest, best);
     }
 
-    /// The place of the pattern that matches every path.
+    /// Returns the slot of the pattern that matches every path.
     pub(crate) fn everything(&self, root: u32) -> Slot {
         at(&self.nodes, root).map_or(Slot::EMPTY, |root| root.rest)
     }

@@ -42,13 +42,13 @@ fn has_path(pattern: &PathPattern, path: &str) -> bool {
         })
 }
 
-/// Judges the lines of a header, each by itself and without splitting at commas.
+/// Evaluates the lines of a header, each by itself and without splitting at commas.
 fn by_header(wanted: &HeaderMatch, request: &RequestView<'_>) -> MatchResult {
     let lines = request.headers.get_all(&wanted.name).iter();
     of_several(lines.map(|line| by_value(&wanted.value, line.as_bytes())).collect())
 }
 
-/// Judges the values of a parameter, form-decoded (WHATWG URL, 5.1).
+/// Evaluates the values of a parameter, form-decoded (WHATWG URL, 5.1).
 fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> MatchResult {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).collect::<Vec<u8>>();
     let pairs = request.query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -57,7 +57,7 @@ fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> MatchResult {
     of_several(named.map(|(_, value)| by_value(&wanted.value, &decode(value))).collect())
 }
 
-/// Judges one value. A regular expression says nothing of what is not text.
+/// Evaluates one value. A regular expression over bytes that are not text is indeterminate.
 fn by_value(wanted: &ValueMatch, value: &[u8]) -> MatchResult {
     match wanted {
         ValueMatch::Exact(bytes) => MatchResult::of(**bytes == *value),

@@ -1,4 +1,4 @@
-//! Large policies whose cost is measured.
+//! Large policies for benchmarks.
 
 use super::{OwnedConnection, OwnedRequest, grant, network, policy, route, set};
 use crate::authorization::{Authorization, Predicate};

@@ -47,7 +47,7 @@ pub fn route(name: &str, matches: Vec<RequestMatch>) -> Route {
     }
 }
 
-/// A grant that asks for all of `tests`; for nothing if there are none.
+/// A grant with the conditions `tests`; without conditions if there are none.
 pub fn grant(name: &str, tests: Vec<Predicate>) -> Arc<Authorization> {
     let source = Source::Object(object("AuthorizationPolicy", name));
     let requirement = if tests.is_empty() {
@@ -69,7 +69,7 @@ pub fn identity(name: &str) -> Predicate {
     Predicate::Identity(vec![IdentityMatch::Exact(name.into())])
 }
 
-/// Clients in this block, given as CIDR. What is no block names nobody.
+/// Clients in this block, given as CIDR. An invalid block admits no client.
 pub fn network(net: &str) -> Predicate {
     Predicate::Network(net.parse().map(NetworkMatch::net).into_iter().collect())
 }

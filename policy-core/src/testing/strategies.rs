@@ -242,7 +242,7 @@ pub fn any_policy() -> impl Strategy<Value = ServerPolicy> {
     )
 }
 
-/// Any client: inside and outside of what [`any_policy`] names.
+/// Any client: inside and outside of the networks and identities of [`any_policy`].
 pub fn any_client() -> impl Strategy<Value = OwnedConnection> {
     let tls = prop_oneof![
         Just(OwnedTls::Absent),
@@ -264,7 +264,7 @@ pub fn any_client() -> impl Strategy<Value = OwnedConnection> {
     )
 }
 
-/// Any request: near what [`any_policy`] asks for, or hostile.
+/// Any request: near the matches of [`any_policy`], or hostile.
 pub fn any_request() -> impl Strategy<Value = OwnedRequest> {
     let path = prop_oneof![
         8 => vec(select(&SEGMENTS[..]), 1..5).prop_map(|s| format!("/{}", s.join("/"))),

@@ -47,7 +47,7 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         owner: _,
         protocol,
         deny: _,
-        // Linkerd's proxies match paths as received; nothing to say.
+        // Linkerd's proxies match paths as received; there is no field for it.
         paths: _,
         informational_headers,
         authorizations,

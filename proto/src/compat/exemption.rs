@@ -36,9 +36,9 @@ fn part(exemption: &Exemption) -> Part {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum OtherClients {
     Nobody,
-    /// Those with a grant on the Server.
+    /// Clients with a grant on the Server.
     Server,
-    /// Those permitted by this route, with the filters of this rule.
+    /// Clients permitted by this route, with the filters of this rule.
     Rule(usize, usize),
 }
 
@@ -56,8 +56,8 @@ pub(super) fn probes<F: LinkerdRoute>(
     let mut groups: BTreeMap<_, Matches<'_, F>> = BTreeMap::new();
     for exemption in &policy.exemptions {
         let Some(request) = &exemption.request else { continue };
-        let sayable = exact(request).zip(F::matched(request));
-        let Some((path, matched)) = sayable else {
+        let expressible = exact(request).zip(F::matched(request));
+        let Some((path, matched)) = expressible else {
             grants.report().left_out(part(exemption), "not an exact path and a method: not sent");
             continue;
         };
@@ -102,7 +102,7 @@ fn shared<F: LinkerdRoute>(
     }
 }
 
-/// The one path that a match is for, if it asks for nothing else but a method.
+/// Returns the exact path of a match that has no other predicates but a method.
 fn exact(wanted: &RequestMatch) -> Option<String> {
     let (path, _, headers, query) = wanted.parts();
     let PathPattern::Segments { segments, rest: false } = path else { return None };

@@ -1,5 +1,5 @@
-//! Reads a port's message. What Linkerd's proxies refuse is refused; so is what they would take for
-//! something else than was meant.
+//! Reads a port's message. Refuses messages that Linkerd's proxies refuse, and those that they
+//! would misread.
 
 use super::read_grant::read_grants;
 use super::{meta, network, read_route};
@@ -52,7 +52,7 @@ fn read_server(server: &Server) -> Result<ServerPolicy> {
         protocol,
         deny: None,
         paths: PathHandling::Canonical,
-        // The message cannot say otherwise.
+        // The message has no field for it.
         informational_headers: InformationalHeaders::Enabled,
         authorizations: read_grants(authorizations)?,
         exemptions: Vec::new(),

@@ -1,4 +1,4 @@
-//! Routes: the policy's own, those for probes, and those that say what happens where none matches.
+//! Routes: the policy's own, those for probes, and fallbacks for requests that no route matches.
 
 use super::deny_all::{self, Body};
 use super::exemption::probes;
@@ -31,7 +31,7 @@ pub(super) fn http(
     };
     match planned {
         Ok(planned) => {
-            let (routes, server) = settle(planned, server, grants.report());
+            let (routes, server) = place_server_grants(planned, server, grants.report());
             (deny_all::http(policy.protocol, routes, limit.map(rate_limit)), server)
         }
         Err(what) => deny_port(policy, &what, grants.report()),
@@ -46,7 +46,7 @@ pub(super) fn grpc(policy: &ServerPolicy, server: Vec<Authz>, grants: &mut Grant
     };
     match planned {
         Ok(planned) => {
-            let (routes, server) = settle(planned, server, grants.report());
+            let (routes, server) = place_server_grants(planned, server, grants.report());
             (deny_all::grpc(routes), server)
         }
         Err(what) => deny_port(policy, &what, grants.report()),
@@ -58,8 +58,8 @@ fn deny_port(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
     deny_all::deny_all(policy.protocol, Denied::ProxyUnsupported)
 }
 
-/// All routes in their order. An error names what cannot be said and must not be left out: other
-/// routes would match in its place.
+/// Plans all routes in their order. An error names a route that cannot be expressed and must not be
+/// omitted, because other routes would match in its place.
 fn plan<F: LinkerdRoute>(
     policy: &ServerPolicy,
     grants: &mut Grants<'_>,
@@ -70,7 +70,7 @@ fn plan<F: LinkerdRoute>(
         real.push(planned(route, &policy.effects, grants)?);
     }
     let mut first = probes(policy, &real, grants);
-    let mut last: Vec<RoutePlan<F>> = guards(policy, grants.report());
+    let mut last: Vec<RoutePlan<F>> = fallthrough_guards(policy, grants.report());
     if *otherwise == Unmatched::DefaultRoute {
         let filters = server_filters::<F>(policy, grants.report());
         let mut default = RoutePlan::everything("default", Vec::new(), filters.is_some());
@@ -180,7 +180,10 @@ fn server_filters<F: LinkerdRoute>(
 /// Routes that stop the fall-through. Linkerd's proxies search the next less specific host if none
 /// of a host's routes matches. If the policy does not and there is such a host, a route for
 /// everything on the host takes the rest.
-fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<RoutePlan<F>> {
+fn fallthrough_guards<F: LinkerdRoute>(
+    policy: &ServerPolicy,
+    report: &mut Report,
+) -> Vec<RoutePlan<F>> {
     let mut guards = Vec::new();
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
@@ -195,7 +198,7 @@ fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<Ro
                 guards.push(route);
             }
             Unmatched::NotFound | Unmatched::Deny(_) => {
-                if falls_on_something(policy, host) {
+                if has_fallback(policy, host) {
                     let message = "404 where a host's routes do not match: sent as 403";
                     report.otherwise(Part::Port, message);
                     guards.push(RoutePlan::everything("guard", vec![host.clone()], false));
@@ -207,7 +210,7 @@ fn guards<F: LinkerdRoute>(policy: &ServerPolicy, report: &mut Report) -> Vec<Ro
 }
 
 /// Returns true if a less specific table than that of `host` could match its requests.
-fn falls_on_something(policy: &ServerPolicy, host: &HostPattern) -> bool {
+fn has_fallback(policy: &ServerPolicy, host: &HostPattern) -> bool {
     let RouteTable { routes, hosts, otherwise } = &policy.routes;
     let by_route = routes
         .iter()
@@ -227,9 +230,9 @@ fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
     }
 }
 
-/// The Server's grants apply to every route of a message. Where a route does not inherit them, they
-/// are not sent for the Server but with each route that does.
-fn settle<F: LinkerdRoute>(
+/// Places the Server's grants, which apply to every route of a message. If a route does not inherit
+/// them, they are sent with each route that does, instead of with the Server.
+fn place_server_grants<F: LinkerdRoute>(
     planned: Vec<RoutePlan<F>>,
     server: Vec<Authz>,
     report: &mut Report,

@@ -1,4 +1,4 @@
-//! The two kinds of route that Linkerd's messages have: what each can say of a request.
+//! The two kinds of route of Linkerd's messages, and the matches that each can express.
 
 use super::filter::FilterEncoding;
 use super::{deny_all, filter, meta};
@@ -161,7 +161,7 @@ fn call(path: &PathPattern, method: Option<&Method>) -> Option<GrpcRpcMatch> {
     }
 }
 
-/// A service or method; empty stands for any, so that an empty literal cannot be said.
+/// Encodes a service or method. Empty stands for any, so an empty literal cannot be expressed.
 fn part(segment: &Segment) -> Option<String> {
     match segment {
         Segment::Parameter(_) => Some(String::new()),

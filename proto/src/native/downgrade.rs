@@ -24,8 +24,9 @@ pub(super) fn downgrade<'a>(
     if missing.is_empty() {
         return (Cow::Borrowed(policy), Vec::new());
     }
-    let says_reason = features.contains(&Feature::DenyReasons);
-    let mut downgrade = Downgrade { missing: &missing, says_reason, report: Report::default() };
+    let supports_reasons = features.contains(&Feature::DenyReasons);
+    let mut downgrade =
+        Downgrade { missing: &missing, supports_reasons, report: Report::default() };
     let policy = downgrade.policy(policy);
     (Cow::Owned(policy), downgrade.report.finish())
 }
@@ -34,15 +35,15 @@ struct Downgrade<'m> {
     /// Features that the policy needs and the client lacks.
     missing: &'m BTreeSet<Feature>,
     /// True if the client supports reasons, even if the policy does not need them.
-    says_reason: bool,
+    supports_reasons: bool,
     report: Report,
 }
 
 impl Downgrade<'_> {
     fn policy(&mut self, policy: &ServerPolicy) -> ServerPolicy {
-        // Which request a pattern or a host's table is about cannot be said in a narrower way: left
-        // out, other routes would decide on the same requests. What a Server does to all requests may
-        // be what keeps them, or a header of theirs, from the workload.
+        // A pattern or a host's table has no narrower form: without it, other routes would decide
+        // on the same requests. A filter of the Server may be what keeps requests, or a header of
+        // theirs, from the workload.
         for feature in [Feature::PathParameters, Feature::HostTables, Feature::ServerEffects] {
             if self.missing.contains(&feature) {
                 let message = format!(
@@ -86,12 +87,12 @@ impl Downgrade<'_> {
 
     /// The port denied, with its reason if the client knows reasons.
     fn deny_all(&mut self, policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
-        if !self.says_reason {
+        if !self.supports_reasons {
             let message = format!("denied as `{}`, sent without the reason", reason.as_str());
             self.report.otherwise(Part::Port, message);
         }
         ServerPolicy {
-            deny: self.says_reason.then_some(reason),
+            deny: self.supports_reasons.then_some(reason),
             withheld: policy.withheld.clone(),
             ..ServerPolicy::without_grants(policy.owner.clone(), policy.protocol)
         }

@@ -2,7 +2,7 @@
 
 use super::interner::Interner;
 use super::read;
-use super::update::{absent, find};
+use super::update::{find, missing_key};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -57,7 +57,7 @@ fn exemption(
     pool: &[(u64, Arc<Authorization>)],
 ) -> Result<Exemption, DecodeError> {
     let m::Exemption { request, authorization: key } = exemption;
-    let grant = find(pool, *key).ok_or_else(|| absent("authorization", *key));
+    let grant = find(pool, *key).ok_or_else(|| missing_key("authorization", *key));
     let request = request.as_ref().map(|wanted| read::request(names, wanted));
     Ok(Exemption {
         request: request.transpose().at("request")?,

@@ -5,7 +5,7 @@
 
 use super::header;
 use super::revision::decode_revision;
-use super::update::{NewRoutes, Update, absent, find, set};
+use super::update::{NewRoutes, Update, find, missing_key, set};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -138,7 +138,7 @@ impl State {
         let change = self.policy.clone().zip(places);
         let change = change.and_then(|(before, places)| RouteChange::new(before, places));
         let policy = match (&change, &self.policy) {
-            // What is decided by stays the policy that later changes are from.
+            // Keep the same policy, because later changes refer to it.
             (Some(change), Some(before)) if change.is_empty() && **before == policy => {
                 Arc::clone(before)
             }
@@ -149,7 +149,7 @@ impl State {
         Ok((state, Applied { policy, change }))
     }
 
-    /// The grants by key, with `fresh`, and what of those before is no more.
+    /// Returns the grants by key, including `fresh`, and the replaced ones.
     fn pool(
         &self,
         rest: &m::PortUpdate,
@@ -171,7 +171,7 @@ impl State {
         (all.into(), replaced)
     }
 
-    /// The routes in `order`, and how they follow from those before.
+    /// Returns the routes in `order`, and the difference to those before.
     fn routes(
         &self,
         order: &Arc<[u64]>,
@@ -196,17 +196,17 @@ impl State {
                 if let Some(keys) = waiting {
                     let old = before().and_then(|old| self.route(old));
                     let own = sets.of(keys, old.map(|old| &old.authorizations));
-                    Arc::make_mut(&mut route).authorizations = own.at(&grants_of(*key))?;
+                    Arc::make_mut(&mut route).authorizations = own.at(&grants_path(*key))?;
                 }
                 draft.insert();
                 table.push(route);
                 continue;
             }
             let old = before().filter(|_| !removed.contains(key));
-            let old = old.ok_or_else(|| absent("route", *key)).at("route_order")?;
+            let old = old.ok_or_else(|| missing_key("route", *key)).at("route_order")?;
             kept = kept.saturating_add(1);
-            let route = self.route(old).ok_or_else(|| absent("route", *key))?;
-            table.push(match sets.instead_of(&route.authorizations).at(&grants_of(*key))? {
+            let route = self.route(old).ok_or_else(|| missing_key("route", *key))?;
+            table.push(match sets.replacement(&route.authorizations).at(&grants_path(*key))? {
                 None => {
                     draft.retain(old);
                     Arc::clone(route)
@@ -217,7 +217,7 @@ impl State {
                 }
             });
         }
-        let left = self.order.iter().filter(|key| !removed.contains(key) && !fresh.had(**key));
+        let left = self.order.iter().filter(|key| !removed.contains(key) && !fresh.contains(**key));
         if fresh.left() > 0 || (!same || fresh.any()) && left.clone().count() > kept {
             let placed: HashSet<u64> = order.iter().copied().collect();
             let lost = fresh.keys().chain(left.copied()).find(|key| !placed.contains(key));
@@ -271,8 +271,8 @@ impl<'a> GrantSets<'a> {
         Ok(new)
     }
 
-    /// The set that takes the place of `old`; none: it stays.
-    fn instead_of(
+    /// Returns the set that replaces `old`; `None` if it is unchanged.
+    fn replacement(
         &mut self,
         old: &AuthorizationSet,
     ) -> Result<Option<AuthorizationSet>, DecodeError> {
@@ -280,17 +280,17 @@ impl<'a> GrantSets<'a> {
             return Ok(None);
         }
         if old.len() < 2 {
-            return self.anew(old);
+            return self.replace(old);
         }
         if let Some(known) = self.became.get(&old.address()) {
             return Ok(known.clone());
         }
-        let new = self.anew(old)?;
+        let new = self.replace(old)?;
         self.became.insert(old.address(), new.clone());
         Ok(new)
     }
 
-    fn anew(&self, old: &AuthorizationSet) -> Result<Option<AuthorizationSet>, DecodeError> {
+    fn replace(&self, old: &AuthorizationSet) -> Result<Option<AuthorizationSet>, DecodeError> {
         let key = |grant: &Arc<Authorization>| self.replaced.get(&Arc::as_ptr(grant).addr());
         if old.iter().all(|grant| key(grant).is_none()) {
             return Ok(None);
@@ -299,7 +299,7 @@ impl<'a> GrantSets<'a> {
             None => Ok(Arc::clone(grant)),
             Some(key) => {
                 let new = find(self.grants, *key).map(Arc::clone);
-                new.ok_or_else(|| absent("authorization", *key))
+                new.ok_or_else(|| missing_key("authorization", *key))
             }
         };
         let new = old.iter().map(grant).collect::<Result<Vec<_>, _>>()?;
@@ -307,7 +307,7 @@ impl<'a> GrantSets<'a> {
     }
 }
 
-fn grants_of(route: u64) -> String {
+fn grants_path(route: u64) -> String {
     format!("routes[key {route:016x}].authorizations")
 }
 

@@ -36,8 +36,7 @@ const HEAD: usize = 5;
 
 /// `PolicyDiscovery.Watch` over `channel`, for messages of at most `max` bytes.
 ///
-/// # Errors
-/// What the server says, or why it cannot be reached.
+/// # Errors The server's status, or the error of the connection.
 pub async fn watch<C, B>(
     mut channel: C,
     max: usize,
@@ -54,7 +53,7 @@ where
     let response = channel.call(request(requests)).await.map_err(failed)?;
     let (head, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&head.headers) {
-        // A stream that ends before it begins is of no use, whatever it ends with.
+        // A response without a stream is an error, whatever its status.
         return Err(status);
     }
     if head.status != StatusCode::OK {
@@ -110,8 +109,7 @@ where
 {
     /// The next message, `None` at the end of the stream. Cancel safe.
     ///
-    /// # Errors
-    /// What ended the stream: the server's status, or what was wrong with a message. Nothing follows.
+    /// # Errors The server's status, or the error of a malformed message. The stream has ended.
     pub async fn message(&mut self) -> Result<Option<Response>, Status> {
         poll_fn(|cx| self.poll_message(cx)).await
     }

@@ -151,11 +151,11 @@ impl Update {
         }
         self.grants.sort_by_key(|(key, _)| *key);
         self.routes.routes.sort_by_key(|(key, _)| *key);
-        if let Some(key) = doubled(&self.grants) {
-            return Err(twice(key)).at("authorizations");
+        if let Some(key) = find_duplicate(&self.grants) {
+            return Err(duplicate_key(key)).at("authorizations");
         }
-        if let Some(key) = doubled(&self.routes.routes) {
-            return Err(twice(key)).at("routes");
+        if let Some(key) = find_duplicate(&self.routes.routes) {
+            return Err(duplicate_key(key)).at("routes");
         }
         self.routes.left = self.routes.routes.len();
         self.sets = HashMap::default();
@@ -197,7 +197,7 @@ impl NewRoutes {
     }
 
     /// Returns true if the update has a route of this key, taken or not.
-    pub(super) fn had(&self, key: u64) -> bool {
+    pub(super) fn contains(&self, key: u64) -> bool {
         self.place(key).is_some()
     }
 
@@ -206,7 +206,7 @@ impl NewRoutes {
     }
 }
 
-fn doubled<T>(list: &[(u64, T)]) -> Option<u64> {
+fn find_duplicate<T>(list: &[(u64, T)]) -> Option<u64> {
     let mut pairs = list.iter().zip(list.iter().skip(1));
     pairs.find(|((one, _), (next, _))| one == next).map(|((key, _), _)| *key)
 }
@@ -223,14 +223,14 @@ pub(super) fn set(
     keys: &[u64],
 ) -> Result<AuthorizationSet, DecodeError> {
     let grant =
-        |key: &u64| find(grants, *key).cloned().ok_or_else(|| absent("authorization", *key));
+        |key: &u64| find(grants, *key).cloned().ok_or_else(|| missing_key("authorization", *key));
     keys.iter().map(grant).collect::<Result<Vec<_>, _>>().map(Into::into)
 }
 
-pub(super) fn absent(what: &str, key: u64) -> DecodeError {
+pub(super) fn missing_key(what: &str, key: u64) -> DecodeError {
     DecodeError::here(format!("there is no {what} {key:016x}"))
 }
 
-pub(super) fn twice(key: u64) -> DecodeError {
+pub(super) fn duplicate_key(key: u64) -> DecodeError {
     DecodeError::here(format!("key {key:016x} appears twice"))
 }

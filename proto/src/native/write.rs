@@ -216,7 +216,7 @@ fn failure(failure: &Failure) -> m::Failure {
     }
 }
 
-/// As near as the message can say; what exceeds it is far above any limit that means something.
+/// Saturates at the range of the message, which is far above any useful limit.
 pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -251,7 +251,7 @@ pub(super) fn origin(origin: &Origin) -> m::Origin {
     m::Origin { kind: Some(kind) }
 }
 
-/// A route whose grants are already in the pool, under `keys`.
+/// Encodes a route; `keys` are those of its grants.
 pub(super) fn route(key: u64, keys: Vec<u64>, route: &Route) -> m::Route {
     let Route {
         origin: why,
