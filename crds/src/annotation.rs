@@ -5,7 +5,7 @@ use crate::field::join_key;
 use crate::object::FieldError;
 pub use crate::ports::PortSet;
 use crate::reader::{one_of, quote};
-use policy_core::near::nearest;
+use policy_core::suggest::nearest;
 use policy_core::{
     AccessLogs, DefaultPolicy, InformationalHeaders, Logs, PathHandling, UndeclaredPorts,
 };

@@ -3,7 +3,7 @@
 
 use crate::field::{join_index, join_key};
 use crate::object::FieldError;
-use policy_core::near::nearest;
+use policy_core::suggest::nearest;
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;

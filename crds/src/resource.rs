@@ -4,7 +4,7 @@ use crate::kind::Kind;
 use crate::ports::PortSet;
 use crate::selector::LabelSelector;
 use policy_core::{
-    DefaultPolicy, EffectKind, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol,
+    DefaultPolicy, FilterKind, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol,
     RequestMatch,
 };
 use std::collections::BTreeMap;
@@ -290,7 +290,7 @@ pub struct RouteRule {
     /// Alternatives; never empty (the default match is written out).
     pub matches: Vec<RequestMatch>,
     /// Filters that take effect inbound, in order.
-    pub filters: Vec<EffectKind>,
+    pub filters: Vec<FilterKind>,
     /// `timeouts.request`, if positive.
     pub timeout: Option<Duration>,
 }

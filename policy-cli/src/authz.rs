@@ -15,7 +15,7 @@ use crate::cluster::undetermined;
 use crate::inventory::Inventory;
 use grants::rows;
 use policy_core::{
-    ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, Withheld, WorkloadKey,
+    ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, UnresolvedGrant, WorkloadKey,
     WorkloadKind,
 };
 use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
@@ -228,7 +228,7 @@ impl ReportBuilder<'_> {
         }
     }
 
-    fn withheld(&self, route: Option<String>, withheld: &Withheld) -> UnresolvedGrantEntry {
+    fn withheld(&self, route: Option<String>, withheld: &UnresolvedGrant) -> UnresolvedGrantEntry {
         let object = key(&withheld.source).and_then(|key| self.inventory.object(&key));
         let missing = object
             .map(|object| undetermined::of_object(object, &self.inventory.permissions))

@@ -1,4 +1,4 @@
-//! What a decision costs, what it takes to get ready for decisions, and what a target costs.
+//! Cost of a decision, of compiling a policy, and of a target.
 //!
 //! `bench/functions` runs it; `cargo bench -p policy-core` measures time alone.
 
@@ -9,7 +9,7 @@
 )]
 
 use http::{HeaderMap, Method, Uri, Version};
-use policy_core::change::{Places, RouteChange};
+use policy_core::change::{ListDiff, RouteChange};
 use policy_core::testing::benchmark::{self, Case};
 use policy_core::{Evaluator, Memo, PathHandling, ServerPolicy, canonical_path, canonical_target};
 use policy_measure::Function;
@@ -73,8 +73,8 @@ fn change(name: &str, case: fn() -> Case) -> Function {
         let before = evaluator.policy();
         let (mut less, count) = (ServerPolicy::clone(before), before.routes.routes.len());
         less.routes.routes.remove(count / 2);
-        let mut draft = Places::from_list_of(count);
-        (0..count).filter(|place| *place != count / 2).for_each(|place| draft.kept(place));
+        let mut draft = ListDiff::builder(count);
+        (0..count).filter(|place| *place != count / 2).for_each(|place| draft.retain(place));
         let places = draft.finish().expect("one route differs");
         let change = RouteChange::new(Arc::clone(before), places).expect("of this length");
         (evaluator, Arc::new(less), change)

@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// Authorizations in the order they are tried and credited; the first that holds settles it.
 /// An empty set grants nothing. Copies of a set share it.
 #[derive(Clone)]
-pub struct AuthorizationSet(Shared);
+pub struct AuthorizationSet(SetStorage);
 
-/// Most routes have one grant of their own, which needs no list.
+/// Storage of a set. Most routes have one grant of their own, which needs no list.
 #[derive(Clone)]
-enum Shared {
+enum SetStorage {
     One(Arc<Authorization>),
     /// Absent: none. Of two, a pointer to a list is half as large as a list.
     Other(Option<Arc<Box<[Arc<Authorization>]>>>),
@@ -29,17 +29,18 @@ pub struct Authorization {
     pub source: Source,
     /// All must hold.
     pub requirement: Requirement,
-    /// Whether a permit by this grant is logged as audited (Linkerd's `audit` policy).
+    /// True if a permit by this grant is logged as audited (Linkerd's `audit` policy).
     pub audit: bool,
 }
 
-/// What a grant asks for. Two variants, so that an empty list can never be mistaken for consent.
+/// The conditions of a grant. Two variants, so that an empty list can never be mistaken for
+/// consent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requirement {
-    /// Asks for nothing: `requiredAuthenticationRefs: []`.
+    /// No condition: `requiredAuthenticationRefs: []`.
     Nothing,
-    /// Every condition must hold. Empty is invalid and holds for nobody. Shared, for many grants ask
-    /// for the same.
+    /// Every condition must hold. Empty is invalid and holds for nobody. Shared, because many
+    /// grants have the same conditions.
     All(Arc<[Condition]>),
 }
 
@@ -48,13 +49,13 @@ pub enum Requirement {
 pub struct Condition {
     /// The object that set it: the grant itself, or the authentication it refers to.
     pub source: Source,
-    /// What is asked.
-    pub test: Test,
+    /// The predicate that must hold.
+    pub test: Predicate,
 }
 
-/// What a condition asks of a subject. An empty list holds for nobody.
+/// A predicate over a [`Subject`]. An empty list holds for no client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Test {
+pub enum Predicate {
     /// The client's address is admitted by one of these.
     Network(Vec<NetworkMatch>),
     /// Mesh TLS was terminated here; the client need not have an identity.
@@ -63,13 +64,13 @@ pub enum Test {
     Identity(Vec<IdentityMatch>),
     /// The connection carries TLS that is passed through unread (HTTPS probes).
     TlsPassthrough,
-    /// The request has this method. Only tests of this crate ask it, to show that what depends on a
-    /// request is never remembered.
+    /// The request has this method. Only in tests of this crate, which show that no result of it is
+    /// cached across requests.
     #[cfg(test)]
     Method(&'static str),
 }
 
-/// How long the answer to a condition stays true.
+/// The lifetime of a predicate's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// For the life of the connection.
@@ -78,23 +79,24 @@ pub enum Scope {
     Request,
 }
 
-/// A grant that resolved to nothing; kept for explanation only.
+/// A grant that resolved to no authorization; kept for explanations only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Withheld {
+pub struct UnresolvedGrant {
     /// The object that would have granted.
     pub source: ObjectRef,
-    /// Why it does not, in words for people; names the missing or invalid object.
+    /// The reason, in words for people; names the missing or invalid object.
     pub reason: Arc<str>,
 }
 
 impl AuthorizationSet {
-    /// Where the set is stored: equal for two sets of which one is a copy of the other, and what equal
-    /// addresses have is equal as long as one of them is kept. Sets that are equal may have others.
+    /// Returns the address of the shared storage. Copies of a set have the same address, and sets
+    /// of the same address are equal as long as one of them lives. Equal sets may have different
+    /// addresses.
     pub fn address(&self) -> usize {
         match &self.0 {
-            Shared::One(grant) => Arc::as_ptr(grant).addr(),
-            Shared::Other(None) => 0,
-            Shared::Other(Some(grants)) => Arc::as_ptr(grants).addr(),
+            SetStorage::One(grant) => Arc::as_ptr(grant).addr(),
+            SetStorage::Other(None) => 0,
+            SetStorage::Other(Some(grants)) => Arc::as_ptr(grants).addr(),
         }
     }
 }
@@ -104,16 +106,16 @@ impl Deref for AuthorizationSet {
 
     fn deref(&self) -> &[Arc<Authorization>] {
         match &self.0 {
-            Shared::One(grant) => std::slice::from_ref(grant),
-            Shared::Other(None) => &[],
-            Shared::Other(Some(grants)) => grants,
+            SetStorage::One(grant) => std::slice::from_ref(grant),
+            SetStorage::Other(None) => &[],
+            SetStorage::Other(Some(grants)) => grants,
         }
     }
 }
 
 impl Default for AuthorizationSet {
     fn default() -> Self {
-        Self(Shared::Other(None))
+        Self(SetStorage::Other(None))
     }
 }
 
@@ -121,10 +123,10 @@ impl From<Vec<Arc<Authorization>>> for AuthorizationSet {
     fn from(mut grants: Vec<Arc<Authorization>>) -> Self {
         match grants.pop() {
             None => Self::default(),
-            Some(one) if grants.is_empty() => Self(Shared::One(one)),
+            Some(one) if grants.is_empty() => Self(SetStorage::One(one)),
             Some(last) => {
                 grants.push(last);
-                Self(Shared::Other(Some(Arc::new(grants.into()))))
+                Self(SetStorage::Other(Some(Arc::new(grants.into()))))
             }
         }
     }
@@ -163,7 +165,7 @@ impl fmt::Debug for AuthorizationSet {
 }
 
 impl Authorization {
-    /// The narrowest scope of its conditions: as long as the grant holds once it does.
+    /// Returns the narrowest scope of its conditions.
     pub fn scope(&self) -> Scope {
         let narrowest = match &self.requirement {
             Requirement::Nothing => None,
@@ -172,8 +174,8 @@ impl Authorization {
         narrowest.unwrap_or(Scope::Connection)
     }
 
-    /// Whether every condition holds for `subject`. A grant of [`Scope::Request`] holds for no
-    /// connection by itself, whatever its conditions say.
+    /// Returns true if every condition holds for `subject`. A grant of [`Scope::Request`] never
+    /// holds for a connection without a request.
     pub fn holds(&self, subject: &Subject<'_>) -> bool {
         if subject.request.is_none() && self.scope() == Scope::Request {
             return false;
@@ -187,9 +189,8 @@ impl Authorization {
     }
 }
 
-impl Test {
-    /// How long its answer stays true. A test whose answer depends on [`Subject::request`] says
-    /// [`Scope::Request`].
+impl Predicate {
+    /// Returns the lifetime of its result: [`Scope::Request`] if it reads [`Subject::request`].
     pub fn scope(&self) -> Scope {
         match self {
             Self::Network(_) | Self::MeshTls | Self::Identity(_) | Self::TlsPassthrough => {
@@ -200,7 +201,7 @@ impl Test {
         }
     }
 
-    /// Whether this condition holds for `subject`.
+    /// Returns true if the predicate holds for `subject`.
     pub fn holds(&self, subject: &Subject<'_>) -> bool {
         let connection = subject.connection;
         match self {

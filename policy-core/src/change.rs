@@ -1,180 +1,191 @@
-//! Which routes of a policy are not those of the policy that it follows.
+//! The difference between the routes of two consecutive policies.
 //!
-//! Whoever applies an update knows which routes it names. Handed on, that is what the evaluator would
-//! otherwise find by comparing every route with the one that was in its place.
+//! The code that applies an update knows which routes it names. The evaluator takes that difference
+//! instead of comparing every route with its predecessor.
 
 use crate::policy::ServerPolicy;
 use std::sync::Arc;
 
-/// The routes that may differ before a difference is not worth keeping: an index of what changed is
-/// looked through for each request beside the old one, which keeps what is gone.
-pub const MOST: usize = 64;
+/// The largest difference that is kept, in routes. Each request searches the overlay of changed
+/// routes besides the old index, and the old index keeps removed routes.
+pub const MAX_DIFF: usize = 64;
 
-/// How the routes of a policy follow from those of the policy before.
+/// The difference between the routes of a policy and those of its predecessor.
 #[derive(Clone, Debug)]
 pub struct RouteChange {
-    /// The policy before. The places are worth nothing for another one, so it is told by where it is.
+    /// The previous policy. The indices are valid for this very policy only, so it is compared by
+    /// address.
     from: Arc<ServerPolicy>,
-    places: Places,
+    diff: ListDiff,
 }
 
 impl RouteChange {
-    /// A change from the policy `from`, whose list of routes `places` are places of. `None`: the list
-    /// has another length.
-    pub fn new(from: Arc<ServerPolicy>, places: Places) -> Option<Self> {
-        (from.routes.routes.len() == places.before).then_some(Self { from, places })
+    /// Creates a change from the policy `from`, to whose list of routes `diff` applies. `None` if
+    /// the list has another length.
+    pub fn new(from: Arc<ServerPolicy>, diff: ListDiff) -> Option<Self> {
+        (from.routes.routes.len() == diff.before).then_some(Self { from, diff })
     }
 
-    /// Whether every route is what and where it was.
+    /// Returns true if no route differs.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.diff.is_empty()
     }
 
-    /// The places of the routes that differ.
-    pub fn places(&self) -> &Places {
-        &self.places
+    /// Returns the indices of the routes that differ.
+    pub fn diff(&self) -> &ListDiff {
+        &self.diff
     }
 
-    /// Whether each route of `policy` that is not named as new is stored where one of the policy before
-    /// is, in the same order, and none is left over. Takes time in the size of the policies.
+    /// Returns true if `policy` shares every other route with the previous policy, in the same
+    /// order. Takes time in the size of the policies.
     pub fn leads_to(&self, policy: &ServerPolicy) -> bool {
-        let Places { gone, fresh, .. } = &self.places;
+        let ListDiff { removed, inserted, .. } = &self.diff;
         let (old, new) = (&self.from.routes.routes, &policy.routes.routes);
-        let kept = rest(old, gone).map(Arc::as_ptr);
-        self.places.fit(old.len(), new.len()) && kept.eq(rest(new, fresh).map(Arc::as_ptr))
+        let kept = rest(old, removed).map(Arc::as_ptr);
+        self.diff.fit(old.len(), new.len()) && kept.eq(rest(new, inserted).map(Arc::as_ptr))
     }
 
-    /// The places, if this is a change from just this policy.
-    pub(crate) fn since(&self, policy: &Arc<ServerPolicy>) -> Option<&Places> {
-        Arc::ptr_eq(&self.from, policy).then_some(&self.places)
+    /// Returns the difference if it is one from exactly this policy.
+    pub(crate) fn since(&self, policy: &Arc<ServerPolicy>) -> Option<&ListDiff> {
+        Arc::ptr_eq(&self.from, policy).then_some(&self.diff)
     }
 }
 
-/// The elements of `list` that are not at `out`.
+/// Returns the elements of `list` whose indices are not in `out`.
 fn rest<'a, T>(list: &'a [T], out: &'a [usize]) -> impl Iterator<Item = &'a T> {
     let numbered = list.iter().enumerate();
     numbered.filter(|(place, _)| out.binary_search(place).is_err()).map(|(_, element)| element)
 }
 
-/// What of a list is not in the list before, by place. All else is the same in both, in the same order.
+/// The indices at which two lists differ. All other elements are the same in both, in the same
+/// order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct ListDiff {
     before: usize,
     after: usize,
-    /// The places in the list before of what is gone, ascending.
-    gone: Vec<usize>,
-    /// The places in the list after of what is new, ascending.
-    fresh: Vec<usize>,
+    /// Indices of removed elements in the old list, ascending.
+    removed: Vec<usize>,
+    /// Indices of inserted elements in the new list, ascending.
+    inserted: Vec<usize>,
 }
 
-impl Places {
-    /// Notes how a list follows from one of `before` elements.
-    pub fn from_list_of(before: usize) -> Draft {
-        Draft { places: Self { before, ..Self::default() }, passed: 0 }
+impl ListDiff {
+    /// Returns a builder for the difference to a list of `before` elements.
+    pub fn builder(before: usize) -> ListDiffBuilder {
+        ListDiffBuilder { diff: Self { before, ..Self::default() }, passed: 0 }
     }
 
-    /// Whether the lists are the same.
+    /// Returns true if the lists are the same.
     pub(crate) fn is_empty(&self) -> bool {
-        self.gone.is_empty() && self.fresh.is_empty()
+        self.removed.is_empty() && self.inserted.is_empty()
     }
 
-    /// The places in the list before of what is gone, ascending.
-    pub fn gone(&self) -> &[usize] {
-        &self.gone
+    /// Indices of removed elements in the old list, ascending.
+    pub fn removed(&self) -> &[usize] {
+        &self.removed
     }
 
-    /// The places in the list after of what is new, ascending.
-    pub fn fresh(&self) -> &[usize] {
-        &self.fresh
+    /// Indices of inserted elements in the new list, ascending.
+    pub fn inserted(&self) -> &[usize] {
+        &self.inserted
     }
 
-    /// Whether these are places in lists of such lengths.
+    /// Returns true if the lists have these lengths.
     pub(crate) fn fit(&self, before: usize, after: usize) -> bool {
         (self.before, self.after) == (before, after)
     }
 
-    /// This change and then `next`, as one. `None`: too much differs.
+    /// Composes this difference with `next`. `None` if the result exceeds [`MAX_DIFF`].
     pub(crate) fn then(&self, next: &Self) -> Option<Self> {
         if self.after != next.before {
             return None;
         }
-        let old = next.gone.iter().filter_map(|place| across(*place, &self.fresh, &self.gone));
-        let kept = self.fresh.iter().filter_map(|place| across(*place, &next.gone, &next.fresh));
-        let mut gone: Vec<usize> = self.gone.iter().copied().chain(old).collect();
-        let mut fresh: Vec<usize> = next.fresh.iter().copied().chain(kept).collect();
-        gone.sort_unstable();
-        fresh.sort_unstable();
-        let few = gone.len() <= MOST && fresh.len() <= MOST;
-        few.then_some(Self { before: self.before, after: next.after, gone, fresh })
+        let old = next
+            .removed
+            .iter()
+            .filter_map(|place| map_index(*place, &self.inserted, &self.removed));
+        let kept = self
+            .inserted
+            .iter()
+            .filter_map(|place| map_index(*place, &next.removed, &next.inserted));
+        let mut removed: Vec<usize> = self.removed.iter().copied().chain(old).collect();
+        let mut inserted: Vec<usize> = next.inserted.iter().copied().chain(kept).collect();
+        removed.sort_unstable();
+        inserted.sort_unstable();
+        let few = removed.len() <= MAX_DIFF && inserted.len() <= MAX_DIFF;
+        few.then_some(Self { before: self.before, after: next.after, removed, inserted })
     }
 
-    /// How many elements of the list before come before what is new at `place`, of those that stay and
-    /// those that are gone between them.
+    /// Returns the number of elements of the old list that precede the inserted element at `place`,
+    /// removed ones included.
     pub(crate) fn anchor(&self, place: usize) -> usize {
-        let kept = place.saturating_sub(before(&self.fresh, place));
-        insert(kept, &self.gone).min(self.before)
+        let kept = place.saturating_sub(before(&self.inserted, place));
+        index_of_rank(kept, &self.removed).min(self.before)
     }
 }
 
-/// Where an element of one list is in the other: `out` are the places here of those that are not there,
-/// `into` the places there of those that are not here. `None`: it is not there.
-fn across(place: usize, out: &[usize], into: &[usize]) -> Option<usize> {
+/// Maps an index of one list to the other: `out` are the indices here of elements that are not
+/// there, `into` the indices there of elements that are not here. `None` if the element is not
+/// there.
+fn map_index(place: usize, out: &[usize], into: &[usize]) -> Option<usize> {
     let rank = place.saturating_sub(before(out, place));
-    out.binary_search(&place).is_err().then(|| insert(rank, into))
+    out.binary_search(&place).is_err().then(|| index_of_rank(rank, into))
 }
 
-/// How many of `places` are less than `place`.
+/// Returns the number of `places` less than `place`.
 fn before(places: &[usize], place: usize) -> usize {
     places.partition_point(|other| *other < place)
 }
 
-/// The place of the element that has `rank` others before it, in a list that has more at `others`.
-fn insert(rank: usize, others: &[usize]) -> usize {
+/// Returns the index of the element that `rank` elements precede, not counting those at `others`.
+fn index_of_rank(rank: usize, others: &[usize]) -> usize {
     others
         .iter()
         .fold(rank, |place, other| if *other <= place { place.saturating_add(1) } else { place })
 }
 
-/// A [`Places`] that is noted element by element, in the order of the new list.
+/// Builder of a [`ListDiff`], called for each element in the order of the new list.
 #[derive(Clone, Debug)]
-pub struct Draft {
-    places: Places,
-    /// How many elements of the list before are dealt with.
+pub struct ListDiffBuilder {
+    diff: ListDiff,
+    /// Number of elements of the old list that are accounted for.
     passed: usize,
 }
 
-impl Draft {
-    /// Notes that the next element is the one that was at `place`. What moved towards the front, or far
-    /// ahead of others, counts as new.
-    pub fn kept(&mut self, place: usize) {
+impl ListDiffBuilder {
+    /// Records that the next element is the old one at `place`. An element that moved towards the
+    /// front, or far ahead of others, counts as inserted.
+    pub fn retain(&mut self, place: usize) {
         match place.checked_sub(self.passed) {
             Some(0) => self.passed = place.saturating_add(1),
-            Some(skipped) if skipped <= MOST => {
-                self.places.gone.extend(self.passed..place);
+            Some(skipped) if skipped <= MAX_DIFF => {
+                self.diff.removed.extend(self.passed..place);
                 self.passed = place.saturating_add(1);
             }
-            Some(_) | None => return self.fresh(),
+            Some(_) | None => return self.insert(),
         }
-        self.places.after = self.places.after.saturating_add(1);
+        self.diff.after = self.diff.after.saturating_add(1);
     }
 
-    /// Notes that the next element is new, or not what it was.
-    pub fn fresh(&mut self) {
-        // One more says that there are too many.
-        if self.places.fresh.len() <= MOST {
-            self.places.fresh.push(self.places.after);
+    /// Records that the next element is new or has changed.
+    pub fn insert(&mut self) {
+        // One more than the maximum marks an overflow.
+        if self.diff.inserted.len() <= MAX_DIFF {
+            self.diff.inserted.push(self.diff.after);
         }
-        self.places.after = self.places.after.saturating_add(1);
+        self.diff.after = self.diff.after.saturating_add(1);
     }
 
-    /// What was noted. `None`: too much differs.
-    pub fn finish(mut self) -> Option<Places> {
-        let left = self.places.before.saturating_sub(self.passed);
-        if self.places.gone.len().saturating_add(left) > MOST || self.places.fresh.len() > MOST {
+    /// Returns the difference. `None` if it exceeds [`MAX_DIFF`].
+    pub fn finish(mut self) -> Option<ListDiff> {
+        let left = self.diff.before.saturating_sub(self.passed);
+        if self.diff.removed.len().saturating_add(left) > MAX_DIFF
+            || self.diff.inserted.len() > MAX_DIFF
+        {
             return None;
         }
-        self.places.gone.extend(self.passed..self.places.before);
-        Some(self.places)
+        self.diff.removed.extend(self.passed..self.diff.before);
+        Some(self.diff)
     }
 }
 
@@ -183,28 +194,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How `new` follows from `old`, both without repetitions.
-    fn noted(old: &[u32], new: &[u32]) -> Option<Places> {
-        let mut draft = Places::from_list_of(old.len());
+    /// The difference from `old` to `new`, both without repetitions.
+    fn noted(old: &[u32], new: &[u32]) -> Option<ListDiff> {
+        let mut draft = ListDiff::builder(old.len());
         for one in new {
             match old.iter().position(|other| other == one) {
-                Some(place) => draft.kept(place),
-                None => draft.fresh(),
+                Some(place) => draft.retain(place),
+                None => draft.insert(),
             }
         }
         draft.finish()
     }
 
-    /// Whether what is neither gone nor new is the same, and in the same order.
-    fn says(places: &Places, old: &[u32], new: &[u32]) -> bool {
-        places.fit(old.len(), new.len()) && rest(old, &places.gone).eq(rest(new, &places.fresh))
+    /// Returns true if the elements in both lists are the same, and in the same order.
+    fn says(places: &ListDiff, old: &[u32], new: &[u32]) -> bool {
+        places.fit(old.len(), new.len())
+            && rest(old, &places.removed).eq(rest(new, &places.inserted))
     }
 
     #[test]
     fn what_is_gone_and_what_is_new_is_named_and_nothing_else() {
         let places = noted(&[1, 2, 3, 4, 5], &[1, 9, 3, 5, 8]).unwrap();
-        assert_eq!((places.gone(), places.fresh()), (&[1, 3][..], &[1, 4][..]));
-        assert_eq!(noted(&[1, 2], &[1, 2]).unwrap().gone(), &[] as &[usize]);
+        assert_eq!((places.removed(), places.inserted()), (&[1, 3][..], &[1, 4][..]));
+        assert_eq!(noted(&[1, 2], &[1, 2]).unwrap().removed(), &[] as &[usize]);
         let moved = noted(&[1, 2, 3], &[3, 1, 2]).unwrap();
         assert!(says(&moved, &[1, 2, 3], &[3, 1, 2]), "{moved:?}");
     }
@@ -214,20 +226,20 @@ mod tests {
         let many: Vec<u32> = (0..100).collect();
         assert_eq!(noted(&many, &[]), None);
         assert_eq!(noted(&[], &many), None);
-        assert_eq!(noted(&many, &many[MOST + 1..]), None);
-        let less = noted(&many, &many[MOST..]).unwrap();
-        assert_eq!(less.gone().len(), MOST);
-        assert_eq!(less.then(&noted(&many[MOST..], &many[MOST + 1..]).unwrap()), None);
+        assert_eq!(noted(&many, &many[MAX_DIFF + 1..]), None);
+        let less = noted(&many, &many[MAX_DIFF..]).unwrap();
+        assert_eq!(less.removed().len(), MAX_DIFF);
+        assert_eq!(less.then(&noted(&many[MAX_DIFF..], &many[MAX_DIFF + 1..]).unwrap()), None);
     }
 
     #[test]
     fn a_change_counts_from_just_one_policy() {
         let from = Arc::new(crate::testing::policy());
-        let places = Places::from_list_of(0).finish().unwrap();
+        let places = ListDiff::builder(0).finish().unwrap();
         let change = RouteChange::new(Arc::clone(&from), places.clone()).unwrap();
         assert!(change.since(&from).is_some() && change.is_empty());
         assert!(change.since(&Arc::new(ServerPolicy::clone(&from))).is_none());
-        assert!(RouteChange::new(from, Places { before: 1, ..places }).is_none());
+        assert!(RouteChange::new(from, ListDiff { before: 1, ..places }).is_none());
     }
 
     fn any_list() -> impl Strategy<Value = Vec<u32>> {
@@ -243,16 +255,16 @@ mod tests {
             prop_assert!(says(&first, &a, &b), "{:?}", first);
             let both = first.then(&second).unwrap();
             prop_assert!(says(&both, &a, &c), "{:?}", both);
-            prop_assert!(both.gone.is_sorted() && both.fresh.is_sorted());
+            prop_assert!(both.removed.is_sorted() && both.inserted.is_sorted());
             prop_assert!(second.then(&first).is_none() || c.len() == a.len());
         }
 
         #[test]
         fn what_is_new_stands_behind_all_that_stays_before_it(a in any_list(), b in any_list()) {
             let places = noted(&a, &b).unwrap();
-            for place in places.fresh() {
+            for place in places.inserted() {
                 let anchor = places.anchor(*place);
-                for (at, one) in a.iter().enumerate().filter(|(at, _)| !places.gone.contains(at)) {
+                for (at, one) in a.iter().enumerate().filter(|(at, _)| !places.removed.contains(at)) {
                     let now = b.iter().position(|other| other == one).unwrap();
                     prop_assert_eq!(at < anchor, now < *place, "{} in {:?}", place, places);
                 }

@@ -1,6 +1,6 @@
 //! Decisions: closed enums that name their reasons without allocating.
 
-/// What the evaluator says. Ids index into the policy that was evaluated.
+/// The result of an evaluation. Ids index into the policy that was evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Decision {
@@ -19,12 +19,12 @@ pub struct Permit {
     pub(crate) audit: bool,
 }
 
-/// Why something was refused.
+/// A refusal: its reason and rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// The stable reason.
     pub reason: Denied,
-    /// The rule that matched, or of which it could not be told whether it does.
+    /// The rule that matched, or whose match is indeterminate.
     pub route: Option<RuleId>,
 }
 
@@ -77,7 +77,7 @@ impl Permit {
         self.authorization
     }
 
-    /// Whether the grant asks for the permit to be logged.
+    /// Returns true if the grant requires the permit to be logged.
     pub fn is_audited(&self) -> bool {
         self.audit
     }
@@ -117,7 +117,7 @@ pub enum Denied {
     Revoked,
 }
 
-/// What is wrong with a request target (product: ambiguous targets are answered 400).
+/// The fault of a request target (product: ambiguous targets are answered 400).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TargetFault {
     /// Neither an absolute path nor `*` nor an authority where one belongs.
@@ -247,7 +247,7 @@ impl TargetFault {
 mod tests {
     use super::*;
 
-    /// Does not compile when a reason is added, which belongs into `PLAIN`, too.
+    /// Index of a reason in `PLAIN`. A new reason fails to compile here until it is added.
     fn in_table(reason: Denied) -> Option<usize> {
         let at = match reason {
             Denied::Target(_) => return None,

@@ -1,4 +1,4 @@
-//! A policy arranged for deciding.
+//! A policy compiled into indexes for decisions.
 //!
 //! It shares no rule with [`crate::naive`], which it is checked against, save the forms in which paths
 //! are compared (`match_form`) and what a regular expression matches ([`crate::pattern`]).
@@ -9,15 +9,15 @@ pub use crate::memo::Memo;
 use crate::authorization::{Authorization, AuthorizationSet};
 use crate::change::RouteChange;
 use crate::decision::{AuthorizationId, Decision, Denied, Permit, RuleId, TargetFault};
-use crate::effect::Effect;
-use crate::index::automaton::Workshop;
-use crate::index::changes::Index;
-use crate::index::exempt::Exempt;
-use crate::index::grants::{self, Grants, Lasting};
-use crate::index::routes::Found;
+use crate::filter::Filter;
+use crate::index::automaton::RegexCompiler;
+use crate::index::changes::RouteIndex;
+use crate::index::exempt::CompiledExemption;
+use crate::index::grants::{self, ConnectionGrants, Grants};
+use crate::index::routes::RouteMatch;
 use crate::index::{at, next_id};
-use crate::judge::has_ambiguous_bytes;
 use crate::match_form;
+use crate::match_result::has_ambiguous_bytes;
 use crate::name::Origin;
 use crate::policy::{Protocol, Route, Rule, ServerPolicy};
 use crate::request::{Connection, RequestView, Subject, Tls};
@@ -25,29 +25,29 @@ use hashbrown::HashSet;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 
-/// A [`ServerPolicy`] arranged for deciding: what does not match costs nothing. Tables are made
-/// once; deciding only reads them.
+/// A [`ServerPolicy`] compiled for decisions: rules that do not match cost nothing. Tables are
+/// built once and only read afterwards.
 #[derive(Debug)]
 pub struct Evaluator {
     policy: Arc<ServerPolicy>,
-    looks_at: Arc<Names>,
-    exempt: Arc<[Exempt]>,
-    routes: Index,
-    whole: Arc<Whole>,
+    matched_headers: Arc<HeaderNames>,
+    exempt: Arc<[CompiledExemption]>,
+    routes: RouteIndex,
+    whole: Arc<BaseIndex>,
     /// The sets that are not in `whole`.
     more: Grants,
 }
 
-/// What belongs to the policy that is indexed as a whole.
+/// The index of the policy that was last indexed as a whole.
 #[derive(Debug)]
-struct Whole {
+struct BaseIndex {
     grants: Grants,
-    looks_at: Arc<Names>,
+    matched_headers: Arc<HeaderNames>,
 }
 
-/// Names of headers, sorted and to be looked up.
+/// Names of headers, as a sorted list and as a set.
 #[derive(Debug)]
-struct Names {
+struct HeaderNames {
     sorted: Arc<[HeaderName]>,
     set: HashSet<HeaderName, foldhash::fast::FixedState>,
 }
@@ -55,37 +55,37 @@ struct Names {
 /// The Server's own set of authorizations, for a [`Memo`].
 const SERVER: u32 = 0;
 
-/// Up to here the names that are looked at are looked up in the request.
+/// Up to this number, the names are looked up in the request.
 const FEW_NAMES: usize = 4;
 
 impl Evaluator {
-    /// Arranges `policy`. Fails only for policies of absurd size.
+    /// Compiles `policy`. Fails only for policies of absurd size.
     pub fn build(policy: Arc<ServerPolicy>) -> Result<Self, BuildError> {
-        let mut workshop = Workshop::default();
+        let mut compiler = RegexCompiler::default();
         let mut exempt = Vec::new();
         for (index, exemption) in policy.exemptions.iter().enumerate() {
             let index = next_id(index, "list of exemptions")?;
             if let Some(request) = &exemption.request {
                 let request = request.on_port(policy.paths);
-                exempt.push(Exempt::new(index, exemption, &request, &mut workshop));
+                exempt.push(CompiledExemption::new(index, exemption, &request, &mut compiler));
             }
         }
-        let routes = Index::new(&policy, &mut workshop)?;
+        let routes = RouteIndex::new(&policy, &mut compiler)?;
         let grants = Grants::new(sets(&policy, &policy.routes.routes), |_| None);
-        let looks_at = Arc::new(Names::of(&policy));
+        let matched_headers = Arc::new(HeaderNames::of(&policy));
         Ok(Self {
-            looks_at: Arc::clone(&looks_at),
+            matched_headers: Arc::clone(&matched_headers),
             exempt: exempt.into(),
             routes,
-            whole: Arc::new(Whole { grants, looks_at }),
+            whole: Arc::new(BaseIndex { grants, matched_headers }),
             more: Grants::default(),
             policy,
         })
     }
 
-    /// Arranges `policy`; `change` says how its routes follow from those of this evaluator's policy.
-    /// Where few differ, this costs little more than saying where the others are. Decides as
-    /// [`Evaluator::build`] would, which it does where `change` is from another policy.
+    /// Compiles `policy`, whose routes differ by `change` from those of this evaluator's policy.
+    /// Indexes only the changed routes where they are few. Equivalent to [`Evaluator::build`],
+    /// which it calls if `change` is from another policy.
     ///
     /// # Errors
     /// As [`Evaluator::build`].
@@ -105,20 +105,21 @@ impl Evaluator {
         }
     }
 
-    fn with(&self, policy: Arc<ServerPolicy>, routes: Index) -> Self {
+    fn with(&self, policy: Arc<ServerPolicy>, routes: RouteIndex) -> Self {
         let base = &routes.base().routes.routes;
-        let (gone, fresh) = routes.since().map_or((&[][..], &[][..]), |s| (s.gone(), s.fresh()));
+        let (gone, fresh) =
+            routes.since().map_or((&[][..], &[][..]), |s| (s.removed(), s.inserted()));
         let gone = gone.iter().filter_map(|place| base.get(*place));
         let fresh = fresh.iter().filter_map(|place| policy.routes.routes.get(*place));
-        let known = |set: &AuthorizationSet| self.filed(set).cloned();
+        let known = |set: &AuthorizationSet| self.grant_index(set).cloned();
         let more = Grants::new(sets(&policy, fresh.clone()), known);
-        let looks_at = if gone.chain(fresh).any(|route| asks(route)) {
-            Arc::new(Names::of(&policy))
+        let matched_headers = if gone.chain(fresh).any(|route| matches_headers(route)) {
+            Arc::new(HeaderNames::of(&policy))
         } else {
-            Arc::clone(&self.whole.looks_at)
+            Arc::clone(&self.whole.matched_headers)
         };
         Self {
-            looks_at,
+            matched_headers,
             exempt: Arc::clone(&self.exempt),
             whole: Arc::clone(&self.whole),
             more,
@@ -157,7 +158,7 @@ impl Evaluator {
     }
 
     /// Decides on a request. The rules are those of [`crate::naive`]. `memo` must belong to this
-    /// connection and this evaluator; what a request says is asked anew each time.
+    /// connection and this evaluator; conditions on the request are evaluated for each request.
     ///
     /// Allocates nothing, save where a regular expression is too large for a table or meets a
     /// parameter value that is not ASCII, and where the path's match form is another one.
@@ -184,10 +185,10 @@ impl Evaluator {
             return Decision::permit(None, id, exempt.authorization.audit);
         }
         match self.routes.find(request) {
-            Found::Rule(id) => self.by_route(id, memo, subject),
-            Found::CannotTell(id) => Decision::deny(Denied::CannotTell, Some(id)),
-            Found::Deny(reason) => Decision::deny(reason, None),
-            Found::Server => self
+            RouteMatch::Rule(id) => self.by_route(id, memo, subject),
+            RouteMatch::Indeterminate(id) => Decision::deny(Denied::CannotTell, Some(id)),
+            RouteMatch::Deny(reason) => Decision::deny(reason, None),
+            RouteMatch::Server => self
                 .by_server(None, memo, subject)
                 .unwrap_or_else(|| Decision::deny(Denied::Unauthorized, None)),
         }
@@ -195,7 +196,7 @@ impl Evaluator {
 
     fn has_obs_text(&self, headers: &HeaderMap) -> bool {
         let ambiguous = |line: &HeaderValue| has_ambiguous_bytes(line.as_bytes());
-        let Names { sorted, set } = &*self.looks_at;
+        let HeaderNames { sorted, set } = &*self.matched_headers;
         if sorted.len() <= FEW_NAMES {
             let mut lines = sorted.iter().flat_map(|name| headers.get_all(name));
             return lines.any(ambiguous);
@@ -234,29 +235,31 @@ impl Evaluator {
         Some(granted(own, index, route, AuthorizationId::Server(index)))
     }
 
-    /// The first authorization of a set that holds. The set is known to `memo` by whose it is.
+    /// Returns the first authorization of a set that holds. `whose` is the key of the set in
+    /// `memo`.
     fn first_of(
         &self,
         (whose, set): (u32, &AuthorizationSet),
         memo: &mut Memo,
         subject: &Subject<'_>,
     ) -> Option<u32> {
-        let filed = || if grants::is_small(set) { None } else { self.filed(set) };
-        let Lasting { first, asks_requests } = memo.recall(whose, || match filed() {
-            Some(filed) => filed.lasting(set, subject.connection),
-            None => grants::lasting(set, subject.connection),
-        });
-        if !asks_requests {
+        let grant_index = || if grants::is_small(set) { None } else { self.grant_index(set) };
+        let ConnectionGrants { first, has_request_grants } =
+            memo.get_or_insert_with(whose, || match grant_index() {
+                Some(index) => index.for_connection(set, subject.connection),
+                None => grants::for_connection(set, subject.connection),
+            });
+        if !has_request_grants {
             return first;
         }
-        let earlier = match filed() {
-            Some(filed) => filed.of_request(set, first, subject),
-            None => grants::of_request(set, first, subject),
+        let earlier = match grant_index() {
+            Some(index) => index.for_request(set, first, subject),
+            None => grants::for_request(set, first, subject),
         };
         earlier.or(first)
     }
 
-    fn filed(&self, set: &AuthorizationSet) -> Option<&Arc<grants::Filed>> {
+    fn grant_index(&self, set: &AuthorizationSet) -> Option<&Arc<grants::GrantIndex>> {
         self.whole.grants.of(set).or_else(|| self.more.of(set))
     }
 
@@ -281,24 +284,24 @@ impl Evaluator {
 
     /// The effects on a permitted request, in the order in which they apply: those of its rule,
     /// then those of the Server.
-    pub fn effects(&self, permit: &Permit) -> impl Iterator<Item = &Effect> {
+    pub fn effects(&self, permit: &Permit) -> impl Iterator<Item = &Filter> {
         let rule = permit.route.and_then(|id| self.rule(id));
         rule.into_iter().flat_map(|(_, rule)| &rule.effects).chain(&self.policy.effects)
     }
 
-    /// The headers that any match looks at, sorted by name. An open request must keep them to be
-    /// decided again.
-    pub fn looks_at(&self) -> &[HeaderName] {
-        &self.looks_at.sorted
+    /// Returns the headers that any match reads, sorted by name. An open request must keep them to
+    /// be decided again.
+    pub fn matched_headers(&self) -> &[HeaderName] {
+        &self.matched_headers.sorted
     }
 
-    /// The same names, to be kept longer than the evaluator.
-    pub fn looks_at_shared(&self) -> &Arc<[HeaderName]> {
-        &self.looks_at.sorted
+    /// Returns the same names, shared, so that they may outlive the evaluator.
+    pub fn matched_headers_shared(&self) -> &Arc<[HeaderName]> {
+        &self.matched_headers.sorted
     }
 }
 
-impl Names {
+impl HeaderNames {
     /// The headers that any match looks at.
     fn of(policy: &ServerPolicy) -> Self {
         let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
@@ -313,8 +316,8 @@ impl Names {
     }
 }
 
-/// Whether a route looks at any header.
-fn asks(route: &Route) -> bool {
+/// Returns true if a route matches on any header.
+fn matches_headers(route: &Route) -> bool {
     route.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| !wanted.headers().is_empty())
 }
 

@@ -1,6 +1,6 @@
-//! Why a decision is what it is: what each authorization lacked, nearest miss first.
+//! Explanations of decisions: the failed condition of each authorization, nearest miss first.
 
-use crate::authorization::{Authorization, Condition, Requirement, Test, Withheld};
+use crate::authorization::{Authorization, Condition, Predicate, Requirement, UnresolvedGrant};
 use crate::decision::{AuthorizationId, Decision, RuleId};
 use crate::naive;
 use crate::name::{Origin, Source};
@@ -13,49 +13,49 @@ use std::sync::Arc;
 /// The most authorizations that an explanation names.
 pub const MAX_CONSIDERED: usize = 16;
 
-/// Why a decision is what it is.
+/// The explanation of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The decision.
     pub decision: Decision,
-    /// Where the matched route comes from, if one matched.
+    /// The origin of the matched route, if one matched.
     pub route: Option<Origin>,
     /// The authorizations that were considered: first the one that holds, if any, then those that
     /// do not, fewest failed conditions first, in the order of the policy where they tie. At most
     /// [`MAX_CONSIDERED`].
-    pub considered: Vec<Considered>,
-    /// How many more were considered.
+    pub considered: Vec<GrantEvaluation>,
+    /// Number of further authorizations that were considered.
     pub omitted: usize,
     /// Grants of the route and the Server that resolved to nothing. At most [`MAX_CONSIDERED`].
-    pub withheld: Vec<Withheld>,
+    pub withheld: Vec<UnresolvedGrant>,
 }
 
 /// One authorization that was considered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Considered {
+pub struct GrantEvaluation {
     /// Which.
     pub id: AuthorizationId,
     /// The object that would grant.
     pub source: Source,
     /// The first condition that failed; none if the authorization holds.
-    pub failed: Option<Failed>,
-    /// How many conditions failed.
+    pub failed: Option<FailedCondition>,
+    /// Number of conditions that failed.
     pub failures: usize,
 }
 
 /// A condition that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedCondition {
     /// The object that set it; none where the authorization has no condition at all, which holds
     /// for nobody.
     pub condition: Option<Condition>,
-    /// What the client lacks.
-    pub unmet: Unmet,
+    /// The reason why the client does not meet it.
+    pub unmet: FailureReason,
 }
 
-/// What a client lacks.
+/// The reason why a client does not meet a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unmet {
+pub enum FailureReason {
     /// The condition names nobody.
     NamesNobody,
     /// The client's address is in none of the networks.
@@ -72,8 +72,8 @@ pub enum Unmet {
     NoPassthrough,
 }
 
-impl Unmet {
-    /// In words, to follow "the client".
+impl FailureReason {
+    /// Returns the reason in words that follow "the client".
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NamesNobody => "is not named, because the condition names nobody",
@@ -87,7 +87,7 @@ impl Unmet {
     }
 }
 
-impl fmt::Display for Unmet {
+impl fmt::Display for FailureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -111,7 +111,7 @@ pub fn explain(
     let subject = Subject { connection, request };
     let grants = reached(policy, &decision, route);
     let total = grants.len();
-    let mut considered: Vec<Considered> =
+    let mut considered: Vec<GrantEvaluation> =
         grants.into_iter().map(|(id, grant)| consider(id, grant, &subject)).collect();
     considered.sort_by_key(|entry| entry.failures);
     considered.truncate(MAX_CONSIDERED);
@@ -167,29 +167,29 @@ fn reached<'a>(
     grants
 }
 
-fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -> Considered {
+fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -> GrantEvaluation {
     let source = grant.source.clone();
     let Requirement::All(conditions) = &grant.requirement else {
-        return Considered { id, source, failed: None, failures: 0 };
+        return GrantEvaluation { id, source, failed: None, failures: 0 };
     };
     if conditions.is_empty() {
-        let failed = Failed { condition: None, unmet: Unmet::NamesNobody };
-        return Considered { id, source, failed: Some(failed), failures: usize::MAX };
+        let failed = FailedCondition { condition: None, unmet: FailureReason::NamesNobody };
+        return GrantEvaluation { id, source, failed: Some(failed), failures: usize::MAX };
     }
     let mut unmet = conditions.iter().filter(|c| !c.test.holds(subject));
-    let failed = unmet.next().map(|condition| Failed {
+    let failed = unmet.next().map(|condition| FailedCondition {
         unmet: lacking(&condition.test, subject.connection),
         condition: Some(condition.clone()),
     });
     let failures = usize::from(failed.is_some()).saturating_add(unmet.count());
-    Considered { id, source, failed, failures }
+    GrantEvaluation { id, source, failed, failures }
 }
 
-/// What is lacking for `test`, which does not hold.
-fn lacking(test: &Test, connection: &Connection<'_>) -> Unmet {
+/// Returns the reason why `test` does not hold.
+fn lacking(test: &Predicate, connection: &Connection<'_>) -> FailureReason {
     match test {
-        Test::Network(networks) if networks.is_empty() => Unmet::NamesNobody,
-        Test::Network(networks) => {
+        Predicate::Network(networks) if networks.is_empty() => FailureReason::NamesNobody,
+        Predicate::Network(networks) => {
             let inside = networks.iter().any(|network| match network.term {
                 NetworkTerm::Net(net) => net.contains(&connection.client),
                 NetworkTerm::Symbol(symbol) => {
@@ -197,18 +197,18 @@ fn lacking(test: &Test, connection: &Connection<'_>) -> Unmet {
                     blocks.iter().any(|net| net.contains(&connection.client))
                 }
             });
-            if inside { Unmet::InException } else { Unmet::OutsideNetworks }
+            if inside { FailureReason::InException } else { FailureReason::OutsideNetworks }
         }
-        Test::MeshTls => Unmet::NoMeshTls,
-        Test::Identity(names) if names.is_empty() => Unmet::NamesNobody,
-        Test::Identity(_) => match connection.tls {
-            Tls::Absent | Tls::Passthrough => Unmet::NoMeshTls,
-            Tls::Terminated(None) => Unmet::NoIdentity,
-            Tls::Terminated(Some(_)) => Unmet::IdentityNotNamed,
+        Predicate::MeshTls => FailureReason::NoMeshTls,
+        Predicate::Identity(names) if names.is_empty() => FailureReason::NamesNobody,
+        Predicate::Identity(_) => match connection.tls {
+            Tls::Absent | Tls::Passthrough => FailureReason::NoMeshTls,
+            Tls::Terminated(None) => FailureReason::NoIdentity,
+            Tls::Terminated(Some(_)) => FailureReason::IdentityNotNamed,
         },
-        Test::TlsPassthrough => Unmet::NoPassthrough,
-        // No client sees it: the test is known to tests of this crate alone.
+        Predicate::TlsPassthrough => FailureReason::NoPassthrough,
+        // Only tests of this crate have this predicate.
         #[cfg(test)]
-        Test::Method(_) => Unmet::NamesNobody,
+        Predicate::Method(_) => FailureReason::NamesNobody,
     }
 }

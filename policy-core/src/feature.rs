@@ -1,7 +1,7 @@
-//! What a policy asks of a client beyond what Linkerd's own resources can say.
+//! Features of a policy beyond those that Linkerd's own resources can express.
 
-use crate::authorization::{Authorization, Condition, Requirement, Test};
-use crate::effect::{Effect, EffectKind};
+use crate::authorization::{Authorization, Condition, Predicate, Requirement};
+use crate::filter::{Filter, FilterKind};
 use crate::matching::{PathPattern, RequestMatch, Segment};
 use crate::name::Origin;
 use crate::network::{NetworkMatch, NetworkTerm};
@@ -18,7 +18,7 @@ pub enum Feature {
     /// Paths with parameter segments, or gRPC calls with conditions beyond service, method and
     /// headers.
     PathParameters,
-    /// What a host's table says where none of its rules matches.
+    /// The result of a host's table if none of its rules matches.
     HostTables,
     /// A port or route that denies with a reason of its own.
     DenyReasons,
@@ -33,7 +33,7 @@ pub enum Feature {
     ResponseHeaders,
     /// A bound on the time until the response is complete.
     Timeouts,
-    /// Effects that a Server has for all its requests.
+    /// Filters of a Server for all its requests.
     ServerEffects,
     /// Paths matched and forwarded as received.
     RawPaths,
@@ -79,9 +79,9 @@ impl Feature {
         Self::ALL.into_iter().find(|feature| feature.as_str() == name)
     }
 
-    /// Whether leaving it out could let something through: a client without it gets the route or
-    /// port denied as `proxy_unsupported`. Where false, leaving it out lets through the same or
-    /// less, and it is omitted and reported.
+    /// Returns true if omitting it could permit more: a client without it gets the route or port
+    /// denied as `proxy_unsupported`. If false, omitting it permits the same or less, and it is
+    /// omitted and reported.
     pub fn guards(self) -> bool {
         match self {
             Self::PathParameters | Self::HostTables | Self::DenyReasons | Self::ServerEffects => {
@@ -183,14 +183,14 @@ pub fn of_authorization(grant: &Authorization) -> BTreeSet<Feature> {
     let (mut networks, mut clients) = (0_usize, 0_usize);
     for Condition { source: _, test } in conditions.iter() {
         match test {
-            Test::Network(terms) => {
+            Predicate::Network(terms) => {
                 networks = networks.saturating_add(1);
                 found.extend(terms.iter().filter_map(of_network));
             }
-            Test::MeshTls | Test::Identity(_) => clients = clients.saturating_add(1),
-            Test::TlsPassthrough => _ = found.insert(Feature::Conditions),
+            Predicate::MeshTls | Predicate::Identity(_) => clients = clients.saturating_add(1),
+            Predicate::TlsPassthrough => _ = found.insert(Feature::Conditions),
             #[cfg(test)]
-            Test::Method(_) => {}
+            Predicate::Method(_) => {}
         }
     }
     if networks > 1 || clients > 1 {
@@ -210,13 +210,13 @@ pub fn of_exemption(exemption: &Exemption) -> BTreeSet<Feature> {
     found
 }
 
-/// The feature that a client needs for one effect, if any.
-pub fn of_effect(effect: &Effect) -> Option<Feature> {
-    let Effect { source: _, kind } = effect;
+/// The feature that a client needs for one filter, if any.
+pub fn of_effect(effect: &Filter) -> Option<Feature> {
+    let Filter { source: _, kind } = effect;
     match kind {
-        EffectKind::RequestHeaders(_) | EffectKind::Redirect(_) | EffectKind::Failure(_) => None,
-        EffectKind::ResponseHeaders(_) => Some(Feature::ResponseHeaders),
-        EffectKind::Timeout(_) => Some(Feature::Timeouts),
+        FilterKind::RequestHeaders(_) | FilterKind::Redirect(_) | FilterKind::Failure(_) => None,
+        FilterKind::ResponseHeaders(_) => Some(Feature::ResponseHeaders),
+        FilterKind::Timeout(_) => Some(Feature::Timeouts),
     }
 }
 
@@ -228,7 +228,7 @@ fn of_network(network: &NetworkMatch) -> Option<Feature> {
     }
 }
 
-/// Whether Linkerd's match of this kind can say it.
+/// Returns true if Linkerd's match of this kind can express it.
 fn is_plain(wanted: &RequestMatch, kind: RouteKind) -> bool {
     let (path, method, _, query) = wanted.parts();
     let (segments, rest) = match path {

@@ -19,8 +19,8 @@ pub struct Host<'a> {
     pub port: Option<u16>,
 }
 
-/// Reads `host[:port]`. Refuses userinfo, percent-encoding, zone identifiers (they have no meaning
-/// outside the sender's node, RFC 6874), and what merely looks like an IPv4 address.
+/// Parses `host[:port]`. Refuses userinfo, percent-encoding, zone identifiers (they have no meaning
+/// outside the sender's node, RFC 6874), and names that merely look like an IPv4 address.
 pub fn canonical_host(authority: &str) -> Result<Host<'_>, TargetFault> {
     if authority.starts_with('[') {
         return bracketed(authority);
@@ -52,7 +52,7 @@ fn bracketed(authority: &str) -> Result<Host<'_>, TargetFault> {
     let inner = literal.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let inner = inner.ok_or(TargetFault::InvalidHost)?;
     let address: Ipv6Addr = inner.parse().map_err(|_| TargetFault::InvalidHost)?;
-    let mut short = Short { bytes: [0; 48], used: 0 };
+    let mut short = StackString { bytes: [0; 48], used: 0 };
     write!(short, "[{address}]").map_err(|_| TargetFault::InvalidHost)?;
     let name = if short.as_bytes() == literal.as_bytes() {
         Cow::Borrowed(literal)
@@ -76,7 +76,7 @@ fn read_port(text: &str) -> Result<Option<u16>, TargetFault> {
     }
 }
 
-/// Refuses what is no name; whether it has upper-case letters.
+/// Checks a name; returns true if it has upper-case letters.
 fn has_upper_case(name: &str) -> Result<bool, TargetFault> {
     if name.is_empty() || name.len() > MAX_NAME {
         return Err(TargetFault::InvalidHost);
@@ -119,18 +119,18 @@ fn is_hexadecimal(label: &str) -> bool {
 }
 
 /// Room for the longest IPv6 address in brackets, so that comparing does not allocate.
-struct Short {
+struct StackString {
     bytes: [u8; 48],
     used: usize,
 }
 
-impl Short {
+impl StackString {
     fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.used).unwrap_or_default()
     }
 }
 
-impl Write for Short {
+impl Write for StackString {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.used.checked_add(text.len()).ok_or(fmt::Error)?;
         let room = self.bytes.get_mut(self.used..end).ok_or(fmt::Error)?;

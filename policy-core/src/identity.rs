@@ -46,7 +46,7 @@ impl IdentityMatch {
         }
     }
 
-    /// Whether the pattern names `identity`.
+    /// Returns true if the pattern names `identity`.
     pub fn admits(&self, identity: &Identity) -> bool {
         match self {
             Self::Any => true,

@@ -1,4 +1,4 @@
-//! How a policy is arranged for deciding. Everything here is built once and then only read.
+//! Indexes of a policy for decisions. They are built once and then only read.
 //!
 //! The keys of every table come from the policy, never from a request, so a client cannot make a
 //! bucket grow, and the hash functions need no secret.
@@ -8,12 +8,13 @@ pub(crate) mod bounds;
 pub(crate) mod candidates;
 pub(crate) mod changes;
 pub(crate) mod exempt;
+pub(crate) mod form_urlencoded;
 pub(crate) mod grants;
-pub(crate) mod names;
+pub(crate) mod name_table;
 pub(crate) mod networks;
+pub(crate) mod request_predicates;
 pub(crate) mod routes;
 pub(crate) mod trie;
-pub(crate) mod wanted;
 
 use bounds::BuildError;
 

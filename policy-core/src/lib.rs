@@ -11,25 +11,24 @@
 
 pub mod authorization;
 pub mod change;
+pub mod compact_list;
 pub mod decision;
-pub mod effect;
 pub mod evaluator;
 pub mod explain;
 pub mod feature;
-pub mod few;
+pub mod filter;
 pub mod host;
 pub mod identity;
 mod index;
-pub mod judge;
 pub mod limit;
 pub mod logs;
 mod match_form;
+pub mod match_result;
 pub mod matching;
 mod memo;
 pub mod metric;
 pub mod naive;
 pub mod name;
-pub mod near;
 pub mod network;
 mod objects;
 pub mod pattern;
@@ -37,6 +36,7 @@ pub mod policy;
 pub mod precedence;
 pub mod request;
 pub mod revision;
+pub mod suggest;
 pub mod symbols;
 pub mod target;
 #[cfg(feature = "testing")]
@@ -44,14 +44,14 @@ pub mod testing;
 pub mod workload;
 
 pub use authorization::{
-    Authorization, AuthorizationSet, Condition, Requirement, Scope, Test, Withheld,
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement, Scope, UnresolvedGrant,
 };
 pub use change::RouteChange;
+pub use compact_list::{OneOrMany, ThinVec};
 pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
-pub use effect::{Effect, EffectKind};
 pub use evaluator::{BuildError, Evaluator, Memo};
 pub use feature::Feature;
-pub use few::{Few, Rare};
+pub use filter::{Filter, FilterKind};
 pub use identity::{Identity, IdentityMatch};
 pub use limit::{LimitOverride, RateLimit};
 pub use logs::{AccessLogs, Logs};

@@ -20,7 +20,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Whether any request is limited.
+    /// Returns true if any request is limited.
     pub fn limits(&self) -> bool {
         self.total.is_some() || self.identity.is_some() || !self.overrides.is_empty()
     }

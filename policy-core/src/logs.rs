@@ -1,8 +1,8 @@
-//! What a workload's proxy is to log while it runs.
+//! Log settings of a running proxy.
 
 use std::sync::Arc;
 
-/// What a workload's proxy is to log while it runs. What is not set is as the proxy was started.
+/// Log settings of a running proxy. Unset fields keep the values that the proxy was started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Logs {
     /// A filter of log lines, as `tracing` takes it.
@@ -11,7 +11,7 @@ pub struct Logs {
     pub access_log: Option<AccessLogs>,
 }
 
-/// Whether a proxy writes an access log, and how.
+/// The format of a proxy's access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessLogs {
     /// None.

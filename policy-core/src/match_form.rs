@@ -25,7 +25,7 @@ pub fn match_form(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text that routes are matched on, for a request whose path is handled so.
+/// Returns the form of a request's path that routes are matched on.
 pub(crate) fn matched(path: &str, handling: PathHandling) -> Cow<'_, str> {
     match handling {
         PathHandling::Canonical => match_form(path),
@@ -63,7 +63,7 @@ impl Segment {
 }
 
 impl RequestMatch {
-    /// The match as it is judged on a port that handles paths so.
+    /// Returns the match for a port with this path handling.
     pub fn on_port(&self, handling: PathHandling) -> Cow<'_, Self> {
         match (handling, self.path.in_match_form()) {
             (PathHandling::Raw, _) | (_, Cow::Borrowed(_)) => Cow::Borrowed(self),
@@ -74,29 +74,29 @@ impl RequestMatch {
 
 /// Takes an octet off the front of `path`: as it is written, whether it is percent-encoded, and the
 /// rest. A `%` that encodes nothing stands for itself; no canonical path has one.
-fn next(path: &[u8]) -> Option<(u8, Written, &[u8])> {
+fn next(path: &[u8]) -> Option<(u8, OctetEncoding, &[u8])> {
     match path {
         [b'%', high, low, rest @ ..] if hex_pair(*high, *low).is_some() => {
             let lower = high.is_ascii_lowercase() || low.is_ascii_lowercase();
-            let written = if lower { Written::Lower } else { Written::Upper };
+            let written = if lower { OctetEncoding::Lower } else { OctetEncoding::Upper };
             Some((hex_pair(*high, *low)?, written, rest))
         }
-        [byte, rest @ ..] => Some((*byte, Written::Plain, rest)),
+        [byte, rest @ ..] => Some((*byte, OctetEncoding::Plain, rest)),
         [] => None,
     }
 }
 
 /// The spelling of an octet: as itself, or percent-encoded in upper or lower case.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum OctetEncoding {
     Plain,
     Upper,
     Lower,
 }
 
-impl Written {
+impl OctetEncoding {
     /// The spelling of `octet` in the match form.
-    fn wanted(self, octet: u8) -> Self {
+    fn canonical(self, octet: u8) -> Self {
         match self {
             // `;` and a stray `%` stay.
             Self::Plain if is_plain(octet) || matches!(octet, b';' | b'%') => Self::Plain,
@@ -109,7 +109,7 @@ impl Written {
 fn is_match_form(path: &str) -> bool {
     let mut rest = path.as_bytes();
     while let Some((octet, written, after)) = next(rest) {
-        if written != written.wanted(octet) {
+        if written != written.canonical(octet) {
             return false;
         }
         rest = after;
@@ -121,7 +121,7 @@ fn rewrite(path: &str) -> String {
     let mut form = String::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((octet, written, after)) = next(rest) {
-        push(octet, written.wanted(octet) == Written::Plain, &mut form);
+        push(octet, written.canonical(octet) == OctetEncoding::Plain, &mut form);
         rest = after;
     }
     form
@@ -138,7 +138,7 @@ fn push(octet: u8, plainly: bool, form: &mut String) {
     }
 }
 
-/// Whether the byte stands for itself in both forms.
+/// Returns true if the byte stands for itself in both forms.
 fn is_plain(byte: u8) -> bool {
     byte == b'/' || is_segment_character(byte)
 }

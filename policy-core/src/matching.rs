@@ -1,6 +1,6 @@
-//! How a request is recognised: Gateway API match types over the canonical request.
+//! Request matching: Gateway API match types over the canonical request.
 
-use crate::few::Few;
+use crate::compact_list::OneOrMany;
 use crate::pattern::Pattern;
 use http::{HeaderName, Method};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 pub struct RequestMatch {
     /// Path pattern. `PathPattern::prefix("/")` matches every path.
     pub path: PathPattern,
-    /// What else is asked; absent: nothing. Most matches ask for a path alone.
-    more: Option<Box<More>>,
+    /// Predicates besides the path, if any. Most matches have a path alone.
+    more: Option<Box<NonPathMatch>>,
 }
 
-/// What a match asks besides the path; never nothing.
+/// The predicates of a match besides its path; at least one is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct More {
+struct NonPathMatch {
     method: Option<Method>,
     headers: Vec<HeaderMatch>,
     query: Vec<QueryMatch>,
@@ -30,7 +30,7 @@ impl RequestMatch {
         headers: Vec<HeaderMatch>,
         query: Vec<QueryMatch>,
     ) -> Self {
-        Self { path, more: None }.asking(More { method, headers, query })
+        Self { path, more: None }.with_rest(NonPathMatch { method, headers, query })
     }
 
     /// Matches by path alone.
@@ -48,12 +48,12 @@ impl RequestMatch {
         self.more.as_ref()?.method.as_ref()
     }
 
-    /// Header predicates; all must match. Empty: none asked.
+    /// Returns the header predicates; all must match.
     pub fn headers(&self) -> &[HeaderMatch] {
         self.more.as_ref().map_or(&[], |more| &more.headers)
     }
 
-    /// Query parameter predicates; all must match. Empty: none asked.
+    /// Returns the query parameter predicates; all must match.
     pub fn query(&self) -> &[QueryMatch] {
         self.more.as_ref().map_or(&[], |more| &more.query)
     }
@@ -68,29 +68,29 @@ impl RequestMatch {
     #[must_use]
     pub fn with_method(mut self, method: Option<Method>) -> Self {
         let more = self.take();
-        self.asking(More { method, ..more })
+        self.with_rest(NonPathMatch { method, ..more })
     }
 
     /// The same with these header predicates.
     #[must_use]
     pub fn with_headers(mut self, headers: Vec<HeaderMatch>) -> Self {
         let more = self.take();
-        self.asking(More { headers, ..more })
+        self.with_rest(NonPathMatch { headers, ..more })
     }
 
     /// The same with these parameter predicates.
     #[must_use]
     pub fn with_query(mut self, query: Vec<QueryMatch>) -> Self {
         let more = self.take();
-        self.asking(More { query, ..more })
+        self.with_rest(NonPathMatch { query, ..more })
     }
 
-    fn take(&mut self) -> More {
+    fn take(&mut self) -> NonPathMatch {
         self.more.take().map(|more| *more).unwrap_or_default()
     }
 
-    fn asking(self, more: More) -> Self {
-        let nothing = more == More::default();
+    fn with_rest(self, more: NonPathMatch) -> Self {
+        let nothing = more == NonPathMatch::default();
         Self { more: if nothing { None } else { Some(Box::new(more)) }, ..self }
     }
 
@@ -113,8 +113,8 @@ pub enum PathPattern {
     /// Segment by segment.
     Segments {
         /// The segments after the leading `/`. `/a/` has the segments `a` and the empty one.
-        segments: Few<Segment>,
-        /// Whether any number of further segments may follow, none included (a prefix).
+        segments: OneOrMany<Segment>,
+        /// True if any number of further segments may follow, none included (a prefix).
         rest: bool,
     },
     /// The whole path matches a regular expression.
@@ -140,7 +140,7 @@ impl PathPattern {
     /// (Gateway API PathPrefix).
     pub fn prefix(path: &str) -> Self {
         let trimmed = path.trim_matches('/');
-        let segments = if trimmed.is_empty() { Few::new() } else { literals(trimmed) };
+        let segments = if trimmed.is_empty() { OneOrMany::new() } else { literals(trimmed) };
         Self::Segments { segments, rest: true }
     }
 
@@ -158,9 +158,9 @@ impl PathPattern {
 }
 
 impl PathPattern {
-    /// Whether the pattern matches `path`, a canonical path or, where the pattern is one over match
-    /// forms, that form. `*` and the empty path of `CONNECT` are matched by what matches every path,
-    /// and by regular expressions.
+    /// Returns true if the pattern matches `path`, a canonical path or, if the pattern is one over
+    /// match forms, that form. Only patterns for every path and regular expressions match `*` and
+    /// the empty path of `CONNECT`.
     pub fn admits(&self, path: &str) -> bool {
         let (patterns, rest) = match self {
             Self::Regex(pattern) => return pattern.matches(path),
@@ -176,7 +176,7 @@ impl PathPattern {
 }
 
 impl Segment {
-    /// Whether this is a pattern for `text`, one segment.
+    /// Returns true if it matches `text`, one segment.
     pub fn admits(&self, text: &str) -> bool {
         match self {
             Self::Literal(literal) => **literal == *text,
@@ -185,36 +185,36 @@ impl Segment {
     }
 }
 
-fn literals(path: &str) -> Few<Segment> {
+fn literals(path: &str) -> OneOrMany<Segment> {
     path.split('/').map(|s| Segment::Literal(s.into())).collect()
 }
 
-/// A predicate over a header. A header that appears on several lines is judged line by line: all
-/// lines match is a match, none is none, mixed cannot be told and denies.
+/// A predicate over a header. A header on several lines is evaluated line by line: if all match it
+/// is a match, if none matches it is none, and a mixed result is indeterminate and denies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HeaderMatch {
     /// Header name, lower-case by construction.
     pub name: HeaderName,
-    /// What each line must be.
+    /// The predicate over each line.
     pub value: ValueMatch,
 }
 
-/// A predicate over a query parameter, after form decoding. Repeated parameters are judged like
+/// A predicate over a query parameter, after form decoding. Repeated parameters are evaluated like
 /// repeated headers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueryMatch {
     /// Parameter name, decoded, case-sensitive.
     pub name: Arc<str>,
-    /// What each value must be.
+    /// The predicate over each value.
     pub value: ValueMatch,
 }
 
-/// What a header or parameter value must be.
+/// A predicate over a header or parameter value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ValueMatch {
     /// Exactly these bytes.
     Exact(Arc<[u8]>),
-    /// The whole value matches. A header value with bytes outside visible ASCII cannot be judged
+    /// The whole value matches. A header value with bytes outside visible ASCII is indeterminate
     /// and denies.
     Regex(Pattern),
 }
@@ -240,7 +240,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether the pattern names `host`, a canonical host.
+    /// Returns true if the pattern names `host`, a canonical host.
     pub fn admits(&self, host: &str) -> bool {
         match self {
             Self::Exact(name) => **name == *host,

@@ -11,7 +11,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Labels and groups of labels, separated by blanks, in the order they are written.
     pub labels: &'static str,
-    /// What it says.
+    /// Help text.
     pub help: &'static str,
 }
 

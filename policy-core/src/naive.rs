@@ -6,8 +6,8 @@
 //! ([`crate::pattern`]); both have tests of their own.
 //!
 //! **Grants**
-//! 1. A grant that asks for nothing holds for everybody; one with an empty list of conditions for
-//!    nobody; else it holds for whoever meets each condition.
+//! 1. A grant without conditions holds for everybody; one with an empty list of conditions for
+//!    nobody; else it holds for clients that meet each condition.
 //! 2. A network condition is met by a client inside one of the blocks, or inside one that the symbol
 //!    stands for, and inside no exception to it. Families of addresses never meet.
 //! 3. A condition on mesh TLS is met where TLS was terminated here; one on identities also needs a
@@ -33,18 +33,18 @@
 //! 4. Paths are compared in their match form, those of requests and of matches alike; a regular
 //!    expression sees that form. Where the port takes paths as they come, both stay as they are.
 //! 5. The first exemption whose match matches and whose authorization holds permits it.
-//! 6. The tables that the host names are asked one after the other: its own, that of each suffix,
-//!    the longest first, then the table of routes without hosts. A request without a host asks
-//!    only the last.
+//! 6. The tables that the host names are searched in order: its own, that of each suffix, the
+//!    longest first, then the table of routes without hosts. For a request without a host only the
+//!    last is searched.
 //! 7. In a table, the matches of all rules of its routes are tried in order of precedence: paths
 //!    without rest before regular expressions before prefixes; of prefixes the one with more
 //!    segments; literal before parameter at the first segment where they differ; with a method
 //!    before without; more headers; more query parameters; earlier in the list of routes, rules
 //!    and matches. A rule without matches matches everything.
-//! 8. The first that is not a plain no settles it: if it cannot be told, the request is refused as
-//!    `cannot_tell`; else its rule decides.
-//! 9. If none matches, what the table says of that counts: decide by the Server's authorizations
-//!    alone, `no_route`, deny with a reason, or ask the next table. After the last table there is
+//! 8. The first result that is not `NoMatch` decides: if it is `Indeterminate`, the request is
+//!    refused as `cannot_tell`; else its rule decides.
+//! 9. If none matches, the table's setting applies: decide by the Server's authorizations alone,
+//!    `no_route`, deny with a reason, or search the next table. After the last table there is
 //!    no next: `no_route`.
 //! 10. A route that only denies refuses with its reason.
 //! 11. The first of the route's own authorizations that holds permits; then, if it inherits, the
@@ -55,9 +55,9 @@ mod matches;
 
 use crate::authorization::Authorization;
 use crate::decision::{AuthorizationId, Decision, Denied, RuleId, TargetFault};
-use crate::judge::Judgement;
 use crate::limit::RateLimit;
 use crate::match_form;
+use crate::match_result::MatchResult;
 use crate::matching::{HostPattern, RequestMatch};
 use crate::name::Origin;
 use crate::policy::{Protocol, Route, ServerPolicy, Unmatched};
@@ -88,7 +88,7 @@ pub fn decide_connection(policy: &ServerPolicy, connection: &Connection<'_>) -> 
     by_server(policy, &subject, None)
 }
 
-/// Whether connections that are not HTTP are refused, whoever makes them.
+/// Returns true if connections that are not HTTP are refused for all clients.
 fn carries_http_alone(policy: &ServerPolicy) -> bool {
     match policy.protocol {
         Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => true,
@@ -99,7 +99,7 @@ fn carries_http_alone(policy: &ServerPolicy) -> bool {
     }
 }
 
-/// Whether somebody attached routes, also where none of them is left.
+/// Returns true if routes were attached, even if none of them is left.
 fn has_attached_routes(policy: &ServerPolicy) -> bool {
     let table = &policy.routes;
     if table.routes.is_empty() {
@@ -138,17 +138,19 @@ pub fn decide_request(
     let request = &RequestView { path: &path, ..*request };
     let exempt = policy.exemptions.iter().position(|exemption| {
         let wanted = exemption.request.as_ref();
-        let wanted = wanted.map(|wanted| matches::judge(&wanted.on_port(policy.paths), request));
-        wanted == Some(Judgement::Matches) && grants::holds(&exemption.authorization, &subject)
+        let wanted = wanted.map(|wanted| matches::evaluate(&wanted.on_port(policy.paths), request));
+        wanted == Some(MatchResult::Match) && grants::holds(&exemption.authorization, &subject)
     });
     if let Some(index) = exempt {
         return exempted(policy, index);
     }
     for host in tables(policy, request.host) {
-        if let Some((id, judgement)) = select(policy, host.as_ref(), request) {
-            return match judgement {
-                Judgement::Matches => by_route(policy, &subject, id),
-                Judgement::CannotTell | Judgement::Differs => deny(Denied::CannotTell, Some(id)),
+        if let Some((id, result)) = select(policy, host.as_ref(), request) {
+            return match result {
+                MatchResult::Match => by_route(policy, &subject, id),
+                MatchResult::Indeterminate | MatchResult::NoMatch => {
+                    deny(Denied::CannotTell, Some(id))
+                }
             };
         }
         let unmatched = match &host {
@@ -165,8 +167,8 @@ pub fn decide_request(
     deny(Denied::NoRoute, None)
 }
 
-/// The headers that any match of the policy looks at, sorted by name.
-pub fn looks_at(policy: &ServerPolicy) -> Vec<HeaderName> {
+/// Returns the headers that any match of the policy reads, sorted by name.
+pub fn matched_headers(policy: &ServerPolicy) -> Vec<HeaderName> {
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
     let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
@@ -175,10 +177,10 @@ pub fn looks_at(policy: &ServerPolicy) -> Vec<HeaderName> {
     names.into_iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Whether a header that is looked at has a line that is not visible ASCII, spaces and tabs.
+/// Returns true if a matched header has a line that is not visible ASCII, spaces and tabs.
 fn has_obs_text(policy: &ServerPolicy, request: &RequestView<'_>) -> bool {
     let lines = |name: &HeaderName| request.headers.get_all(name).iter();
-    looks_at(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))
+    matched_headers(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))
 }
 
 /// The tables to ask, most specific first; the last is that of routes without hosts.
@@ -194,12 +196,12 @@ fn tables(policy: &ServerPolicy, host: Option<&str>) -> Vec<Option<HostPattern>>
     found.into_iter().cloned().map(Some).chain([None]).collect()
 }
 
-/// The first match in order of precedence that is not a plain no, in the table of `host`.
+/// Returns the first match in order of precedence that is not `NoMatch`, in the table of `host`.
 fn select(
     policy: &ServerPolicy,
     host: Option<&HostPattern>,
     request: &RequestView<'_>,
-) -> Option<(RuleId, Judgement)> {
+) -> Option<(RuleId, MatchResult)> {
     let everything = [RequestMatch::everything()];
     let in_table = |route: &Route| match host {
         Some(host) => route.hosts.contains(host),
@@ -219,9 +221,9 @@ fn select(
     // The sort is stable: what ties stays in the order of the list.
     candidates.sort_by(|(a, _), (b, _)| matches::in_order(a, b));
     candidates.into_iter().find_map(|(wanted, id)| {
-        match matches::judge(&wanted.on_port(policy.paths), request) {
-            Judgement::Differs => None,
-            told @ (Judgement::Matches | Judgement::CannotTell) => Some((id, told)),
+        match matches::evaluate(&wanted.on_port(policy.paths), request) {
+            MatchResult::NoMatch => None,
+            result @ (MatchResult::Match | MatchResult::Indeterminate) => Some((id, result)),
         }
     })
 }
@@ -267,7 +269,7 @@ fn exempted(policy: &ServerPolicy, index: usize) -> Decision {
     permit(None, AuthorizationId::Exemption(id), &exemption.authorization)
 }
 
-/// A permit is audited where the grant asks for it.
+/// Permits, audited if the grant requires it.
 fn permit(route: Option<RuleId>, id: AuthorizationId, grant: &Authorization) -> Decision {
     Decision::permit(route, id, grant.audit)
 }

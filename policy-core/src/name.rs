@@ -1,14 +1,14 @@
 //! Names of the objects that policy comes from, as decisions, metrics and explanations show them.
 
+use crate::compact_list::OneOrMany;
 use crate::decision::Denied;
-use crate::few::Few;
 use std::fmt;
 use std::sync::Arc;
 
 /// An object that contributed to a policy. Opaque to the evaluator: only compared and shown.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectRef {
-    /// What many objects have in common, kept once.
+    /// The shared part of the reference.
     family: Arc<Family>,
     name: Arc<str>,
 }
@@ -78,7 +78,7 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// What a grant, a limit or an effect comes from.
+/// The source of a grant, a limit or a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// An object that a user wrote.
@@ -97,12 +97,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why a route exists.
+/// The origin of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     /// The objects that produced it, outermost first (one for a plain route; a delegation chain
     /// ends with the object that holds the rule). Never empty.
-    Objects(Few<ObjectRef>),
+    Objects(OneOrMany<ObjectRef>),
     /// The route that a port without routes of its own gets.
     Default,
     /// The route for kubelet probes, where a route has to stand in for an exemption.
@@ -114,8 +114,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether the route was attached to the port, by an object or in the place of one; not so what
-    /// every port has.
+    /// Returns true if the route was attached to the port, by an object or in place of one. False
+    /// for the routes that every port has.
     pub fn is_attached(&self) -> bool {
         match self {
             Self::Objects(_) | Self::Guard | Self::Deny(_) => true,

@@ -9,9 +9,9 @@ use std::net::IpAddr;
 /// before they get here (see [`fold_mapped`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NetworkMatch {
-    /// What must contain the client.
+    /// The block that must contain the client.
     pub term: NetworkTerm,
-    /// What must not. Empty means no exceptions.
+    /// The blocks that must not. Empty means no exceptions.
     pub except: Vec<IpNet>,
 }
 
@@ -34,21 +34,21 @@ pub enum NetworkSymbol {
     Cluster,
 }
 
-/// What differs per workload and is therefore not part of a policy.
+/// Facts that differ per workload and are therefore not part of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Facts {
     /// The pod's own addresses. Empty: not known (yet), so a redirected connection cannot be
     /// checked against them.
     pub pod_addresses: Vec<IpAddr>,
-    /// What `NodeLocal` stands for. Empty: it matches nobody.
+    /// The networks of `NodeLocal`. Empty: it matches no client.
     pub node_local: Vec<IpNet>,
     /// Addresses that are the node's only if they are default gateways of the workload itself.
     /// `NodeLocal` stands for none of them before [`Facts::settled`], because another allocator of
     /// addresses may give them to any pod.
     pub pod_gateways: Vec<IpAddr>,
-    /// What `Cluster` stands for. Empty: it matches nobody.
+    /// The networks of `Cluster`. Empty: it matches no client.
     pub cluster: Vec<IpNet>,
-    /// What the workload's proxy is to log. No decision depends on it.
+    /// Log settings of the workload's proxy. No decision depends on them.
     pub logs: Logs,
 }
 
@@ -86,7 +86,7 @@ impl NetworkMatch {
         Self { term: NetworkTerm::Symbol(symbol), except: Vec::new() }
     }
 
-    /// Whether this entry admits `client`, an address already folded by [`fold_mapped`].
+    /// Returns true if this entry admits `client`, an address already folded by [`fold_mapped`].
     pub fn admits(&self, client: IpAddr, facts: &Facts) -> bool {
         let inside = match self.term {
             NetworkTerm::Net(net) => net.contains(&client),

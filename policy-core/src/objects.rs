@@ -1,7 +1,7 @@
-//! Which objects a policy is made from.
+//! The objects that a policy is made from.
 
-use crate::authorization::{Authorization, Requirement, Withheld};
-use crate::effect::Effect;
+use crate::authorization::{Authorization, Requirement, UnresolvedGrant};
+use crate::filter::Filter;
 use crate::name::{ObjectRef, Origin, Source};
 use crate::policy::{Owner, ServerPolicy};
 use std::collections::BTreeSet;
@@ -63,20 +63,20 @@ fn of_authorization(authorization: &Authorization, found: &mut BTreeSet<ObjectRe
     }
 }
 
-fn of_effects(effects: &[Effect], found: &mut BTreeSet<ObjectRef>) {
+fn of_effects(effects: &[Filter], found: &mut BTreeSet<ObjectRef>) {
     for effect in effects {
         of_source(&effect.source, found);
     }
 }
 
-fn of_withheld(withheld: &[Withheld], found: &mut BTreeSet<ObjectRef>) {
+fn of_withheld(withheld: &[UnresolvedGrant], found: &mut BTreeSet<ObjectRef>) {
     found.extend(withheld.iter().map(|withheld| withheld.source.clone()));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authorization::{AuthorizationSet, Condition, Test};
+    use crate::authorization::{AuthorizationSet, Condition, Predicate};
     use crate::policy::Protocol;
     use std::sync::Arc;
 
@@ -90,13 +90,13 @@ mod tests {
         let mut policy = ServerPolicy::without_grants(owner, Protocol::Http1);
         assert_eq!(policy.objects(), BTreeSet::from([object("server")]));
         let condition =
-            Condition { source: Source::Object(object("network")), test: Test::MeshTls };
+            Condition { source: Source::Object(object("network")), test: Predicate::MeshTls };
         policy.authorizations = AuthorizationSet::from([Arc::new(Authorization {
             source: Source::Object(object("grant")),
             requirement: Requirement::All([condition].into()),
             audit: false,
         })]);
-        let withheld = Withheld { source: object("missing"), reason: "it is gone".into() };
+        let withheld = UnresolvedGrant { source: object("missing"), reason: "it is gone".into() };
         policy.withheld = vec![withheld];
         let names = ["grant", "missing", "network", "server"];
         assert_eq!(policy.objects(), names.map(object).into());

@@ -15,14 +15,14 @@ pub const MAX_AUTOMATON: usize = 256 * 1024;
 /// A regular expression in the syntax of Rust's `regex`, checked for syntax and size when made. It
 /// means and is sent as `^(?:…)$`.
 #[derive(Clone)]
-pub struct Pattern(Arc<Parsed>);
+pub struct Pattern(Arc<CompiledPattern>);
 
-struct Parsed {
+struct CompiledPattern {
     source: Box<str>,
     matcher: meta::Regex,
 }
 
-/// Why a text is not an acceptable regular expression.
+/// Error of parsing a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// Longer than [`MAX_SOURCE`].
@@ -53,7 +53,7 @@ impl Pattern {
         };
         parse(source)?;
         let matcher = parse(&format!("^(?:{source})$"))?;
-        Ok(Self(Arc::new(Parsed { source: source.into(), matcher })))
+        Ok(Self(Arc::new(CompiledPattern { source: source.into(), matcher })))
     }
 
     /// The expression as written, without the implied anchors.
@@ -66,7 +66,7 @@ impl Pattern {
         format!("^(?:{})$", self.0.source)
     }
 
-    /// Whether the whole of `text` matches. May allocate on first use per thread.
+    /// Returns true if the whole of `text` matches. May allocate on first use per thread.
     pub fn matches(&self, text: &str) -> bool {
         self.0.matcher.is_match(text)
     }

@@ -1,11 +1,11 @@
 //! Everything in force on one port, as plain data.
 
 use crate::authorization::{
-    Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld,
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement, UnresolvedGrant,
 };
+use crate::compact_list::{OneOrMany, ThinVec};
 use crate::decision::Denied;
-use crate::effect::Effect;
-use crate::few::{Few, Rare};
+use crate::filter::Filter;
 use crate::identity::IdentityMatch;
 use crate::limit::RateLimit;
 use crate::matching::{HostPattern, RequestMatch};
@@ -24,7 +24,7 @@ pub struct WorkloadPolicy {
     pub undeclared: Undeclared,
 }
 
-/// What holds for a port that nothing declares.
+/// The policy of undeclared ports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Undeclared {
     /// This policy, the workload's default.
@@ -36,28 +36,28 @@ pub enum Undeclared {
 /// Everything in force on one port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerPolicy {
-    /// Whose policy this is.
+    /// The owner of the port.
     pub owner: Owner,
-    /// How connections are read.
+    /// The protocol of connections.
     pub protocol: Protocol,
     /// If present, the whole port is denied with this reason and nothing below counts.
     pub deny: Option<Denied>,
-    /// What is done about ambiguous targets.
+    /// The handling of ambiguous targets.
     pub paths: PathHandling,
-    /// Whether the application is told who its clients are.
+    /// The informational headers of forwarded requests.
     pub informational_headers: InformationalHeaders,
     /// Grants for every connection, and for every request whose route inherits them.
     pub authorizations: AuthorizationSet,
-    /// What is let through before routes are looked at (kubelet probes).
+    /// Connections and requests that are permitted before routes are evaluated (kubelet probes).
     pub exemptions: Vec<Exemption>,
     /// The routes. Not looked at where the protocol is opaque or TLS.
     pub routes: RouteTable,
     /// Rate limit of requests; absent: unlimited.
     pub rate_limit: Option<RateLimit>,
-    /// Effects on every permitted request, after those of its rule.
-    pub effects: Vec<Effect>,
+    /// Filters on every permitted request, after those of its rule.
+    pub effects: Vec<Filter>,
     /// Grants on the Server that resolved to nothing.
-    pub withheld: Vec<Withheld>,
+    pub withheld: Vec<UnresolvedGrant>,
 }
 
 impl ServerPolicy {
@@ -84,16 +84,16 @@ impl ServerPolicy {
         }
     }
 
-    /// Whether a connection may carry something other than HTTP. On a port of unknown protocol it
-    /// may not once requests are governed, because a request that the proxy takes for other bytes
-    /// would pass by every route and limit.
+    /// Returns true if a connection may carry something other than HTTP. On a port of unknown
+    /// protocol it may not once requests are governed, because a request that the proxy takes for
+    /// other bytes would bypass every route and limit.
     pub fn admits_bytes(&self) -> bool {
         let detects = matches!(self.protocol, Protocol::Detect { .. });
         self.protocol.allows_opaque() && !(detects && self.governs_requests())
     }
 
-    /// Whether routes are attached or requests are limited. Routes for probes and the default route
-    /// do not count, since nearly every port has them.
+    /// Returns true if routes are attached or requests are limited. Routes for probes and the
+    /// default route do not count, because nearly every port has them.
     fn governs_requests(&self) -> bool {
         let RouteTable { routes, hosts, otherwise } = &self.routes;
         let attached = match routes.as_slice() {
@@ -105,7 +105,7 @@ impl ServerPolicy {
     }
 }
 
-/// Whose policy a port has.
+/// The owner of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
     /// A Server owns the port.
@@ -114,12 +114,12 @@ pub enum Owner {
     Default(DefaultPolicy),
 }
 
-/// How connections to a port are read.
+/// The protocol of connections to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// HTTP/1 or HTTP/2 if the client's first bytes say so within the time given, else opaque.
     Detect {
-        /// How long to wait for the first bytes.
+        /// The time to wait for the first bytes.
         timeout: Duration,
     },
     /// HTTP/1.
@@ -135,7 +135,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whether requests can be decided on.
+    /// Returns true if requests can be decided on.
     pub fn is_http(self) -> bool {
         match self {
             Self::Detect { .. } | Self::Http1 | Self::Http2 | Self::Grpc => true,
@@ -143,7 +143,7 @@ impl Protocol {
         }
     }
 
-    /// Whether a connection may carry something other than HTTP, as far as the protocol says; see
+    /// Returns true if the protocol allows connections that are not HTTP; see
     /// [`ServerPolicy::admits_bytes`].
     pub fn allows_opaque(self) -> bool {
         match self {
@@ -153,7 +153,7 @@ impl Protocol {
     }
 }
 
-/// What is done about ambiguous targets on a port.
+/// The handling of ambiguous targets on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathHandling {
     /// One canonical form; ambiguous targets are refused with 400.
@@ -162,23 +162,23 @@ pub enum PathHandling {
     Raw,
 }
 
-/// Whether requests carry what the proxy knows of their connection: `l5d-client-id`,
-/// `l5d-connection-secure` and `forwarded`. What a client says in the first two is taken out in any
-/// case.
+/// Headers that describe the connection of a forwarded request: `l5d-client-id`,
+/// `l5d-connection-secure` and `forwarded`. The client's own values of the first two are always
+/// removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InformationalHeaders {
-    /// They do.
+    /// The proxy adds them.
     Enabled,
-    /// They do not (opt-out by annotation).
+    /// The proxy does not add them (opt-out by annotation).
     Disabled,
 }
 
 /// A connection or request that passes without looking at routes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Exemption {
-    /// Which requests; absent: connections that are not HTTP.
+    /// The exempted requests; absent: connections that are not HTTP.
     pub request: Option<RequestMatch>,
-    /// Who. If it does not hold, the exemption is as if absent.
+    /// The grant that must hold; otherwise the exemption does not apply.
     pub authorization: Arc<Authorization>,
 }
 
@@ -188,14 +188,14 @@ pub struct RouteTable {
     /// Routes in tie-breaking order: oldest first, those without a time last, then by name
     /// (Gateway API; controller-semantics 2.6).
     pub routes: Vec<Arc<Route>>,
-    /// What happens when a host names a table of its own but no rule of it matches. Hosts that
-    /// appear on routes only are `FallThrough` and need not be listed.
+    /// The result of a host's table if no rule of it matches. Hosts that appear on routes only are
+    /// `FallThrough` and need not be listed.
     pub hosts: BTreeMap<HostPattern, Unmatched>,
-    /// What happens when nothing matches at all. `FallThrough` is read as `NotFound`.
+    /// The result if nothing matches at all. `FallThrough` is read as `NotFound`.
     pub otherwise: Unmatched,
 }
 
-/// What happens when no rule of a host's table matches.
+/// The result if no rule of a host's table matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unmatched {
     /// The request is decided by the Server's authorizations alone, as route `default`.
@@ -204,32 +204,32 @@ pub enum Unmatched {
     NotFound,
     /// Refused with this reason.
     Deny(Denied),
-    /// The next less specific host table is asked.
+    /// The next less specific host table is searched.
     FallThrough,
 }
 
 /// A route: who may send which requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// Why it exists. Unique within a table, and the key of incremental updates.
+    /// Its origin. Unique within a table, and the key of incremental updates.
     pub origin: Origin,
-    /// Which API it came from.
+    /// The API that it came from.
     pub kind: RouteKind,
     /// Creation time, seconds since the epoch; part of the order, absent sorts last.
     pub created: Option<i64>,
     /// Hosts it applies to; empty: every host, and requests without one.
     pub hosts: Box<[HostPattern]>,
     /// Its rules. Empty: it matches nothing.
-    pub rules: Few<Rule>,
+    pub rules: OneOrMany<Rule>,
     /// Its own grants.
     pub authorizations: AuthorizationSet,
-    /// Whether the Server's grants count too, after its own.
+    /// True if the Server's grants count too, after its own.
     pub inherits_server: bool,
     /// Grants on the route that resolved to nothing.
-    pub withheld: Rare<Withheld>,
+    pub withheld: ThinVec<UnresolvedGrant>,
 }
 
-/// Which API a route came from.
+/// The API that a route came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RouteKind {
     /// HTTPRoute, and everything built in.
@@ -242,9 +242,9 @@ pub enum RouteKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Alternatives. Empty: it matches every request (Gateway API: default match).
-    pub matches: Few<RequestMatch>,
-    /// What is done to requests it permits, in order.
-    pub effects: Rare<Effect>,
+    pub matches: OneOrMany<RequestMatch>,
+    /// Filters on the requests that it permits, in order.
+    pub effects: ThinVec<Filter>,
 }
 
 /// The default policies there are (controller-semantics 2.3).
@@ -297,14 +297,14 @@ impl DefaultPolicy {
         let source = Source::Default(self.as_str().into());
         let (networks, identity) = match self {
             Self::Deny => return AuthorizationSet::default(),
-            Self::AllUnauthenticated | Self::Audit => (Test::all_networks(), false),
-            Self::AllAuthenticated => (Test::all_networks(), true),
-            Self::ClusterUnauthenticated => (Test::cluster_networks(), false),
-            Self::ClusterAuthenticated => (Test::cluster_networks(), true),
+            Self::AllUnauthenticated | Self::Audit => (Predicate::all_networks(), false),
+            Self::AllAuthenticated => (Predicate::all_networks(), true),
+            Self::ClusterUnauthenticated => (Predicate::cluster_networks(), false),
+            Self::ClusterAuthenticated => (Predicate::cluster_networks(), true),
         };
         let mut conditions = vec![Condition { source: source.clone(), test: networks }];
         if identity {
-            let test = Test::Identity(vec![IdentityMatch::Any]);
+            let test = Predicate::Identity(vec![IdentityMatch::Any]);
             conditions.push(Condition { source: source.clone(), test });
         }
         let requirement = Requirement::All(conditions.into());

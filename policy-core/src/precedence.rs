@@ -1,4 +1,4 @@
-//! Which of several matches of one request counts (Gateway API, HTTPRouteRule).
+//! Precedence among several matches of one request (Gateway API, HTTPRouteRule).
 
 use crate::matching::{PathPattern, RequestMatch, Segment};
 use std::cmp::Reverse;

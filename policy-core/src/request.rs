@@ -6,21 +6,21 @@ use http::{HeaderMap, Method};
 use std::net::IpAddr;
 
 /// The connection's half of a decision. Constant for the life of a connection and a revision, so
-/// what depends on it alone can be remembered.
+/// results that depend on it alone can be cached.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection<'a> {
     /// The client's address, folded by [`crate::fold_mapped`].
     pub client: IpAddr,
-    /// What is known of TLS.
+    /// The state of TLS.
     pub tls: Tls<'a>,
     /// The workload's facts, which resolve network symbols.
     pub facts: &'a Facts,
 }
 
-/// What a grant's conditions are asked of: whoever made a connection, and what its request says.
+/// The subject of a grant's conditions: a client's connection, and a request on it.
 ///
-/// The two halves last differently long. A connection decides on many requests, so what depends on
-/// `request` must never be remembered from one to the next ([`crate::authorization::Scope`]).
+/// The two parts have different lifetimes. A connection carries many requests, so a result that
+/// depends on `request` must never be cached across requests ([`crate::authorization::Scope`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The connection's half.
@@ -46,17 +46,17 @@ impl<'a> Subject<'a> {
 /// The state of TLS on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls<'a> {
-    /// No ClientHello was seen, or nobody looked (opaque ports).
+    /// No ClientHello was seen, or TLS is not detected (opaque ports).
     Absent,
-    /// TLS for somebody else, passed through unread.
+    /// TLS that the workload terminates, passed through unread.
     Passthrough,
     /// Terminated here; the identity is the client's, if it proved one.
     Terminated(Option<&'a Identity>),
 }
 
 /// The request's half of a decision: one canonical view, made once, which is matched, logged and
-/// forwarded alike. Whoever decides on an open request again, after the policy changed, needs every
-/// field of it as it was.
+/// forwarded alike. To decide on an open request again after the policy changed, the caller needs
+/// every field as it was.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
     /// Method.

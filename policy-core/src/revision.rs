@@ -1,4 +1,4 @@
-//! Revisions: which state of the world a policy was compiled from.
+//! Revisions: the state of the cluster that a policy was compiled from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ pub struct Revision {
     pub epoch: Arc<str>,
     /// Hash of the encoded policy.
     pub content: u64,
-    /// Per kind (`group/kind`) that this policy is made from, a resource version that nobody can have
-    /// passed without having seen the last event that it reflects.
+    /// Per kind (`group/kind`) that this policy is made from, a resource version that no watcher
+    /// can have passed without the last event that it reflects.
     pub versions: BTreeMap<Arc<str>, u64>,
 }
 
 impl Revision {
-    /// Whether a source that has seen `self` has seen everything `other` reflects. False across
-    /// epochs.
+    /// Returns true if a source that has seen `self` has seen everything `other` reflects. False
+    /// across epochs.
     pub fn has_caught_up_with(&self, other: &Revision) -> bool {
         self.epoch == other.epoch
             && other

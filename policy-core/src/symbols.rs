@@ -1,11 +1,11 @@
-//! Which network symbols a policy names: what they stand for differs per workload.
+//! The network symbols that a policy names; each workload resolves them for itself.
 
-use crate::authorization::{Authorization, Requirement, Test};
+use crate::authorization::{Authorization, Predicate, Requirement};
 use crate::network::{NetworkSymbol, NetworkTerm};
 use crate::policy::ServerPolicy;
 
-/// Whether some grant or exemption of `policy` names `symbol`. Where none does, the policy means the same
-/// on every workload, whatever the symbol stands for there.
+/// Returns true if a grant or exemption of `policy` names `symbol`. If none does, the policy means
+/// the same on every workload.
 pub fn names(policy: &ServerPolicy, symbol: NetworkSymbol) -> bool {
     let own = policy.authorizations.iter();
     let exempt = policy.exemptions.iter().map(|exemption| &exemption.authorization);
@@ -19,11 +19,11 @@ fn grants_to(grant: &Authorization, symbol: NetworkSymbol) -> bool {
         Requirement::All(conditions) => conditions,
     };
     conditions.iter().any(|condition| match &condition.test {
-        Test::Network(terms) => {
+        Predicate::Network(terms) => {
             terms.iter().any(|network| network.term == NetworkTerm::Symbol(symbol))
         }
-        Test::MeshTls | Test::Identity(_) | Test::TlsPassthrough => false,
+        Predicate::MeshTls | Predicate::Identity(_) | Predicate::TlsPassthrough => false,
         #[cfg(test)]
-        Test::Method(_) => false,
+        Predicate::Method(_) => false,
     })
 }

@@ -83,7 +83,7 @@ fn rest_of_target<'a>(
     Ok(Target { host, path, query: uri.query() })
 }
 
-/// Which of the four forms of RFC 9112 section 3.2 is legal here.
+/// Checks that the form of the target is legal for the method (RFC 9112 section 3.2).
 fn check_form(method: &Method, uri: &Uri, version: Version) -> Result<(), TargetFault> {
     let legal = match uri.path() {
         "" => *method == Method::CONNECT && uri.authority().is_some(),
@@ -158,8 +158,8 @@ pub fn canonical_path(path: &str) -> Result<Cow<'_, str>, TargetFault> {
     if is_plain(path) { Ok(Cow::Borrowed(path)) } else { read_path(path) }
 }
 
-/// Whether `path` is canonical at first sight, as nearly all are: it begins with `/`, nothing in it
-/// needs a closer look, and no `/` is followed by another or by a dot.
+/// Fast path: returns true if `path` is evidently canonical, as nearly all are: it begins with `/`,
+/// has no byte that needs decoding or checking, and no `/` precedes another or a dot.
 fn is_plain(path: &str) -> bool {
     let mut after_slash = false;
     let plain = path.bytes().all(|byte| {
@@ -193,7 +193,7 @@ fn read_path(path: &str) -> Result<Cow<'_, str>, TargetFault> {
     Ok(if changes { Cow::Owned(decode(path)) } else { Cow::Borrowed(path) })
 }
 
-/// Refuses an ambiguous segment; whether the segment has to be rewritten.
+/// Refuses an ambiguous segment; returns true if the segment has to be rewritten.
 fn check_segment(segment: &str) -> Result<bool, TargetFault> {
     let mut changes = false;
     // How many characters it has after decoding, and whether all of them are dots.

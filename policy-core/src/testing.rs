@@ -1,7 +1,7 @@
 //! Policies, connections and hostile requests for tests: builders and property-test strategies.
 //!
-//! The strategies draw from small alphabets, so that what is asked for and what is sent meet often
-//! and near misses are common.
+//! The strategies draw from small alphabets, so that predicates and requests often match and near
+//! misses are common.
 
 pub mod benchmark;
 mod builders;

@@ -1,4 +1,4 @@
-//! What a policy is for: a pod, or a machine outside the cluster.
+//! Workloads, to which policies apply: a pod, or a machine outside the cluster.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub struct WorkloadKey {
     /// Namespace.
     pub namespace: Arc<str>,
-    /// What it is.
+    /// Its kind.
     pub kind: WorkloadKind,
     /// Name within its namespace.
     pub name: Arc<str>,

@@ -11,7 +11,7 @@
     reason = "a test stops at the first surprise"
 )]
 
-use policy_core::change::{Places, RouteChange};
+use policy_core::change::{ListDiff, RouteChange};
 use policy_core::explain::{MAX_CONSIDERED, explain};
 use policy_core::testing::{any_client, any_policy, any_request};
 use policy_core::{Decision, Denied, Evaluator, Memo, ServerPolicy, naive};
@@ -69,15 +69,15 @@ proptest! {
             let (count, at) = (routes.len(), at.index(routes.len() + 1));
             let end = count.min(at + gone);
             let more: Vec<_> = other.routes.routes.into_iter().take(more).collect();
-            let mut places = Places::from_list_of(count);
-            (0..at).for_each(|place| places.kept(place));
-            more.iter().for_each(|_| places.fresh());
-            (end..count).for_each(|place| places.kept(place));
+            let mut places = ListDiff::builder(count);
+            (0..at).for_each(|place| places.retain(place));
+            more.iter().for_each(|_| places.insert());
+            (end..count).for_each(|place| places.retain(place));
             routes.splice(at..end, more);
             let places = places.finish().expect("few differ");
             let change = RouteChange::new(evaluator.policy().clone(), places).expect("of its length");
             evaluator = evaluator.changed_to(Arc::new(policy.clone()), &change).expect("small");
-            prop_assert_eq!(evaluator.looks_at(), naive::looks_at(&policy));
+            prop_assert_eq!(evaluator.matched_headers(), naive::matched_headers(&policy));
             for client in &clients {
                 let connection = client.view();
                 let mut memo = Memo::new();
@@ -97,20 +97,20 @@ proptest! {
         request in any_request(),
     ) {
         let connection = client.view();
-        let told = explain(&policy, &connection, Some(&request.view()));
-        prop_assert_eq!(told.decision, naive::decide_request(&policy, &connection, &request.view()));
-        prop_assert!(told.considered.len() <= MAX_CONSIDERED);
-        let holds = told.considered.iter().find(|entry| entry.failed.is_none());
-        match told.decision {
+        let explanation = explain(&policy, &connection, Some(&request.view()));
+        prop_assert_eq!(explanation.decision, naive::decide_request(&policy, &connection, &request.view()));
+        prop_assert!(explanation.considered.len() <= MAX_CONSIDERED);
+        let holds = explanation.considered.iter().find(|entry| entry.failed.is_none());
+        match explanation.decision {
             Decision::Permit(permit) => {
                 prop_assert_eq!(holds.map(|entry| entry.id), Some(permit.authorization()));
             }
-            Decision::Deny(_) => prop_assert!(holds.is_none(), "{:?}", told),
+            Decision::Deny(_) => prop_assert!(holds.is_none(), "{:?}", explanation),
         }
-        if let Decision::Deny(denial) = told.decision && denial.reason != Denied::Unauthorized {
-            prop_assert!(told.considered.is_empty());
+        if let Decision::Deny(denial) = explanation.decision && denial.reason != Denied::Unauthorized {
+            prop_assert!(explanation.considered.is_empty());
         }
-        let failures: Vec<usize> = told.considered.iter().map(|entry| entry.failures).collect();
+        let failures: Vec<usize> = explanation.considered.iter().map(|entry| entry.failures).collect();
         prop_assert!(failures.is_sorted());
     }
 

@@ -1,4 +1,5 @@
-//! Explanations name the nearest miss first, and features name what is asked beyond Linkerd.
+//! Explanations name the nearest miss first, and features name the parts beyond Linkerd's
+//! resources.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,22 +8,22 @@
     reason = "a test stops at the first surprise"
 )]
 
-use policy_core::explain::{MAX_CONSIDERED, Unmet, explain};
+use policy_core::explain::{FailureReason, MAX_CONSIDERED, explain};
 use policy_core::feature::{self, Feature};
 use policy_core::matching::Segment;
 use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, object, policy, route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, Denied, Effect, EffectKind, Exemption, HostPattern,
-    InformationalHeaders, NetworkMatch, NetworkSymbol, PathHandling, PathPattern, RequestMatch,
-    RouteKind, ServerPolicy, Source, Test, Unmatched, Withheld,
+    Decision, DefaultPolicy, Denied, Exemption, Filter, FilterKind, HostPattern,
+    InformationalHeaders, NetworkMatch, NetworkSymbol, PathHandling, PathPattern, Predicate,
+    RequestMatch, RouteKind, ServerPolicy, Source, Unmatched, UnresolvedGrant,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn open(grants: Vec<(&str, Vec<Test>)>) -> ServerPolicy {
+fn open(grants: Vec<(&str, Vec<Predicate>)>) -> ServerPolicy {
     let mut made = policy();
     made.authorizations = set(grants.into_iter().map(|(name, tests)| grant(name, tests)).collect());
     made.routes.otherwise = Unmatched::DefaultRoute;
@@ -35,22 +36,25 @@ fn the_nearest_miss_comes_first_and_names_who_set_the_condition() {
         ("far", vec![network("192.0.2.0/24"), identity("x.mesh")]),
         ("near", vec![network("10.0.0.0/8"), identity("x.mesh")]),
     ]);
-    let missing = Withheld {
+    let missing = UnresolvedGrant {
         source: object("AuthorizationPolicy", "broken"),
         reason: "MeshTLSAuthentication test/none does not exist".into(),
     };
     made.withheld = vec![missing.clone()];
     let client = OwnedConnection::meshed("y.mesh");
-    let told = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
-    assert!(matches!(told.decision, Decision::Deny(d) if d.reason == Denied::Unauthorized));
-    let names: Vec<String> = told.considered.iter().map(|c| c.source.to_string()).collect();
+    let explanation = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
+    assert!(matches!(explanation.decision, Decision::Deny(d) if d.reason == Denied::Unauthorized));
+    let names: Vec<String> = explanation.considered.iter().map(|c| c.source.to_string()).collect();
     assert_eq!(names, ["AuthorizationPolicy test/near", "AuthorizationPolicy test/far"]);
-    let near = told.considered[0].failed.as_ref().unwrap();
-    assert_eq!(near.unmet, Unmet::IdentityNotNamed);
-    assert_eq!(near.condition.as_ref().unwrap().source, told.considered[0].source);
-    assert_eq!(told.considered[1].failed.as_ref().unwrap().unmet, Unmet::OutsideNetworks);
-    assert_eq!(told.considered[1].failures, 2);
-    assert_eq!(told.withheld, [missing]);
+    let near = explanation.considered[0].failed.as_ref().unwrap();
+    assert_eq!(near.unmet, FailureReason::IdentityNotNamed);
+    assert_eq!(near.condition.as_ref().unwrap().source, explanation.considered[0].source);
+    assert_eq!(
+        explanation.considered[1].failed.as_ref().unwrap().unmet,
+        FailureReason::OutsideNetworks
+    );
+    assert_eq!(explanation.considered[1].failures, 2);
+    assert_eq!(explanation.withheld, [missing]);
 }
 
 #[test]
@@ -61,19 +65,19 @@ fn each_thing_a_client_can_lack_is_told_apart() {
     let anonymous = OwnedConnection { tls: OwnedTls::Terminated(None), ..meshed.clone() };
     let plain = OwnedConnection::plaintext([10, 0, 0, 1]);
     for (test, client, unmet) in [
-        (Test::Network(Vec::new()), &plain, Unmet::NamesNobody),
-        (Test::Identity(Vec::new()), &meshed, Unmet::NamesNobody),
-        (network("192.0.2.0/24"), &plain, Unmet::OutsideNetworks),
-        (Test::Network(vec![excepted]), &plain, Unmet::InException),
-        (Test::MeshTls, &plain, Unmet::NoMeshTls),
-        (identity("x.mesh"), &plain, Unmet::NoMeshTls),
-        (identity("x.mesh"), &anonymous, Unmet::NoIdentity),
-        (identity("x.mesh"), &meshed, Unmet::IdentityNotNamed),
-        (Test::TlsPassthrough, &meshed, Unmet::NoPassthrough),
+        (Predicate::Network(Vec::new()), &plain, FailureReason::NamesNobody),
+        (Predicate::Identity(Vec::new()), &meshed, FailureReason::NamesNobody),
+        (network("192.0.2.0/24"), &plain, FailureReason::OutsideNetworks),
+        (Predicate::Network(vec![excepted]), &plain, FailureReason::InException),
+        (Predicate::MeshTls, &plain, FailureReason::NoMeshTls),
+        (identity("x.mesh"), &plain, FailureReason::NoMeshTls),
+        (identity("x.mesh"), &anonymous, FailureReason::NoIdentity),
+        (identity("x.mesh"), &meshed, FailureReason::IdentityNotNamed),
+        (Predicate::TlsPassthrough, &meshed, FailureReason::NoPassthrough),
     ] {
         let made = open(vec![("g", vec![test.clone()])]);
-        let told = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
-        assert_eq!(told.considered[0].failed.as_ref().unwrap().unmet, unmet, "{test:?}");
+        let explanation = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
+        assert_eq!(explanation.considered[0].failed.as_ref().unwrap().unmet, unmet, "{test:?}");
         // An HTTP/1 port refuses other connections before it looks at any grant.
         assert!(explain(&made, &client.view(), None).considered.is_empty());
     }
@@ -83,8 +87,11 @@ fn each_thing_a_client_can_lack_is_told_apart() {
 fn explanations_are_bounded_and_say_how_much_is_left_out() {
     let many: Vec<_> = (0..100).map(|_| ("g", vec![identity("x.mesh")])).collect();
     let client = OwnedConnection::meshed("y.mesh");
-    let told = explain(&open(many), &client.view(), Some(&OwnedRequest::get("/").view()));
-    assert_eq!((told.considered.len(), told.omitted), (MAX_CONSIDERED, 100 - MAX_CONSIDERED));
+    let explanation = explain(&open(many), &client.view(), Some(&OwnedRequest::get("/").view()));
+    assert_eq!(
+        (explanation.considered.len(), explanation.omitted),
+        (MAX_CONSIDERED, 100 - MAX_CONSIDERED)
+    );
 }
 
 #[test]
@@ -115,8 +122,8 @@ fn each_thing_beyond_linkerd_names_its_feature() {
         change(&mut made);
         feature::required(&made).into_iter().collect::<Vec<_>>()
     };
-    let effect = |kind| Effect { source: Source::Default("test".into()), kind };
-    let timeout = || effect(EffectKind::Timeout(Duration::from_secs(1)));
+    let effect = |kind| Filter { source: Source::Default("test".into()), kind };
+    let timeout = || effect(FilterKind::Timeout(Duration::from_secs(1)));
     assert_eq!(need(&|p| p.deny = Some(Denied::ServerInvalid)), [Feature::DenyReasons]);
     assert_eq!(need(&|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
     let silent = |p: &mut ServerPolicy| p.informational_headers = InformationalHeaders::Disabled;
@@ -135,7 +142,7 @@ fn each_thing_beyond_linkerd_names_its_feature() {
         need(&|p| p.authorizations = DefaultPolicy::ClusterAuthenticated.authorizations()),
         [Feature::NetworkSymbols]
     );
-    let node = Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
+    let node = Predicate::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
     let exempt = Exemption {
         request: Some(RequestMatch::path(PathPattern::exact("/healthz"))),
         authorization: grant("probe", vec![node]),

@@ -1,4 +1,5 @@
-//! What a request may and may not change about a decision, each a mistake that others have made.
+//! Facts of a request that may or may not change a decision; each is a mistake of other
+//! implementations.
 
 #![allow(
     clippy::expect_used,
@@ -17,10 +18,10 @@ use policy_core::testing::{
     route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, Denial, Denied, Evaluator, Facts, Few, HeaderMatch, HostPattern,
-    Identity, IdentityMatch, Memo, NetworkMatch, NetworkSymbol, Origin, PathHandling, PathPattern,
-    Pattern, Protocol, QueryMatch, Rare, RateLimit, RequestMatch, Requirement, Route, Rule,
-    ServerPolicy, Source, TargetFault, Test, Unmatched, ValueMatch, fold_mapped, naive,
+    Decision, DefaultPolicy, Denial, Denied, Evaluator, Facts, HeaderMatch, HostPattern, Identity,
+    IdentityMatch, Memo, NetworkMatch, NetworkSymbol, OneOrMany, Origin, PathHandling, PathPattern,
+    Pattern, Predicate, Protocol, QueryMatch, RateLimit, RequestMatch, Requirement, Route, Rule,
+    ServerPolicy, Source, TargetFault, ThinVec, Unmatched, ValueMatch, fold_mapped, naive,
 };
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -262,7 +263,7 @@ fn names_with_characters_of_regular_expressions_are_exact() {
 #[test]
 fn a_suffix_needs_a_label_before_it_and_never_names_a_spiffe_identity() {
     let mut made = policy();
-    let suffix = Test::Identity(vec![IdentityMatch::parse("*.ns.mesh")]);
+    let suffix = Predicate::Identity(vec![IdentityMatch::parse("*.ns.mesh")]);
     made.authorizations =
         set((0..9).map(|n| grant(&n.to_string(), vec![suffix.clone()])).collect());
     made.routes.otherwise = Unmatched::DefaultRoute;
@@ -286,13 +287,13 @@ fn a_suffix_needs_a_label_before_it_and_never_names_a_spiffe_identity() {
 fn missing_authentication_and_empty_lists_grant_nothing() {
     let mut made = policy();
     made.routes.otherwise = Unmatched::DefaultRoute;
-    let empty = |test: Test| set(vec![grant("g", vec![test])]);
+    let empty = |test: Predicate| set(vec![grant("g", vec![test])]);
     let mut nothing = (*grant("g", Vec::new())).clone();
     nothing.requirement = Requirement::All([].into());
     let sets = [
         set(Vec::new()),
-        empty(Test::Identity(Vec::new())),
-        empty(Test::Network(Vec::new())),
+        empty(Predicate::Identity(Vec::new())),
+        empty(Predicate::Network(Vec::new())),
         set(vec![Arc::new(nothing)]),
     ];
     for authorizations in sets {
@@ -324,7 +325,7 @@ fn exceptions_hold_for_symbols_too_and_a_symbol_without_facts_names_nobody() {
     let mut made = policy();
     let mut cluster = NetworkMatch::symbol(NetworkSymbol::Cluster);
     cluster.except = vec!["10.0.0.0/24".parse().unwrap()];
-    made.authorizations = set(vec![grant("g", vec![Test::Network(vec![cluster])])]);
+    made.authorizations = set(vec![grant("g", vec![Predicate::Network(vec![cluster])])]);
     made.routes.otherwise = Unmatched::DefaultRoute;
     let request = OwnedRequest::get("/");
     let ask = |client: [u8; 4], cluster: &[&str]| {
@@ -434,9 +435,9 @@ fn two_spellings_of_a_character_are_one_path_unless_paths_are_raw() {
 #[test]
 fn a_rule_without_matches_matches_everything_and_a_route_without_rules_nothing() {
     let mut made = table(vec![("none", prefix("/")), ("all", prefix("/x"))]);
-    Arc::make_mut(&mut made.routes.routes[0]).rules = Few::new();
+    Arc::make_mut(&mut made.routes.routes[0]).rules = OneOrMany::new();
     Arc::make_mut(&mut made.routes.routes[1]).rules =
-        [Rule { matches: Few::new(), effects: Rare::new() }].into();
+        [Rule { matches: OneOrMany::new(), effects: ThinVec::new() }].into();
     assert_eq!(outcome(&made, &OwnedRequest::get("/anything")), "all");
 }
 

@@ -1,4 +1,4 @@
-//! What the wire costs: both conversions of both APIs.
+//! Cost of the wire: both conversions of both APIs.
 //!
 //! `bench/functions` runs it; `cargo bench -p policy-proto` measures time alone.
 

@@ -1,15 +1,14 @@
 //! Linkerd's messages: one port of one workload, whole.
 //!
-//! [`encode`] says as much of a policy as those messages can, and never more than the policy permits:
-//! what a Linkerd proxy could not enforce is left out where that lets through less, and else the
-//! route or the port is denied. [`decode`] reads what a Linkerd controller says, and keeps its
-//! meaning: the Server's grants count on every route.
+//! [`encode`] expresses as much of a policy as those messages can, and never more than the policy
+//! permits: a part that a Linkerd proxy could not enforce is omitted if that permits less, else the
+//! route or the port is denied. [`decode`] reads the messages of a Linkerd controller and keeps
+//! their meaning: the Server's grants count on every route.
 
-mod closed;
+mod deny_all;
 mod encode;
 mod exemption;
 mod filter;
-mod flavor;
 mod grant;
 mod meta;
 mod network;
@@ -18,6 +17,7 @@ mod read;
 mod read_grant;
 mod read_route;
 mod route;
+mod route_kind;
 
 pub use encode::{Encoded, encode, server_ips};
 pub use options::EncodeOptions;

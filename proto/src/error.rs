@@ -1,4 +1,7 @@
-//! Why a message was refused, and where in it.
+//! Errors of decoding, with the path of the field.
+
+/// Result of a conversion.
+pub(crate) type Result<T, E = DecodeError> = std::result::Result<T, E>;
 
 /// A message that cannot be read. Nothing of it may be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,12 +9,12 @@
 pub struct DecodeError {
     /// The field, from the message's root: `protocol.detect.http_routes[2].rules[0].matches[1].path`.
     pub path: String,
-    /// What is wrong with it.
+    /// The fault, in words.
     pub message: String,
 }
 
 impl DecodeError {
-    /// An error about the value at hand, whose path callers fill in from the inside out.
+    /// Creates an error of the current value. Callers add its path from the inside out.
     pub(crate) fn here(message: impl Into<String>) -> Self {
         Self { path: String::new(), message: message.into() }
     }
@@ -34,11 +37,11 @@ impl DecodeError {
     }
 }
 
-/// Says which field a failed conversion was about.
+/// Adds the path of a field to the error of a failed conversion.
 pub(crate) trait At<T> {
-    /// It was about this field.
+    /// Adds a field.
     fn at(self, field: &str) -> Result<T, DecodeError>;
-    /// It was about one item of this field.
+    /// Adds one item of a field.
     fn item(self, field: &str, index: usize) -> Result<T, DecodeError>;
 }
 

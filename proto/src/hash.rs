@@ -1,4 +1,4 @@
-//! A 64-bit hash that is the same everywhere and for ever.
+//! A 64-bit hash that is stable across machines and versions.
 
 /// FNV-1a. Not secret and not collision-proof: what it names is compared in full wherever a
 /// collision could matter.
@@ -15,7 +15,7 @@ impl StableHash {
         }
     }
 
-    /// Stirred, so that every input bit reaches every output bit.
+    /// Returns the hash, mixed so that every input bit reaches every output bit.
     pub(crate) fn finish(&self) -> u64 {
         let mut value = self.0;
         value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

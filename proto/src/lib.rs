@@ -1,26 +1,27 @@
 //! The wire: protobuf messages and both conversions.
 //!
-//! [`linkerd`] holds the messages that Linkerd's proxies understand, [`messages`] those of the native
-//! service, [`spiffe`] those of SPIFFE's Workload API; [`compat`] and [`native`] convert between them
-//! and `policy_core`'s model; [`transport`] is what meshed clients say first on a connection. Encoding is a
-//! function of policy, workload facts and what the client can do, and says what it had to replace.
-//! Decoding is all or nothing and names the field that it refuses.
+//! [`linkerd`] holds the messages that Linkerd's proxies understand, [`messages`] those of the
+//! native service, [`spiffe`] those of SPIFFE's Workload API; [`compat`] and [`native`] convert
+//! between them and `policy_core`'s model; [`transport`] is the header that meshed clients send
+//! first on a connection. Encoding is a function of policy, workload facts and the client's
+//! features, and reports the parts that are unsupported. Decoding is all or nothing and names the
+//! field that it refuses.
 //!
 //! **Invariants.** No I/O and no Kubernetes. Every field of every model type is named where it is
-//! encoded, so that a new one cannot be forgotten. What a client could not enforce is never sent as
-//! if it could.
+//! encoded, so that a new one cannot be forgotten. A part that a client could not enforce is never
+//! sent as if it could.
 
 pub mod compat;
 mod error;
 mod hash;
 pub mod linkerd;
 pub mod native;
-mod replaced;
 pub mod transport;
+mod unsupported;
 pub mod workload;
 
 pub use error::DecodeError;
-pub use replaced::{Done, Part, Replacement};
+pub use unsupported::{Fallback, Part, Unsupported};
 
 /// Package `portcullis.policy.v1`: the native service.
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Packages `io.linkerd.proxy.*`: what Linkerd's proxies and controllers speak.
+//! Packages `io.linkerd.proxy.*`: the messages of Linkerd's proxies and controllers.
 #![allow(
     clippy::all,
     clippy::pedantic,

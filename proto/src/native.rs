@@ -3,16 +3,16 @@
 //! The server keeps an [`EncodedPort`] per policy and feature set, and sends [`EncodedPort::full`] or
 //! the [`diff`] of two. The client applies either to a [`PortState`].
 
+mod downgrade;
 mod facts;
 mod header;
-pub mod lean;
-mod names;
-mod pieces;
+mod interner;
+mod message_reader;
 mod port;
 mod read;
-mod restrict;
 mod revision;
 mod state;
+pub mod stream_decoder;
 mod update;
 mod write;
 

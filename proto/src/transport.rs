@@ -1,5 +1,5 @@
-//! The transport header: how a meshed client that connects to a sidecar's own inbound port says which
-//! port of the workload it wants (proxy-semantics 1.6).
+//! The transport header, in which a meshed client that connects to a sidecar's own inbound port
+//! names the port of the workload (proxy-semantics 1.6).
 //!
 //! ```text
 //! "transport.l5d.io/v1\r\n\r\n" · length, 4 bytes big-endian · Header, protobuf
@@ -17,24 +17,24 @@ mod messages;
 /// The application protocol that both sides of such a connection negotiate in TLS.
 pub const ALPN: &[u8] = b"transport.l5d.io/v1";
 
-/// What precedes the header's length.
+/// The bytes before the header's length.
 const PREFACE: &[u8] = b"transport.l5d.io/v1\r\n\r\n";
 
 /// The longest message that is read, in bytes. A name has at most 253 bytes and everything else about
 /// ten; the rest is room for fields that are yet to come.
 pub const MAX_MESSAGE: usize = 4096;
 
-/// The most bytes that [`scan`] asks for.
+/// The maximum number of bytes that [`scan`] needs.
 pub const MAX_SCAN: usize = PREFACE.len() + LENGTH + MAX_MESSAGE;
 
-/// Where a connection is meant to go, and what is spoken on it.
+/// The destination of a connection, and its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The port.
     pub port: NonZeroU16,
     /// A destination beyond the workload, which only a gateway can serve.
     pub name: Option<String>,
-    /// What is spoken; absent: the client does not say.
+    /// The session protocol; absent if the client does not send it.
     pub session: Option<Session>,
 }
 
@@ -47,7 +47,7 @@ pub enum Session {
     Http2,
 }
 
-/// Why bytes are no transport header.
+/// Error of parsing a transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// They begin otherwise.

@@ -3,7 +3,7 @@
 use policy_core::{WorkloadKey, WorkloadKind};
 use std::sync::Arc;
 
-/// Why a text names no workload.
+/// Error of parsing the name of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// It begins like JSON and is not JSON.

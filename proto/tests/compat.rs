@@ -10,7 +10,7 @@
 
 use http::Method;
 use linkerd2_proxy_api as theirs;
-use policy_core::authorization::Test;
+use policy_core::authorization::Predicate;
 use policy_core::decision::Decision;
 use policy_core::matching::{PathPattern, RequestMatch, Segment};
 use policy_core::naive;
@@ -416,7 +416,7 @@ fn facts() -> Facts {
     }
 }
 
-fn probe_from(test: Test, path: &str) -> Exemption {
+fn probe_from(test: Predicate, path: &str) -> Exemption {
     let source = Source::Default("probe".into());
     let conditions = vec![Condition { source: source.clone(), test }];
     let requirement = Requirement::All(conditions.into());
@@ -425,8 +425,8 @@ fn probe_from(test: Test, path: &str) -> Exemption {
     Exemption { request: Some(request), authorization }
 }
 
-fn node() -> Test {
-    Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)])
+fn node() -> Predicate {
+    Predicate::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)])
 }
 
 fn their_labels(kind: &str, name: &str) -> std::collections::HashMap<String, String> {
@@ -463,7 +463,7 @@ fn their_grant(name: &str) -> theirs::inbound::Authz {
     }
 }
 
-/// What every rule begins with: the one difference to what Linkerd's own controller sends.
+/// The first filter of every rule: the one difference to the messages of Linkerd's own controller.
 fn their_claims() -> theirs::inbound::http_route::Filter {
     use theirs::inbound::http_route::{Filter, filter};
     let names = [
@@ -478,13 +478,13 @@ fn their_claims() -> theirs::inbound::http_route::Filter {
     Filter { kind: Some(filter::Kind::RequestHeaderModifier(modifier)) }
 }
 
-/// Linkerd's proxies set `l5d-client-id` whatever they are told.
+/// Linkerd's proxies always set `l5d-client-id`.
 #[test]
 fn informational_headers_that_are_switched_off_are_reported_and_read_back_as_set() {
     let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
     policy.informational_headers = policy_core::InformationalHeaders::Disabled;
     let encoded = encode(&policy, &Facts::default());
-    let said: Vec<_> = encoded.replaced.iter().map(ToString::to_string).collect();
+    let said: Vec<_> = encoded.unsupported.iter().map(ToString::to_string).collect();
     let line = "port: informational headers switched off (`no-informational-headers`): Linkerd's proxies \
                 set `l5d-client-id`";
     assert_eq!(said, [line]);
@@ -504,7 +504,7 @@ fn the_admin_port_is_sent_as_linkerd_sends_it() {
     let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
     policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
     policy.exemptions =
-        ["/ready", "/live"].map(|path| probe_from(Test::all_networks(), path)).into();
+        ["/ready", "/live"].map(|path| probe_from(Predicate::all_networks(), path)).into();
     let path = |kind| Some(PathMatch { kind: Some(kind) });
     let probe = |text: &str| HttpRouteMatch {
         path: path(path_match::Kind::Exact(text.to_owned())),
@@ -541,7 +541,7 @@ fn the_admin_port_is_sent_as_linkerd_sends_it() {
         labels: their_labels("default", "all-unauthenticated"),
     };
     let encoded = encode(&policy, &Facts::default());
-    assert_eq!(encoded.replaced, Vec::new());
+    assert_eq!(encoded.unsupported, Vec::new());
     let bytes = encoded.server.encode_to_vec();
     assert_eq!(theirs::inbound::Server::decode(bytes.as_slice()).unwrap(), expected);
 }
@@ -894,7 +894,7 @@ fn names(routes: &[inbound::HttpRoute]) -> Vec<String> {
 }
 
 fn messages(encoded: &Encoded) -> Vec<String> {
-    encoded.replaced.iter().map(ToString::to_string).collect()
+    encoded.unsupported.iter().map(ToString::to_string).collect()
 }
 
 fn granted() -> ServerPolicy {
@@ -946,7 +946,7 @@ fn a_probe_route_beside_real_ones_has_their_grants_too() {
     assert_eq!(routes[0].authorizations.len(), 1);
     assert!(encoded.server.authorizations.is_empty(), "else they would count on the probe route");
     assert_eq!(routes[1].authorizations.len(), 2, "so they move to the route that inherits");
-    assert_eq!(encoded.replaced.len(), 2, "{:?}", messages(&encoded));
+    assert_eq!(encoded.unsupported.len(), 2, "{:?}", messages(&encoded));
 }
 
 #[test]
@@ -970,7 +970,7 @@ fn where_nothing_matches_no_route_is_added() {
     let encoded = encode(&policy, &facts());
     assert_eq!(names(http1_routes(&encoded.server)), ["r"]);
     assert_eq!(encoded.server.authorizations.len(), 1);
-    assert!(encoded.replaced.is_empty());
+    assert!(encoded.unsupported.is_empty());
 }
 
 #[test]
@@ -1003,7 +1003,7 @@ fn several_conditions_of_a_kind_are_intersected() {
     assert!(apart.server.authorizations.is_empty());
     let names = grant(vec![testing::identity("a"), testing::identity("b")]);
     assert!(names.server.authorizations.is_empty());
-    let passed = grant(vec![Test::TlsPassthrough]);
+    let passed = grant(vec![Predicate::TlsPassthrough]);
     assert!(passed.server.authorizations.is_empty());
     assert_eq!(
         messages(&passed),
@@ -1104,7 +1104,7 @@ fn localhost_is_added_once_where_it_is_wanted() {
 fn audit_is_the_name_of_the_grant() {
     let policy = testing::default_policy(DefaultPolicy::Audit);
     let encoded = encode(&policy, &facts());
-    assert!(encoded.replaced.is_empty());
+    assert!(encoded.unsupported.is_empty());
     assert!(compat::decode(&encoded.server).unwrap().authorizations[0].audit);
     let policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
     let encoded = encode(&policy, &facts());

@@ -1,4 +1,4 @@
-//! What a rule costs a client in memory, counted byte by byte from the message to the arranged policy.
+//! Memory of a rule on the client, in bytes, from the message to the compiled policy.
 
 #![allow(
     clippy::unwrap_used,
@@ -51,7 +51,7 @@ fn update(rules: usize) -> PortUpdate {
     encoded.full(PORT, &Revision::default())
 }
 
-/// What a client keeps of an update, in bytes.
+/// Retained memory of an update, in bytes.
 fn kept(update: &PortUpdate) -> i64 {
     let mut held = None;
     let counted = allocation_counter::measure(|| {

@@ -11,20 +11,22 @@
 use bytes::Bytes;
 use http_body_util::StreamBody;
 use policy_core::decision::Decision;
-use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::feature::Feature;
+use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::naive;
 use policy_core::name::{ObjectRef, Source};
 use policy_core::policy::{InformationalHeaders, Owner, PathHandling, Protocol, ServerPolicy};
 use policy_core::testing::{self, any_client, any_policy, any_request};
-use policy_core::{AccessLogs, DefaultPolicy, Facts, Logs, Origin, Revision, RouteKind, Withheld};
+use policy_core::{
+    AccessLogs, DefaultPolicy, Facts, Logs, Origin, Revision, RouteKind, UnresolvedGrant,
+};
 use policy_proto::messages::watch_response::Kind as Said;
 use policy_proto::messages::{self, PortUpdate, WatchResponse};
 use policy_proto::native::{
     Applied, ApplyError, PortState, decode_facts, decode_revision, diff, encode_facts, encode_port,
     encode_revision,
-    lean::{self, Response, Responses},
+    stream_decoder::{self, Response, Responses},
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -90,7 +92,7 @@ type Frames = StreamBody<
     tokio_stream::Iter<std::vec::IntoIter<Result<http_body::Frame<Bytes>, tonic::Status>>>,
 >;
 
-/// What `then` makes of a stream of these bytes, in pieces of at most `size`.
+/// Runs `then` on a stream of these bytes, in chunks of at most `size`.
 fn stream<T>(
     bytes: Vec<u8>,
     size: usize,
@@ -108,8 +110,9 @@ fn stream<T>(
         let body = StreamBody::new(tokio_stream::iter(frames.take().unwrap()));
         std::future::ready(Ok::<_, tonic::Status>(http::Response::new(body)))
     });
-    let work =
-        async { then(lean::watch(channel, 1 << 20, tokio_stream::empty()).await.unwrap()).await };
+    let work = async {
+        then(stream_decoder::watch(channel, 1 << 20, tokio_stream::empty()).await.unwrap()).await
+    };
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
@@ -149,7 +152,7 @@ fn a_stream_that_breaks_the_protocol_says_how() {
     let within = internal("the stream ends within a message");
     assert_eq!(refused(&[0, 0, 0], OK), within);
     assert_eq!(refused(&[0, 0, 0, 0, 2, 0x12], OK), within);
-    let compressed = internal("a message is compressed, which was not asked for");
+    let compressed = internal("a message is compressed, but compression was not negotiated");
     assert_eq!(refused(&[1, 0, 0, 0, 0], OK), compressed);
     let long = "a message of 1048577 bytes is longer than 1048576".to_owned();
     assert_eq!(refused(&[0, 0, 16, 0, 1], OK), (tonic::Code::OutOfRange, long));
@@ -182,7 +185,7 @@ fn a_route_that_is_no_message_is_refused_by_its_field_and_the_rest_still_says_of
     }
 }
 
-fn any_effect() -> impl Strategy<Value = Effect> {
+fn any_effect() -> impl Strategy<Value = Filter> {
     let name = || select(vec!["x-a", "x-b"]).prop_map(http::HeaderName::from_static);
     let pair = move || {
         let value = select(vec![&b"1"[..], b"\xff", b""]);
@@ -212,17 +215,17 @@ fn any_effect() -> impl Strategy<Value = Effect> {
     let bound = (0_u64..u64::from(u32::MAX), 0_u32..1_000_000_000)
         .prop_map(|(seconds, nanos)| Duration::new(seconds, nanos));
     let kind = prop_oneof![
-        change().prop_map(EffectKind::RequestHeaders),
-        change().prop_map(EffectKind::ResponseHeaders),
-        redirect.prop_map(EffectKind::Redirect),
-        failure.prop_map(EffectKind::Failure),
-        bound.prop_map(EffectKind::Timeout),
+        change().prop_map(FilterKind::RequestHeaders),
+        change().prop_map(FilterKind::ResponseHeaders),
+        redirect.prop_map(FilterKind::Redirect),
+        failure.prop_map(FilterKind::Failure),
+        bound.prop_map(FilterKind::Timeout),
     ];
     let source = prop_oneof![
         Just(Source::Default("audit".into())),
         Just(Source::Object(testing::object("HTTPRoute", "r"))),
     ];
-    (source, kind).prop_map(|(source, kind)| Effect { source, kind })
+    (source, kind).prop_map(|(source, kind)| Filter { source, kind })
 }
 
 fn any_limit() -> impl Strategy<Value = RateLimit> {
@@ -239,7 +242,7 @@ fn any_limit() -> impl Strategy<Value = RateLimit> {
     )
 }
 
-/// What `any_policy` leaves at one value, varied.
+/// Policies of `any_policy` with its constant fields varied.
 fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
     let owner = prop_oneof![
         Just(Owner::Server(ObjectRef::new("g", "Server", "ns", "web"))),
@@ -247,7 +250,7 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
     ];
     let told = vec![InformationalHeaders::Enabled, InformationalHeaders::Disabled];
     let paths = (select(vec![PathHandling::Canonical, PathHandling::Raw]), select(told));
-    let withheld = Just(Withheld {
+    let withheld = Just(UnresolvedGrant {
         source: testing::object("AuthorizationPolicy", "gone"),
         reason: "no MeshTLSAuthentication `x`".into(),
     });
@@ -305,7 +308,7 @@ proptest! {
     #[test]
     fn what_is_sent_is_received(policy in varied_policy()) {
         let encoded = encode_port(&policy, &all());
-        prop_assert!(encoded.replaced().is_empty());
+        prop_assert!(encoded.unsupported().is_empty());
         let received = apply(&mut PortState::new(), &encoded.full(PORT, &Revision::default()));
         prop_assert_eq!(&*received, &policy);
     }
@@ -372,7 +375,7 @@ proptest! {
         }
         // Of a port that is denied nothing else counts.
         let same = *received == policy || (policy.deny.is_some() && received.deny == policy.deny);
-        prop_assert!(same || !encoded.replaced().is_empty(), "a change that is not reported");
+        prop_assert!(same || !encoded.unsupported().is_empty(), "a change that is not reported");
     }
 
     #[test]
@@ -530,10 +533,10 @@ fn refused(change: impl FnOnce(&mut PortUpdate)) -> String {
 fn what_a_server_does_to_all_requests_is_not_left_out() {
     let (mut policy, _) = example();
     let name = http::HeaderName::from_static("x-admin");
-    let change = policy_core::effect::HeaderChange { remove: vec![name], ..Default::default() };
-    policy.effects = vec![Effect {
+    let change = policy_core::filter::HeaderChange { remove: vec![name], ..Default::default() };
+    policy.effects = vec![Filter {
         source: policy_core::Source::Default("test".into()),
-        kind: EffectKind::RequestHeaders(change),
+        kind: FilterKind::RequestHeaders(change),
     }];
     for feature in Feature::ALL {
         let mut features = all();
@@ -661,7 +664,7 @@ fn a_change_is_as_large_as_what_changed() {
     assert!(shared.into_iter().all(|(a, b)| Arc::ptr_eq(a, b)), "routes are shared");
 }
 
-/// What is handed on to whoever arranges routes, so that nobody has to compare them again.
+/// The difference that the evaluator takes, so that it need not compare routes again.
 #[test]
 fn an_update_says_which_routes_it_left_alone() {
     let mut policy = testing::benchmark::mixed(200).policy;
@@ -678,7 +681,7 @@ fn an_update_says_which_routes_it_left_alone() {
         assert_eq!(*result.policy, policy);
         let change = result.change.unwrap();
         assert!(change.leads_to(&result.policy));
-        assert_eq!((change.places().gone(), change.places().fresh()), (gone, fresh));
+        assert_eq!((change.diff().removed(), change.diff().inserted()), (gone, fresh));
         assert_eq!(change.is_empty(), gone.is_empty() && fresh.is_empty());
         (before, result.policy)
     };

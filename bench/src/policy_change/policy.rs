@@ -3,11 +3,11 @@
 
 use anyhow::Context;
 use http::{HeaderName, HeaderValue};
-use policy_core::effect::HeaderChange;
+use policy_core::filter::HeaderChange;
 use policy_core::{
-    Authorization, Condition, Effect, EffectKind, Feature, ObjectRef, Origin, Owner, PathPattern,
-    Protocol, RequestMatch, Requirement, Revision, Route, RouteKind, Rule, ServerPolicy, Source,
-    Test, Unmatched,
+    Authorization, Condition, Feature, Filter, FilterKind, ObjectRef, Origin, Owner, PathPattern,
+    Predicate, Protocol, RequestMatch, Requirement, Revision, Route, RouteKind, Rule, ServerPolicy,
+    Source, Unmatched,
 };
 use policy_proto::messages as m;
 use policy_proto::native::encode_port;
@@ -77,7 +77,7 @@ fn route(number: usize, of: usize) -> Route {
         (format!("/svc{number}/"), Vec::new())
     };
     let source = Source::Object(object("NetworkAuthentication", "anybody"));
-    let condition = Condition { source, test: Test::all_networks() };
+    let condition = Condition { source, test: Predicate::all_networks() };
     let grant = Authorization {
         source: Source::Object(object("AuthorizationPolicy", &format!("{name}-grant"))),
         requirement: Requirement::All(Arc::from([condition])),
@@ -103,8 +103,8 @@ fn object(kind: &str, name: &str) -> ObjectRef {
     ObjectRef::new("policy.linkerd.io", kind, "bench", name)
 }
 
-fn marked() -> Effect {
+fn marked() -> Filter {
     let field = (HeaderName::from_static("x-revision"), HeaderValue::from_static("0"));
     let change = HeaderChange { add: Vec::new(), set: vec![field], remove: Vec::new() };
-    Effect { source: Source::Default("bench".into()), kind: EffectKind::ResponseHeaders(change) }
+    Filter { source: Source::Default("bench".into()), kind: FilterKind::ResponseHeaders(change) }
 }

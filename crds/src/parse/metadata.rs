@@ -8,7 +8,7 @@ use super::target::SET_GROUP;
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};
 use crate::reader::{AllowedFields, Fields, JsonNode, describe, one_of, quote, shared};
-use policy_core::near::nearest;
+use policy_core::suggest::nearest;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use crate::support::{check, claims, object, resource};
 use http::Method;
-use policy_core::effect::RedirectPath;
-use policy_core::{EffectKind, HostPattern, PathPattern, RequestMatch, ValueMatch};
+use policy_core::filter::RedirectPath;
+use policy_core::{FilterKind, HostPattern, PathPattern, RequestMatch, ValueMatch};
 use policy_crds::resource::RouteResource;
 use policy_crds::{Claims, Resource};
 use std::time::Duration;
@@ -224,7 +224,7 @@ fn every_rule_of_a_filter_is_checked() {
 fn a_redirect_keeps_what_was_written() {
     let spec = "rules: [{filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /x}}}]}]";
     let route = route(POLICY, "HTTPRoute", spec);
-    let EffectKind::Redirect(redirect) = &route.rules[0].filters[0] else { panic!() };
+    let FilterKind::Redirect(redirect) = &route.rules[0].filters[0] else { panic!() };
     assert_eq!(redirect.status, 302);
     assert_eq!(redirect.path, Some(RedirectPath::Full("/x".into())));
     assert_eq!(redirect.port, None);

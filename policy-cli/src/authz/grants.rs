@@ -2,8 +2,8 @@
 
 use super::report::{Access, ClientRequirement};
 use policy_core::{
-    Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
-    Unmatched,
+    Authorization, Condition, Exemption, Origin, Predicate, Protocol, Requirement, Route,
+    ServerPolicy, Unmatched,
 };
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
@@ -171,29 +171,29 @@ fn access_row(grant: &Authorization, about: &Access) -> Access {
 /// True if a condition can never hold because its list of networks or identities is empty.
 fn matches_no_client(condition: &Condition) -> bool {
     match &condition.test {
-        Test::Network(networks) => networks.is_empty(),
-        Test::Identity(identities) => identities.is_empty(),
-        Test::MeshTls | Test::TlsPassthrough => false,
+        Predicate::Network(networks) => networks.is_empty(),
+        Predicate::Identity(identities) => identities.is_empty(),
+        Predicate::MeshTls | Predicate::TlsPassthrough => false,
     }
 }
 
 fn requirement(condition: &Condition) -> ClientRequirement {
     let from = condition.source.to_string();
     match &condition.test {
-        Test::Network(networks) => ClientRequirement {
+        Predicate::Network(networks) => ClientRequirement {
             networks: networks.iter().map(network).collect(),
             from,
             ..ClientRequirement::default()
         },
-        Test::Identity(identities) => ClientRequirement {
+        Predicate::Identity(identities) => ClientRequirement {
             identities: identities.iter().map(identity).collect(),
             from,
             ..ClientRequirement::default()
         },
-        Test::MeshTls => {
+        Predicate::MeshTls => {
             ClientRequirement { tls: Some("mesh"), from, ..ClientRequirement::default() }
         }
-        Test::TlsPassthrough => {
+        Predicate::TlsPassthrough => {
             ClientRequirement { tls: Some("passthrough"), from, ..ClientRequirement::default() }
         }
     }

@@ -6,10 +6,10 @@ mod text;
 pub use shadow::{Shadowed, shadowed};
 
 use policy_core::{
-    Authorization, Effect, EffectKind, HeaderMatch, HostPattern, IdentityMatch,
+    Authorization, Filter, FilterKind, HeaderMatch, HostPattern, IdentityMatch,
     InformationalHeaders, NetworkMatch, NetworkSymbol, NetworkTerm, Owner, PathHandling,
-    PathPattern, Protocol, QueryMatch, RateLimit, RequestMatch, Requirement, Route, ServerPolicy,
-    Test, Unmatched, ValueMatch, Withheld, matching::Segment,
+    PathPattern, Predicate, Protocol, QueryMatch, RateLimit, RequestMatch, Requirement, Route,
+    ServerPolicy, Unmatched, UnresolvedGrant, ValueMatch, matching::Segment,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -181,12 +181,12 @@ fn grant(authorization: &Authorization) -> GrantView {
     GrantView { source: authorization.source.to_string(), requires, audit: authorization.audit }
 }
 
-fn test(test: &Test) -> String {
+fn test(test: &Predicate) -> String {
     match test {
-        Test::Network(networks) => format!("from {}", join(networks, network)),
-        Test::MeshTls => "mesh TLS, with or without an identity".to_owned(),
-        Test::Identity(identities) => format!("identity {}", join(identities, identity)),
-        Test::TlsPassthrough => "TLS that is passed through".to_owned(),
+        Predicate::Network(networks) => format!("from {}", join(networks, network)),
+        Predicate::MeshTls => "mesh TLS, with or without an identity".to_owned(),
+        Predicate::Identity(identities) => format!("identity {}", join(identities, identity)),
+        Predicate::TlsPassthrough => "TLS that is passed through".to_owned(),
     }
 }
 
@@ -236,7 +236,7 @@ fn route(route: &Route) -> RouteView {
     }
 }
 
-fn withheld_grant(withheld: &Withheld) -> String {
+fn withheld_grant(withheld: &UnresolvedGrant) -> String {
     format!("{}: {}", withheld.source, withheld.reason)
 }
 
@@ -319,24 +319,24 @@ fn rate_limits(limit: &RateLimit) -> Vec<String> {
     lines
 }
 
-fn effect(effect: &Effect) -> String {
+fn effect(effect: &Filter) -> String {
     let what = match &effect.kind {
-        EffectKind::RequestHeaders(change) => {
+        FilterKind::RequestHeaders(change) => {
             format!("request headers {}", format_header_change(change))
         }
-        EffectKind::ResponseHeaders(change) => {
+        FilterKind::ResponseHeaders(change) => {
             format!("response headers {}", format_header_change(change))
         }
-        EffectKind::Redirect(redirect) => format!("redirect with {}", redirect.status),
-        EffectKind::Failure(failure) => {
+        FilterKind::Redirect(redirect) => format!("redirect with {}", redirect.status),
+        FilterKind::Failure(failure) => {
             format!("fail {} of {} with {}", failure.numerator, failure.denominator, failure.status)
         }
-        EffectKind::Timeout(timeout) => format!("timeout {} ms", timeout.as_millis()),
+        FilterKind::Timeout(timeout) => format!("timeout {} ms", timeout.as_millis()),
     };
     format!("{what} ({})", effect.source)
 }
 
-fn format_header_change(change: &policy_core::effect::HeaderChange) -> String {
+fn format_header_change(change: &policy_core::filter::HeaderChange) -> String {
     let added = change.add.iter().map(|(name, _)| format!("add {name}"));
     let set = change.set.iter().map(|(name, _)| format!("set {name}"));
     let removed = change.remove.iter().map(|name| format!("remove {name}"));

@@ -155,7 +155,9 @@ fn cluster_policy(owner: Owner, identity: Option<&str>) -> Arc<ServerPolicy> {
     if let Some(identity) = identity {
         let condition = policy_core::Condition {
             source: Source::Default("test".into()),
-            test: policy_core::Test::Identity([policy_core::IdentityMatch::parse(identity)].into()),
+            test: policy_core::Predicate::Identity(
+                [policy_core::IdentityMatch::parse(identity)].into(),
+            ),
         };
         let grant = Authorization {
             source: Source::Default("test".into()),

@@ -1,6 +1,6 @@
-//! What a request says decides on that request alone.
+//! Facts of a request decide on that request alone.
 
-use crate::authorization::{Authorization, Requirement, Scope, Test};
+use crate::authorization::{Authorization, Predicate, Requirement, Scope};
 use crate::decision::{AuthorizationId, Decision, Denied};
 use crate::evaluator::{Evaluator, Memo};
 use crate::explain::explain;
@@ -22,10 +22,10 @@ fn build(policy: &ServerPolicy) -> Evaluator {
 }
 
 fn of_request(name: &str) -> Arc<Authorization> {
-    grant(name, vec![identity(CLIENT), Test::Method("GET")])
+    grant(name, vec![identity(CLIENT), Predicate::Method("GET")])
 }
 
-/// Grants for others, so many that the set is arranged.
+/// Grants for other clients, so many that the set is indexed.
 fn others() -> impl Iterator<Item = Arc<Authorization>> {
     (0..9).map(|number| grant("other", vec![identity(&format!("{number}.mesh"))]))
 }
@@ -113,7 +113,7 @@ fn a_grant_that_needs_a_request_permits_no_connection() {
 #[test]
 fn a_grant_lasts_as_long_as_its_shortest_condition() {
     assert_eq!(grant("none", Vec::new()).scope(), Scope::Connection);
-    assert_eq!(grant("one", vec![Test::MeshTls]).scope(), Scope::Connection);
+    assert_eq!(grant("one", vec![Predicate::MeshTls]).scope(), Scope::Connection);
     assert_eq!(of_request("both").scope(), Scope::Request);
     let nobody = Authorization {
         requirement: Requirement::All([].into()),

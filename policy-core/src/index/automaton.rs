@@ -15,47 +15,47 @@ use std::sync::Arc;
 const MAX_TABLE: usize = 1024 * 1024;
 const MAX_WORK: usize = 4 * 1024 * 1024;
 
-/// Makes automata until a policy has had its share of memory. What gets none is matched by the
-/// general engine: slower, but right.
+/// Compiles expressions to automata within the memory budget of one policy. Expressions beyond the
+/// budget are matched by the general engine: slower, but correct.
 #[derive(Debug)]
-pub(crate) struct Workshop {
+pub(crate) struct RegexCompiler {
     left: usize,
-    single: HashMap<Box<str>, Arc<Single>>,
+    single: HashMap<Box<str>, Arc<CompiledRegex>>,
 }
 
-/// The memory that the automata of one policy may take together, in bytes.
+/// The memory budget for the automata of one policy, in bytes.
 const SHARE: usize = 8 * 1024 * 1024;
 
-impl Default for Workshop {
+impl Default for RegexCompiler {
     fn default() -> Self {
         Self { left: SHARE, single: HashMap::new() }
     }
 }
 
-impl Workshop {
+impl RegexCompiler {
     /// The automaton of one expression; the same one for equal expressions.
-    pub(crate) fn single(&mut self, pattern: &Pattern) -> Arc<Single> {
+    pub(crate) fn single(&mut self, pattern: &Pattern) -> Arc<CompiledRegex> {
         if let Some(known) = self.single.get(pattern.source()) {
             return known.clone();
         }
         let table = self.table(std::slice::from_ref(pattern));
-        let made = Arc::new(Single { pattern: pattern.clone(), table });
+        let made = Arc::new(CompiledRegex { pattern: pattern.clone(), table });
         self.single.insert(pattern.source().into(), made.clone());
         made
     }
 
     /// The automata of several expressions. Together they cover all of them.
-    pub(crate) fn many(&mut self, patterns: &[Pattern]) -> Vec<Group> {
+    pub(crate) fn many(&mut self, patterns: &[Pattern]) -> Vec<RegexSet> {
         let mut groups = Vec::new();
         self.split(patterns, 0, &mut groups);
         groups
     }
 
-    fn split(&mut self, patterns: &[Pattern], first: u32, groups: &mut Vec<Group>) {
+    fn split(&mut self, patterns: &[Pattern], first: u32, groups: &mut Vec<RegexSet>) {
         let table = self.table(patterns);
         if table.is_some() || patterns.len() <= 1 {
             if !patterns.is_empty() {
-                groups.push(Group { table, patterns: patterns.into(), first });
+                groups.push(RegexSet { table, patterns: patterns.into(), first });
             }
             return;
         }
@@ -66,7 +66,7 @@ impl Workshop {
         self.split(tail, first.saturating_add(skipped), groups);
     }
 
-    fn table(&mut self, patterns: &[Pattern]) -> Option<Table> {
+    fn table(&mut self, patterns: &[Pattern]) -> Option<Dfa> {
         if patterns.is_empty() || self.left == 0 {
             return None;
         }
@@ -82,86 +82,86 @@ impl Workshop {
         let anchored = start::Config::new().anchored(Anchored::Yes);
         let start = dfa.start_state(&anchored).ok()?;
         self.left = self.left.saturating_sub(dfa.memory_usage());
-        Some(Table { dfa, start })
+        Some(Dfa { dfa, start })
     }
 }
 
 #[derive(Debug)]
-struct Table {
+struct Dfa {
     dfa: dense::DFA<Vec<u32>>,
     start: StateID,
 }
 
-enum Walk {
+enum DfaOutcome {
     Matched(StateID),
     Failed,
-    /// A word boundary beside a character outside ASCII, which tables cannot tell.
+    /// A word boundary beside a character outside ASCII, which the DFA does not support.
     Unknown,
 }
 
-impl Table {
-    fn walk(&self, bytes: impl Iterator<Item = u8>) -> Walk {
+impl Dfa {
+    fn walk(&self, bytes: impl Iterator<Item = u8>) -> DfaOutcome {
         let mut state = self.start;
         for byte in bytes {
             state = self.dfa.next_state(state, byte);
             if self.dfa.is_special_state(state) {
                 if self.dfa.is_dead_state(state) {
-                    return Walk::Failed;
+                    return DfaOutcome::Failed;
                 }
                 if self.dfa.is_quit_state(state) {
-                    return Walk::Unknown;
+                    return DfaOutcome::Unknown;
                 }
             }
         }
         let state = self.dfa.next_eoi_state(state);
-        if self.dfa.is_match_state(state) { Walk::Matched(state) } else { Walk::Failed }
+        if self.dfa.is_match_state(state) { DfaOutcome::Matched(state) } else { DfaOutcome::Failed }
     }
 }
 
 /// One expression.
 #[derive(Debug)]
-pub(crate) struct Single {
+pub(crate) struct CompiledRegex {
     pattern: Pattern,
-    table: Option<Table>,
+    table: Option<Dfa>,
 }
 
-impl Single {
-    /// Whether the whole of `text` matches.
+impl CompiledRegex {
+    /// Returns true if the whole of `text` matches.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.matches_ascii(text.bytes()).unwrap_or_else(|| self.pattern.matches(text))
     }
 
-    /// The same for bytes that are not in one piece; `None`: only [`Single::matches`] can tell.
+    /// As [`CompiledRegex::matches`], for an iterator of bytes. `None` if the DFA cannot decide.
     pub(crate) fn matches_ascii(&self, bytes: impl Iterator<Item = u8>) -> Option<bool> {
         match self.table.as_ref()?.walk(bytes) {
-            Walk::Matched(_) => Some(true),
-            Walk::Failed => Some(false),
-            Walk::Unknown => None,
+            DfaOutcome::Matched(_) => Some(true),
+            DfaOutcome::Failed => Some(false),
+            DfaOutcome::Unknown => None,
         }
     }
 }
 
 /// Several expressions that are walked together, numbered from `first`.
 #[derive(Debug)]
-pub(crate) struct Group {
-    table: Option<Table>,
+pub(crate) struct RegexSet {
+    table: Option<Dfa>,
     patterns: Box<[Pattern]>,
     first: u32,
 }
 
-impl Group {
+impl RegexSet {
     /// Calls `found` with the number of each expression that matches the whole of `text`.
     pub(crate) fn each_match(&self, text: &str, mut found: impl FnMut(u32)) {
         let walked = self.table.as_ref().map(|table| (table, table.walk(text.bytes())));
         match walked {
-            Some((_, Walk::Failed)) => {}
-            Some((table, Walk::Matched(state))) => {
+            Some((_, DfaOutcome::Failed)) => {}
+            Some((table, DfaOutcome::Matched(state))) => {
                 for index in 0..table.dfa.match_len(state) {
                     let pattern = table.dfa.match_pattern(state, index).as_u32();
                     found(self.first.saturating_add(pattern));
                 }
             }
-            Some((_, Walk::Unknown)) | None => {
+            Some((_, DfaOutcome::Unknown)) | None => {
                 for (number, pattern) in (self.first..).zip(&self.patterns) {
                     if pattern.matches(text) {
                         found(number);

@@ -1,6 +1,6 @@
-//! How large a policy may be to be arranged for deciding.
+//! Size limits of a policy.
 
-/// Why a policy cannot be arranged for deciding.
+/// Error of compiling a policy that exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// More routes, rules or authorizations than ids can name.

@@ -1,23 +1,24 @@
 //! The matches that share one path pattern, indexed where they are many.
 //!
-//! A match that asks for an exact header or parameter value is found by that value, another by its
-//! method; only what asks for neither is looked at one by one.
+//! A match with an exact header or parameter value is found by that value, another by its method;
+//! only matches with neither are tried in order.
 
 use crate::decision::RuleId;
 use crate::index::bounds::BuildError;
-use crate::index::wanted::{FormBytes, Value, Wanted, pairs};
+use crate::index::form_urlencoded::{FormDecoder, pairs};
+use crate::index::request_predicates::{RequestPredicates, Value};
 use crate::index::{at, next_id};
-use crate::judge::Judgement;
+use crate::match_result::MatchResult;
 use crate::request::RequestView;
 use hashbrown::{HashMap, HashSet, HashTable};
 use http::{HeaderName, Method};
 use std::sync::Arc;
 
-/// Up to here matches are looked at one by one.
+/// Up to this number, matches are tried in order.
 const FEW: usize = 8;
 
-/// Up to here the header names of an index are looked up in the request, above that the request's
-/// in the index.
+/// Up to this number, the header names of an index are looked up in the request; above it, those of
+/// the request in the index.
 const FEW_NAMES: usize = 4;
 
 /// One match of a table.
@@ -37,7 +38,7 @@ pub(crate) struct Slot(u32);
 const LIST: u32 = 1 << 31;
 
 impl Slot {
-    /// No match. The number of no list, for [`next_id`] gives none out that is as large.
+    /// No match. Never the number of a list, because [`next_id`] returns smaller numbers only.
     pub(crate) const EMPTY: Self = Self(u32::MAX);
 
     /// Adds a match; `lists` has those of paths with several.
@@ -69,7 +70,7 @@ impl Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Best {
     pub(crate) rank: u32,
-    pub(crate) found: Option<(RuleId, Judgement)>,
+    pub(crate) found: Option<(RuleId, MatchResult)>,
 }
 
 impl Best {
@@ -78,25 +79,25 @@ impl Best {
     }
 }
 
-/// A request and the matches it is judged by.
+/// A request and the matches that it is evaluated against.
 #[derive(Clone, Copy)]
-pub(crate) struct Trial<'a> {
+pub(crate) struct MatchContext<'a> {
     pub(crate) request: &'a RequestView<'a>,
-    pub(crate) wanted: &'a [Wanted],
+    pub(crate) wanted: &'a [RequestPredicates],
     /// The rank of each match.
     pub(crate) ranks: &'a [u32],
     pub(crate) lists: &'a [List],
-    /// Where the routes are now, by their number in the index, [`NONE`] for those that are gone;
-    /// absent: they are all where they were.
+    /// Current indices of the routes, by their number in the index, [`NONE`] for removed ones;
+    /// absent if none has moved.
     pub(crate) places: Option<&'a [u32]>,
 }
 
 /// No place.
 pub(crate) const NONE: u32 = u32::MAX;
 
-impl Trial<'_> {
-    /// Finds the first match of a path that is not a plain no, if it is better than `best`.
-    pub(crate) fn look(self, slot: Slot, best: &mut Best) {
+impl MatchContext<'_> {
+    /// Finds the first match of a path that is not `NoMatch`, if it is better than `best`.
+    pub(crate) fn check(self, slot: Slot, best: &mut Best) {
         if slot == Slot::EMPTY {
             return;
         }
@@ -109,7 +110,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The rule as the policy numbers it; none: its route is gone.
+    /// Returns the rule by its number in the policy; `None` if its route was removed.
     fn rule(&self, id: RuleId) -> Option<RuleId> {
         let Some(places) = self.places else { return Some(id) };
         let route = *at(places, id.route)?;
@@ -120,43 +121,43 @@ impl Trial<'_> {
 /// Matches in order of precedence.
 #[derive(Debug)]
 pub(crate) enum List {
-    /// Looked at one by one.
-    Few(Box<[Candidate]>),
-    /// Found by what they ask for.
-    Many(Box<Keyed>),
+    /// Tried in order.
+    Linear(Box<[Candidate]>),
+    /// Found by the values that they require.
+    Indexed(Box<ValueIndex>),
 }
 
-/// What neither asks for a value nor for a method stays to be looked at one by one.
+/// Candidates by exact value and by method. Those with neither are tried in order.
 #[derive(Debug, Default)]
-pub(crate) struct Keyed {
-    one_by_one: Box<[Candidate]>,
+pub(crate) struct ValueIndex {
+    unindexed: Box<[Candidate]>,
     methods: Vec<(Method, Vec<Candidate>)>,
     header_names: HashSet<HeaderName, foldhash::fast::FixedState>,
-    headers: HashTable<Filed<HeaderName>>,
-    query: HashTable<Filed<Arc<str>>>,
+    headers: HashTable<ValueBucket<HeaderName>>,
+    query: HashTable<ValueBucket<Arc<str>>>,
 }
 
-/// The candidates that ask for one exact value.
+/// The candidates that require one exact value.
 #[derive(Debug)]
-struct Filed<N> {
+struct ValueBucket<N> {
     name: N,
     value: Arc<[u8]>,
     list: Vec<Candidate>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Key<'a> {
+enum ValueKey<'a> {
     Header(&'a HeaderName, &'a Arc<[u8]>),
     Query(&'a Arc<str>, &'a Arc<[u8]>),
 }
 
-fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
+fn keys(wanted: &RequestPredicates) -> impl Iterator<Item = ValueKey<'_>> {
     let headers = wanted.headers().iter().filter_map(|(name, value)| match value {
-        Value::Exact(bytes) => Some(Key::Header(name, bytes)),
+        Value::Exact(bytes) => Some(ValueKey::Header(name, bytes)),
         Value::Regex(_) => None,
     });
     let query = wanted.query().iter().filter_map(|(name, value)| match value {
-        Value::Exact(bytes) => Some(Key::Query(name, bytes)),
+        Value::Exact(bytes) => Some(ValueKey::Query(name, bytes)),
         Value::Regex(_) => None,
     });
     headers.chain(query)
@@ -164,56 +165,58 @@ fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
 
 impl List {
     /// Arranges candidates, which are in order of rank.
-    pub(crate) fn new(candidates: Vec<Candidate>, all: &[Wanted]) -> Self {
+    pub(crate) fn new(candidates: Vec<Candidate>, all: &[RequestPredicates]) -> Self {
         if candidates.len() <= FEW {
-            return Self::Few(candidates.into());
+            return Self::Linear(candidates.into());
         }
-        let mut common: HashMap<Key<'_>, usize> = HashMap::new();
+        let mut common: HashMap<ValueKey<'_>, usize> = HashMap::new();
         for wanted in candidates.iter().filter_map(|c| at(all, c.wanted)) {
             for key in keys(wanted) {
                 let count = common.entry(key).or_default();
                 *count = count.saturating_add(1);
             }
         }
-        let mut keyed = Keyed::default();
-        let mut one_by_one = Vec::new();
+        let mut index = ValueIndex::default();
+        let mut unindexed = Vec::new();
         for candidate in candidates {
             let Some(wanted) = at(all, candidate.wanted) else { continue };
-            // The rarest key leaves the fewest to look at.
+            // The rarest key leaves the fewest candidates to try.
             let rarest = keys(wanted).min_by_key(|key| common.get(key).copied());
             match (rarest, wanted.method()) {
-                (Some(Key::Header(name, value)), _) => keyed.add_header(name, value, candidate),
-                (Some(Key::Query(name, value)), _) => keyed.add_query(name, value, candidate),
-                (None, Some(method)) => keyed.add_method(method, candidate),
-                (None, None) => one_by_one.push(candidate),
+                (Some(ValueKey::Header(name, value)), _) => {
+                    index.add_header(name, value, candidate)
+                }
+                (Some(ValueKey::Query(name, value)), _) => index.add_query(name, value, candidate),
+                (None, Some(method)) => index.add_method(method, candidate),
+                (None, None) => unindexed.push(candidate),
             }
         }
-        keyed.one_by_one = one_by_one.into();
-        Self::Many(Box::new(keyed))
+        index.unindexed = unindexed.into();
+        Self::Indexed(Box::new(index))
     }
 
-    /// Finds the first candidate that is not a plain no, if it is better than `best`.
-    pub(crate) fn find(&self, trial: Trial<'_>, best: &mut Best) {
+    /// Finds the first candidate that is not `NoMatch`, if it is better than `best`.
+    pub(crate) fn find(&self, context: MatchContext<'_>, best: &mut Best) {
         match self {
-            Self::Few(candidates) => first(candidates, trial, best),
-            Self::Many(keyed) => {
-                first(&keyed.one_by_one, trial, best);
-                keyed.find(trial, best);
+            Self::Linear(candidates) => first(candidates, context, best),
+            Self::Indexed(index) => {
+                first(&index.unindexed, context, best);
+                index.find(context, best);
             }
         }
     }
 }
 
-fn first(candidates: &[Candidate], trial: Trial<'_>, best: &mut Best) {
+fn first(candidates: &[Candidate], context: MatchContext<'_>, best: &mut Best) {
     for candidate in candidates {
         if candidate.rank >= best.rank {
             return;
         }
-        let Some(wanted) = at(trial.wanted, candidate.wanted) else { continue };
-        let Some(rule) = trial.rule(wanted.id) else { continue };
-        match wanted.judge(trial.request) {
-            Judgement::Differs => {}
-            judgement @ (Judgement::Matches | Judgement::CannotTell) => {
+        let Some(wanted) = at(context.wanted, candidate.wanted) else { continue };
+        let Some(rule) = context.rule(wanted.id) else { continue };
+        match wanted.evaluate(context.request) {
+            MatchResult::NoMatch => {}
+            judgement @ (MatchResult::Match | MatchResult::Indeterminate) => {
                 *best = Best { rank: candidate.rank, found: Some((rule, judgement)) };
                 return;
             }
@@ -221,25 +224,25 @@ fn first(candidates: &[Candidate], trial: Trial<'_>, best: &mut Best) {
     }
 }
 
-impl Keyed {
+impl ValueIndex {
     fn add_header(&mut self, name: &HeaderName, value: &Arc<[u8]>, candidate: Candidate) {
         self.header_names.insert(name.clone());
         let entry = self.headers.entry(
             hash(name.as_str().bytes(), value.iter().copied()),
-            |filed| filed.name == *name && filed.value == *value,
-            |filed| hash(filed.name.as_str().bytes(), filed.value.iter().copied()),
+            |bucket| bucket.name == *name && bucket.value == *value,
+            |bucket| hash(bucket.name.as_str().bytes(), bucket.value.iter().copied()),
         );
-        let new = || Filed { name: name.clone(), value: value.clone(), list: Vec::new() };
+        let new = || ValueBucket { name: name.clone(), value: value.clone(), list: Vec::new() };
         entry.or_insert_with(new).into_mut().list.push(candidate);
     }
 
     fn add_query(&mut self, name: &Arc<str>, value: &Arc<[u8]>, candidate: Candidate) {
         let entry = self.query.entry(
             hash(name.bytes(), value.iter().copied()),
-            |filed| filed.name == *name && filed.value == *value,
-            |filed| hash(filed.name.bytes(), filed.value.iter().copied()),
+            |bucket| bucket.name == *name && bucket.value == *value,
+            |bucket| hash(bucket.name.bytes(), bucket.value.iter().copied()),
         );
-        let new = || Filed { name: name.clone(), value: value.clone(), list: Vec::new() };
+        let new = || ValueBucket { name: name.clone(), value: value.clone(), list: Vec::new() };
         entry.or_insert_with(new).into_mut().list.push(candidate);
     }
 
@@ -250,42 +253,49 @@ impl Keyed {
         }
     }
 
-    fn find(&self, trial: Trial<'_>, best: &mut Best) {
-        let request = trial.request;
+    fn find(&self, context: MatchContext<'_>, best: &mut Best) {
+        let request = context.request;
         if self.header_names.len() <= FEW_NAMES {
             for name in &self.header_names {
                 for line in request.headers.get_all(name) {
-                    self.find_header(name, line.as_bytes(), trial, best);
+                    self.find_header(name, line.as_bytes(), context, best);
                 }
             }
         } else {
             for (name, line) in request.headers {
                 if self.header_names.contains(name) {
-                    self.find_header(name, line.as_bytes(), trial, best);
+                    self.find_header(name, line.as_bytes(), context, best);
                 }
             }
         }
         if !self.query.is_empty() {
             for (name, value) in pairs(request.query) {
-                let (name, value) = (FormBytes::new(name), FormBytes::new(value));
-                let found = self.query.find(hash(name, value), |filed| {
-                    name.is(filed.name.as_bytes()) && value.is(&filed.value)
+                let (name, value) = (FormDecoder::new(name), FormDecoder::new(value));
+                let found = self.query.find(hash(name, value), |bucket| {
+                    name.is(bucket.name.as_bytes()) && value.is(&bucket.value)
                 });
-                if let Some(filed) = found {
-                    first(&filed.list, trial, best);
+                if let Some(bucket) = found {
+                    first(&bucket.list, context, best);
                 }
             }
         }
         if let Some((_, list)) = self.methods.iter().find(|(known, _)| known == request.method) {
-            first(list, trial, best);
+            first(list, context, best);
         }
     }
 
-    fn find_header(&self, name: &HeaderName, line: &[u8], trial: Trial<'_>, best: &mut Best) {
+    fn find_header(
+        &self,
+        name: &HeaderName,
+        line: &[u8],
+        context: MatchContext<'_>,
+        best: &mut Best,
+    ) {
         let wanted = hash(name.as_str().bytes(), line.iter().copied());
-        let found = self.headers.find(wanted, |filed| filed.name == *name && *filed.value == *line);
-        if let Some(filed) = found {
-            first(&filed.list, trial, best);
+        let found =
+            self.headers.find(wanted, |bucket| bucket.name == *name && *bucket.value == *line);
+        if let Some(bucket) = found {
+            first(&bucket.list, context, best);
         }
     }
 }

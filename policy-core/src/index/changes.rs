@@ -1,15 +1,15 @@
-//! The index of a policy that differs in few routes from one that is indexed already: the old index,
-//! what of it is gone, and a small index of what is new.
+//! The index of a policy that differs in few routes from one that is indexed already: the old
+//! index, the set of removed routes, and a small overlay of inserted routes.
 //!
-//! Every match has a rank, its place in the order of precedence of all of them. The old index leaves
-//! room between two ranks, so that what is new finds its place among what is there.
+//! Every match has a rank, its place in the order of precedence of all of them. The old index
+//! leaves gaps between ranks, so that inserted matches fit between existing ones.
 
-use crate::change::Places;
+use crate::change::ListDiff;
 use crate::decision::RuleId;
-use crate::index::automaton::Workshop;
+use crate::index::automaton::RegexCompiler;
 use crate::index::bounds::BuildError;
 use crate::index::candidates::NONE;
-use crate::index::routes::{Both, Found, Listed, Listing, Routes};
+use crate::index::routes::{LayeredRoutes, MatchEntry, RouteList, RouteMatch, Routes};
 use crate::index::{at, next_id};
 use crate::matching::RequestMatch;
 use crate::policy::{RouteTable, ServerPolicy};
@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 /// All routes of a policy.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct RouteIndex {
     base: Arc<Base>,
-    changed: Option<Changed>,
+    overlay: Option<Overlay>,
 }
 
-/// What was indexed as a whole.
+/// The last policy that was indexed as a whole.
 #[derive(Debug)]
 struct Base {
     policy: Arc<ServerPolicy>,
@@ -35,21 +35,21 @@ struct Base {
     gap: u32,
 }
 
-/// What differs from the [`Base`].
+/// The difference to the [`Base`].
 #[derive(Debug)]
-struct Changed {
+struct Overlay {
     routes: Routes,
-    /// Where the routes of the base are, then those that are new.
+    /// Current indices of the routes of the base, then of the inserted routes.
     places: Box<[u32]>,
-    /// How the routes follow from the base's.
-    since: Places,
+    /// The difference of the routes to those of the base.
+    since: ListDiff,
 }
 
-impl Index {
+impl RouteIndex {
     /// Indexes all routes of `policy`.
     pub(crate) fn new(
         policy: &Arc<ServerPolicy>,
-        workshop: &mut Workshop,
+        compiler: &mut RegexCompiler,
     ) -> Result<Self, BuildError> {
         let RouteTable { routes: table, hosts, otherwise } = &policy.routes;
         let paths = policy.paths;
@@ -58,9 +58,9 @@ impl Index {
             routes.push((next_id(number, "route table")?, &**route));
         }
         let otherwise = *otherwise;
-        let listed = Listed { routes: &routes, hosts, otherwise, all_hosts: true, paths };
+        let listed = RouteList { routes: &routes, hosts, otherwise, all_hosts: true, paths };
         let (mut sorted, mut gap) = (Vec::new(), 1);
-        let rank = |matches: &[Listing<'_>]| {
+        let rank = |matches: &[MatchEntry<'_>]| {
             let count = u32::try_from(matches.len()).unwrap_or(u32::MAX);
             gap = u32::MAX.checked_div(count.saturating_add(2)).unwrap_or(1).max(1);
             sorted = (0..count).collect();
@@ -78,26 +78,26 @@ impl Index {
             }
             ranks
         };
-        let routes = Routes::build(listed, rank, workshop)?;
+        let routes = Routes::build(listed, rank, compiler)?;
         let policy = Arc::clone(policy);
         let base = Base { policy, routes, sorted: sorted.into(), gap };
-        Ok(Self { base: Arc::new(base), changed: None })
+        Ok(Self { base: Arc::new(base), overlay: None })
     }
 
-    /// The index of `table`, made of this one; `change` says how its routes follow from those that are
-    /// indexed here. `None`: they have too little in common. Both handle paths alike.
+    /// Returns the index of `table`, derived from this one by `change`. `None` if they have too
+    /// little in common. Both must handle paths alike.
     pub(crate) fn changed_to(
         &self,
         table: &RouteTable,
-        change: &Places,
+        change: &ListDiff,
     ) -> Result<Option<Self>, BuildError> {
         let base = &self.base;
         let old = &base.policy.routes;
         if old.hosts != table.hosts || old.otherwise != table.otherwise {
             return Ok(None);
         }
-        let since = match &self.changed {
-            Some(changed) => changed.since.then(change),
+        let since = match &self.overlay {
+            Some(overlay) => overlay.since.then(change),
             None => Some(change.clone()),
         };
         let lengths = (old.routes.len(), table.routes.len());
@@ -105,12 +105,12 @@ impl Index {
             return Ok(None);
         };
         if since.is_empty() {
-            return Ok(Some(Self { base: Arc::clone(base), changed: None }));
+            return Ok(Some(Self { base: Arc::clone(base), overlay: None }));
         }
         let first = next_id(old.routes.len(), "route table")?;
         let mut places = kept_places(&since, lengths)?;
         let (mut anchors, mut routes) = (Vec::new(), Vec::new());
-        for place in since.fresh() {
+        for place in since.inserted() {
             let number = next_id(places.len(), "route table")?;
             places.push(next_id(*place, "route table")?);
             anchors.push(next_id(since.anchor(*place), "route table")?);
@@ -118,22 +118,22 @@ impl Index {
         }
         let RouteTable { hosts, otherwise, .. } = table;
         let (otherwise, paths) = (*otherwise, base.policy.paths);
-        let listed = Listed { routes: &routes, hosts, otherwise, all_hosts: false, paths };
+        let listed = RouteList { routes: &routes, hosts, otherwise, all_hosts: false, paths };
         let mut room = true;
-        let rank = |matches: &[Listing<'_>]| {
+        let rank = |matches: &[MatchEntry<'_>]| {
             let ranks = base.ranks(matches, first, &anchors);
             room = ranks.is_some();
             ranks.unwrap_or_default()
         };
-        let routes = Routes::build(listed, rank, &mut Workshop::default())?;
-        let changed = Changed { routes, places: places.into(), since };
-        Ok(room.then(|| Self { base: Arc::clone(base), changed: Some(changed) }))
+        let routes = Routes::build(listed, rank, &mut RegexCompiler::default())?;
+        let overlay = Overlay { routes, places: places.into(), since };
+        Ok(room.then(|| Self { base: Arc::clone(base), overlay: Some(overlay) }))
     }
 
-    /// What the routes say about `request`.
-    pub(crate) fn find(&self, request: &RequestView<'_>) -> Found {
-        let changed = self.changed.as_ref().map(|changed| (&changed.routes, &*changed.places));
-        Both { base: &self.base.routes, changed }.find(request)
+    /// Returns the result of the routes for `request`.
+    pub(crate) fn find(&self, request: &RequestView<'_>) -> RouteMatch {
+        let overlay = self.overlay.as_ref().map(|overlay| (&overlay.routes, &*overlay.places));
+        LayeredRoutes { base: &self.base.routes, overlay }.find(request)
     }
 
     /// The policy that was indexed as a whole.
@@ -141,18 +141,18 @@ impl Index {
         &self.base.policy
     }
 
-    /// How the routes follow from those of [`Index::base`]; absent: nothing has changed.
-    pub(crate) fn since(&self) -> Option<&Places> {
-        self.changed.as_ref().map(|changed| &changed.since)
+    /// Returns the difference to the routes of [`RouteIndex::base`]; absent if there is none.
+    pub(crate) fn since(&self) -> Option<&ListDiff> {
+        self.overlay.as_ref().map(|overlay| &overlay.since)
     }
 }
 
-/// Where each route of a base is now, [`NONE`] where it is gone. `lengths`: of the base's list and of
-/// the new one.
-fn kept_places(since: &Places, lengths: (usize, usize)) -> Result<Vec<u32>, BuildError> {
+/// Returns the current index of each route of a base, [`NONE`] if it is removed. `lengths` are
+/// those of the base's list and of the new one.
+fn kept_places(since: &ListDiff, lengths: (usize, usize)) -> Result<Vec<u32>, BuildError> {
     next_id(lengths.0.max(lengths.1), "route table")?;
-    let mut places = Vec::with_capacity(lengths.0.saturating_add(since.fresh().len()));
-    let (mut gone, mut fresh) = (since.gone().iter(), since.fresh().iter());
+    let mut places = Vec::with_capacity(lengths.0.saturating_add(since.inserted().len()));
+    let (mut gone, mut fresh) = (since.removed().iter(), since.inserted().iter());
     let (mut next_gone, mut next_fresh) = (gone.next(), fresh.next());
     let mut place = 0_u32;
     for slot in 0..lengths.0 {
@@ -172,10 +172,11 @@ fn kept_places(since: &Places, lengths: (usize, usize)) -> Result<Vec<u32>, Buil
 }
 
 impl Base {
-    /// The ranks of matches of new routes, whose numbers begin at `first`; none: there is no room.
-    /// `anchors`: how many routes of the base each new one stands behind.
-    fn ranks(&self, matches: &[Listing<'_>], first: u32, anchors: &[u32]) -> Option<Vec<u32>> {
-        // By what comes before it in the base, then by precedence; in order of the list else.
+    /// Returns the ranks of matches of inserted routes, whose numbers begin at `first`; `None` if a
+    /// gap is exhausted. `anchors` is the number of routes of the base that each inserted one
+    /// follows.
+    fn ranks(&self, matches: &[MatchEntry<'_>], first: u32, anchors: &[u32]) -> Option<Vec<u32>> {
+        // Sorted by position in the base, then by precedence, then by order of the list.
         let mut order = Vec::with_capacity(matches.len());
         for (wanted, one) in matches.iter().enumerate() {
             let anchor = at(anchors, one.id.route.checked_sub(first)?)?;
@@ -196,8 +197,8 @@ impl Base {
         Some(ranks)
     }
 
-    /// Whether a match of the base comes before one of this precedence that stands after `anchor`
-    /// routes of it.
+    /// Returns true if a match of the base precedes one of this precedence whose route follows
+    /// `anchor` routes of the base.
     fn precedes(&self, wanted: u32, precedence: &Precedence, anchor: u32) -> bool {
         let own = self.id(wanted).and_then(|id| Some((self.precedence(wanted, id)?, id.route)));
         own.is_some_and(|(own, route)| (&own, route >= anchor) < (precedence, true))

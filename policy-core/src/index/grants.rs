@@ -1,15 +1,17 @@
-//! Authorization sets, arranged so that finding the first that holds does not depend on how many
-//! do not.
+//! Authorization sets, indexed so that finding the first that holds does not depend on how many do
+//! not.
 //!
-//! Each authorization is filed under its most selective condition. What is found there is verified
-//! against its other conditions by the predicates of the model. Authorizations that depend on the
-//! request are apart: they are asked for each request, and only those before the first that holds for
-//! the connection.
+//! Each authorization is indexed by its most selective condition. The postings found there are
+//! verified against the other conditions by the predicates of the model. Authorizations that depend
+//! on the request are separate: they are evaluated for each request, and only those before the
+//! first that holds for the connection.
 
-use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Scope, Test};
+use crate::authorization::{
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement, Scope,
+};
 use crate::identity::{Identity, IdentityMatch};
 use crate::index::at;
-use crate::index::names::Names;
+use crate::index::name_table::NameTable;
 use crate::index::networks::Networks;
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::request::{Connection, Subject, Tls};
@@ -17,15 +19,15 @@ use ipnet::IpNet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Up to here authorizations are tried one after the other.
+/// Up to this number, authorizations are tried in order.
 const FEW: usize = 4;
 
-/// The sets that are too large to be tried one after the other, by where they are stored. Whoever has
-/// this keeps the sets too.
+/// The indexes of sets that are too large to be tried in order, by the address of the set. The
+/// owner must keep the sets alive.
 #[derive(Debug, Default)]
-pub(crate) struct Grants(HashMap<usize, Arc<Filed>, foldhash::fast::FixedState>);
+pub(crate) struct Grants(HashMap<usize, Arc<GrantIndex>, foldhash::fast::FixedState>);
 
-/// Where an authorization was filed: its number, the condition and the alternative of it.
+/// A posting: the number of the authorization, and the condition and alternative it is indexed by.
 #[derive(Clone, Copy, Debug)]
 struct Posting {
     index: u32,
@@ -33,20 +35,20 @@ struct Posting {
     alternative: u32,
 }
 
-/// What holds of a set for as long as the connection lives.
+/// The result of a set that stays valid for the life of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lasting {
+pub(crate) struct ConnectionGrants {
     /// The number of the first authorization that holds, of those that do not depend on requests.
     pub(crate) first: Option<u32>,
-    /// Whether one that depends on the request comes before it.
-    pub(crate) asks_requests: bool,
+    /// True if one that depends on the request precedes it.
+    pub(crate) has_request_grants: bool,
 }
 
 /// One set: postings, each list in order of the set.
 #[derive(Debug, Default)]
-pub(crate) struct Filed {
-    exact: Names<Vec<Posting>>,
-    suffix: Names<Vec<Posting>>,
+pub(crate) struct GrantIndex {
+    exact: NameTable<Vec<Posting>>,
+    suffix: NameTable<Vec<Posting>>,
     any_identity: Vec<Posting>,
     mesh_tls: Vec<Posting>,
     passthrough: Vec<Posting>,
@@ -54,14 +56,14 @@ pub(crate) struct Filed {
     node_local: Vec<Posting>,
     cluster: Vec<Posting>,
     unconditional: Vec<Posting>,
-    /// The numbers of the authorizations that depend on the request, ascending. They are filed nowhere
-    /// else.
+    /// The numbers of the authorizations that depend on the request, ascending. They have no
+    /// postings.
     of_request: Box<[u32]>,
 }
 
-/// What an alternative of a condition is filed under.
+/// The index key of one alternative of a condition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Key<'a> {
+enum GrantKey<'a> {
     Exact(&'a Arc<str>),
     Suffix(&'a Arc<str>),
     AnyIdentity,
@@ -71,27 +73,27 @@ enum Key<'a> {
     Symbol(NetworkSymbol),
 }
 
-fn keys(test: &Test) -> Vec<Key<'_>> {
+fn keys(test: &Predicate) -> Vec<GrantKey<'_>> {
     match test {
-        Test::Identity(names) => names
+        Predicate::Identity(names) => names
             .iter()
             .map(|name| match name {
-                IdentityMatch::Any => Key::AnyIdentity,
-                IdentityMatch::Exact(name) => Key::Exact(name),
-                IdentityMatch::Suffix(name) => Key::Suffix(name),
+                IdentityMatch::Any => GrantKey::AnyIdentity,
+                IdentityMatch::Exact(name) => GrantKey::Exact(name),
+                IdentityMatch::Suffix(name) => GrantKey::Suffix(name),
             })
             .collect(),
-        Test::Network(networks) => networks
+        Predicate::Network(networks) => networks
             .iter()
             .map(|network| match network.term {
-                NetworkTerm::Net(net) => Key::Net(net.trunc()),
-                NetworkTerm::Symbol(symbol) => Key::Symbol(symbol),
+                NetworkTerm::Net(net) => GrantKey::Net(net.trunc()),
+                NetworkTerm::Symbol(symbol) => GrantKey::Symbol(symbol),
             })
             .collect(),
-        Test::MeshTls => vec![Key::MeshTls],
-        Test::TlsPassthrough => vec![Key::Passthrough],
+        Predicate::MeshTls => vec![GrantKey::MeshTls],
+        Predicate::TlsPassthrough => vec![GrantKey::Passthrough],
         #[cfg(test)]
-        Test::Method(_) => Vec::new(),
+        Predicate::Method(_) => Vec::new(),
     }
 }
 
@@ -103,72 +105,75 @@ fn conditions(grant: &Authorization) -> &[Condition] {
 }
 
 impl Grants {
-    /// Arranges what is large among `sets`; `known` says what is arranged already.
+    /// Indexes the large sets among `sets`; `known` returns an index that exists already.
     pub(crate) fn new<'a>(
         sets: impl Iterator<Item = &'a AuthorizationSet>,
-        known: impl Fn(&AuthorizationSet) -> Option<Arc<Filed>>,
+        known: impl Fn(&AuthorizationSet) -> Option<Arc<GrantIndex>>,
     ) -> Self {
-        let mut filed = HashMap::default();
+        let mut indexes = HashMap::default();
         // Sets are mostly shared; comparing addresses first saves hashing their contents.
-        let mut by_content: HashMap<&AuthorizationSet, Arc<Filed>> = HashMap::new();
+        let mut by_content: HashMap<&AuthorizationSet, Arc<GrantIndex>> = HashMap::new();
         for set in sets.filter(|set| set.len() > FEW) {
-            filed.entry(set.address()).or_insert_with(|| {
-                let new = || known(set).unwrap_or_else(|| Arc::new(Filed::new(set)));
+            indexes.entry(set.address()).or_insert_with(|| {
+                let new = || known(set).unwrap_or_else(|| Arc::new(GrantIndex::new(set)));
                 Arc::clone(by_content.entry(set).or_insert_with(new))
             });
         }
-        Self(filed)
+        Self(indexes)
     }
 
-    /// How this set is arranged, if it is among these.
-    pub(crate) fn of(&self, set: &AuthorizationSet) -> Option<&Arc<Filed>> {
+    /// Returns the index of this set, if there is one.
+    pub(crate) fn of(&self, set: &AuthorizationSet) -> Option<&Arc<GrantIndex>> {
         self.0.get(&set.address())
     }
 }
 
-/// Whether a set needs no arranging.
+/// Returns true if a set is too small for an index.
 pub(crate) fn is_small(set: &AuthorizationSet) -> bool {
     set.len() <= FEW
 }
 
-/// What lasts of a set, its authorizations tried one after the other.
-pub(crate) fn lasting(set: &AuthorizationSet, connection: &Connection<'_>) -> Lasting {
+/// Evaluates a set for a connection by trying its authorizations in order.
+pub(crate) fn for_connection(
+    set: &AuthorizationSet,
+    connection: &Connection<'_>,
+) -> ConnectionGrants {
     let subject = Subject::of_connection(connection);
-    let mut asks_requests = false;
+    let mut has_request_grants = false;
     for (index, grant) in (0_u32..).zip(set.iter()) {
         match grant.scope() {
-            Scope::Request => asks_requests = true,
+            Scope::Request => has_request_grants = true,
             Scope::Connection if grant.holds(&subject) => {
-                return Lasting { first: Some(index), asks_requests };
+                return ConnectionGrants { first: Some(index), has_request_grants };
             }
             Scope::Connection => {}
         }
     }
-    Lasting { first: None, asks_requests }
+    ConnectionGrants { first: None, has_request_grants }
 }
 
 /// The number of the first authorization that depends on the request and holds, of those before number
 /// `end`.
-pub(crate) fn of_request(
+pub(crate) fn for_request(
     set: &AuthorizationSet,
     end: Option<u32>,
     subject: &Subject<'_>,
 ) -> Option<u32> {
     let numbered = (0..end.unwrap_or(u32::MAX)).zip(set.iter());
-    let mut asked = numbered.filter(|(_, grant)| grant.scope() == Scope::Request);
-    asked.find(|(_, grant)| grant.holds(subject)).map(|(index, _)| index)
+    let mut of_request = numbered.filter(|(_, grant)| grant.scope() == Scope::Request);
+    of_request.find(|(_, grant)| grant.holds(subject)).map(|(index, _)| index)
 }
 
-impl Filed {
+impl GrantIndex {
     fn new(set: &AuthorizationSet) -> Self {
-        let mut common: HashMap<Key<'_>, usize> = HashMap::new();
+        let mut common: HashMap<GrantKey<'_>, usize> = HashMap::new();
         for condition in set.iter().flat_map(|grant| conditions(grant)) {
             for key in keys(&condition.test) {
                 let count = common.entry(key).or_default();
                 *count = count.saturating_add(1);
             }
         }
-        let mut filed = Self::default();
+        let mut grants = Self::default();
         let mut of_request = Vec::new();
         for (index, grant) in (0_u32..).zip(set.iter()) {
             if grant.scope() == Scope::Request {
@@ -176,7 +181,7 @@ impl Filed {
                 continue;
             }
             if grant.requirement == Requirement::Nothing {
-                filed.unconditional.push(Posting { index, condition: 0, alternative: 0 });
+                grants.unconditional.push(Posting { index, condition: 0, alternative: 0 });
                 continue;
             }
             // The condition whose most common alternative is the rarest; then the shortest.
@@ -185,40 +190,44 @@ impl Filed {
                 let worst = keys.iter().filter_map(|key| common.get(key).copied()).max();
                 (worst, keys.len())
             });
-            // An empty list of conditions holds for nobody and is filed nowhere.
+            // An empty list of conditions holds for no client and gets no posting.
             let Some((number, condition)) = selective else { continue };
             for (alternative, key) in (0_u32..).zip(keys(&condition.test)) {
-                filed.file(key, Posting { index, condition: number, alternative });
+                grants.file(key, Posting { index, condition: number, alternative });
             }
         }
-        filed.of_request = of_request.into();
-        filed
+        grants.of_request = of_request.into();
+        grants
     }
 
-    fn file(&mut self, key: Key<'_>, posting: Posting) {
+    fn file(&mut self, key: GrantKey<'_>, posting: Posting) {
         let list = match key {
-            Key::Exact(name) => self.exact.entry(name, Vec::new),
-            Key::Suffix(name) => self.suffix.entry(name, Vec::new),
-            Key::Net(net) => self.networks.entry(net, Vec::new),
-            Key::AnyIdentity => &mut self.any_identity,
-            Key::MeshTls => &mut self.mesh_tls,
-            Key::Passthrough => &mut self.passthrough,
-            Key::Symbol(NetworkSymbol::NodeLocal) => &mut self.node_local,
-            Key::Symbol(NetworkSymbol::Cluster) => &mut self.cluster,
+            GrantKey::Exact(name) => self.exact.entry(name, Vec::new),
+            GrantKey::Suffix(name) => self.suffix.entry(name, Vec::new),
+            GrantKey::Net(net) => self.networks.entry(net, Vec::new),
+            GrantKey::AnyIdentity => &mut self.any_identity,
+            GrantKey::MeshTls => &mut self.mesh_tls,
+            GrantKey::Passthrough => &mut self.passthrough,
+            GrantKey::Symbol(NetworkSymbol::NodeLocal) => &mut self.node_local,
+            GrantKey::Symbol(NetworkSymbol::Cluster) => &mut self.cluster,
         };
         list.push(posting);
     }
 
-    /// What lasts of `set`, which this was made of.
-    pub(crate) fn lasting(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Lasting {
+    /// Evaluates `set`, from which this index was built, for a connection.
+    pub(crate) fn for_connection(
+        &self,
+        set: &AuthorizationSet,
+        connection: &Connection<'_>,
+    ) -> ConnectionGrants {
         let first = self.first(set, connection);
-        let asked = self.of_request.first();
-        let before = |asked: &u32| first.is_none_or(|first| *asked < first);
-        Lasting { first, asks_requests: asked.is_some_and(before) }
+        let of_request = self.of_request.first();
+        let before = |index: &u32| first.is_none_or(|first| *index < first);
+        ConnectionGrants { first, has_request_grants: of_request.is_some_and(before) }
     }
 
     /// As [`of_request`] of `set`, which this was made of.
-    pub(crate) fn of_request(
+    pub(crate) fn for_request(
         &self,
         set: &AuthorizationSet,
         end: Option<u32>,
@@ -268,23 +277,23 @@ impl Filed {
     }
 }
 
-/// Whether `grant` holds, given that the client has what it was filed under.
+/// Returns true if `grant` holds for a client that meets the key of its posting.
 fn verify(grant: &Authorization, posting: Posting, subject: &Subject<'_>) -> bool {
     (0_u32..).zip(conditions(grant)).all(|(number, condition)| {
         if number != posting.condition {
             return condition.test.holds(subject);
         }
         match &condition.test {
-            // The block contains the client; its exceptions, or what the symbol stands for, are
-            // still to be looked at.
-            Test::Network(networks) => {
+            // The block contains the client; its exceptions, or the networks of the symbol, are not
+            // checked yet.
+            Predicate::Network(networks) => {
                 let network: Option<&NetworkMatch> = at(networks, posting.alternative);
                 let Connection { client, tls: _, facts } = *subject.connection;
                 network.is_some_and(|n| n.admits(client, facts))
             }
-            Test::Identity(_) | Test::MeshTls | Test::TlsPassthrough => true,
+            Predicate::Identity(_) | Predicate::MeshTls | Predicate::TlsPassthrough => true,
             #[cfg(test)]
-            Test::Method(_) => false,
+            Predicate::Method(_) => false,
         }
     })
 }

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
-/// Blocks and what belongs to each.
+/// A map from blocks to values.
 #[derive(Debug)]
 pub(crate) struct Networks<T> {
     /// Blocks by their first address and prefix length.
@@ -23,7 +23,7 @@ impl<T> Default for Networks<T> {
 }
 
 impl<T> Networks<T> {
-    /// What belongs to `net`, which is added if it is not there.
+    /// Returns the value of `net`, inserting it if it is missing.
     pub(crate) fn entry(&mut self, net: IpNet, new: impl FnOnce() -> T) -> &mut T {
         let net = net.trunc();
         let lengths = match net {
@@ -37,7 +37,7 @@ impl<T> Networks<T> {
         &mut entry.or_insert_with(|| (net, new())).into_mut().1
     }
 
-    /// What belongs to each block that contains `address`.
+    /// Returns the value of each block that contains `address`.
     pub(crate) fn containing(&self, address: IpAddr) -> impl Iterator<Item = &T> {
         let lengths = match address {
             IpAddr::V4(_) => &self.v4,

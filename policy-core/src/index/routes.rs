@@ -1,15 +1,15 @@
 //! Route tables: by host, and inside a host's table by path.
 
 use super::bounds::BuildError;
+use crate::compact_list::OneOrMany;
 use crate::decision::{Denied, RuleId};
-use crate::few::Few;
-use crate::index::automaton::{Group, Workshop};
-use crate::index::candidates::{Best, Candidate, List, Slot, Trial};
-use crate::index::names::{Names, suffixes};
+use crate::index::automaton::{RegexCompiler, RegexSet};
+use crate::index::candidates::{Best, Candidate, List, MatchContext, Slot};
+use crate::index::name_table::{NameTable, suffixes};
+use crate::index::request_predicates::RequestPredicates;
 use crate::index::trie::Trie;
-use crate::index::wanted::Wanted;
 use crate::index::{at, next_id};
-use crate::judge::Judgement;
+use crate::match_result::MatchResult;
 use crate::matching::{HostPattern, PathPattern, RequestMatch};
 use crate::pattern::Pattern;
 use crate::policy::{PathHandling, Route, Unmatched};
@@ -18,13 +18,13 @@ use crate::request::RequestView;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-/// What the routes say about a request.
+/// The result of the route tables for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum RouteMatch {
     /// This rule.
     Rule(RuleId),
-    /// Whether this rule matches cannot be told.
-    CannotTell(RuleId),
+    /// The match of this rule is indeterminate.
+    Indeterminate(RuleId),
     /// No rule; the Server's authorizations decide.
     Server,
     /// No rule; refused.
@@ -34,29 +34,29 @@ pub(crate) enum Found {
 /// An index of routes.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    wanted: Vec<Wanted>,
+    wanted: Vec<RequestPredicates>,
     /// The rank of each match.
     ranks: Box<[u32]>,
     trie: Trie,
     lists: Box<[List]>,
-    arrangements: Vec<Arrangement>,
-    exact: Names<Table>,
-    suffix: Names<Table>,
-    hostless: Table,
+    route_sets: Vec<RouteSet>,
+    exact: NameTable<HostTable>,
+    suffix: NameTable<HostTable>,
+    hostless: HostTable,
 }
 
 /// The table of one host.
 #[derive(Clone, Copy, Debug)]
-struct Table {
-    arrangement: u32,
+struct HostTable {
+    route_set: u32,
     unmatched: Unmatched,
 }
 
 /// The routes of a table; tables with the same routes share one.
 #[derive(Debug)]
-struct Arrangement {
+struct RouteSet {
     root: u32,
-    groups: Vec<Group>,
+    groups: Vec<RegexSet>,
     /// The matches of each expression, by its number in the groups.
     expressions: Box<[Slot]>,
     /// The best rank of any expression.
@@ -65,14 +65,14 @@ struct Arrangement {
 
 /// Routes that are to be indexed.
 #[derive(Clone, Copy)]
-pub(crate) struct Listed<'a> {
+pub(crate) struct RouteList<'a> {
     /// The routes, and the number that each is known by.
     pub(crate) routes: &'a [(u32, &'a Route)],
-    /// What hosts say where none of their rules matches.
+    /// The result of each host if none of its rules matches.
     pub(crate) hosts: &'a BTreeMap<HostPattern, Unmatched>,
-    /// What is said where nothing matches at all.
+    /// The result if nothing matches at all.
     pub(crate) otherwise: Unmatched,
-    /// Whether hosts without a route get a table too.
+    /// True if hosts without a route get a table too.
     pub(crate) all_hosts: bool,
     /// The form in which paths are compared.
     pub(crate) paths: PathHandling,
@@ -81,11 +81,11 @@ pub(crate) struct Listed<'a> {
 impl Routes {
     /// Arranges `listed`. `rank` gives each match its place in the order of precedence.
     pub(crate) fn build<'a>(
-        listed: Listed<'a>,
-        rank: impl FnOnce(&[Listing<'a>]) -> Vec<u32>,
-        workshop: &mut Workshop,
+        listed: RouteList<'a>,
+        rank: impl FnOnce(&[MatchEntry<'a>]) -> Vec<u32>,
+        compiler: &mut RegexCompiler,
     ) -> Result<Self, BuildError> {
-        let mut draft = Draft::new(listed, rank, workshop)?;
+        let mut draft = RoutesBuilder::new(listed, rank, compiler)?;
         let mut of_host: BTreeMap<Option<&HostPattern>, Vec<u32>> = BTreeMap::new();
         if listed.all_hosts {
             of_host.extend(listed.hosts.keys().map(|host| (Some(host), Vec::new())));
@@ -102,16 +102,16 @@ impl Routes {
                 }
             }
         }
-        let (mut exact, mut suffix) = (Names::default(), Names::default());
-        let mut hostless = Table { arrangement: 0, unmatched: listed.otherwise };
+        let (mut exact, mut suffix) = (NameTable::default(), NameTable::default());
+        let mut hostless = HostTable { route_set: 0, unmatched: listed.otherwise };
         for (host, routes) in of_host {
-            let arrangement = draft.arrange(routes, workshop)?;
+            let route_set = draft.route_set(routes, compiler)?;
             let Some(host) = host else {
-                hostless.arrangement = arrangement;
+                hostless.route_set = route_set;
                 continue;
             };
             let unmatched = listed.hosts.get(host).copied().unwrap_or(Unmatched::FallThrough);
-            let entry = Table { arrangement, unmatched };
+            let entry = HostTable { route_set, unmatched };
             match host {
                 HostPattern::Exact(name) => exact.entry(name, || entry),
                 HostPattern::Suffix(name) => suffix.entry(name, || entry),
@@ -121,32 +121,32 @@ impl Routes {
     }
 
     /// The matches, in the order in which they were listed.
-    pub(crate) fn wanted(&self) -> &[Wanted] {
+    pub(crate) fn wanted(&self) -> &[RequestPredicates] {
         &self.wanted
     }
 
-    /// Looks for the best match in `table`. `places`: as in [`Trial`].
+    /// Looks for the best match in `table`. `places`: as in [`MatchContext`].
     fn search(
         &self,
-        table: &Table,
+        table: &HostTable,
         request: &RequestView<'_>,
         places: Option<&[u32]>,
         best: &mut Best,
     ) {
-        let Some(arrangement) = at(&self.arrangements, table.arrangement) else { return };
+        let Some(route_set) = at(&self.route_sets, table.route_set) else { return };
         let Self { wanted, ranks, lists, .. } = self;
-        let trial = Trial { request, wanted, ranks, lists, places };
+        let context = MatchContext { request, wanted, ranks, lists, places };
         match request.path.strip_prefix('/') {
             Some(path) => {
-                self.trie.find(arrangement.root, Some(path), trial, best);
+                self.trie.find(route_set.root, Some(path), context, best);
             }
-            None => trial.look(self.trie.everything(arrangement.root), best),
+            None => context.check(self.trie.everything(route_set.root), best),
         }
-        if arrangement.best_expression < best.rank {
-            for group in &arrangement.groups {
+        if route_set.best_expression < best.rank {
+            for group in &route_set.groups {
                 group.each_match(request.path, |number| {
-                    if let Some(slot) = at(&arrangement.expressions, number) {
-                        trial.look(*slot, best);
+                    if let Some(slot) = at(&route_set.expressions, number) {
+                        context.check(*slot, best);
                     }
                 });
             }
@@ -156,45 +156,46 @@ impl Routes {
 
 /// An index, and routes that have changed since it was made.
 #[derive(Clone, Copy)]
-pub(crate) struct Both<'a> {
+pub(crate) struct LayeredRoutes<'a> {
     pub(crate) base: &'a Routes,
-    pub(crate) changed: Option<(&'a Routes, &'a [u32])>,
+    pub(crate) overlay: Option<(&'a Routes, &'a [u32])>,
 }
 
-impl<'a> Both<'a> {
-    /// What the routes say about `request`.
-    pub(crate) fn find(self, request: &RequestView<'_>) -> Found {
+impl<'a> LayeredRoutes<'a> {
+    /// Returns the result of the routes for `request`.
+    pub(crate) fn find(self, request: &RequestView<'_>) -> RouteMatch {
         if let Some(host) = request.host {
-            if let Some(found) = self.ask(|routes| routes.exact.get(host), request) {
+            if let Some(found) = self.search_host(|routes| routes.exact.get(host), request) {
                 return found;
             }
             let named = |routes: &Routes| !routes.suffix.is_empty();
-            if named(self.base) || self.changed.is_some_and(|(routes, _)| named(routes)) {
+            if named(self.base) || self.overlay.is_some_and(|(routes, _)| named(routes)) {
                 for suffix in suffixes(host) {
-                    let found = self.ask(|routes| routes.suffix.get(suffix), request);
+                    let found = self.search_host(|routes| routes.suffix.get(suffix), request);
                     if let Some(found) = found {
                         return found;
                     }
                 }
             }
         }
-        let found = self.ask(|routes| Some(&routes.hostless), request);
-        found.unwrap_or(Found::Deny(Denied::NoRoute))
+        let found = self.search_host(|routes| Some(&routes.hostless), request);
+        found.unwrap_or(RouteMatch::Deny(Denied::NoRoute))
     }
 
-    /// What one host's tables say. Both say the same where nothing matches.
-    fn ask(
+    /// Searches one host's tables in the base and in the overlay. Both have the same result where
+    /// nothing matches.
+    fn search_host(
         self,
-        table: impl Fn(&'a Routes) -> Option<&'a Table>,
+        table: impl Fn(&'a Routes) -> Option<&'a HostTable>,
         request: &RequestView<'_>,
-    ) -> Option<Found> {
+    ) -> Option<RouteMatch> {
         let mut best = Best::none();
         let own = table(self.base);
         let mut unmatched = own.map(|table| table.unmatched);
-        match self.changed {
+        match self.overlay {
             None => self.base.search(own?, request, None, &mut best),
-            Some((changed, places)) => {
-                for (routes, table) in [(self.base, own), (changed, table(changed))] {
+            Some((overlay, places)) => {
+                for (routes, table) in [(self.base, own), (overlay, table(overlay))] {
                     if let Some(table) = table {
                         unmatched = Some(table.unmatched);
                         routes.search(table, request, Some(places), &mut best);
@@ -204,22 +205,22 @@ impl<'a> Both<'a> {
         }
         if let Some((id, judgement)) = best.found {
             return Some(match judgement {
-                Judgement::Matches => Found::Rule(id),
-                Judgement::CannotTell | Judgement::Differs => Found::CannotTell(id),
+                MatchResult::Match => RouteMatch::Rule(id),
+                MatchResult::Indeterminate | MatchResult::NoMatch => RouteMatch::Indeterminate(id),
             });
         }
         match unmatched? {
-            Unmatched::DefaultRoute => Some(Found::Server),
-            Unmatched::NotFound => Some(Found::Deny(Denied::NoRoute)),
-            Unmatched::Deny(reason) => Some(Found::Deny(reason)),
+            Unmatched::DefaultRoute => Some(RouteMatch::Server),
+            Unmatched::NotFound => Some(RouteMatch::Deny(Denied::NoRoute)),
+            Unmatched::Deny(reason) => Some(RouteMatch::Deny(reason)),
             Unmatched::FallThrough => None,
         }
     }
 }
 
 /// A match that is to be indexed.
-pub(crate) struct Listing<'a> {
-    /// What it has over others.
+pub(crate) struct MatchEntry<'a> {
+    /// The precedence of the match.
     pub(crate) precedence: Precedence,
     /// Its rule.
     pub(crate) id: RuleId,
@@ -227,29 +228,29 @@ pub(crate) struct Listing<'a> {
 }
 
 /// Tables while they are being built.
-struct Draft<'a> {
-    matches: Vec<Listing<'a>>,
+struct RoutesBuilder<'a> {
+    matches: Vec<MatchEntry<'a>>,
     /// The rank of each match.
     ranks: Vec<u32>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<RequestPredicates>,
     /// The numbers of the matches of each route.
     of_route: Vec<std::ops::Range<u32>>,
     trie: Trie,
     /// The matches of each path that has several, in order of rank.
     lists: Vec<Vec<u32>>,
-    arrangements: Vec<Arrangement>,
+    route_sets: Vec<RouteSet>,
     known: HashMap<Vec<u32>, u32>,
 }
 
 /// The path of a rule without matches.
 static EVERY_PATH: std::sync::LazyLock<PathPattern> =
-    std::sync::LazyLock::new(|| PathPattern::Segments { segments: Few::new(), rest: true });
+    std::sync::LazyLock::new(|| PathPattern::Segments { segments: OneOrMany::new(), rest: true });
 
-impl<'a> Draft<'a> {
+impl<'a> RoutesBuilder<'a> {
     fn new(
-        listed: Listed<'a>,
-        rank: impl FnOnce(&[Listing<'a>]) -> Vec<u32>,
-        workshop: &mut Workshop,
+        listed: RouteList<'a>,
+        rank: impl FnOnce(&[MatchEntry<'a>]) -> Vec<u32>,
+        compiler: &mut RegexCompiler,
     ) -> Result<Self, BuildError> {
         let mut matches = Vec::with_capacity(listed.routes.len());
         let mut wanted = Vec::with_capacity(listed.routes.len());
@@ -261,8 +262,8 @@ impl<'a> Draft<'a> {
                 let id = RuleId { route: *route, rule: next_id(rule, "route")? };
                 if entry.matches.is_empty() {
                     let precedence = Precedence::of(&everything);
-                    matches.push(Listing { precedence, id, path: Cow::Borrowed(&EVERY_PATH) });
-                    wanted.push(Wanted::new(&everything, id, workshop));
+                    matches.push(MatchEntry { precedence, id, path: Cow::Borrowed(&EVERY_PATH) });
+                    wanted.push(RequestPredicates::new(&everything, id, compiler));
                 }
                 for one in &entry.matches {
                     let precedence = Precedence::of(one);
@@ -270,8 +271,8 @@ impl<'a> Draft<'a> {
                         PathHandling::Canonical => one.path.in_match_form(),
                         PathHandling::Raw => Cow::Borrowed(&one.path),
                     };
-                    matches.push(Listing { precedence, id, path });
-                    wanted.push(Wanted::new(one, id, workshop));
+                    matches.push(MatchEntry { precedence, id, path });
+                    wanted.push(RequestPredicates::new(one, id, compiler));
                 }
             }
             of_route.push(start..next_id(wanted.len(), "list of matches")?);
@@ -284,12 +285,16 @@ impl<'a> Draft<'a> {
             of_route,
             trie: Trie::default(),
             lists: Vec::new(),
-            arrangements: Vec::new(),
+            route_sets: Vec::new(),
             known: HashMap::new(),
         })
     }
 
-    fn arrange(&mut self, routes: Vec<u32>, workshop: &mut Workshop) -> Result<u32, BuildError> {
+    fn route_set(
+        &mut self,
+        routes: Vec<u32>,
+        compiler: &mut RegexCompiler,
+    ) -> Result<u32, BuildError> {
         if let Some(known) = self.known.get(&routes) {
             return Ok(*known);
         }
@@ -306,7 +311,7 @@ impl<'a> Draft<'a> {
         let mut best_expression = u32::MAX;
         for wanted in ordered {
             let listed = at(&self.matches, wanted).zip(at(&self.ranks, wanted).copied());
-            let Some((Listing { path, .. }, rank)) = listed else { continue };
+            let Some((MatchEntry { path, .. }, rank)) = listed else { continue };
             let slot = match &**path {
                 PathPattern::Segments { segments, rest } => {
                     Some(self.trie.slot(root, (segments, *rest), rank)?)
@@ -325,16 +330,21 @@ impl<'a> Draft<'a> {
             }
         }
         let (patterns, expressions): (Vec<_>, Vec<_>) = expressions.into_iter().unzip();
-        let groups = workshop.many(&patterns);
+        let groups = compiler.many(&patterns);
         let expressions = expressions.into();
-        let arrangement = Arrangement { root, groups, expressions, best_expression };
-        let id = next_id(self.arrangements.len(), "list of host tables")?;
-        self.arrangements.push(arrangement);
+        let route_set = RouteSet { root, groups, expressions, best_expression };
+        let id = next_id(self.route_sets.len(), "list of host tables")?;
+        self.route_sets.push(route_set);
         self.known.insert(routes, id);
         Ok(id)
     }
 
-    fn finish(mut self, exact: Names<Table>, suffix: Names<Table>, hostless: Table) -> Routes {
+    fn finish(
+        mut self,
+        exact: NameTable<HostTable>,
+        suffix: NameTable<HostTable>,
+        hostless: HostTable,
+    ) -> Routes {
         self.trie.shrink();
         self.wanted.shrink_to_fit();
         let Self { wanted, ranks, lists, .. } = self;
@@ -349,7 +359,7 @@ impl<'a> Draft<'a> {
             ranks: ranks.into(),
             trie: self.trie,
             lists,
-            arrangements: self.arrangements,
+            route_sets: self.route_sets,
             exact,
             suffix,
             hostless,

@@ -1,7 +1,7 @@
 //! Path patterns as a tree of segments: one hash look-up per segment of the request's path.
 
 use super::bounds::{BuildError, MAX_SEGMENTS};
-use crate::index::candidates::{Best, Slot, Trial};
+use crate::index::candidates::{Best, MatchContext, Slot};
 use crate::index::{at, next_id};
 use crate::matching::Segment;
 use foldhash::fast::FixedState;
@@ -52,7 +52,7 @@ impl Trie {
         Ok(id)
     }
 
-    /// The place of what asks for a pattern, which is added if it is not there.
+    /// Returns the slot of a pattern, inserting it if it is missing.
     pub(crate) fn slot(
         &mut self,
         root: u32,
@@ -114,12 +114,18 @@ impl Trie {
         self.literals.find(hash(from, text), same).copied()
     }
 
-    /// Finds the first match of the tree at `node` that is not a plain no, if it is better than
-    /// `best`. `path` is what is left of the path after a `/`; absent: nothing is left.
+    /// Finds the first match of the tree at `node` that is not `NoMatch`, if it is better than
+    /// `best`. `path` is the rest of the path after a `/`; absent at the end of the path.
     ///
     /// Literals are followed before parameters and deeper prefixes are tried before shorter ones,
     /// so that the best is mostly found first; the ranks decide.
-    pub(crate) fn find(&self, node: u32, path: Option<&str>, trial: Trial<'_>, best: &mut Best) {
+    pub(crate) fn find(
+        &self,
+        node: u32,
+        path: Option<&str>,
+        context: MatchContext<'_>,
+        best: &mut Best,
+    ) {
         let Some(here) = at(&self.nodes, node) else { return };
         if here.best >= best.rank {
             return;
@@ -131,20 +137,20 @@ impl Trie {
                     None => (path, None),
                 };
                 if let Some(next) = self.follow(node, segment) {
-                    self.find(next, after, trial, best);
+                    self.find(next, after, context, best);
                 }
                 if here.parameter != NONE && !segment.is_empty() {
-                    self.find(here.parameter, after, trial, best);
+                    self.find(here.parameter, after, context, best);
                 }
             }
             None => {
-                trial.look(here.exact, best);
+                context.check(here.exact, best);
             }
         }
-        trial.look(here.rest, best);
+        context.check(here.rest, best);
     }
 
-    /// The place of the pattern that matches every path.
+    /// Returns the slot of the pattern that matches every path.
     pub(crate) fn everything(&self, root: u32) -> Slot {
         at(&self.nodes, root).map_or(Slot::EMPTY, |root| root.rest)
     }

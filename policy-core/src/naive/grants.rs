@@ -1,13 +1,13 @@
-//! Whom a grant is for.
+//! Evaluation of grants.
 
-use crate::authorization::{Authorization, Requirement, Test};
+use crate::authorization::{Authorization, Predicate, Requirement};
 use crate::identity::{Identity, IdentityMatch};
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::request::{Connection, Subject, Tls};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// Whether `grant` holds for `subject`.
+/// Returns true if `grant` holds for `subject`.
 pub(super) fn holds(grant: &Authorization, subject: &Subject<'_>) -> bool {
     match &grant.requirement {
         Requirement::Nothing => true,
@@ -18,18 +18,18 @@ pub(super) fn holds(grant: &Authorization, subject: &Subject<'_>) -> bool {
     }
 }
 
-fn is_met(test: &Test, subject: &Subject<'_>) -> bool {
+fn is_met(test: &Predicate, subject: &Subject<'_>) -> bool {
     let connection = subject.connection;
     match (test, connection.tls) {
-        (Test::Network(networks), _) => networks.iter().any(|one| is_inside(one, connection)),
-        (Test::MeshTls, Tls::Terminated(_)) => true,
-        (Test::Identity(names), Tls::Terminated(Some(identity))) => {
+        (Predicate::Network(networks), _) => networks.iter().any(|one| is_inside(one, connection)),
+        (Predicate::MeshTls, Tls::Terminated(_)) => true,
+        (Predicate::Identity(names), Tls::Terminated(Some(identity))) => {
             names.iter().any(|name| is_named(identity, name))
         }
-        (Test::TlsPassthrough, Tls::Passthrough) => true,
-        (Test::MeshTls | Test::Identity(_) | Test::TlsPassthrough, _) => false,
+        (Predicate::TlsPassthrough, Tls::Passthrough) => true,
+        (Predicate::MeshTls | Predicate::Identity(_) | Predicate::TlsPassthrough, _) => false,
         #[cfg(test)]
-        (Test::Method(name), _) => match subject.request {
+        (Predicate::Method(name), _) => match subject.request {
             Some(request) => request.method.as_str() == *name,
             None => false,
         },
@@ -46,7 +46,7 @@ fn is_inside(network: &NetworkMatch, connection: &Connection<'_>) -> bool {
     blocks.iter().any(has_client) && !network.except.iter().any(has_client)
 }
 
-/// Whether `address` begins with the bits of `block` that count, and is of its family.
+/// Returns true if `address` begins with the network bits of `block` and is of its family.
 fn contains(block: &IpNet, address: IpAddr) -> bool {
     let counts = usize::from(block.prefix_len());
     let pairs = bits(block.addr()).into_iter().zip(bits(address));

@@ -1,30 +1,30 @@
-//! What a request matches, and which of its matches counts.
+//! Evaluation of matches, and their precedence.
 
-use crate::judge::Judgement;
+use crate::match_result::MatchResult;
 use crate::matching::{HeaderMatch, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch};
 use crate::request::RequestView;
 use percent_encoding::percent_decode_str;
 use std::cmp::Ordering;
 
-/// Judges a request, whose path is in the form of the match, by every part of the match.
-pub(super) fn judge(wanted: &RequestMatch, request: &RequestView<'_>) -> Judgement {
+/// Evaluates every part of the match for a request whose path is in the form of the match.
+pub(super) fn evaluate(wanted: &RequestMatch, request: &RequestView<'_>) -> MatchResult {
     let (path, method, headers, query) = wanted.parts();
     let same_method = method.is_none_or(|method| method == request.method);
-    let plain = Judgement::of(has_path(path, request.path) && same_method);
+    let plain = MatchResult::of(has_path(path, request.path) && same_method);
     let headers = headers.iter().map(|header| by_header(header, request));
     let query = query.iter().map(|parameter| by_parameter(parameter, request));
-    let all: Vec<Judgement> = headers.chain(query).chain([plain]).collect();
-    if all.contains(&Judgement::Differs) {
-        Judgement::Differs
-    } else if all.contains(&Judgement::CannotTell) {
-        Judgement::CannotTell
+    let all: Vec<MatchResult> = headers.chain(query).chain([plain]).collect();
+    if all.contains(&MatchResult::NoMatch) {
+        MatchResult::NoMatch
+    } else if all.contains(&MatchResult::Indeterminate) {
+        MatchResult::Indeterminate
     } else {
-        Judgement::Matches
+        MatchResult::Match
     }
 }
 
-/// Whether a path matches. One without a leading `/` (`*`, and the empty one of `CONNECT`) is matched
-/// by what matches every path, and by regular expressions.
+/// Returns true if a path matches. One without a leading `/` (`*`, and the empty one of `CONNECT`)
+/// is matched only by patterns for every path and by regular expressions.
 fn has_path(pattern: &PathPattern, path: &str) -> bool {
     let (patterns, rest) = match pattern {
         PathPattern::Regex(pattern) => return pattern.matches(path),
@@ -42,14 +42,14 @@ fn has_path(pattern: &PathPattern, path: &str) -> bool {
         })
 }
 
-/// Judges the lines of a header, each by itself and without splitting at commas.
-fn by_header(wanted: &HeaderMatch, request: &RequestView<'_>) -> Judgement {
+/// Evaluates the lines of a header, each by itself and without splitting at commas.
+fn by_header(wanted: &HeaderMatch, request: &RequestView<'_>) -> MatchResult {
     let lines = request.headers.get_all(&wanted.name).iter();
     of_several(lines.map(|line| by_value(&wanted.value, line.as_bytes())).collect())
 }
 
-/// Judges the values of a parameter, form-decoded (WHATWG URL, 5.1).
-fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> Judgement {
+/// Evaluates the values of a parameter, form-decoded (WHATWG URL, 5.1).
+fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> MatchResult {
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).collect::<Vec<u8>>();
     let pairs = request.query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -57,24 +57,24 @@ fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> Judgement {
     of_several(named.map(|(_, value)| by_value(&wanted.value, &decode(value))).collect())
 }
 
-/// Judges one value. A regular expression says nothing of what is not text.
-fn by_value(wanted: &ValueMatch, value: &[u8]) -> Judgement {
+/// Evaluates one value. A regular expression over bytes that are not text is indeterminate.
+fn by_value(wanted: &ValueMatch, value: &[u8]) -> MatchResult {
     match wanted {
-        ValueMatch::Exact(bytes) => Judgement::of(**bytes == *value),
+        ValueMatch::Exact(bytes) => MatchResult::of(**bytes == *value),
         ValueMatch::Regex(pattern) => match std::str::from_utf8(value) {
-            Ok(text) => Judgement::of(pattern.matches(text)),
-            Err(_) => Judgement::CannotTell,
+            Ok(text) => MatchResult::of(pattern.matches(text)),
+            Err(_) => MatchResult::Indeterminate,
         },
     }
 }
 
-/// What the lines or values of one name say together: none is a no, and where they disagree it cannot
-/// be told.
-fn of_several(lines: Vec<Judgement>) -> Judgement {
+/// Combines the lines or values of one name: none is no match, and lines that disagree are
+/// indeterminate.
+fn of_several(lines: Vec<MatchResult>) -> MatchResult {
     match lines.split_first() {
-        None => Judgement::Differs,
+        None => MatchResult::NoMatch,
         Some((first, others)) if others.iter().all(|other| other == first) => *first,
-        Some(_) => Judgement::CannotTell,
+        Some(_) => MatchResult::Indeterminate,
     }
 }
 

@@ -1,7 +1,7 @@
-//! Large policies whose cost is measured.
+//! Large policies for benchmarks.
 
 use super::{OwnedConnection, OwnedRequest, grant, network, policy, route, set};
-use crate::authorization::{Authorization, Test};
+use crate::authorization::{Authorization, Predicate};
 use crate::identity::IdentityMatch;
 use crate::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
@@ -72,7 +72,7 @@ pub fn authorizations(count: usize) -> Case {
     let mut only = route("all", vec![RequestMatch::everything()]);
     let mut grants: Vec<Arc<Authorization>> = (1..count).map(one_of_many).collect();
     let suffix = IdentityMatch::Suffix("shop.serviceaccount.identity.linkerd.cluster.local".into());
-    grants.push(grant("last", vec![network("10.0.0.0/8"), Test::Identity(vec![suffix])]));
+    grants.push(grant("last", vec![network("10.0.0.0/8"), Predicate::Identity(vec![suffix])]));
     only.authorizations = set(grants);
     only.inherits_server = false;
     made.routes.routes = vec![Arc::new(only)];
@@ -99,7 +99,7 @@ pub fn worst(count: usize) -> Case {
         })
         .collect();
     let last = count.saturating_sub(1);
-    let nobody = || Test::Network(vec![excepting("10.0.0.0/8", "10.0.0.0/9")]);
+    let nobody = || Predicate::Network(vec![excepting("10.0.0.0/8", "10.0.0.0/9")]);
     let mut grants: Vec<_> = (1..count).map(|n| grant(&n.to_string(), vec![nobody()])).collect();
     grants.push(grant("last", vec![network("10.0.0.0/8")]));
     made.authorizations = set(grants);
@@ -214,13 +214,13 @@ fn one_of_many(number: usize) -> Arc<Authorization> {
         1 => {
             let suffix = format!("ns-{number}.serviceaccount.identity.linkerd.cluster.local");
             let suffix = IdentityMatch::Suffix(suffix.into());
-            grant(&name, vec![network("0.0.0.0/0"), Test::Identity(vec![suffix])])
+            grant(&name, vec![network("0.0.0.0/0"), Predicate::Identity(vec![suffix])])
         }
         _ => {
             let net = format!("172.{high}.{low}.0/24");
             let except = format!("172.{high}.{low}.128/25");
-            let networks = Test::Network(vec![excepting(&net, &except)]);
-            grant(&name, vec![networks, Test::Identity(vec![IdentityMatch::Any])])
+            let networks = Predicate::Network(vec![excepting(&net, &except)]);
+            grant(&name, vec![networks, Predicate::Identity(vec![IdentityMatch::Any])])
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Policies, grants and routes in few words.
 
-use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
-use crate::few::Rare;
+use crate::authorization::{Authorization, AuthorizationSet, Condition, Predicate, Requirement};
+use crate::compact_list::ThinVec;
 use crate::identity::IdentityMatch;
 use crate::matching::RequestMatch;
 use crate::name::{ObjectRef, Origin, Source};
@@ -40,15 +40,15 @@ pub fn route(name: &str, matches: Vec<RequestMatch>) -> Route {
         kind: RouteKind::Http,
         created: None,
         hosts: Box::default(),
-        rules: [Rule { matches: matches.into(), effects: Rare::new() }].into(),
+        rules: [Rule { matches: matches.into(), effects: ThinVec::new() }].into(),
         authorizations: AuthorizationSet::default(),
         inherits_server: true,
-        withheld: Rare::new(),
+        withheld: ThinVec::new(),
     }
 }
 
-/// A grant that asks for all of `tests`; for nothing if there are none.
-pub fn grant(name: &str, tests: Vec<Test>) -> Arc<Authorization> {
+/// A grant with the conditions `tests`; without conditions if there are none.
+pub fn grant(name: &str, tests: Vec<Predicate>) -> Arc<Authorization> {
     let source = Source::Object(object("AuthorizationPolicy", name));
     let requirement = if tests.is_empty() {
         Requirement::Nothing
@@ -65,11 +65,11 @@ pub fn set(grants: Vec<Arc<Authorization>>) -> AuthorizationSet {
 }
 
 /// Clients with exactly this identity.
-pub fn identity(name: &str) -> Test {
-    Test::Identity(vec![IdentityMatch::Exact(name.into())])
+pub fn identity(name: &str) -> Predicate {
+    Predicate::Identity(vec![IdentityMatch::Exact(name.into())])
 }
 
-/// Clients in this block, given as CIDR. What is no block names nobody.
-pub fn network(net: &str) -> Test {
-    Test::Network(net.parse().map(NetworkMatch::net).into_iter().collect())
+/// Clients in this block, given as CIDR. An invalid block admits no client.
+pub fn network(net: &str) -> Predicate {
+    Predicate::Network(net.parse().map(NetworkMatch::net).into_iter().collect())
 }

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub struct OwnedConnection {
     /// The client's address.
     pub client: IpAddr,
-    /// What is known of TLS.
+    /// The state of TLS.
     pub tls: OwnedTls,
     /// The workload's facts.
     pub facts: Facts,
@@ -44,7 +44,7 @@ impl OwnedConnection {
         Self { tls, ..Self::plaintext([10, 0, 0, 1]) }
     }
 
-    /// What the evaluator sees.
+    /// Returns the evaluator's view.
     pub fn view(&self) -> Connection<'_> {
         let tls = match &self.tls {
             OwnedTls::Absent => Tls::Absent,
@@ -109,7 +109,7 @@ impl OwnedRequest {
         self
     }
 
-    /// What the evaluator sees.
+    /// Returns the evaluator's view.
     pub fn view(&self) -> RequestView<'_> {
         RequestView {
             method: &self.method,

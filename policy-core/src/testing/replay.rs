@@ -1,5 +1,5 @@
-//! What a fuzzer asserts, so that a corpus can be replayed as an ordinary test. Each function reads
-//! arbitrary bytes and says in words what is wrong.
+//! The assertions of the fuzz targets, so that a corpus can be replayed as an ordinary test. Each
+//! function reads arbitrary bytes and returns the violation in words.
 
 use super::{OwnedConnection, OwnedRequest, any_client, any_policy, any_request};
 use crate::decision::Decision;
@@ -87,8 +87,8 @@ pub fn agreement(data: &[u8]) -> Result<(), String> {
     let mut memo = Memo::new();
     let first = evaluator.decide_request(&connection, &mut memo, &view);
     let again = evaluator.decide_request(&connection, &mut memo, &view);
-    let told = explain(&policy, &connection, Some(&view)).decision;
-    same(naive::decide_request(&policy, &connection, &view), &[first, again, told])?;
+    let explained = explain(&policy, &connection, Some(&view)).decision;
+    same(naive::decide_request(&policy, &connection, &view), &[first, again, explained])?;
     let first = evaluator.decide_connection(&connection);
     same(naive::decide_connection(&policy, &connection), &[first])
 }

@@ -2,10 +2,10 @@
 
 use super::builders::object;
 use super::owned::{OwnedConnection, OwnedRequest, OwnedTls};
-use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
+use crate::authorization::{Authorization, AuthorizationSet, Condition, Predicate, Requirement};
+use crate::compact_list::ThinVec;
 use crate::decision::Denied;
-use crate::effect::{Effect, EffectKind};
-use crate::few::Rare;
+use crate::filter::{Filter, FilterKind};
 use crate::identity::{Identity, IdentityMatch};
 use crate::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
@@ -93,7 +93,7 @@ fn any_match() -> impl Strategy<Value = RequestMatch> {
         .prop_map(|(path, method, headers, query)| RequestMatch::new(path, method, headers, query))
 }
 
-fn any_test() -> impl Strategy<Value = Test> {
+fn any_test() -> impl Strategy<Value = Predicate> {
     let name = prop_oneof![
         1 => Just(IdentityMatch::Any),
         3 => text(&NAMES).prop_map(IdentityMatch::Exact),
@@ -101,13 +101,13 @@ fn any_test() -> impl Strategy<Value = Test> {
         1 => Just(IdentityMatch::Exact("spiffe://mesh/c".into())),
     ];
     let test = prop_oneof![
-        3 => vec(any_network(), 0..3).prop_map(Test::Network),
-        3 => vec(name, 0..3).prop_map(Test::Identity),
-        1 => Just(Test::MeshTls),
-        1 => Just(Test::TlsPassthrough),
+        3 => vec(any_network(), 0..3).prop_map(Predicate::Network),
+        3 => vec(name, 0..3).prop_map(Predicate::Identity),
+        1 => Just(Predicate::MeshTls),
+        1 => Just(Predicate::TlsPassthrough),
     ];
     #[cfg(test)]
-    let test = prop_oneof![5 => test, 2 => select(vec!["GET", "POST"]).prop_map(Test::Method)];
+    let test = prop_oneof![5 => test, 2 => select(vec!["GET", "POST"]).prop_map(Predicate::Method)];
     test
 }
 
@@ -184,7 +184,7 @@ fn any_route() -> impl Strategy<Value = Route> {
             })
         }),
     ]
-    .prop_map(|matches| Rule { matches: matches.into(), effects: Rare::new() });
+    .prop_map(|matches| Rule { matches: matches.into(), effects: ThinVec::new() });
     let hosts = vec(any_host_pattern(), 0..3);
     (origin, hosts, vec(rule, 0..3), any_set(), any::<bool>()).prop_map(
         |(origin, hosts, rules, authorizations, inherits_server)| Route {
@@ -195,7 +195,7 @@ fn any_route() -> impl Strategy<Value = Route> {
             rules: rules.into(),
             authorizations,
             inherits_server,
-            withheld: Rare::new(),
+            withheld: ThinVec::new(),
         },
     )
 }
@@ -219,9 +219,9 @@ pub fn any_policy() -> impl Strategy<Value = ServerPolicy> {
         any_unmatched(),
     )
         .prop_map(|(routes, hosts, otherwise)| RouteTable { routes, hosts, otherwise });
-    let timeout = Effect {
+    let timeout = Filter {
         source: Source::Default("test".into()),
-        kind: EffectKind::Timeout(Duration::from_secs(1)),
+        kind: FilterKind::Timeout(Duration::from_secs(1)),
     };
     let exemptions = prop_oneof![1 => Just(Vec::new()), 1 => vec(exemption, 1..4)];
     let paths = prop_oneof![3 => Just(PathHandling::Canonical), 1 => Just(PathHandling::Raw)];
@@ -242,7 +242,7 @@ pub fn any_policy() -> impl Strategy<Value = ServerPolicy> {
     )
 }
 
-/// Any client: inside and outside of what [`any_policy`] names.
+/// Any client: inside and outside of the networks and identities of [`any_policy`].
 pub fn any_client() -> impl Strategy<Value = OwnedConnection> {
     let tls = prop_oneof![
         Just(OwnedTls::Absent),
@@ -264,7 +264,7 @@ pub fn any_client() -> impl Strategy<Value = OwnedConnection> {
     )
 }
 
-/// Any request: near what [`any_policy`] asks for, or hostile.
+/// Any request: near the matches of [`any_policy`], or hostile.
 pub fn any_request() -> impl Strategy<Value = OwnedRequest> {
     let path = prop_oneof![
         8 => vec(select(&SEGMENTS[..]), 1..5).prop_map(|s| format!("/{}", s.join("/"))),

@@ -49,7 +49,7 @@ impl RequestSnapshot {
     /// Takes the snapshot of a canonical head.
     pub fn of(head: &Parts, evaluator: &Arc<Evaluator>) -> Self {
         let mut headers = HeaderMap::new();
-        let header_names = Arc::clone(evaluator.looks_at_shared());
+        let header_names = Arc::clone(evaluator.matched_headers_shared());
         for name in &*header_names {
             for value in head.headers.get_all(name) {
                 headers.append(name.clone(), value.clone());
@@ -91,7 +91,7 @@ impl RequestSnapshot {
     /// the policy matches on a header that was not captured.
     pub fn review(&self, live: &Live, peer: &Peer) -> Result<Permit, Denied> {
         let policy = live.in_force()?;
-        if !policy.evaluator.looks_at().iter().all(|name| self.header_names.contains(name)) {
+        if !policy.evaluator.matched_headers().iter().all(|name| self.header_names.contains(name)) {
             return Err(Denied::Revoked);
         }
         let path = match policy.evaluator.policy().paths {

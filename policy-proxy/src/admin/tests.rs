@@ -5,7 +5,7 @@ use http::request;
 use http_body_util::BodyExt;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Facts, Identity, NetworkMatch, NetworkSymbol,
-    Requirement, Revision, ServerPolicy, Source, Test, UndeclaredPorts,
+    Predicate, Requirement, Revision, ServerPolicy, Source, UndeclaredPorts,
 };
 use policy_enforce::store::StoreConfig;
 use policy_enforce::telemetry::Telemetry;
@@ -31,7 +31,7 @@ fn usual() -> ServerPolicy {
         source: source.clone(),
         requirement: Requirement::All(Arc::from([Condition {
             source,
-            test: Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]),
+            test: Predicate::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]),
         }])),
         audit: false,
     };

@@ -7,7 +7,7 @@
 use super::reader::ConfigError;
 use crate::args::Cli;
 use clap::CommandFactory;
-use policy_core::near::nearest;
+use policy_core::suggest::nearest;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 

@@ -9,7 +9,7 @@ use policy_enforce::store::PolicyStore;
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
 use policy_proto::messages::watch_request::Kind as Message;
-use policy_proto::native::lean::{self, Response, Responses};
+use policy_proto::native::stream_decoder::{self, Response, Responses};
 use policy_proto::native::{
     Applied, ApplyError, PortState, Update, decode_facts, decode_revision, encode_features,
     encode_revision,
@@ -82,7 +82,7 @@ impl Client {
         outbound.try_send(hello).map_err(|_| StreamEnd::Closed)?;
         let requests = ReceiverStream::new(requests);
         let open = async {
-            let mut inbound = lean::watch(channel, config.max_message, requests).await?;
+            let mut inbound = stream_decoder::watch(channel, config.max_message, requests).await?;
             let first = inbound.message().await?;
             Ok::<_, StreamEnd>((inbound, first))
         };

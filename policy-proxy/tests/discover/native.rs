@@ -74,7 +74,7 @@ async fn a_change_is_arranged_from_what_the_update_names() {
     // match was added or removed.
     let looked = |client: &Client| {
         let live = client.port(80).live();
-        Arc::clone(live.in_force().unwrap().evaluator.looks_at_shared())
+        Arc::clone(live.in_force().unwrap().evaluator.matched_headers_shared())
     };
     let first = looked(&client);
     for version in 2..6 {

@@ -6,7 +6,7 @@ use crate::support::*;
 use policy_core::feature::Feature;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Exemption, Facts, NetworkMatch, NetworkSymbol, Owner,
-    PathPattern, Protocol, RequestMatch, Requirement, Revision, ServerPolicy, Source, Test,
+    PathPattern, Predicate, Protocol, RequestMatch, Requirement, Revision, ServerPolicy, Source,
 };
 use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDiscoveryServer};
 use policy_proto::messages::watch_response::Kind;
@@ -27,7 +27,7 @@ const ADMIN: NonZeroU16 = NonZeroU16::new(4191).unwrap();
 fn policy() -> ServerPolicy {
     let source = Source::Default("probe".into());
     let network = NetworkMatch::symbol(NetworkSymbol::NodeLocal);
-    let condition = Condition { source: source.clone(), test: Test::Network(vec![network]) };
+    let condition = Condition { source: source.clone(), test: Predicate::Network(vec![network]) };
     let requirement = Requirement::All([condition].into());
     let probe = RequestMatch::path(PathPattern::exact("/ready"));
     let owner = Owner::Default(DefaultPolicy::Deny);

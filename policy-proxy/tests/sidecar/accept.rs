@@ -1,14 +1,14 @@
 //! Client addresses, and refused destinations.
 
 use crate::support::*;
-use policy_core::{Authorization, Condition, NetworkMatch, Requirement, Source, Test};
+use policy_core::{Authorization, Condition, NetworkMatch, Predicate, Requirement, Source};
 use policy_proxy::sidecar::Target;
 use policy_tls::identity::IdentityHandle;
 use std::sync::Arc;
 
 fn network(net: &str) -> policy_core::AuthorizationSet {
     let source = Source::Default("test".into());
-    let test = Test::Network(vec![NetworkMatch::net(net.parse().unwrap())]);
+    let test = Predicate::Network(vec![NetworkMatch::net(net.parse().unwrap())]);
     let requirement = Requirement::All([Condition { source: source.clone(), test }].into());
     [Arc::new(Authorization { source, requirement, audit: false })].into()
 }

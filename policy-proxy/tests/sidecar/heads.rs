@@ -7,9 +7,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use policy_core::effect::HeaderChange;
+use policy_core::filter::HeaderChange;
 use policy_core::matching::{HeaderMatch, ValueMatch};
-use policy_core::{Effect, EffectKind, ServerPolicy, Source};
+use policy_core::{Filter, FilterKind, ServerPolicy, Source};
 use policy_proto::transport::Session;
 use policy_proxy::SidecarConfig;
 use std::net::SocketAddr;
@@ -288,8 +288,8 @@ async fn verbose(headers: usize, trailers: usize) -> SocketAddr {
 async fn answers_of_as_many_names_as_a_map_can_hold_break_nothing() {
     let (name, value) = (HeaderName::from_static("x-own"), HeaderValue::from_static("1"));
     let change = HeaderChange { add: vec![(name, value)], ..HeaderChange::default() };
-    let kind = EffectKind::ResponseHeaders(change);
-    let effect = Effect { source: Source::Default("filter".into()), kind };
+    let kind = FilterKind::ResponseHeaders(change);
+    let effect = Filter { source: Source::Default("filter".into()), kind };
     for (headers, trailers, want) in
         [(24_575, 0, 502), (4_097, 0, 502), (4_000, 0, 200), (1, 24_575, 200)]
     {

@@ -318,17 +318,17 @@ async fn draining_ends_idle_connections_and_lets_open_requests_finish() {
 mod effects {
     use super::*;
     use http::{HeaderName, HeaderValue};
-    use policy_core::effect::{Failure, HeaderChange, Redirect};
-    use policy_core::{Effect, EffectKind, ServerPolicy};
+    use policy_core::filter::{Failure, HeaderChange, Redirect};
+    use policy_core::{Filter, FilterKind, ServerPolicy};
     use std::time::Instant;
 
-    fn with(kind: EffectKind) -> ServerPolicy {
+    fn with(kind: FilterKind) -> ServerPolicy {
         let mut policy = server(detect(), everybody());
-        policy.effects = vec![Effect { source: Source::Default("filter".into()), kind }];
+        policy.effects = vec![Filter { source: Source::Default("filter".into()), kind }];
         policy
     }
 
-    async fn client(kind: EffectKind) -> (App, Setup, Client) {
+    async fn client(kind: FilterKind) -> (App, Setup, Client) {
         let app = App::start().await;
         let setup = Setup::new(with(kind), app.address).await;
         let client = Client::new(setup.connect().await).await;
@@ -343,10 +343,10 @@ mod effects {
     #[tokio::test]
     async fn headers_of_request_and_response_are_changed() {
         let (_app, _setup, mut client) =
-            client(EffectKind::RequestHeaders(change("x-added", "1"))).await;
+            client(FilterKind::RequestHeaders(change("x-added", "1"))).await;
         assert_eq!(client.get("/").await.body, "GET /\nhost: web.example\nx-added: 1\n");
         let (_app, _setup, mut client) =
-            super::effects::client(EffectKind::ResponseHeaders(change("x-app", "changed"))).await;
+            super::effects::client(FilterKind::ResponseHeaders(change("x-app", "changed"))).await;
         assert_eq!(client.get("/").await.headers["x-app"], "changed");
     }
 
@@ -359,7 +359,7 @@ mod effects {
             path: None,
             status: 301,
         };
-        let (app, _setup, mut client) = client(EffectKind::Redirect(redirect)).await;
+        let (app, _setup, mut client) = client(FilterKind::Redirect(redirect)).await;
         let got = client.get("/a?b").await;
         assert_eq!(got.status.as_u16(), 301);
         assert_eq!(got.headers["location"], "https://web.example/a?b");
@@ -375,7 +375,7 @@ mod effects {
             numerator: 1,
             denominator: 1,
         };
-        let (app, setup, mut client) = client(EffectKind::Failure(failure)).await;
+        let (app, setup, mut client) = client(FilterKind::Failure(failure)).await;
         assert_eq!(client.get("/").await.status.as_u16(), 418);
         assert_eq!(app.requests(), 0);
         setup.logged("allow - - GET / 418").await;
@@ -383,7 +383,7 @@ mod effects {
 
     #[tokio::test]
     async fn a_timeout_bounds_the_whole_response() {
-        let timeout = EffectKind::Timeout(Duration::from_millis(200));
+        let timeout = FilterKind::Timeout(Duration::from_millis(200));
         let (_app, _setup, mut client) = client(timeout.clone()).await;
         let begun = Instant::now();
         let body = client.send(request("/stream", &[])).await.into_body();

@@ -4,8 +4,8 @@ use crate::support::*;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
 use http_body_util::Full;
-use policy_core::effect::HeaderChange;
-use policy_core::{Effect, EffectKind, Source};
+use policy_core::filter::HeaderChange;
+use policy_core::{Filter, FilterKind, Source};
 
 fn change(name: &'static str, value: &'static str) -> HeaderChange {
     let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -24,14 +24,14 @@ async fn what_policy_says_of_a_connection_is_left_out_of_http2() {
         ("te", "gzip"),
     ] {
         let changed = [
-            EffectKind::ResponseHeaders(change(name, value)),
-            EffectKind::RequestHeaders(change(name, value)),
+            FilterKind::ResponseHeaders(change(name, value)),
+            FilterKind::RequestHeaders(change(name, value)),
         ];
         for kind in changed {
             let mut policy = server(detect(), everybody());
-            let own = EffectKind::ResponseHeaders(change("x-own", "kept"));
+            let own = FilterKind::ResponseHeaders(change("x-own", "kept"));
             policy.effects = [kind, own]
-                .map(|kind| Effect { source: Source::Default("filter".into()), kind })
+                .map(|kind| Filter { source: Source::Default("filter".into()), kind })
                 .into();
             let setup = Setup::new(policy, app.address).await;
             let mut sender = crate::http2::client(&setup).await;

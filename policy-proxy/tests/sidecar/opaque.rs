@@ -1,7 +1,7 @@
 //! Connections that are not HTTP.
 
 use crate::support::*;
-use policy_core::{Protocol, Test};
+use policy_core::{Predicate, Protocol};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -153,7 +153,8 @@ async fn a_grant_for_tls_that_is_passed_through_needs_a_client_hello() {
     // The policy that permits HTTPS probes.
     let mut policy = server(Protocol::Http1, nobody());
     let source = policy_core::Source::Default("probe".into());
-    let condition = policy_core::Condition { source: source.clone(), test: Test::TlsPassthrough };
+    let condition =
+        policy_core::Condition { source: source.clone(), test: Predicate::TlsPassthrough };
     let requirement = policy_core::Requirement::All([condition].into());
     let authorization =
         std::sync::Arc::new(policy_core::Authorization { source, requirement, audit: false });

@@ -9,8 +9,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use policy_core::{
     Authorization, AuthorizationSet, Condition, DefaultPolicy, Identity, IdentityMatch,
-    InformationalHeaders, Origin, Owner, PathHandling, PathPattern, Protocol, RequestMatch,
-    Requirement, Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, Test,
+    InformationalHeaders, Origin, Owner, PathHandling, PathPattern, Predicate, Protocol,
+    RequestMatch, Requirement, Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source,
     UndeclaredPorts, Unmatched,
 };
 use policy_enforce::record::{Record, Recorder};
@@ -79,7 +79,7 @@ pub(crate) fn nobody() -> AuthorizationSet {
 pub(crate) fn identities(names: &[&str]) -> AuthorizationSet {
     let source = Source::Default("test".into());
     let matches = names.iter().map(|name| IdentityMatch::parse(name)).collect();
-    let condition = Condition { source: source.clone(), test: Test::Identity(matches) };
+    let condition = Condition { source: source.clone(), test: Predicate::Identity(matches) };
     let requirement = Requirement::All([condition].into());
     [Arc::new(Authorization { source, requirement, audit: false })].into()
 }

@@ -1,28 +1,29 @@
 //! Writes a port's message.
 
-use super::closed::{self, Body};
+use super::deny_all::{self, Body};
 use super::grant::Grants;
 use super::options::EncodeOptions;
 use super::{exemption, meta, network, route};
 use crate::linkerd::{inbound, net};
-use crate::replaced::{Part, Replacement, Report};
+use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::network::Facts;
 use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
 
-/// A message, and what it does not say.
+/// A message, and the parts of the policy that it does not express.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
     /// The message.
     pub server: inbound::Server,
-    /// What could not be said, and what was sent instead.
-    pub replaced: Vec<Replacement>,
+    /// The parts that the message cannot express, and their substitutes.
+    pub unsupported: Vec<Unsupported>,
 }
 
-/// What a Linkerd proxy can enforce of `policy` on the workload that `facts` describe.
+/// Encodes the part of `policy` that a Linkerd proxy can enforce on the workload that `facts`
+/// describe.
 pub fn encode(policy: &ServerPolicy, facts: &Facts, options: &EncodeOptions) -> Encoded {
     let mut report = Report::default();
     let (protocol, authorizations) = match policy.deny {
-        Some(reason) => closed::closed(policy.protocol, reason),
+        Some(reason) => deny_all::deny_all(policy.protocol, reason),
         None => open(policy, &mut Grants::new(facts, options, &mut report)),
     };
     let server = inbound::Server {
@@ -31,7 +32,7 @@ pub fn encode(policy: &ServerPolicy, facts: &Facts, options: &EncodeOptions) -> 
         authorizations,
         labels: meta::owner_labels(&policy.owner),
     };
-    Encoded { server, replaced: report.finish() }
+    Encoded { server, unsupported: report.finish() }
 }
 
 /// `Server.server_ips`: the one part of the message that pods of one shape do not share.
@@ -46,7 +47,7 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         owner: _,
         protocol,
         deny: _,
-        // Linkerd's proxies match paths as received; nothing to say.
+        // Linkerd's proxies match paths as received; there is no field for it.
         paths: _,
         informational_headers,
         authorizations,
@@ -80,7 +81,7 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         Protocol::Opaque | Protocol::Tls => {
             let mut all = exemption::connections(exemptions, grants);
             all.extend(server);
-            (closed::without_routes(*protocol), all)
+            (deny_all::without_routes(*protocol), all)
         }
     }
 }

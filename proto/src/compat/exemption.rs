@@ -1,12 +1,12 @@
-//! What passes before routes are looked at. Linkerd's proxies know no such thing: a grant on the
-//! Server where there are no requests, else a route named `probe`.
+//! Exemptions. Linkerd's proxies have none: they become a grant on the Server where there are no
+//! requests, else a route named `probe`.
 
-use super::flavor::{Flavor, Planned, PlannedRule, first};
 use super::grant::Grants;
+use super::route_kind::{LinkerdRoute, RoutePlan, RulePlan, leading_filters};
 use crate::linkerd::inbound::Authz;
-use crate::replaced::{Part, Report};
+use crate::unsupported::{Part, Report};
 use http::Method;
-use policy_core::effect::EffectKind;
+use policy_core::filter::FilterKind;
 use policy_core::matching::{PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
 use policy_core::policy::{Exemption, Route, ServerPolicy, Unmatched};
@@ -19,7 +19,8 @@ pub(super) fn connections(exemptions: &[Exemption], grants: &mut Grants<'_>) -> 
     connections.filter_map(|exemption| grants.one(&exemption.authorization)).collect()
 }
 
-/// Where there are requests, a grant on the Server would let them pass too.
+/// Reports exemptions of connections as not sent: on a port with requests, a grant on the Server
+/// would permit the requests too.
 pub(super) fn note_connections(exemptions: &[Exemption], report: &mut Report) {
     for exemption in exemptions.iter().filter(|exemption| exemption.request.is_none()) {
         report.left_out(part(exemption), "for connections that are not HTTP: not sent");
@@ -30,38 +31,38 @@ fn part(exemption: &Exemption) -> Part {
     Part::Exemption(exemption.authorization.source.clone())
 }
 
-/// Who, besides the exempted, may send the requests of an exemption: whoever the route permits that
+/// Other clients that may send the requests of an exemption: those that the route permits that
 /// would have matched them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Others {
+enum OtherClients {
     Nobody,
-    /// Those with a grant on the Server.
+    /// Clients with a grant on the Server.
     Server,
-    /// Those permitted by this route, with the filters of this rule.
+    /// Clients permitted by this route, with the filters of this rule.
     Rule(usize, usize),
 }
 
 /// Matches in order of their paths, each once.
-type Matches<'p, F> = BTreeMap<(String, Option<&'p str>), <F as Flavor>::Match>;
+type Matches<'p, F> = BTreeMap<(String, Option<&'p str>), <F as LinkerdRoute>::Match>;
 
 /// The routes that stand in for the exemptions. `real` are the policy's own routes, planned in the
 /// same order.
-pub(super) fn probes<F: Flavor>(
+pub(super) fn probes<F: LinkerdRoute>(
     policy: &ServerPolicy,
-    real: &[Planned<F>],
+    real: &[RoutePlan<F>],
     grants: &mut Grants<'_>,
-) -> Vec<Planned<F>> {
+) -> Vec<RoutePlan<F>> {
     // By grant and by who else: the matches, in order of their paths.
     let mut groups: BTreeMap<_, Matches<'_, F>> = BTreeMap::new();
     for exemption in &policy.exemptions {
         let Some(request) = &exemption.request else { continue };
-        let sayable = exact(request).zip(F::matched(request));
-        let Some((path, matched)) = sayable else {
+        let expressible = exact(request).zip(F::matched(request));
+        let Some((path, matched)) = expressible else {
             grants.report().left_out(part(exemption), "not an exact path and a method: not sent");
             continue;
         };
         let others = others(policy, &path, request.method());
-        if others == Others::Nobody && !policy.routes.routes.is_empty() {
+        if others == OtherClients::Nobody && !policy.routes.routes.is_empty() {
             let message = format!("`{path}`: no one else is let through there");
             grants.report().otherwise(part(exemption), message);
         }
@@ -73,13 +74,13 @@ pub(super) fn probes<F: Flavor>(
     for ((authorization, others), matches) in groups {
         let Some(grant) = grants.one(&authorization) else { continue };
         let (own, inherits, filters) = match others {
-            Others::Nobody => (Vec::new(), false, first::<F>()),
-            Others::Server => (Vec::new(), true, first::<F>()),
-            Others::Rule(route, rule) => shared(real, route, rule),
+            OtherClients::Nobody => (Vec::new(), false, leading_filters::<F>()),
+            OtherClients::Server => (Vec::new(), true, leading_filters::<F>()),
+            OtherClients::Rule(route, rule) => shared(real, route, rule),
         };
-        let rule = PlannedRule { matches: matches.into_values().collect(), filters };
-        planned.push(Planned {
-            metadata: Planned::<F>::named(&Origin::Probe),
+        let rule = RulePlan { matches: matches.into_values().collect(), filters };
+        planned.push(RoutePlan {
+            metadata: RoutePlan::<F>::named(&Origin::Probe),
             hosts: Vec::new(),
             rules: vec![rule],
             grants: [vec![grant], own].concat(),
@@ -89,8 +90,8 @@ pub(super) fn probes<F: Flavor>(
     planned
 }
 
-fn shared<F: Flavor>(
-    real: &[Planned<F>],
+fn shared<F: LinkerdRoute>(
+    real: &[RoutePlan<F>],
     route: usize,
     rule: usize,
 ) -> (Vec<Authz>, bool, Vec<F::Filter>) {
@@ -101,7 +102,7 @@ fn shared<F: Flavor>(
     }
 }
 
-/// The one path that a match is for, if it asks for nothing else but a method.
+/// Returns the exact path of a match that has no other predicates but a method.
 fn exact(wanted: &RequestMatch) -> Option<String> {
     let (path, _, headers, query) = wanted.parts();
     let PathPattern::Segments { segments, rest: false } = path else { return None };
@@ -121,10 +122,10 @@ fn exact(wanted: &RequestMatch) -> Option<String> {
     Some(text)
 }
 
-/// What decides on a request for `path` that no route for its host matches.
-fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> Others {
+/// Returns the clients that may send a request for `path` that no route for its host matches.
+fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherClients {
     let everything = [RequestMatch::everything()];
-    let mut best: Option<(Rank, Others)> = None;
+    let mut best: Option<(Rank, OtherClients)> = None;
     for (index, route) in policy.routes.routes.iter().enumerate() {
         if !route.hosts.is_empty() {
             continue;
@@ -136,9 +137,9 @@ fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> Others 
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                     let certain = is_certain(wanted, method) && !answers(&rule.effects);
                     let others = if certain && !denies(route) {
-                        Others::Rule(index, number)
+                        OtherClients::Rule(index, number)
                     } else {
-                        Others::Nobody
+                        OtherClients::Nobody
                     };
                     best = Some((rank, others));
                 }
@@ -147,8 +148,10 @@ fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> Others 
     }
     match (best, policy.routes.otherwise) {
         (Some((_, others)), _) => others,
-        (None, Unmatched::DefaultRoute) => Others::Server,
-        (None, Unmatched::NotFound | Unmatched::Deny(_) | Unmatched::FallThrough) => Others::Nobody,
+        (None, Unmatched::DefaultRoute) => OtherClients::Server,
+        (None, Unmatched::NotFound | Unmatched::Deny(_) | Unmatched::FallThrough) => {
+            OtherClients::Nobody
+        }
     }
 }
 
@@ -156,11 +159,11 @@ fn denies(route: &Route) -> bool {
     matches!(route.origin, Origin::Deny(_))
 }
 
-/// Whether the rule answers in place of the workload; probes must reach the workload.
-fn answers(effects: &[policy_core::effect::Effect]) -> bool {
+/// Returns true if the rule responds in place of the workload; probes must reach the workload.
+fn answers(effects: &[policy_core::filter::Filter]) -> bool {
     effects.iter().any(|effect| match effect.kind {
-        EffectKind::Redirect(_) | EffectKind::Failure(_) => true,
-        EffectKind::RequestHeaders(_) | EffectKind::ResponseHeaders(_) | EffectKind::Timeout(_) => {
+        FilterKind::Redirect(_) | FilterKind::Failure(_) => true,
+        FilterKind::RequestHeaders(_) | FilterKind::ResponseHeaders(_) | FilterKind::Timeout(_) => {
             false
         }
     })
@@ -174,13 +177,13 @@ fn may_match(wanted: &RequestMatch, path: &str, method: Option<&Method>) -> bool
     same_method && wanted.path.admits(path)
 }
 
-/// Whether it matches every request that it may match.
+/// Returns true if it matches every request that it may match.
 fn is_certain(wanted: &RequestMatch, method: Option<&Method>) -> bool {
     let by_method = wanted.method().is_none() || method.is_some();
     by_method && wanted.headers().is_empty() && wanted.query().is_empty()
 }
 
-/// Precedence among matches of one path; smaller is asked first.
+/// Precedence among matches of one path; smaller is tried first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     path: (u8, Reverse<usize>, Vec<bool>),

@@ -1,4 +1,4 @@
-//! Effects as filters.
+//! Conversion of filters.
 
 use crate::linkerd::grpc_route::GrpcFailureInjector;
 use crate::linkerd::http_route::{HttpFailureInjector, PathModifier, Ratio};
@@ -6,21 +6,21 @@ use crate::linkerd::http_route::{RequestHeaderModifier, RequestRedirect, path_mo
 use crate::linkerd::http_types::{Headers, Scheme, headers, scheme};
 use crate::linkerd::inbound::{grpc_route, http_route};
 use http::{HeaderName, HeaderValue};
-use policy_core::effect::{EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{Failure, FilterKind, HeaderChange, Redirect, RedirectPath};
 
-/// What becomes of an effect.
-pub(super) enum Filtered<T> {
+/// The encoding of a filter.
+pub(super) enum FilterEncoding<T> {
     /// This filter does the same.
     Sent(T),
     /// Left out; the request is forwarded without it.
     Omitted(&'static str),
-    /// There is no such filter, and forwarding without it would be wrong.
+    /// Linkerd has no such filter, and forwarding without it would be wrong.
     Denied(&'static str),
 }
 
-/// What every request loses first: Linkerd's proxies set `l5d-client-id` themselves and know nothing of
-/// `l5d-connection-secure`, so that a client could tell the application what it likes.
-pub(super) fn claims() -> EffectKind {
+/// The filter that removes `l5d-connection-secure` from every request. Linkerd's proxies set
+/// `l5d-client-id` themselves but do not know this header, so a client could forge it.
+pub(super) fn strip_client_headers() -> FilterKind {
     const SECURE: [&str; 4] = [
         "l5d-connection-secure",
         "l5d-connection_secure",
@@ -28,18 +28,20 @@ pub(super) fn claims() -> EffectKind {
         "l5d_connection_secure",
     ];
     let remove = SECURE.map(HeaderName::from_static).to_vec();
-    EffectKind::RequestHeaders(HeaderChange { remove, ..HeaderChange::default() })
+    FilterKind::RequestHeaders(HeaderChange { remove, ..HeaderChange::default() })
 }
 
-pub(super) fn http(effect: &EffectKind) -> Filtered<http_route::Filter> {
+pub(super) fn http(effect: &FilterKind) -> FilterEncoding<http_route::Filter> {
     use http_route::filter::Kind;
     let kind = match effect {
-        EffectKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
-        EffectKind::Redirect(wanted) => match redirect(wanted) {
+        FilterKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
+        FilterKind::Redirect(wanted) => match redirect(wanted) {
             Some(redirect) => Kind::Redirect(redirect),
-            None => return Filtered::Denied("a redirect to a path that does not begin with `/`"),
+            None => {
+                return FilterEncoding::Denied("a redirect to a path that does not begin with `/`");
+            }
         },
-        EffectKind::Failure(failure) => {
+        FilterKind::Failure(failure) => {
             let Failure { status, grpc_status: _, message, numerator, denominator } = failure;
             Kind::FailureInjector(HttpFailureInjector {
                 status: u32::from(*status),
@@ -47,17 +49,17 @@ pub(super) fn http(effect: &EffectKind) -> Filtered<http_route::Filter> {
                 ratio: Some(ratio(*numerator, *denominator)),
             })
         }
-        EffectKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
-        EffectKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+        FilterKind::ResponseHeaders(_) => return FilterEncoding::Omitted(RESPONSE_HEADERS),
+        FilterKind::Timeout(_) => return FilterEncoding::Omitted(TIMEOUT),
     };
-    Filtered::Sent(http_route::Filter { kind: Some(kind) })
+    FilterEncoding::Sent(http_route::Filter { kind: Some(kind) })
 }
 
-pub(super) fn grpc(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
+pub(super) fn grpc(effect: &FilterKind) -> FilterEncoding<grpc_route::Filter> {
     use grpc_route::filter::Kind;
     let kind = match effect {
-        EffectKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
-        EffectKind::Failure(failure) => {
+        FilterKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
+        FilterKind::Failure(failure) => {
             let Failure { status: _, grpc_status, message, numerator, denominator } = failure;
             Kind::FailureInjector(GrpcFailureInjector {
                 code: u32::from(*grpc_status),
@@ -65,11 +67,11 @@ pub(super) fn grpc(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
                 ratio: Some(ratio(*numerator, *denominator)),
             })
         }
-        EffectKind::Redirect(_) => return Filtered::Denied("a redirect of gRPC calls"),
-        EffectKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
-        EffectKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+        FilterKind::Redirect(_) => return FilterEncoding::Denied("a redirect of gRPC calls"),
+        FilterKind::ResponseHeaders(_) => return FilterEncoding::Omitted(RESPONSE_HEADERS),
+        FilterKind::Timeout(_) => return FilterEncoding::Omitted(TIMEOUT),
     };
-    Filtered::Sent(grpc_route::Filter { kind: Some(kind) })
+    FilterEncoding::Sent(grpc_route::Filter { kind: Some(kind) })
 }
 
 const RESPONSE_HEADERS: &str = "changes to response headers (`response-headers`)";

@@ -1,14 +1,16 @@
-//! Grants. Linkerd's hold where one list of networks and one demand on identity hold; several of a
-//! kind are intersected, and what cannot be said is not sent.
+//! Grants. Linkerd's have one list of networks and one authentication; several of a kind are
+//! intersected, and a grant that cannot be expressed is not sent.
 
 use super::options::EncodeOptions;
 use super::{meta, network};
 use crate::linkerd::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
 use crate::linkerd::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
 use crate::linkerd::inbound::{Authn, Authz, Identity, IdentitySuffix, Network};
-use crate::replaced::{Part, Report};
+use crate::unsupported::{Part, Report};
 use ipnet::IpNet;
-use policy_core::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
+use policy_core::authorization::{
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement,
+};
 use policy_core::identity::{Identity as Verified, IdentityMatch};
 use policy_core::name::Source;
 use policy_core::network::{Facts, NetworkMatch, NetworkTerm};
@@ -21,14 +23,14 @@ const MAX_INTERSECTION: usize = 1024;
 const AUDIT: &str = "audit";
 const LOCALHOST: &str = "localhost";
 
-/// Encodes grants for one workload.
+/// Encoder of grants for one workload.
 pub(super) struct Grants<'a> {
     facts: &'a Facts,
     options: &'a EncodeOptions,
     report: &'a mut Report,
 }
 
-/// A block and what is left out of it.
+/// A block and its exceptions.
 type Block = (IpNet, Vec<IpNet>);
 
 impl<'a> Grants<'a> {
@@ -44,7 +46,7 @@ impl<'a> Grants<'a> {
         self.report
     }
 
-    /// The Server's grants, and the one for localhost if it is wanted and not there.
+    /// Encodes the Server's grants, and the one for localhost if it is enabled and missing.
     pub(super) fn server(&mut self, set: &AuthorizationSet) -> Vec<Authz> {
         let mut all = self.all(set);
         let localhost = Source::Default(LOCALHOST.into());
@@ -68,7 +70,7 @@ impl<'a> Grants<'a> {
         set.iter().filter_map(|grant| self.one(grant)).collect()
     }
 
-    /// Nothing if it holds for nobody or cannot be said.
+    /// Encodes a grant. `None` if it holds for no client or cannot be expressed.
     pub(super) fn one(&mut self, grant: &Authorization) -> Option<Authz> {
         let Authorization { source, requirement, audit } = grant;
         let conditions = match requirement {
@@ -95,7 +97,7 @@ impl<'a> Grants<'a> {
     fn networks(&mut self, source: &Source, conditions: &[Condition]) -> Option<Vec<Block>> {
         let mut all: Option<Vec<Block>> = None;
         for Condition { source: _, test } in conditions {
-            let Test::Network(terms) = test else { continue };
+            let Predicate::Network(terms) = test else { continue };
             let blocks = self.literal(source, terms);
             all = match all {
                 None => Some(blocks),
@@ -127,11 +129,11 @@ impl<'a> Grants<'a> {
 
     fn intersection(&mut self, source: &Source, a: &[Block], b: &[Block]) -> Option<Vec<Block>> {
         if a.len().saturating_mul(b.len()) > MAX_INTERSECTION {
-            self.cannot(source, "several long lists of networks");
+            self.omit(source, "several long lists of networks");
             return None;
         }
         let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
-        Some(pairs.filter_map(|(a, b)| meet(a, b)).collect())
+        Some(pairs.filter_map(|(a, b)| intersect(a, b)).collect())
     }
 
     fn permit(&mut self, source: &Source, conditions: &[Condition]) -> Option<Permit> {
@@ -139,22 +141,22 @@ impl<'a> Grants<'a> {
         let mut names: Option<Vec<IdentityMatch>> = None;
         for Condition { source: _, test } in conditions {
             match test {
-                Test::Network(_) => {}
-                Test::MeshTls => mesh = true,
-                Test::Identity(list) => {
+                Predicate::Network(_) => {}
+                Predicate::MeshTls => mesh = true,
+                Predicate::Identity(list) => {
                     names = Some(match names {
                         None => list.clone(),
                         Some(before)
                             if before.len().saturating_mul(list.len()) > MAX_INTERSECTION =>
                         {
-                            self.cannot(source, "several long lists of identities");
+                            self.omit(source, "several long lists of identities");
                             return None;
                         }
-                        Some(before) => both(&before, list),
+                        Some(before) => intersect_identities(&before, list),
                     });
                 }
-                Test::TlsPassthrough => {
-                    self.cannot(source, "a condition on TLS that is passed through");
+                Predicate::TlsPassthrough => {
+                    self.omit(source, "a condition on TLS that is passed through");
                     return None;
                 }
             }
@@ -168,7 +170,7 @@ impl<'a> Grants<'a> {
         Some(Permit::MeshTls(PermitMeshTls { clients: Some(clients) }))
     }
 
-    fn cannot(&mut self, source: &Source, what: &str) {
+    fn omit(&mut self, source: &Source, what: &str) {
         let part = Part::Authorization(source.clone());
         self.report.left_out(part, format!("{what} (`conditions`): not sent"));
     }
@@ -180,8 +182,8 @@ fn everywhere() -> Vec<Block> {
     vec![(v4, Vec::new()), (v6, Vec::new())]
 }
 
-/// Blocks are nested or apart.
-fn meet((a, except_a): &Block, (b, except_b): &Block) -> Option<Block> {
+/// Returns the intersection of two blocks, which are nested or disjoint.
+fn intersect((a, except_a): &Block, (b, except_b): &Block) -> Option<Block> {
     let inner = if a.contains(b) {
         b
     } else if b.contains(a) {
@@ -195,8 +197,8 @@ fn meet((a, except_a): &Block, (b, except_b): &Block) -> Option<Block> {
     Some((*inner, except))
 }
 
-/// The patterns that name exactly who both lists name.
-fn both(a: &[IdentityMatch], b: &[IdentityMatch]) -> Vec<IdentityMatch> {
+/// Returns the patterns that name exactly the clients that both lists name.
+fn intersect_identities(a: &[IdentityMatch], b: &[IdentityMatch]) -> Vec<IdentityMatch> {
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
     let mut met: Vec<IdentityMatch> = pairs.filter_map(|(a, b)| narrower(a, b)).collect();
     met.sort();

@@ -91,7 +91,7 @@ fn read_metadata(metadata: &Metadata) -> Result<Source, DecodeError> {
     }
 }
 
-/// What something comes from, where metadata is optional.
+/// Reads the source from metadata, which must be present.
 pub(super) fn read_source(metadata: Option<&Metadata>) -> Result<Source, DecodeError> {
     metadata.ok_or_else(DecodeError::missing).and_then(read_metadata).at("metadata")
 }

@@ -1,9 +1,9 @@
-//! Reads a port's message. What Linkerd's proxies refuse is refused; so is what they would take for
-//! something else than was meant.
+//! Reads a port's message. Refuses messages that Linkerd's proxies refuse, and those that they
+//! would misread.
 
 use super::read_grant::read_grants;
 use super::{meta, network, read_route};
-use crate::error::{At, DecodeError, each, required};
+use crate::error::{At, DecodeError, Result, each, required};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override};
 use crate::linkerd::inbound::{HttpLocalRateLimit, Server, proxy_protocol};
 use crate::native::read_duration;
@@ -16,8 +16,6 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-type Result<T> = std::result::Result<T, DecodeError>;
-
 /// Reads a message. All or nothing.
 ///
 /// # Errors
@@ -26,7 +24,7 @@ pub fn decode(server: &Server) -> Result<ServerPolicy> {
     read_server(server)
 }
 
-/// What the message says of the workload: its addresses, if the controller knows them.
+/// Reads the workload's addresses, if the controller knows them.
 ///
 /// # Errors
 /// An address that is none.
@@ -54,7 +52,7 @@ fn read_server(server: &Server) -> Result<ServerPolicy> {
         protocol,
         deny: None,
         paths: PathHandling::Canonical,
-        // The message cannot say otherwise.
+        // The message has no field for it.
         informational_headers: InformationalHeaders::Enabled,
         authorizations: read_grants(authorizations)?,
         exemptions: Vec::new(),
@@ -69,9 +67,9 @@ fn read_server(server: &Server) -> Result<ServerPolicy> {
     })
 }
 
-type Read = (Protocol, Vec<Route>, Option<RateLimit>);
+type ProtocolParts = (Protocol, Vec<Route>, Option<RateLimit>);
 
-fn read_protocol(kind: &proxy_protocol::Kind) -> Result<Read> {
+fn read_protocol(kind: &proxy_protocol::Kind) -> Result<ProtocolParts> {
     use proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque, Tls};
     Ok(match kind {
         Kind::Detect(Detect { timeout, http_routes, http_local_rate_limit: limit }) => {

@@ -2,7 +2,7 @@
 
 use super::read_grant::read_grants;
 use super::{filter, meta};
-use crate::error::{At, DecodeError, each, required};
+use crate::error::{At, DecodeError, Result, each, required};
 use crate::linkerd::grpc_route::{GrpcFailureInjector, GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::query_param_match;
 use crate::linkerd::http_route::{HeaderMatch as WireHeader, HostMatch, HttpFailureInjector};
@@ -13,15 +13,13 @@ use crate::linkerd::http_types::{Headers, HttpMethod, Scheme, http_method, schem
 use crate::linkerd::inbound::{GrpcRoute, HttpRoute, grpc_route, http_route};
 use crate::native::{bounded, header_name, header_value, method, pattern};
 use http::{HeaderName, HeaderValue, Method};
-use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch,
 };
 use policy_core::name::{Origin, Source};
 use policy_core::pattern::Pattern;
 use policy_core::policy::{Route, RouteKind, Rule};
-
-type Result<T> = std::result::Result<T, DecodeError>;
 
 pub(super) fn http(route: &HttpRoute) -> Result<Route> {
     let HttpRoute { metadata, hosts, authorizations, rules } = route;
@@ -30,7 +28,10 @@ pub(super) fn http(route: &HttpRoute) -> Result<Route> {
     let rules = each("rules", rules, |http_route::Rule { matches, filters }| {
         Ok(Rule {
             matches: each("matches", matches, http_match)?.into(),
-            effects: asked(each("filters", filters, |filter| http_filter(filter, &source))?).into(),
+            effects: without_stripping(each("filters", filters, |filter| {
+                http_filter(filter, &source)
+            })?)
+            .into(),
         })
     })?;
     Ok(Route {
@@ -52,7 +53,10 @@ pub(super) fn grpc(route: &GrpcRoute) -> Result<Route> {
     let rules = each("rules", rules, |grpc_route::Rule { matches, filters }| {
         Ok(Rule {
             matches: each("matches", matches, grpc_match)?.into(),
-            effects: asked(each("filters", filters, |filter| grpc_filter(filter, &source))?).into(),
+            effects: without_stripping(each("filters", filters, |filter| {
+                grpc_filter(filter, &source)
+            })?)
+            .into(),
         })
     })?;
     Ok(Route {
@@ -124,8 +128,8 @@ fn absolute(path: &str) -> Result<&str> {
     }
 }
 
-/// Linkerd's proxies ask for a match of the whole text, as we do. The anchors that we send are taken
-/// off again where what remains is an expression by itself.
+/// Reads a regular expression. Linkerd's proxies match the whole text, as we do. The anchors that
+/// we send are removed if the rest is an expression by itself.
 fn expression(source: &str) -> Result<Pattern> {
     let inner = source.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$"));
     match inner.map(Pattern::parse) {
@@ -180,21 +184,21 @@ fn grpc_match(wanted: &GrpcRouteMatch) -> Result<RequestMatch> {
     Ok(call.with_headers(each("headers", headers, header)?))
 }
 
-/// Without what our own controller has every request lose, which this side does of itself.
-fn asked(mut effects: Vec<Effect>) -> Vec<Effect> {
-    if effects.first().is_some_and(|effect| effect.kind == filter::claims()) {
+/// Removes the filter that our own controller puts first; the sidecar strips these headers itself.
+fn without_stripping(mut effects: Vec<Filter>) -> Vec<Filter> {
+    if effects.first().is_some_and(|effect| effect.kind == filter::strip_client_headers()) {
         effects.remove(0);
     }
     effects
 }
 
-fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Effect> {
+fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Filter> {
     use http_route::filter::Kind;
     let kind = match filter.kind.as_ref().ok_or_else(DecodeError::missing)? {
         Kind::FailureInjector(HttpFailureInjector { status, message, ratio }) => {
             let status = bounded(*status, 100, 599).at("status").at("failure_injector")?;
             let (numerator, denominator) = share(ratio.as_ref()).at("failure_injector")?;
-            EffectKind::Failure(Failure {
+            FilterKind::Failure(Failure {
                 status,
                 grpc_status: grpc_status(status),
                 message: message.as_str().into(),
@@ -203,20 +207,20 @@ fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Effect> {
             })
         }
         Kind::RequestHeaderModifier(change) => {
-            EffectKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
+            FilterKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
         }
-        Kind::Redirect(wanted) => EffectKind::Redirect(redirect(wanted).at("redirect")?),
+        Kind::Redirect(wanted) => FilterKind::Redirect(redirect(wanted).at("redirect")?),
     };
-    Ok(Effect { source: source.clone(), kind })
+    Ok(Filter { source: source.clone(), kind })
 }
 
-fn grpc_filter(filter: &grpc_route::Filter, source: &Source) -> Result<Effect> {
+fn grpc_filter(filter: &grpc_route::Filter, source: &Source) -> Result<Filter> {
     use grpc_route::filter::Kind;
     let kind = match filter.kind.as_ref().ok_or_else(DecodeError::missing)? {
         Kind::FailureInjector(GrpcFailureInjector { code, message, ratio }) => {
             let grpc_status = bounded(*code, 0, 16).at("code").at("failure_injector")?;
             let (numerator, denominator) = share(ratio.as_ref()).at("failure_injector")?;
-            EffectKind::Failure(Failure {
+            FilterKind::Failure(Failure {
                 status: 500,
                 grpc_status,
                 message: message.as_str().into(),
@@ -225,10 +229,10 @@ fn grpc_filter(filter: &grpc_route::Filter, source: &Source) -> Result<Effect> {
             })
         }
         Kind::RequestHeaderModifier(change) => {
-            EffectKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
+            FilterKind::RequestHeaders(modifier(change).at("request_header_modifier")?)
         }
     };
-    Ok(Effect { source: source.clone(), kind })
+    Ok(Filter { source: source.clone(), kind })
 }
 
 /// The status for gRPC callers (gRPC's own table of HTTP statuses).

@@ -1,16 +1,16 @@
-//! Routes: the policy's own, those for probes, and those that say what happens where none matches.
+//! Routes: the policy's own, those for probes, and fallbacks for requests that no route matches.
 
-use super::closed::{self, Body};
+use super::deny_all::{self, Body};
 use super::exemption::probes;
-use super::filter::Filtered;
-use super::flavor::{Flavor, Grpc, Http, Planned, PlannedRule, first};
+use super::filter::FilterEncoding;
 use super::grant::Grants;
 use super::meta;
+use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
-use crate::replaced::{Part, Report};
+use crate::unsupported::{Part, Report};
 use policy_core::decision::Denied;
-use policy_core::effect::Effect;
+use policy_core::filter::Filter;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
@@ -31,10 +31,10 @@ pub(super) fn http(
     };
     match planned {
         Ok(planned) => {
-            let (routes, server) = settle(planned, server, grants.report());
-            (closed::http(policy.protocol, routes, limit.map(rate_limit)), server)
+            let (routes, server) = place_server_grants(planned, server, grants.report());
+            (deny_all::http(policy.protocol, routes, limit.map(rate_limit)), server)
         }
-        Err(what) => unsupported(policy, &what, grants.report()),
+        Err(what) => deny_port(policy, &what, grants.report()),
     }
 }
 
@@ -46,34 +46,34 @@ pub(super) fn grpc(policy: &ServerPolicy, server: Vec<Authz>, grants: &mut Grant
     };
     match planned {
         Ok(planned) => {
-            let (routes, server) = settle(planned, server, grants.report());
-            (closed::grpc(routes), server)
+            let (routes, server) = place_server_grants(planned, server, grants.report());
+            (deny_all::grpc(routes), server)
         }
-        Err(what) => unsupported(policy, &what, grants.report()),
+        Err(what) => deny_port(policy, &what, grants.report()),
     }
 }
 
-fn unsupported(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
+fn deny_port(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
     report.denied(Part::Port, format!("{what}: the port is denied"));
-    closed::closed(policy.protocol, Denied::ProxyUnsupported)
+    deny_all::deny_all(policy.protocol, Denied::ProxyUnsupported)
 }
 
-/// All routes in their order. An error names what cannot be said and must not be left out: other
-/// routes would match in its place.
-fn plan<F: Flavor>(
+/// Plans all routes in their order. An error names a route that cannot be expressed and must not be
+/// omitted, because other routes would match in its place.
+fn plan<F: LinkerdRoute>(
     policy: &ServerPolicy,
     grants: &mut Grants<'_>,
-) -> Result<Vec<Planned<F>>, String> {
+) -> Result<Vec<RoutePlan<F>>, String> {
     let RouteTable { routes, hosts: _, otherwise } = &policy.routes;
     let mut real = Vec::with_capacity(routes.len());
     for route in routes {
         real.push(planned(route, &policy.effects, grants)?);
     }
     let mut first = probes(policy, &real, grants);
-    let mut last: Vec<Planned<F>> = guards(policy, grants.report());
+    let mut last: Vec<RoutePlan<F>> = fallthrough_guards(policy, grants.report());
     if *otherwise == Unmatched::DefaultRoute {
         let filters = server_filters::<F>(policy, grants.report());
-        let mut default = Planned::everything("default", Vec::new(), filters.is_some());
+        let mut default = RoutePlan::everything("default", Vec::new(), filters.is_some());
         for rule in &mut default.rules {
             rule.filters = filters.clone().unwrap_or_default();
         }
@@ -96,7 +96,7 @@ fn plan<F: Flavor>(
                 Denied::NoRoute
             }
         };
-        all.push(Planned::everything(reason.as_str(), Vec::new(), false));
+        all.push(RoutePlan::everything(reason.as_str(), Vec::new(), false));
     } else if let Unmatched::Deny(reason) = otherwise {
         let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
         grants.report().otherwise(Part::Port, message);
@@ -104,11 +104,11 @@ fn plan<F: Flavor>(
     Ok(all)
 }
 
-fn planned<F: Flavor>(
+fn planned<F: LinkerdRoute>(
     route: &Route,
-    server_effects: &[Effect],
+    server_effects: &[Filter],
     grants: &mut Grants<'_>,
-) -> Result<Planned<F>, String> {
+) -> Result<RoutePlan<F>, String> {
     let Route {
         origin,
         kind: _,
@@ -120,7 +120,7 @@ fn planned<F: Flavor>(
         withheld: _,
     } = route;
     let mut permits = !matches!(origin, Origin::Deny(_));
-    let mut planned_rules: Vec<PlannedRule<F>> = Vec::with_capacity(rules.len());
+    let mut planned_rules: Vec<RulePlan<F>> = Vec::with_capacity(rules.len());
     for rule in rules {
         let matches: Option<Vec<F::Match>> = rule.matches.iter().map(F::matched).collect();
         let matches = matches.ok_or_else(|| format!("route {origin} has a match it cannot say"))?;
@@ -131,10 +131,10 @@ fn planned<F: Flavor>(
             grants.report().denied(Part::Route(origin.clone()), message);
             permits = false;
         }
-        planned_rules.push(PlannedRule { matches, filters: filters.unwrap_or_default() });
+        planned_rules.push(RulePlan { matches, filters: filters.unwrap_or_default() });
     }
-    Ok(Planned {
-        metadata: Planned::<F>::named(origin),
+    Ok(RoutePlan {
+        metadata: RoutePlan::<F>::named(origin),
         hosts: hosts.to_vec(),
         rules: planned_rules,
         grants: if permits { grants.all(authorizations) } else { Vec::new() },
@@ -142,21 +142,24 @@ fn planned<F: Flavor>(
     })
 }
 
-/// Nothing if one of the effects cannot be applied and the requests must not pass without it.
-fn filters<'e, F: Flavor>(
-    effects: impl IntoIterator<Item = &'e Effect>,
+/// Encodes filters. `None` if one of them cannot be encoded and the requests must not pass without
+/// it.
+fn filters<'e, F: LinkerdRoute>(
+    effects: impl IntoIterator<Item = &'e Filter>,
     report: &mut Report,
 ) -> Option<Vec<F::Filter>> {
-    let mut filters = Some(first::<F>());
-    for Effect { source, kind } in effects {
+    let mut filters = Some(leading_filters::<F>());
+    for Filter { source, kind } in effects {
         match F::filter(kind) {
-            Filtered::Sent(filter) => filters.iter_mut().for_each(|all| all.push(filter.clone())),
-            Filtered::Omitted(what) => {
-                report.left_out(Part::Effect(source.clone()), format!("{what}: not sent"));
+            FilterEncoding::Sent(filter) => {
+                filters.iter_mut().for_each(|all| all.push(filter.clone()))
             }
-            Filtered::Denied(what) => {
+            FilterEncoding::Omitted(what) => {
+                report.left_out(Part::Filter(source.clone()), format!("{what}: not sent"));
+            }
+            FilterEncoding::Denied(what) => {
                 let message = format!("{what}: requests that need it are denied");
-                report.denied(Part::Effect(source.clone()), message);
+                report.denied(Part::Filter(source.clone()), message);
                 filters = None;
             }
         }
@@ -167,13 +170,20 @@ fn filters<'e, F: Flavor>(
     filters
 }
 
-fn server_filters<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Option<Vec<F::Filter>> {
+fn server_filters<F: LinkerdRoute>(
+    policy: &ServerPolicy,
+    report: &mut Report,
+) -> Option<Vec<F::Filter>> {
     filters::<F>(&policy.effects, report)
 }
 
-/// Linkerd's proxies ask the next less specific host where none of a host's routes matches. Where
-/// the policy says otherwise and there is something to ask, a route for all of that host says it.
-fn guards<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<F>> {
+/// Routes that stop the fall-through. Linkerd's proxies search the next less specific host if none
+/// of a host's routes matches. If the policy does not and there is such a host, a route for
+/// everything on the host takes the rest.
+fn fallthrough_guards<F: LinkerdRoute>(
+    policy: &ServerPolicy,
+    report: &mut Report,
+) -> Vec<RoutePlan<F>> {
     let mut guards = Vec::new();
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
@@ -181,17 +191,17 @@ fn guards<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<
             Unmatched::DefaultRoute => {
                 let filters = server_filters::<F>(policy, report);
                 let hosts = vec![host.clone()];
-                let mut route = Planned::everything("default", hosts, filters.is_some());
+                let mut route = RoutePlan::everything("default", hosts, filters.is_some());
                 for rule in &mut route.rules {
                     rule.filters = filters.clone().unwrap_or_default();
                 }
                 guards.push(route);
             }
             Unmatched::NotFound | Unmatched::Deny(_) => {
-                if falls_on_something(policy, host) {
+                if has_fallback(policy, host) {
                     let message = "404 where a host's routes do not match: sent as 403";
                     report.otherwise(Part::Port, message);
-                    guards.push(Planned::everything("guard", vec![host.clone()], false));
+                    guards.push(RoutePlan::everything("guard", vec![host.clone()], false));
                 }
             }
         }
@@ -199,8 +209,8 @@ fn guards<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<
     guards
 }
 
-/// Whether something less specific than `host` could match its requests.
-fn falls_on_something(policy: &ServerPolicy, host: &HostPattern) -> bool {
+/// Returns true if a less specific table than that of `host` could match its requests.
+fn has_fallback(policy: &ServerPolicy, host: &HostPattern) -> bool {
     let RouteTable { routes, hosts, otherwise } = &policy.routes;
     let by_route = routes
         .iter()
@@ -220,10 +230,10 @@ fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
     }
 }
 
-/// The Server's grants apply to every route of a message. Where a route does not inherit them, they
-/// are not sent for the Server but with each route that does.
-fn settle<F: Flavor>(
-    planned: Vec<Planned<F>>,
+/// Places the Server's grants, which apply to every route of a message. If a route does not inherit
+/// them, they are sent with each route that does, instead of with the Server.
+fn place_server_grants<F: LinkerdRoute>(
+    planned: Vec<RoutePlan<F>>,
     server: Vec<Authz>,
     report: &mut Report,
 ) -> (Vec<F::Route>, Vec<Authz>) {
@@ -277,7 +287,7 @@ fn http_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
 /// A match and the route it belongs to.
 type Contender<'p> = (&'p Route, &'p RequestMatch);
 
-/// Which segments of a path are parameters; nothing if none is.
+/// Returns for each segment of a path whether it is a parameter; `None` if none is.
 fn shape(wanted: &RequestMatch) -> Option<Vec<bool>> {
     let PathPattern::Segments { segments, rest: _ } = &wanted.path else { return None };
     let shape: Vec<bool> = segments.iter().map(|s| matches!(s, Segment::Parameter(_))).collect();
@@ -335,7 +345,7 @@ fn matches(policy: &ServerPolicy) -> impl Iterator<Item = Contender<'_>> {
     })
 }
 
-/// Whether it makes no difference to permission which of these matches.
+/// Returns true if every one of these matches leads to the same permission.
 fn is_indifferent(matches: &[Contender<'_>]) -> bool {
     let Some(((first, _), others)) = matches.split_first() else { return true };
     if others.is_empty() {

@@ -11,7 +11,7 @@ pub struct GrpcRouteMatch {
     #[prost(message, repeated, tag = "2")]
     pub headers: ::prost::alloc::vec::Vec<super::http_route::HeaderMatch>,
 }
-/// Which calls.
+/// The calls that match.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GrpcRpcMatch {
     /// Fully qualified service name; empty: any.

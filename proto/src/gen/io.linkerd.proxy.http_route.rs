@@ -28,7 +28,7 @@ pub mod host_match {
         Suffix(Suffix),
     }
 }
-/// A conjunction: what is absent is not asked.
+/// A conjunction: absent parts match everything.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HttpRouteMatch {
     /// The path.
@@ -44,7 +44,7 @@ pub struct HttpRouteMatch {
     #[prost(message, optional, tag = "4")]
     pub method: ::core::option::Option<super::http_types::HttpMethod>,
 }
-/// What a path must be.
+/// A predicate over a path.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PathMatch {
     /// Exactly one must be set.
@@ -67,7 +67,7 @@ pub mod path_match {
         Regex(::prost::alloc::string::String),
     }
 }
-/// What a header must be.
+/// A predicate over a header.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HeaderMatch {
     /// Name, lower-case.
@@ -90,7 +90,7 @@ pub mod header_match {
         Regex(::prost::alloc::string::String),
     }
 }
-/// What a query parameter must be.
+/// A predicate over a query parameter.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueryParamMatch {
     /// Name, decoded.
@@ -158,7 +158,7 @@ pub struct RequestRedirect {
     #[prost(uint32, tag = "5")]
     pub status: u32,
 }
-/// How a path is changed.
+/// A change of a path.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PathModifier {
     /// Exactly one must be set.

@@ -4,7 +4,7 @@
 /// Asks for a certificate.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CertifyRequest {
-    /// The identity asked for.
+    /// The requested identity.
     #[prost(string, tag = "1")]
     pub identity: ::prost::alloc::string::String,
     /// Proof of it: a service account token.
@@ -20,12 +20,12 @@ pub struct CertifyResponse {
     /// The workload's certificate, DER.
     #[prost(bytes = "vec", tag = "1")]
     pub leaf_certificate: ::prost::alloc::vec::Vec<u8>,
-    /// What leads from it to a trusted root, DER, nearest first.
+    /// The intermediate certificates up to a trusted root, DER, nearest first.
     #[prost(bytes = "vec", repeated, tag = "2")]
     pub intermediate_certificates: ::prost::alloc::vec::Vec<
         ::prost::alloc::vec::Vec<u8>,
     >,
-    /// When the workload's certificate expires.
+    /// The expiry of the workload's certificate.
     #[prost(message, optional, tag = "3")]
     pub valid_until: ::core::option::Option<::prost_types::Timestamp>,
 }

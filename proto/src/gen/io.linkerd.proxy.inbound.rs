@@ -14,7 +14,7 @@ pub struct PortSpec {
 /// Everything in force on one port.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Server {
-    /// How connections are read. Must be present.
+    /// The protocol of connections. Must be present.
     #[prost(message, optional, tag = "1")]
     pub protocol: ::core::option::Option<ProxyProtocol>,
     /// The addresses the workload is reached at. Empty: not known.
@@ -30,7 +30,7 @@ pub struct Server {
         ::prost::alloc::string::String,
     >,
 }
-/// How connections are read.
+/// The protocol of connections.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ProxyProtocol {
     /// Exactly one must be set.
@@ -42,7 +42,7 @@ pub mod proxy_protocol {
     /// HTTP if the first bytes say so, else bytes.
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Detect {
-        /// How long to wait for the first bytes. Must be present.
+        /// The time to wait for the first bytes. Must be present.
         #[prost(message, optional, tag = "1")]
         pub timeout: ::core::option::Option<::prost_types::Duration>,
         /// Routes of requests. Empty: one that matches all and grants nothing of its own.
@@ -111,10 +111,10 @@ pub mod proxy_protocol {
 /// A grant: it holds if the client's address is in a network and its identity is accepted.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Authz {
-    /// Where the client must be. Never empty.
+    /// The networks of the client. Never empty.
     #[prost(message, repeated, tag = "1")]
     pub networks: ::prost::alloc::vec::Vec<Network>,
-    /// Who the client must be. Must be present.
+    /// The authentication of the client. Must be present.
     #[prost(message, optional, tag = "2")]
     pub authentication: ::core::option::Option<Authn>,
     /// `group`, `kind` and `name` of the granting object; replaced by `metadata`, still sent.
@@ -137,7 +137,7 @@ pub struct Network {
     #[prost(message, repeated, tag = "2")]
     pub except: ::prost::alloc::vec::Vec<super::net::IpNetwork>,
 }
-/// Who a client must be.
+/// The authentication of a client.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Authn {
     /// Exactly one must be set.
@@ -146,10 +146,10 @@ pub struct Authn {
 }
 /// Nested message and enum types in `Authn`.
 pub mod authn {
-    /// Nothing is asked.
+    /// No authentication is required.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct PermitUnauthenticated {}
-    /// Mesh TLS is asked.
+    /// Mesh TLS is required.
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct PermitMeshTls {
         /// Exactly one must be set.
@@ -204,7 +204,7 @@ pub struct IdentitySuffix {
     #[prost(string, repeated, tag = "1")]
     pub parts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// Which HTTP requests, by whom.
+/// A route of HTTP requests, with its grants.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HttpRoute {
     /// The route's object. Must be present.
@@ -213,7 +213,7 @@ pub struct HttpRoute {
     /// Hosts it applies to; empty: all.
     #[prost(message, repeated, tag = "2")]
     pub hosts: ::prost::alloc::vec::Vec<super::http_route::HostMatch>,
-    /// Its own grants, asked before the Server's.
+    /// Its own grants, tried before the Server's.
     #[prost(message, repeated, tag = "3")]
     pub authorizations: ::prost::alloc::vec::Vec<Authz>,
     /// Its rules.
@@ -258,7 +258,7 @@ pub mod http_route {
         }
     }
 }
-/// Which gRPC calls, by whom.
+/// A route of gRPC calls, with its grants.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GrpcRoute {
     /// The route's object. Must be present.
@@ -267,7 +267,7 @@ pub struct GrpcRoute {
     /// Hosts it applies to; empty: all.
     #[prost(message, repeated, tag = "2")]
     pub hosts: ::prost::alloc::vec::Vec<super::http_route::HostMatch>,
-    /// Its own grants, asked before the Server's.
+    /// Its own grants, tried before the Server's.
     #[prost(message, repeated, tag = "3")]
     pub authorizations: ::prost::alloc::vec::Vec<Authz>,
     /// Its rules.
@@ -340,7 +340,7 @@ pub mod http_local_rate_limit {
         /// Their rate together.
         #[prost(message, optional, tag = "1")]
         pub limit: ::core::option::Option<Limit>,
-        /// Who they are.
+        /// Their identities.
         #[prost(message, optional, tag = "2")]
         pub clients: ::core::option::Option<r#override::ClientIdentities>,
     }

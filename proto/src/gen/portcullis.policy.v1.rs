@@ -17,7 +17,7 @@ pub struct ObjectRef {
     #[prost(string, tag = "4")]
     pub name: ::prost::alloc::string::String,
 }
-/// What a grant, a limit or an effect comes from.
+/// The source of a grant, a limit or a filter.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Source {
     /// Exactly one is set.
@@ -102,7 +102,7 @@ pub struct Condition {
     /// The object that set it.
     #[prost(message, optional, tag = "1")]
     pub source: ::core::option::Option<Source>,
-    /// What is asked. Exactly one is set.
+    /// The predicate. Exactly one is set.
     #[prost(oneof = "condition::Test", tags = "2, 3, 4, 5")]
     pub test: ::core::option::Option<condition::Test>,
 }
@@ -122,7 +122,7 @@ pub mod condition {
         #[prost(message, repeated, tag = "1")]
         pub identities: ::prost::alloc::vec::Vec<super::IdentityMatch>,
     }
-    /// What is asked. Exactly one is set.
+    /// The predicate. Exactly one is set.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Test {
         /// The client's address.
@@ -149,10 +149,10 @@ pub struct Authorization {
     /// The object that grants.
     #[prost(message, optional, tag = "2")]
     pub source: ::core::option::Option<Source>,
-    /// Whether permits by this grant are logged as audited.
+    /// True if permits by this grant are logged as audited.
     #[prost(bool, tag = "5")]
     pub audit: bool,
-    /// What is asked. Exactly one is set.
+    /// The predicate. Exactly one is set.
     #[prost(oneof = "authorization::Requirement", tags = "3, 4")]
     pub requirement: ::core::option::Option<authorization::Requirement>,
 }
@@ -165,7 +165,7 @@ pub mod authorization {
         #[prost(message, repeated, tag = "1")]
         pub conditions: ::prost::alloc::vec::Vec<super::Condition>,
     }
-    /// What is asked. Exactly one is set.
+    /// The predicate. Exactly one is set.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Requirement {
         /// Nothing.
@@ -182,7 +182,7 @@ pub struct Withheld {
     /// The object that would have granted.
     #[prost(message, optional, tag = "1")]
     pub source: ::core::option::Option<ObjectRef>,
-    /// Why it does not, for people.
+    /// The reason, for people.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
 }
@@ -221,7 +221,7 @@ pub mod path_pattern {
         /// The segments.
         #[prost(message, repeated, tag = "1")]
         pub segments: ::prost::alloc::vec::Vec<super::Segment>,
-        /// Whether any number of further segments may follow.
+        /// True if any number of further segments may follow.
         #[prost(bool, tag = "2")]
         pub rest: bool,
     }
@@ -236,7 +236,7 @@ pub mod path_pattern {
         Regex(::prost::alloc::string::String),
     }
 }
-/// What a value must be.
+/// A predicate over a value.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ValueMatch {
     /// Exactly one is set.
@@ -263,7 +263,7 @@ pub struct HeaderMatch {
     /// Name, lower-case.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What each line must be.
+    /// The predicate over each line.
     #[prost(message, optional, tag = "2")]
     pub value: ::core::option::Option<ValueMatch>,
 }
@@ -273,7 +273,7 @@ pub struct QueryMatch {
     /// Name, decoded.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What each value must be.
+    /// The predicate over each value.
     #[prost(message, optional, tag = "2")]
     pub value: ::core::option::Option<ValueMatch>,
 }
@@ -387,10 +387,10 @@ pub struct Failure {
     #[prost(uint32, tag = "5")]
     pub denominator: u32,
 }
-/// What a permit does to the request besides letting it pass.
+/// A filter on permitted requests.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Effect {
-    /// The object that asked for it.
+    /// The object that configures it.
     #[prost(message, optional, tag = "1")]
     pub source: ::core::option::Option<Source>,
     /// Exactly one is set.
@@ -419,7 +419,7 @@ pub mod effect {
         Timeout(::prost_types::Duration),
     }
 }
-/// Why a route exists.
+/// The origin of a route.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Origin {
     /// Exactly one is set.
@@ -461,20 +461,20 @@ pub struct Rule {
     /// Alternatives; empty: every request.
     #[prost(message, repeated, tag = "1")]
     pub matches: ::prost::alloc::vec::Vec<RequestMatch>,
-    /// What is done to requests it permits, in order.
+    /// Filters on the requests that it permits, in order.
     #[prost(message, repeated, tag = "2")]
     pub effects: ::prost::alloc::vec::Vec<Effect>,
 }
-/// Who may send which requests.
+/// A route: its requests, and the clients that may send them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Route {
     /// Its key within the policy of one port. Not 0.
     #[prost(fixed64, tag = "1")]
     pub key: u64,
-    /// Why it exists; unique within the policy of one port.
+    /// Its origin; unique within the policy of one port.
     #[prost(message, optional, tag = "2")]
     pub origin: ::core::option::Option<Origin>,
-    /// Which API it came from.
+    /// The API that it came from.
     #[prost(enumeration = "RouteKind", tag = "3")]
     pub kind: i32,
     /// Creation time, seconds since 1970-01-01T00:00:00Z; absent: not known, which sorts last.
@@ -489,14 +489,14 @@ pub struct Route {
     /// Keys of its own grants, in the order they are tried.
     #[prost(fixed64, repeated, tag = "7")]
     pub authorizations: ::prost::alloc::vec::Vec<u64>,
-    /// Whether the port's grants count too, after its own.
+    /// True if the port's grants count too, after its own.
     #[prost(bool, tag = "8")]
     pub inherits_server: bool,
     /// Grants on it that resolved to nothing.
     #[prost(message, repeated, tag = "9")]
     pub withheld: ::prost::alloc::vec::Vec<Withheld>,
 }
-/// How connections are read.
+/// The protocol of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Protocol {
     /// Exactly one is set.
@@ -508,7 +508,7 @@ pub mod protocol {
     /// HTTP if the first bytes say so, else bytes.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Detect {
-        /// How long to wait for the first bytes; must be present.
+        /// The time to wait for the first bytes; must be present.
         #[prost(message, optional, tag = "1")]
         pub timeout: ::core::option::Option<::prost_types::Duration>,
     }
@@ -535,7 +535,7 @@ pub mod protocol {
         Tls(super::Unit),
     }
 }
-/// What happens where no rule matches.
+/// The result if no rule matches.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Unmatched {
     /// Exactly one is set.
@@ -556,25 +556,25 @@ pub mod unmatched {
         /// Refused with this reason (see PortHeader.deny).
         #[prost(string, tag = "3")]
         Deny(::prost::alloc::string::String),
-        /// The next less specific host is asked.
+        /// The next less specific host is searched.
         #[prost(message, tag = "4")]
         FallThrough(super::Unit),
     }
 }
-/// What happens when no rule of a host matches.
+/// The result if no rule of a host matches.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HostRule {
     /// The host.
     #[prost(message, optional, tag = "1")]
     pub host: ::core::option::Option<HostPattern>,
-    /// What happens.
+    /// The result.
     #[prost(message, optional, tag = "2")]
     pub unmatched: ::core::option::Option<Unmatched>,
 }
-/// What passes before routes are looked at.
+/// Exemptions, which are permitted before routes are evaluated.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Exemption {
-    /// Which requests; absent: connections that are not HTTP.
+    /// The exempted requests; absent: connections that are not HTTP.
     #[prost(message, optional, tag = "1")]
     pub request: ::core::option::Option<RequestMatch>,
     /// Key of the grant that must hold.
@@ -610,7 +610,7 @@ pub mod rate_limit {
         pub clients: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     }
 }
-/// Whose policy a port has.
+/// The owner of a port.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Owner {
     /// Exactly one is set.
@@ -633,20 +633,20 @@ pub mod owner {
 /// Everything about a port besides its grants and routes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PortHeader {
-    /// Whose policy it is.
+    /// The owner of the port.
     #[prost(message, optional, tag = "1")]
     pub owner: ::core::option::Option<Owner>,
-    /// How connections are read.
+    /// The protocol of connections.
     #[prost(message, optional, tag = "2")]
     pub protocol: ::core::option::Option<Protocol>,
     /// If present, the whole port is refused and nothing else counts. A stable reason, as in logs
     /// and metrics: `no_route`, `unauthorized`, `server_invalid`, `proxy_unsupported` and so on.
     #[prost(string, optional, tag = "3")]
     pub deny: ::core::option::Option<::prost::alloc::string::String>,
-    /// What is done about ambiguous targets.
+    /// The handling of ambiguous targets.
     #[prost(enumeration = "PathHandling", tag = "4")]
     pub paths: i32,
-    /// What passes before routes are looked at.
+    /// Exemptions, which are permitted before routes are evaluated.
     #[prost(message, repeated, tag = "5")]
     pub exemptions: ::prost::alloc::vec::Vec<Exemption>,
     /// Limit on requests; absent: none.
@@ -661,7 +661,7 @@ pub struct PortHeader {
     /// Hosts that have a table of their own, in ascending order.
     #[prost(message, repeated, tag = "9")]
     pub hosts: ::prost::alloc::vec::Vec<HostRule>,
-    /// What happens when nothing matches at all.
+    /// The result if nothing matches at all.
     #[prost(message, optional, tag = "10")]
     pub otherwise: ::core::option::Option<Unmatched>,
     /// Requests do not carry what the proxy knows of their connection: l5d-client-id,
@@ -669,16 +669,16 @@ pub struct PortHeader {
     #[prost(bool, tag = "11")]
     pub no_informational_headers: bool,
 }
-/// What differs per workload and is therefore not part of its ports' policies.
+/// Facts that differ per workload and are therefore not part of its ports' policies.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Facts {
     /// The workload's own addresses, 4 or 16 bytes each. Empty: not known.
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub pod_addresses: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
-    /// What NODE_LOCAL stands for. Empty: it matches nobody.
+    /// The networks of NODE_LOCAL. Empty: it matches no client.
     #[prost(message, repeated, tag = "2")]
     pub node_local: ::prost::alloc::vec::Vec<Network>,
-    /// What CLUSTER stands for. Empty: it matches nobody.
+    /// The networks of CLUSTER. Empty: it matches no client.
     #[prost(message, repeated, tag = "3")]
     pub cluster: ::prost::alloc::vec::Vec<Network>,
     /// The first addresses of the node's pod networks, 4 or 16 bytes each. NODE_LOCAL stands for those of
@@ -686,12 +686,13 @@ pub struct Facts {
     /// pod may. A client that cannot tell leaves them out.
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub pod_gateways: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
-    /// What the workload's proxy is to log while it runs. Absent: as it was started.
+    /// Log settings of the workload's proxy. Absent: as it was started.
     #[prost(message, optional, tag = "5")]
     pub logs: ::core::option::Option<Logs>,
 }
-/// What a proxy is to log while it runs. What is not set is as the proxy was started. No decision depends
-/// on it, so that a client which does not know it, or cannot read a value, goes on without.
+/// Log settings of a running proxy. Unset fields keep the values that the proxy was started with. No
+/// decision depends on it, so that a client which does not know it, or cannot read a value, goes on
+/// without.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Logs {
     /// A filter of log lines, as the crate `tracing-subscriber` reads it. Empty: not set.
@@ -734,7 +735,7 @@ impl NetworkSymbol {
         }
     }
 }
-/// Which API a route came from.
+/// The API that a route came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RouteKind {
@@ -767,7 +768,7 @@ impl RouteKind {
         }
     }
 }
-/// What is done about ambiguous request targets.
+/// The handling of ambiguous request targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum PathHandling {
@@ -800,7 +801,7 @@ impl PathHandling {
         }
     }
 }
-/// Whether a proxy writes an access log, and how.
+/// The format of a proxy's access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum AccessLogs {
@@ -849,13 +850,13 @@ pub mod watch_request {
     /// Exactly one is set.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Kind {
-        /// Who the client is. First on the stream and nowhere else.
+        /// The client's identification. The first message of the stream, and only there.
         #[prost(message, tag = "1")]
         Hello(super::Hello),
         /// Asks for further ports.
         #[prost(message, tag = "2")]
         Subscribe(super::Subscribe),
-        /// Gives up ports asked for.
+        /// Cancels requested ports.
         #[prost(message, tag = "3")]
         Unsubscribe(super::Unsubscribe),
         /// Says that a revision is in force.
@@ -869,7 +870,7 @@ pub mod watch_request {
         Resync(super::Resync),
     }
 }
-/// Who the client is, what it can do and what it already has.
+/// The client's workload, features and current state.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Hello {
     /// The workload's token, which its injector gave it. Opaque to the client.
@@ -878,7 +879,7 @@ pub struct Hello {
     /// The features that the client can enforce, by name.
     #[prost(string, repeated, tag = "2")]
     pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What the client enforces at the moment, so that it never gets anything older.
+    /// The revisions that the client enforces, so that it never gets an older one.
     #[prost(message, repeated, tag = "3")]
     pub applied: ::prost::alloc::vec::Vec<PortRevision>,
     /// Name and version of the client, for logs.
@@ -933,7 +934,7 @@ pub struct Nack {
     /// The revision as it was received; absent for the workload.
     #[prost(message, optional, tag = "2")]
     pub revision: ::core::option::Option<Revision>,
-    /// Why, for people.
+    /// The reason, for people.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
     /// Where in the update, for example `routes\[2\].rules\[0\].matches\[1\].path.regex`; empty: as a whole.
@@ -947,7 +948,7 @@ pub struct Resync {
     #[prost(uint32, tag = "1")]
     pub port: u32,
 }
-/// Which state of the world a policy was made from.
+/// The state of the cluster that a policy was made from.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Revision {
     /// The numbering that `versions` belongs to. Revisions of different epochs are not comparable.
@@ -989,17 +990,17 @@ pub struct Workload {
     /// Its name, for logs.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What its network symbols stand for.
+    /// The networks of its symbols.
     #[prost(message, optional, tag = "2")]
     pub facts: ::core::option::Option<Facts>,
     /// The ports it declares, ascending. A client is ready once it has policy for all of them.
     #[prost(uint32, repeated, tag = "3")]
     pub declared_ports: ::prost::alloc::vec::Vec<u32>,
-    /// What holds on all others.
+    /// The policy of all other ports.
     #[prost(enumeration = "Undeclared", tag = "4")]
     pub undeclared: i32,
-    /// Which state of the world the workload was made from; `content` is 0. Absent: the server does not
-    /// say (an older version).
+    /// The state of the cluster that the workload was made from; `content` is 0. Absent: the server
+    /// does not say (an older version).
     #[prost(message, optional, tag = "5")]
     pub revision: ::core::option::Option<Revision>,
 }
@@ -1024,7 +1025,7 @@ pub struct PortUpdate {
     /// The port.
     #[prost(uint32, tag = "1")]
     pub port: u32,
-    /// What the client has once it applied this.
+    /// The revision of the client after it applied this.
     #[prost(message, optional, tag = "2")]
     pub revision: ::core::option::Option<Revision>,
     /// The content of the revision that this changes; absent: this is the full state and replaces
@@ -1057,7 +1058,7 @@ pub struct PortUpdate {
     #[prost(message, optional, tag = "11")]
     pub route_order: ::core::option::Option<KeyList>,
 }
-/// What holds on ports that nothing declares.
+/// The policy of undeclared ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Undeclared {
@@ -1401,14 +1402,14 @@ pub struct InForceRequest {
     #[prost(string, tag = "1")]
     pub replica: ::prost::alloc::string::String,
 }
-/// What changed since the last message. The first ones carry everything, in as many messages as that
+/// Changes since the last message. The first ones carry everything, in as many messages as that
 /// takes; an empty message says that nothing changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InForceUpdate {
-    /// What came to be in force, or changed.
+    /// Policies that came into force, or changed.
     #[prost(message, repeated, tag = "1")]
     pub set: ::prost::alloc::vec::Vec<PortInForce>,
-    /// What no client of this replica has in force any more.
+    /// Policies that no client of this replica has in force any more.
     #[prost(message, repeated, tag = "2")]
     pub gone: ::prost::alloc::vec::Vec<PortKey>,
     /// Name of the replica that answers.
@@ -1417,12 +1418,12 @@ pub struct InForceUpdate {
     /// More follows at once; until then this says nothing about what it does not name.
     #[prost(bool, tag = "4")]
     pub more: bool,
-    /// What clients of this replica are not sent because they could not enforce it, of each object that
-    /// asks for it and of which that changed.
+    /// Parts that clients of this replica are not sent because they could not enforce them, of each
+    /// object that asks for it and of which that changed.
     #[prost(message, repeated, tag = "5")]
     pub unsent: ::prost::alloc::vec::Vec<ObjectUnsent>,
 }
-/// What clients that watch a policy now are not sent of one object.
+/// Parts of one object that clients are not sent that watch a policy now.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObjectUnsent {
     /// API group of the object.
@@ -1437,10 +1438,10 @@ pub struct ObjectUnsent {
     /// Its name.
     #[prost(string, tag = "4")]
     pub name: ::prost::alloc::string::String,
-    /// What is denied to such clients in its place, in words. Both lists empty: nothing any more.
+    /// Denials sent to such clients in its place, in words. Both lists empty: nothing any more.
     #[prost(string, repeated, tag = "5")]
     pub denied: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What is left out for such clients, in words.
+    /// Parts omitted for such clients, in words.
     #[prost(string, repeated, tag = "6")]
     pub left_out: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -1453,17 +1454,17 @@ pub struct PortKey {
     /// Its name.
     #[prost(string, tag = "2")]
     pub workload: ::prost::alloc::string::String,
-    /// Whether it is an ExternalWorkload.
+    /// True if it is an ExternalWorkload.
     #[prost(bool, tag = "3")]
     pub external: bool,
     /// The port.
     #[prost(uint32, tag = "4")]
     pub port: u32,
 }
-/// What is in force on a port.
+/// The policy in force on a port.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PortInForce {
-    /// Which port.
+    /// The port.
     #[prost(message, optional, tag = "1")]
     pub key: ::core::option::Option<PortKey>,
     /// Hash of the policy that every client of this replica that answers for the port has in force: of
@@ -1471,7 +1472,7 @@ pub struct PortInForce {
     /// agree. 0: some of them has none, or could not be sent all of it.
     #[prost(fixed64, tag = "2")]
     pub content: u64,
-    /// Why the newest update was refused; empty if it was not.
+    /// The reason why the newest update was refused; empty if it was not.
     #[prost(string, tag = "3")]
     pub refused: ::prost::alloc::string::String,
     /// Milliseconds since this came to be so.
@@ -1491,7 +1492,7 @@ pub struct ObjectsResponse {
     /// The objects.
     #[prost(message, repeated, tag = "1")]
     pub objects: ::prost::alloc::vec::Vec<ObjectStatus>,
-    /// What the replica that answers is short of, in words; empty if nothing.
+    /// Limitations of the replica that responds, in words; empty if there are none.
     #[prost(string, repeated, tag = "2")]
     pub missing: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -1513,7 +1514,7 @@ pub struct ObjectStatus {
     /// The generation that this is about; 0 if it has none.
     #[prost(int64, tag = "5")]
     pub generation: i64,
-    /// What it is told.
+    /// Its conditions.
     #[prost(message, repeated, tag = "6")]
     pub conditions: ::prost::alloc::vec::Vec<ObjectCondition>,
     /// On how many proxies its current effect is in force. Absent: it cannot be said.
@@ -1536,10 +1537,10 @@ pub struct Programmed {
     /// that does not say.
     #[prost(string, tag = "4")]
     pub status: ::prost::alloc::string::String,
-    /// Why, for programs.
+    /// The reason, for programs.
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
-    /// Why, for people: what it selects or targets that is not there, which pods have no sidecar.
+    /// The message, for people: selected or targeted objects that are missing, pods without a sidecar.
     #[prost(string, tag = "6")]
     pub message: ::prost::alloc::string::String,
 }
@@ -1549,13 +1550,13 @@ pub struct ObjectCondition {
     /// Accepted, ResolvedRefs, …
     #[prost(string, tag = "1")]
     pub r#type: ::prost::alloc::string::String,
-    /// Whether it holds.
+    /// True if it holds.
     #[prost(bool, tag = "2")]
     pub status: bool,
-    /// Why, for programs.
+    /// The reason, for programs.
     #[prost(string, tag = "3")]
     pub reason: ::prost::alloc::string::String,
-    /// Why, for people.
+    /// The reason, for people.
     #[prost(string, tag = "4")]
     pub message: ::prost::alloc::string::String,
     /// The parent or target that it is about, as `Kind namespace/name`; empty: the object as a whole.
@@ -1576,7 +1577,7 @@ pub mod policy_report_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Says what is in force and what every object is told about itself.
+    /// Returns the policies in force and the conditions of every object.
     #[derive(Debug, Clone)]
     pub struct PolicyReportClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1646,7 +1647,7 @@ pub mod policy_report_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// What the clients of this replica have in force, and every change of it. Open to the
+        /// Policies in force on the clients of this replica, and every change of them. Open to the
         /// controller's own identity only: replicas add up what they hear from each other.
         pub async fn in_force(
             &mut self,
@@ -1718,7 +1719,7 @@ pub mod policy_report_server {
             >
             + std::marker::Send
             + 'static;
-        /// What the clients of this replica have in force, and every change of it. Open to the
+        /// Policies in force on the clients of this replica, and every change of them. Open to the
         /// controller's own identity only: replicas add up what they hear from each other.
         async fn in_force(
             &self,
@@ -1730,7 +1731,7 @@ pub mod policy_report_server {
             request: tonic::Request<super::ObjectsRequest>,
         ) -> std::result::Result<tonic::Response<super::ObjectsResponse>, tonic::Status>;
     }
-    /// Says what is in force and what every object is told about itself.
+    /// Returns the policies in force and the conditions of every object.
     #[derive(Debug)]
     pub struct PolicyReportServer<T> {
         inner: Arc<T>,

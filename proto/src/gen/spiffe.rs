@@ -35,7 +35,7 @@ pub struct X509svid {
     /// Roots of the identity's trust domain, certificates in DER, one behind the other.
     #[prost(bytes = "vec", tag = "4")]
     pub bundle: ::prost::alloc::vec::Vec<u8>,
-    /// What the operator means the identity to be used for.
+    /// The operator's hint of the identity's use.
     #[prost(string, tag = "5")]
     pub hint: ::prost::alloc::string::String,
 }
@@ -50,7 +50,7 @@ pub mod spiffe_workload_api_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What the agent of a node offers to the workloads on it.
+    /// The API of a node's agent for the workloads on it.
     #[derive(Debug, Clone)]
     pub struct SpiffeWorkloadApiClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -175,7 +175,7 @@ pub mod spiffe_workload_api_server {
             tonic::Status,
         >;
     }
-    /// What the agent of a node offers to the workloads on it.
+    /// The API of a node's agent for the workloads on it.
     #[derive(Debug)]
     pub struct SpiffeWorkloadApiServer<T> {
         inner: Arc<T>,

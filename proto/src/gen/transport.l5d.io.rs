@@ -1,7 +1,7 @@
 //! Package `transport.l5d.io`. Generated from the `.proto` files beside this crate by
 //! `cargo run -p xtask -- gen`; changes here are lost. @generated
 
-/// Where the connection is meant to go, and what follows.
+/// The destination of the connection, and its protocol.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Header {
     /// The workload's port, 1 to 65535. Where a name is given, the port of what it names.
@@ -10,7 +10,7 @@ pub struct Header {
     /// A destination beyond this workload, for gateways. Empty: this workload.
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
-    /// What is spoken after this header. Absent, or without a kind: not known.
+    /// The protocol after this header. Absent, or without a kind: not known.
     #[prost(message, optional, tag = "3")]
     pub session_protocol: ::core::option::Option<SessionProtocol>,
 }

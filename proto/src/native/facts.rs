@@ -1,4 +1,4 @@
-//! What a client is told beside policies: features and a workload's facts.
+//! Messages besides policies: features and a workload's facts.
 
 use super::{read, write};
 use crate::error::{DecodeError, each};
@@ -8,7 +8,7 @@ use policy_core::network::Facts;
 use policy_core::{AccessLogs, Logs};
 use std::collections::BTreeSet;
 
-/// The features of this version, by name: what a client says in `Hello`.
+/// Encodes features by name, as a client sends them in `Hello`.
 pub fn encode_features(features: &BTreeSet<Feature>) -> Vec<String> {
     features.iter().map(|feature| feature.as_str().to_owned()).collect()
 }
@@ -59,8 +59,8 @@ fn encode_logs(Logs { filter, access_log }: &Logs) -> m::Logs {
     }
 }
 
-/// What cannot be read is not set: no decision depends on it, and it must not keep facts from being put
-/// in force on which decisions do.
+/// Reads log settings. Unreadable ones are left unset: no decision depends on them, and they must
+/// not block the facts that decisions depend on.
 fn decode_logs(m::Logs { filter, access_log }: &m::Logs) -> Logs {
     let access_log = match m::AccessLogs::try_from(*access_log) {
         Ok(m::AccessLogs::Unspecified) | Err(_) => None,

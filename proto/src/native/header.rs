@@ -1,8 +1,8 @@
-//! What a policy is besides its routes and grants.
+//! The header of a policy: everything besides its routes and grants.
 
-use super::names::Names;
+use super::interner::Interner;
 use super::read;
-use super::update::{absent, find};
+use super::update::{find, missing_key};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The policy of a header, with the Server's own grants and the routes. `pool` has the grants that
 /// exemptions name.
 pub(super) fn policy(
-    names: &Names,
+    names: &Interner,
     header: &m::PortHeader,
     (authorizations, routes): (AuthorizationSet, Vec<Arc<Route>>),
     pool: &[(u64, Arc<Authorization>)],
@@ -52,12 +52,12 @@ pub(super) fn policy(
 }
 
 fn exemption(
-    names: &Names,
+    names: &Interner,
     exemption: &m::Exemption,
     pool: &[(u64, Arc<Authorization>)],
 ) -> Result<Exemption, DecodeError> {
     let m::Exemption { request, authorization: key } = exemption;
-    let grant = find(pool, *key).ok_or_else(|| absent("authorization", *key));
+    let grant = find(pool, *key).ok_or_else(|| missing_key("authorization", *key));
     let request = request.as_ref().map(|wanted| read::request(names, wanted));
     Ok(Exemption {
         request: request.transpose().at("request")?,
@@ -66,7 +66,7 @@ fn exemption(
 }
 
 fn table(
-    names: &Names,
+    names: &Interner,
     hosts: &[m::HostRule],
 ) -> Result<BTreeMap<policy_core::HostPattern, policy_core::Unmatched>, DecodeError> {
     let host = |rule: &m::HostRule| {

@@ -1,11 +1,11 @@
 //! The policy of a port as sent to clients of one feature set, and the changes between two such.
 
-use super::restrict::restrict;
+use super::downgrade::downgrade;
 use super::revision::encode_revision;
 use super::write;
 use crate::hash::StableHash;
 use crate::messages as m;
-use crate::replaced::Replacement;
+use crate::unsupported::Unsupported;
 use policy_core::authorization::{Authorization, AuthorizationSet};
 use policy_core::feature::{self, Feature};
 use policy_core::policy::{Exemption, InformationalHeaders, RouteTable, ServerPolicy};
@@ -26,14 +26,14 @@ pub struct EncodedPort {
     order: Vec<u64>,
     required: Vec<String>,
     content: u64,
-    replaced: Vec<Replacement>,
+    unsupported: Vec<Unsupported>,
 }
 
-/// Encodes `policy` for a client with `features`. What such a client could not enforce is left out
-/// where that lets through the same or less; else the port is denied. Either way it is reported
-/// by [`EncodedPort::replaced`].
+/// Encodes `policy` for a client with `features`. A part that such a client could not enforce is
+/// omitted if that permits the same or less; else the port is denied. Either way it is reported by
+/// [`EncodedPort::unsupported`].
 pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> EncodedPort {
-    let (policy, replaced) = restrict(policy, features);
+    let (policy, unsupported) = downgrade(policy, features);
     let ServerPolicy {
         owner,
         protocol,
@@ -47,15 +47,15 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         effects,
         withheld,
     } = &*policy;
-    let mut pool = Pool::default();
-    let server = pool.keys(authorizations);
+    let mut grants = GrantTable::default();
+    let server = grants.keys(authorizations);
     let header = m::PortHeader {
         owner: Some(write::owner(owner)),
         protocol: Some(write::protocol(*protocol)),
         deny: deny.map(|reason| reason.as_str().to_owned()),
         paths: write::paths(*paths),
         no_informational_headers: *informational_headers == InformationalHeaders::Disabled,
-        exemptions: exemptions.iter().map(|exemption| pool.exemption(exemption)).collect(),
+        exemptions: exemptions.iter().map(|exemption| grants.exemption(exemption)).collect(),
         rate_limit: rate_limit.as_ref().map(write::rate_limit),
         effects: effects.iter().map(write::effect).collect(),
         withheld: withheld.iter().map(write::withheld).collect(),
@@ -76,23 +76,23 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         order: Vec::with_capacity(routes.len()),
         required: feature::required(&policy).into_iter().map(|f| f.as_str().to_owned()).collect(),
         content: 0,
-        replaced,
+        unsupported,
     };
     for route in routes {
         let key = free_key(&write::origin(&route.origin).encode_to_vec(), |key| {
             encoded.routes.contains_key(&key)
         });
-        let keys = pool.keys(&route.authorizations);
+        let keys = grants.keys(&route.authorizations);
         encoded.routes.insert(key, write::route(key, keys, route));
         encoded.order.push(key);
     }
-    encoded.authorizations = pool.messages;
+    encoded.authorizations = grants.messages;
     encoded.content = content(&encoded);
     encoded
 }
 
 impl EncodedPort {
-    /// The whole state, for a client that has none or an unknown one.
+    /// Returns the full state, for a client that has none or an unknown one.
     pub fn full(&self, port: NonZeroU16, revision: &Revision) -> m::PortUpdate {
         m::PortUpdate {
             port: u32::from(port.get()),
@@ -101,16 +101,16 @@ impl EncodedPort {
         }
     }
 
-    /// Hash of what [`EncodedPort::full`] sends besides port and revision: goes into
-    /// `Revision::content`, where both senders of this module put it. Stable between versions and
-    /// machines. Equal hashes do not prove equal policies.
+    /// Returns the hash of the message of [`EncodedPort::full`] without port and revision: the
+    /// value of `Revision::content`. Stable between versions and machines. Equal hashes do not
+    /// prove equal policies.
     pub fn content(&self) -> u64 {
         self.content
     }
 
-    /// What could not be sent as it was.
-    pub fn replaced(&self) -> &[Replacement] {
-        &self.replaced
+    /// Returns the parts that could not be sent as they are.
+    pub fn unsupported(&self) -> &[Unsupported] {
+        &self.unsupported
     }
 
     fn revision(&self, revision: &Revision) -> m::Revision {
@@ -138,7 +138,7 @@ impl EncodedPort {
     }
 }
 
-/// The change that leads a client from `old` to `new`. Its size depends on what differs.
+/// Returns the change from `old` to `new`. Its size depends on the difference.
 pub fn diff(
     old: &EncodedPort,
     new: &EncodedPort,
@@ -168,7 +168,7 @@ fn removed<T>(old: &BTreeMap<u64, T>, new: &BTreeMap<u64, T>) -> Vec<u64> {
     old.keys().filter(|key| !new.contains_key(key)).copied().collect()
 }
 
-/// What changed in the middle of a list; nothing if it is the same.
+/// Returns the edit from one list to another; `None` if they are the same.
 fn edit(old: &[u64], new: &[u64]) -> Option<m::KeyList> {
     if old == new {
         return None;
@@ -208,7 +208,7 @@ fn free_key(name: &[u8], taken: impl Fn(u64) -> bool) -> u64 {
 
 /// Grants by key, each once.
 #[derive(Default)]
-struct Pool {
+struct GrantTable {
     messages: BTreeMap<u64, m::Authorization>,
     /// Keys by content.
     keys: HashMap<Arc<Authorization>, u64>,
@@ -216,7 +216,7 @@ struct Pool {
     sets: HashMap<usize, (AuthorizationSet, Vec<u64>)>,
 }
 
-impl Pool {
+impl GrantTable {
     fn exemption(&mut self, exemption: &Exemption) -> m::Exemption {
         let Exemption { request, authorization } = exemption;
         m::Exemption {

@@ -1,15 +1,15 @@
 //! From native messages to the model. What is unset, unknown or out of range is an error.
 
-use super::names::Names;
-use crate::error::{At, DecodeError, each, required};
+use super::interner::Interner;
+use crate::error::{At, DecodeError, Result, each, required};
 use crate::messages as m;
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
 use policy_core::authorization::{
-    Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld,
+    Authorization, AuthorizationSet, Condition, Predicate, Requirement, UnresolvedGrant,
 };
 use policy_core::decision::Denied;
-use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::identity::IdentityMatch;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{
@@ -27,19 +27,17 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-type Result<T> = std::result::Result<T, DecodeError>;
-
 /// A oneof, which must be set.
 fn set<T>(kind: Option<&T>) -> Result<&T> {
     kind.ok_or_else(|| DecodeError::here("none of its alternatives is set, or one not known here"))
 }
 
-pub(super) fn object(names: &Names, object: &m::ObjectRef) -> ObjectRef {
+pub(super) fn object(names: &Interner, object: &m::ObjectRef) -> ObjectRef {
     let m::ObjectRef { group, kind, namespace, name } = object;
     ObjectRef::of(names.family(group, kind, namespace), name.as_str().into())
 }
 
-pub(super) fn source(names: &Names, source: &m::Source) -> Result<Source> {
+pub(super) fn source(names: &Interner, source: &m::Source) -> Result<Source> {
     use m::source::Kind;
     Ok(match set(source.kind.as_ref())? {
         Kind::Object(named) => Source::Object(object(names, named)),
@@ -87,7 +85,7 @@ fn unknown<T>(value: i32) -> Result<T> {
     Err(DecodeError::here(format!("value {value} is not known here")))
 }
 
-fn identity(names: &Names, pattern: &m::IdentityMatch) -> Result<IdentityMatch> {
+fn identity(names: &Interner, pattern: &m::IdentityMatch) -> Result<IdentityMatch> {
     use m::identity_match::Kind;
     Ok(match set(pattern.kind.as_ref())? {
         Kind::Any(m::Unit {}) => IdentityMatch::Any,
@@ -96,26 +94,26 @@ fn identity(names: &Names, pattern: &m::IdentityMatch) -> Result<IdentityMatch> 
     })
 }
 
-fn condition(names: &Names, condition: &m::Condition) -> Result<Condition> {
+fn condition(names: &Interner, condition: &m::Condition) -> Result<Condition> {
     use m::condition::Test as Kind;
     let from = required("source", condition.source.as_ref(), |of| source(names, of))?;
     let test = match set(condition.test.as_ref())? {
         Kind::Network(list) => {
-            Test::Network(each("networks", &list.networks, network_match).at("network")?)
+            Predicate::Network(each("networks", &list.networks, network_match).at("network")?)
         }
-        Kind::MeshTls(m::Unit {}) => Test::MeshTls,
+        Kind::MeshTls(m::Unit {}) => Predicate::MeshTls,
         Kind::Identity(list) => {
             let one = |pattern: &m::IdentityMatch| identity(names, pattern);
-            Test::Identity(each("identities", &list.identities, one).at("identity")?)
+            Predicate::Identity(each("identities", &list.identities, one).at("identity")?)
         }
-        Kind::TlsPassthrough(m::Unit {}) => Test::TlsPassthrough,
+        Kind::TlsPassthrough(m::Unit {}) => Predicate::TlsPassthrough,
     };
     Ok(Condition { source: from, test })
 }
 
 /// A grant and its key.
 pub(super) fn authorization(
-    names: &Names,
+    names: &Interner,
     grant: &m::Authorization,
 ) -> Result<(u64, Authorization)> {
     use m::authorization::Requirement as Kind;
@@ -135,9 +133,9 @@ pub(super) fn key(key: u64) -> Result<u64> {
     if key == 0 { Err(DecodeError::here("must not be 0")) } else { Ok(key) }
 }
 
-pub(super) fn withheld(names: &Names, withheld: &m::Withheld) -> Result<Withheld> {
+pub(super) fn withheld(names: &Interner, withheld: &m::Withheld) -> Result<UnresolvedGrant> {
     let source = required("source", withheld.source.as_ref(), |named| Ok(object(names, named)))?;
-    Ok(Withheld { source, reason: names.text(&withheld.reason) })
+    Ok(UnresolvedGrant { source, reason: names.text(&withheld.reason) })
 }
 
 /// A bounded expression, checked.
@@ -145,7 +143,7 @@ pub(crate) fn pattern(source: &str) -> Result<Pattern> {
     Pattern::parse(source).map_err(|error| DecodeError::here(error.to_string()))
 }
 
-fn path(names: &Names, path: &m::PathPattern) -> Result<PathPattern> {
+fn path(names: &Interner, path: &m::PathPattern) -> Result<PathPattern> {
     use m::path_pattern::Kind;
     Ok(match set(path.kind.as_ref())? {
         Kind::Segments(list) => PathPattern::Segments {
@@ -158,7 +156,7 @@ fn path(names: &Names, path: &m::PathPattern) -> Result<PathPattern> {
     })
 }
 
-fn segment(names: &Names, segment: &m::Segment) -> Result<Segment> {
+fn segment(names: &Interner, segment: &m::Segment) -> Result<Segment> {
     use m::segment::Kind;
     Ok(match set(segment.kind.as_ref())? {
         Kind::Literal(text) => Segment::Literal(names.text(text)),
@@ -189,7 +187,7 @@ pub(crate) fn method(name: &str) -> Result<Method> {
     parsed.map_err(|_| DecodeError::here(format!("`{name}` is not an HTTP method")))
 }
 
-pub(super) fn request(names: &Names, wanted: &m::RequestMatch) -> Result<RequestMatch> {
+pub(super) fn request(names: &Interner, wanted: &m::RequestMatch) -> Result<RequestMatch> {
     let path = required("path", wanted.path.as_ref(), |pattern| path(names, pattern))?;
     let method = wanted.method.as_deref().map(method).transpose().at("method")?;
     let headers = each("headers", &wanted.headers, |header| {
@@ -207,7 +205,7 @@ pub(super) fn request(names: &Names, wanted: &m::RequestMatch) -> Result<Request
     Ok(RequestMatch::new(path, method, headers, query))
 }
 
-pub(super) fn host(names: &Names, host: &m::HostPattern) -> Result<HostPattern> {
+pub(super) fn host(names: &Interner, host: &m::HostPattern) -> Result<HostPattern> {
     use m::host_pattern::Kind;
     Ok(match set(host.kind.as_ref())? {
         Kind::Exact(name) => HostPattern::Exact(names.text(name)),
@@ -271,21 +269,21 @@ pub(crate) fn duration(duration: &prost_types::Duration) -> Result<Duration> {
     }
 }
 
-pub(super) fn effect(names: &Names, effect: &m::Effect) -> Result<Effect> {
+pub(super) fn effect(names: &Interner, effect: &m::Effect) -> Result<Filter> {
     use m::effect::Kind;
     let kind = match set(effect.kind.as_ref())? {
         Kind::RequestHeaders(change) => {
-            EffectKind::RequestHeaders(headers(change).at("request_headers")?)
+            FilterKind::RequestHeaders(headers(change).at("request_headers")?)
         }
         Kind::ResponseHeaders(change) => {
-            EffectKind::ResponseHeaders(headers(change).at("response_headers")?)
+            FilterKind::ResponseHeaders(headers(change).at("response_headers")?)
         }
-        Kind::Redirect(wanted) => EffectKind::Redirect(redirect(wanted).at("redirect")?),
-        Kind::Failure(wanted) => EffectKind::Failure(failure(wanted).at("failure")?),
-        Kind::Timeout(bound) => EffectKind::Timeout(duration(bound).at("timeout")?),
+        Kind::Redirect(wanted) => FilterKind::Redirect(redirect(wanted).at("redirect")?),
+        Kind::Failure(wanted) => FilterKind::Failure(failure(wanted).at("failure")?),
+        Kind::Timeout(bound) => FilterKind::Timeout(duration(bound).at("timeout")?),
     };
     let from = required("source", effect.source.as_ref(), |of| source(names, of))?;
-    Ok(Effect { source: from, kind })
+    Ok(Filter { source: from, kind })
 }
 
 pub(super) fn denied(name: &str) -> Result<Denied> {
@@ -293,7 +291,7 @@ pub(super) fn denied(name: &str) -> Result<Denied> {
         .ok_or_else(|| DecodeError::here(format!("reason `{name}` is not known here")))
 }
 
-fn origin(names: &Names, origin: &m::Origin) -> Result<Origin> {
+fn origin(names: &Interner, origin: &m::Origin) -> Result<Origin> {
     use m::origin::Kind;
     Ok(match set(origin.kind.as_ref())? {
         Kind::Objects(list) if list.chain.is_empty() => {
@@ -310,7 +308,7 @@ fn origin(names: &Names, origin: &m::Origin) -> Result<Origin> {
 }
 
 /// A route, its key and those of its grants; the grants themselves are left empty.
-pub(super) fn route(names: &Names, route: &m::Route) -> Result<(u64, Vec<u64>, Route)> {
+pub(super) fn route(names: &Interner, route: &m::Route) -> Result<(u64, Vec<u64>, Route)> {
     let m::Route {
         key: own,
         origin: why,
@@ -340,7 +338,7 @@ pub(super) fn route(names: &Names, route: &m::Route) -> Result<(u64, Vec<u64>, R
     Ok((key(*own).at("key")?, authorizations.clone(), decoded))
 }
 
-fn rule(names: &Names, rule: &m::Rule) -> Result<Rule> {
+fn rule(names: &Interner, rule: &m::Rule) -> Result<Rule> {
     Ok(Rule {
         matches: each("matches", &rule.matches, |wanted| request(names, wanted))?.into(),
         effects: each("effects", &rule.effects, |one| effect(names, one))?.into(),
@@ -387,7 +385,7 @@ fn rate(rate: u32) -> Result<NonZeroU32> {
     NonZeroU32::new(rate).ok_or_else(|| DecodeError::here("must not be 0"))
 }
 
-pub(super) fn rate_limit(names: &Names, limit: &m::RateLimit) -> Result<RateLimit> {
+pub(super) fn rate_limit(names: &Interner, limit: &m::RateLimit) -> Result<RateLimit> {
     Ok(RateLimit {
         source: required("source", limit.source.as_ref(), |of| source(names, of))?,
         total: limit.total.map(rate).transpose().at("total")?,
@@ -401,7 +399,7 @@ pub(super) fn rate_limit(names: &Names, limit: &m::RateLimit) -> Result<RateLimi
     })
 }
 
-pub(super) fn owner(names: &Names, owner: &m::Owner) -> Result<Owner> {
+pub(super) fn owner(names: &Interner, owner: &m::Owner) -> Result<Owner> {
     use m::owner::Kind;
     Ok(match set(owner.kind.as_ref())? {
         Kind::Server(server) => Owner::Server(object(names, server)),

@@ -1,40 +1,40 @@
-//! The client's side: what is in force on a port, changed by updates, each whole or not at all.
+//! The client's side: the state of a port. Updates apply as a whole or not at all.
 //!
-//! What an update does not mention is shared with the state before: a change of one route of ten
-//! thousand copies lists of numbers and of pointers, and reads one route.
+//! Parts that an update does not mention are shared with the state before: a change of one route of
+//! ten thousand copies lists of numbers and of pointers, and reads one route.
 
 use super::header;
 use super::revision::decode_revision;
-use super::update::{Fresh, Update, absent, find, set};
+use super::update::{NewRoutes, Update, find, missing_key, set};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
-use policy_core::change::{Places as RoutePlaces, RouteChange};
+use policy_core::change::{ListDiff, RouteChange};
 use policy_core::feature::Feature;
 use policy_core::policy::{Route, ServerPolicy};
 use policy_core::revision::Revision;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What a client has of one port.
+/// The client's state of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortState {
     inner: Option<Arc<State>>,
 }
 
-/// What became of an update.
+/// The result of an update.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The policy that results: the one before, where the update changed nothing.
     pub policy: Arc<ServerPolicy>,
-    /// How its routes follow from those of the policy before; absent: all are new, or too many are.
+    /// The difference of its routes to those of the policy before; absent if too many differ.
     pub change: Option<RouteChange>,
 }
 
-/// Why an update was not applied. The state is as before.
+/// Error of an update that was not applied. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// It changes something else than what is here. Ask for the full state (`Resync`).
+    /// Its base is not the state here. Request the full state (`Resync`).
     #[error("changes revision {base:016x}, but {} is in force", shown(*.have))]
     Base {
         /// Content of the revision that it changes.
@@ -52,16 +52,16 @@ fn shown(have: Option<u64>) -> String {
 }
 
 /// The grants of a state, ascending by key.
-type Pool = [(u64, Arc<Authorization>)];
+type GrantsByKey = [(u64, Arc<Authorization>)];
 
-/// Grants that are others now or gone: their keys, by where the old ones are stored.
-type Renewed = HashMap<usize, u64, foldhash::fast::RandomState>;
+/// Keys of replaced or removed grants, by the address of the old grant.
+type ReplacedGrants = HashMap<usize, u64, foldhash::fast::RandomState>;
 
 /// Route by route as in the policy: `order` holds their keys.
 #[derive(Debug, Default)]
 struct State {
     header: Option<Arc<m::PortHeader>>,
-    grants: Arc<Pool>,
+    grants: Arc<GrantsByKey>,
     server: Arc<[u64]>,
     order: Arc<[u64]>,
     revision: Revision,
@@ -69,7 +69,7 @@ struct State {
 }
 
 impl PortState {
-    /// Nothing yet.
+    /// Creates an empty state.
     pub fn new() -> Self {
         Self::default()
     }
@@ -117,7 +117,7 @@ impl State {
         let revision = required("revision", update.rest.revision.as_ref(), decode_revision)?;
         update.finish()?;
         let Update { rest, names, grants, routes, .. } = update;
-        let (grants, renewed) = self.pool(&rest, grants);
+        let (grants, replaced) = self.pool(&rest, grants);
         let server = match &rest.server_authorizations {
             Some(list) => splice(&self.server, list).at("server_authorizations")?,
             None => Arc::clone(&self.server),
@@ -127,7 +127,7 @@ impl State {
             None => Arc::clone(&self.order),
         };
         let removed = &rest.removed_routes;
-        let (table, places) = self.routes(&order, routes, removed, (&renewed, &grants))?;
+        let (table, places) = self.routes(&order, routes, removed, (&replaced, &grants))?;
         let header = match (rest.header, &self.header) {
             (Some(header), _) => Arc::new(header),
             (None, Some(header)) => Arc::clone(header),
@@ -138,7 +138,7 @@ impl State {
         let change = self.policy.clone().zip(places);
         let change = change.and_then(|(before, places)| RouteChange::new(before, places));
         let policy = match (&change, &self.policy) {
-            // What is decided by stays the policy that later changes are from.
+            // Keep the same policy, because later changes refer to it.
             (Some(change), Some(before)) if change.is_empty() && **before == policy => {
                 Arc::clone(before)
             }
@@ -149,43 +149,43 @@ impl State {
         Ok((state, Applied { policy, change }))
     }
 
-    /// The grants by key, with `fresh`, and what of those before is no more.
+    /// Returns the grants by key, including `fresh`, and the replaced ones.
     fn pool(
         &self,
         rest: &m::PortUpdate,
         fresh: Vec<(u64, Arc<Authorization>)>,
-    ) -> (Arc<Pool>, Renewed) {
+    ) -> (Arc<GrantsByKey>, ReplacedGrants) {
         let removed = &rest.removed_authorizations;
         if fresh.is_empty() && removed.is_empty() {
-            return (Arc::clone(&self.grants), Renewed::default());
+            return (Arc::clone(&self.grants), ReplacedGrants::default());
         }
         let gone: HashSet<u64> = fresh.iter().map(|(key, _)| key).chain(removed).copied().collect();
         let old = |key: &u64| Some((Arc::as_ptr(find(&self.grants, *key)?).addr(), *key));
-        let renewed = gone.iter().filter_map(old).collect();
+        let replaced = gone.iter().filter_map(old).collect();
         if self.grants.is_empty() {
-            return (fresh.into(), renewed);
+            return (fresh.into(), replaced);
         }
         let kept = self.grants.iter().filter(|(key, _)| !gone.contains(key)).cloned();
         let mut all: Vec<_> = kept.chain(fresh).collect();
         all.sort_unstable_by_key(|(key, _)| *key);
-        (all.into(), renewed)
+        (all.into(), replaced)
     }
 
-    /// The routes in `order`, and how they follow from those before.
+    /// Returns the routes in `order`, and the difference to those before.
     fn routes(
         &self,
         order: &Arc<[u64]>,
-        mut fresh: Fresh,
+        mut fresh: NewRoutes,
         removed: &[u64],
-        (renewed, grants): (&Renewed, &Pool),
-    ) -> Result<(Vec<Arc<Route>>, Option<RoutePlaces>), DecodeError> {
+        (replaced, grants): (&ReplacedGrants, &GrantsByKey),
+    ) -> Result<(Vec<Arc<Route>>, Option<ListDiff>), DecodeError> {
         let same = Arc::ptr_eq(order, &self.order);
         let removed: HashSet<u64> = removed.iter().copied().collect();
-        let places = Places::new(self, order);
-        let mut sets = Sets::new(renewed, grants);
+        let places = PreviousPositions::new(self, order);
+        let mut sets = GrantSets::new(replaced, grants);
         let mut seen = HashSet::with_capacity(if same { 0 } else { order.len() });
         let mut table = Vec::with_capacity(order.len());
-        let mut draft = RoutePlaces::from_list_of(self.order.len());
+        let mut draft = ListDiff::builder(self.order.len());
         let mut kept = 0_usize;
         for (place, key) in order.iter().enumerate() {
             if !same && !seen.insert(*key) {
@@ -196,28 +196,28 @@ impl State {
                 if let Some(keys) = waiting {
                     let old = before().and_then(|old| self.route(old));
                     let own = sets.of(keys, old.map(|old| &old.authorizations));
-                    Arc::make_mut(&mut route).authorizations = own.at(&grants_of(*key))?;
+                    Arc::make_mut(&mut route).authorizations = own.at(&grants_path(*key))?;
                 }
-                draft.fresh();
+                draft.insert();
                 table.push(route);
                 continue;
             }
             let old = before().filter(|_| !removed.contains(key));
-            let old = old.ok_or_else(|| absent("route", *key)).at("route_order")?;
+            let old = old.ok_or_else(|| missing_key("route", *key)).at("route_order")?;
             kept = kept.saturating_add(1);
-            let route = self.route(old).ok_or_else(|| absent("route", *key))?;
-            table.push(match sets.instead_of(&route.authorizations).at(&grants_of(*key))? {
+            let route = self.route(old).ok_or_else(|| missing_key("route", *key))?;
+            table.push(match sets.replacement(&route.authorizations).at(&grants_path(*key))? {
                 None => {
-                    draft.kept(old);
+                    draft.retain(old);
                     Arc::clone(route)
                 }
                 Some(authorizations) => {
-                    draft.fresh();
+                    draft.insert();
                     Arc::new(Route { authorizations, ..Route::clone(route) })
                 }
             });
         }
-        let left = self.order.iter().filter(|key| !removed.contains(key) && !fresh.had(**key));
+        let left = self.order.iter().filter(|key| !removed.contains(key) && !fresh.contains(**key));
         if fresh.left() > 0 || (!same || fresh.any()) && left.clone().count() > kept {
             let placed: HashSet<u64> = order.iter().copied().collect();
             let lost = fresh.keys().chain(left.copied()).find(|key| !placed.contains(key));
@@ -233,18 +233,18 @@ impl State {
 }
 
 /// The sets of grants of routes. Those of several grants are shared where they are alike.
-struct Sets<'a> {
-    renewed: &'a Renewed,
-    grants: &'a Pool,
-    /// What became of sets of routes that stay, by where they are stored.
+struct GrantSets<'a> {
+    replaced: &'a ReplacedGrants,
+    grants: &'a GrantsByKey,
+    /// Replacements of sets of unchanged routes, by the address of the old set.
     became: HashMap<usize, Option<AuthorizationSet>, foldhash::fast::RandomState>,
     /// Sets of new routes, by the keys of their grants.
     made: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
 }
 
-impl<'a> Sets<'a> {
-    fn new(renewed: &'a Renewed, grants: &'a Pool) -> Self {
-        Self { renewed, grants, became: HashMap::default(), made: HashMap::default() }
+impl<'a> GrantSets<'a> {
+    fn new(replaced: &'a ReplacedGrants, grants: &'a GrantsByKey) -> Self {
+        Self { replaced, grants, became: HashMap::default(), made: HashMap::default() }
     }
 
     /// The set of these keys, for a route that had `old`.
@@ -261,8 +261,8 @@ impl<'a> Sets<'a> {
             return Ok(known.clone());
         }
         let new = new()?;
-        // Equal is not enough: what becomes of a set is told by where its grants are stored, and those
-        // of another key may be equal to the old ones.
+        // Equal is not enough: the replacement of a set is found by the addresses of its grants,
+        // and grants of another key may be equal to the old ones.
         let alike = |old: &&AuthorizationSet| {
             old.len() == new.len() && old.iter().zip(&*new).all(|(old, new)| Arc::ptr_eq(old, new))
         };
@@ -271,27 +271,27 @@ impl<'a> Sets<'a> {
         Ok(new)
     }
 
-    /// The set that takes the place of `old`; none: it stays.
-    fn instead_of(
+    /// Returns the set that replaces `old`; `None` if it is unchanged.
+    fn replacement(
         &mut self,
         old: &AuthorizationSet,
     ) -> Result<Option<AuthorizationSet>, DecodeError> {
-        if self.renewed.is_empty() {
+        if self.replaced.is_empty() {
             return Ok(None);
         }
         if old.len() < 2 {
-            return self.anew(old);
+            return self.replace(old);
         }
         if let Some(known) = self.became.get(&old.address()) {
             return Ok(known.clone());
         }
-        let new = self.anew(old)?;
+        let new = self.replace(old)?;
         self.became.insert(old.address(), new.clone());
         Ok(new)
     }
 
-    fn anew(&self, old: &AuthorizationSet) -> Result<Option<AuthorizationSet>, DecodeError> {
-        let key = |grant: &Arc<Authorization>| self.renewed.get(&Arc::as_ptr(grant).addr());
+    fn replace(&self, old: &AuthorizationSet) -> Result<Option<AuthorizationSet>, DecodeError> {
+        let key = |grant: &Arc<Authorization>| self.replaced.get(&Arc::as_ptr(grant).addr());
         if old.iter().all(|grant| key(grant).is_none()) {
             return Ok(None);
         }
@@ -299,7 +299,7 @@ impl<'a> Sets<'a> {
             None => Ok(Arc::clone(grant)),
             Some(key) => {
                 let new = find(self.grants, *key).map(Arc::clone);
-                new.ok_or_else(|| absent("authorization", *key))
+                new.ok_or_else(|| missing_key("authorization", *key))
             }
         };
         let new = old.iter().map(grant).collect::<Result<Vec<_>, _>>()?;
@@ -307,19 +307,20 @@ impl<'a> Sets<'a> {
     }
 }
 
-fn grants_of(route: u64) -> String {
+fn grants_path(route: u64) -> String {
     format!("routes[key {route:016x}].authorizations")
 }
 
-/// Where routes were before: mostly where they are now, counted from the beginning or from the end.
-struct Places<'a> {
+/// Lookup of a route's previous index: mostly the same index, counted from the beginning or from
+/// the end.
+struct PreviousPositions<'a> {
     old: &'a [u64],
-    /// What the place of a key near the end of the new list is less by in the old one; wrapping.
+    /// Difference between the lengths of the lists, wrapping: the offset of keys near the end.
     shift: usize,
     by_key: std::cell::OnceCell<HashMap<u64, usize>>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> PreviousPositions<'a> {
     fn new(state: &'a State, order: &[u64]) -> Self {
         let shift = order.len().wrapping_sub(state.order.len());
         Self { old: &state.order, shift, by_key: std::cell::OnceCell::new() }

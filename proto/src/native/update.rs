@@ -1,7 +1,7 @@
-//! What the server says. A port's update while it is read: routes and grants are put at once into the form in which they are
-//! kept, one at a time, for ten thousand routes as messages take ten times what they take on the wire.
+//! The server's messages. Routes and grants of a port's update are converted to the model one at a
+//! time, because ten thousand routes as messages take ten times their size on the wire.
 
-use super::names::Names;
+use super::interner::Interner;
 use super::read;
 use crate::error::{At, DecodeError};
 use crate::messages as m;
@@ -15,18 +15,18 @@ use std::sync::Arc;
 pub struct Update {
     /// The message without grants and routes.
     pub(super) rest: m::PortUpdate,
-    pub(super) names: Names,
+    pub(super) names: Interner,
     pub(super) grants: Vec<(u64, Arc<Authorization>)>,
-    /// Whether the grants ascend by key. Servers send them so.
+    /// True if the grants do not ascend by key. Servers send them ascending.
     unordered: bool,
-    pub(super) routes: Fresh,
+    pub(super) routes: NewRoutes,
     /// Sets of several grants, each once.
     sets: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
-    /// The first thing that was wrong; nothing is read after it.
+    /// The first error; nothing is read after it.
     failed: Option<DecodeError>,
 }
 
-/// What the server says: `WatchResponse`.
+/// A message of the server: `WatchResponse`.
 #[derive(Debug)]
 pub enum Response {
     /// The workload.
@@ -48,7 +48,7 @@ impl Update {
         self.rest.port
     }
 
-    /// What the client has once it applied this.
+    /// Returns the revision that the client has after applying this.
     pub fn revision(&self) -> Option<&m::Revision> {
         self.rest.revision.as_ref()
     }
@@ -114,7 +114,7 @@ impl Update {
             Ok((key, keys, mut route)) => {
                 match self.set(&keys) {
                     Some(set) => route.authorizations = set,
-                    None => _ = self.routes.waiting.insert(key, keys),
+                    None => _ = self.routes.unresolved.insert(key, keys),
                 }
                 self.routes.routes.push((key, Some(Arc::new(route))));
             }
@@ -151,11 +151,11 @@ impl Update {
         }
         self.grants.sort_by_key(|(key, _)| *key);
         self.routes.routes.sort_by_key(|(key, _)| *key);
-        if let Some(key) = doubled(&self.grants) {
-            return Err(twice(key)).at("authorizations");
+        if let Some(key) = find_duplicate(&self.grants) {
+            return Err(duplicate_key(key)).at("authorizations");
         }
-        if let Some(key) = doubled(&self.routes.routes) {
-            return Err(twice(key)).at("routes");
+        if let Some(key) = find_duplicate(&self.routes.routes) {
+            return Err(duplicate_key(key)).at("routes");
         }
         self.routes.left = self.routes.routes.len();
         self.sets = HashMap::default();
@@ -165,29 +165,29 @@ impl Update {
 
 /// The routes of an update.
 #[derive(Debug, Default)]
-pub(super) struct Fresh {
+pub(super) struct NewRoutes {
     /// A route once taken leaves its key.
     routes: Vec<(u64, Option<Arc<Route>>)>,
-    /// The keys of the grants of routes that name some which were not there yet.
-    waiting: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
+    /// Keys of the grants of routes that name grants not read yet.
+    unresolved: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
     left: usize,
 }
 
-impl Fresh {
+impl NewRoutes {
     /// The route of this key, and the keys of its grants if it does not have them yet.
     pub(super) fn take(&mut self, key: u64) -> Option<(Arc<Route>, Option<Vec<u64>>)> {
         let place = self.place(key)?;
         let (_, route) = self.routes.get_mut(place)?;
         let taken = route.take()?;
         self.left = self.left.saturating_sub(1);
-        Some((taken, self.waiting.remove(&key)))
+        Some((taken, self.unresolved.remove(&key)))
     }
 
     fn place(&self, key: u64) -> Option<usize> {
         self.routes.binary_search_by_key(&key, |(key, _)| *key).ok()
     }
 
-    /// How many were not taken.
+    /// Number of routes that were not taken.
     pub(super) fn left(&self) -> usize {
         self.left
     }
@@ -196,8 +196,8 @@ impl Fresh {
         !self.routes.is_empty()
     }
 
-    /// Whether there was a route of this key, taken or not.
-    pub(super) fn had(&self, key: u64) -> bool {
+    /// Returns true if the update has a route of this key, taken or not.
+    pub(super) fn contains(&self, key: u64) -> bool {
         self.place(key).is_some()
     }
 
@@ -206,12 +206,12 @@ impl Fresh {
     }
 }
 
-fn doubled<T>(list: &[(u64, T)]) -> Option<u64> {
+fn find_duplicate<T>(list: &[(u64, T)]) -> Option<u64> {
     let mut pairs = list.iter().zip(list.iter().skip(1));
     pairs.find(|((one, _), (next, _))| one == next).map(|((key, _), _)| *key)
 }
 
-/// What belongs to a key in a list that ascends by key.
+/// Returns the value of a key in a list that ascends by key.
 pub(super) fn find<T>(list: &[(u64, T)], key: u64) -> Option<&T> {
     let place = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
     list.get(place).map(|(_, found)| found)
@@ -223,14 +223,14 @@ pub(super) fn set(
     keys: &[u64],
 ) -> Result<AuthorizationSet, DecodeError> {
     let grant =
-        |key: &u64| find(grants, *key).cloned().ok_or_else(|| absent("authorization", *key));
+        |key: &u64| find(grants, *key).cloned().ok_or_else(|| missing_key("authorization", *key));
     keys.iter().map(grant).collect::<Result<Vec<_>, _>>().map(Into::into)
 }
 
-pub(super) fn absent(what: &str, key: u64) -> DecodeError {
+pub(super) fn missing_key(what: &str, key: u64) -> DecodeError {
     DecodeError::here(format!("there is no {what} {key:016x}"))
 }
 
-pub(super) fn twice(key: u64) -> DecodeError {
+pub(super) fn duplicate_key(key: u64) -> DecodeError {
     DecodeError::here(format!("key {key:016x} appears twice"))
 }

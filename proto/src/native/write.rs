@@ -2,8 +2,10 @@
 
 use crate::messages as m;
 use ipnet::IpNet;
-use policy_core::authorization::{Authorization, Condition, Requirement, Test, Withheld};
-use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::authorization::{
+    Authorization, Condition, Predicate, Requirement, UnresolvedGrant,
+};
+use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, RedirectPath};
 use policy_core::identity::IdentityMatch;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{
@@ -74,14 +76,14 @@ fn condition(condition: &Condition) -> m::Condition {
     use m::condition::{Identities, Networks, Test as Kind};
     let Condition { source: from, test } = condition;
     let test = match test {
-        Test::Network(networks) => {
+        Predicate::Network(networks) => {
             Kind::Network(Networks { networks: networks.iter().map(network_match).collect() })
         }
-        Test::MeshTls => Kind::MeshTls(UNIT),
-        Test::Identity(identities) => {
+        Predicate::MeshTls => Kind::MeshTls(UNIT),
+        Predicate::Identity(identities) => {
             Kind::Identity(Identities { identities: identities.iter().map(identity).collect() })
         }
-        Test::TlsPassthrough => Kind::TlsPassthrough(UNIT),
+        Predicate::TlsPassthrough => Kind::TlsPassthrough(UNIT),
     };
     m::Condition { source: Some(source(from)), test: Some(test) }
 }
@@ -103,8 +105,8 @@ pub(super) fn authorization(key: u64, grant: &Authorization) -> m::Authorization
     }
 }
 
-pub(super) fn withheld(withheld: &Withheld) -> m::Withheld {
-    let Withheld { source, reason } = withheld;
+pub(super) fn withheld(withheld: &UnresolvedGrant) -> m::Withheld {
+    let UnresolvedGrant { source, reason } = withheld;
     m::Withheld { source: Some(object(source)), reason: reason.to_string() }
 }
 
@@ -214,7 +216,7 @@ fn failure(failure: &Failure) -> m::Failure {
     }
 }
 
-/// As near as the message can say; what exceeds it is far above any limit that means something.
+/// Saturates at the range of the message, which is far above any useful limit.
 pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -222,15 +224,15 @@ pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
     }
 }
 
-pub(super) fn effect(effect: &Effect) -> m::Effect {
+pub(super) fn effect(effect: &Filter) -> m::Effect {
     use m::effect::Kind;
-    let Effect { source: from, kind } = effect;
+    let Filter { source: from, kind } = effect;
     let kind = match kind {
-        EffectKind::RequestHeaders(change) => Kind::RequestHeaders(headers(change)),
-        EffectKind::ResponseHeaders(change) => Kind::ResponseHeaders(headers(change)),
-        EffectKind::Redirect(wanted) => Kind::Redirect(redirect(wanted)),
-        EffectKind::Failure(wanted) => Kind::Failure(failure(wanted)),
-        EffectKind::Timeout(bound) => Kind::Timeout(duration(*bound)),
+        FilterKind::RequestHeaders(change) => Kind::RequestHeaders(headers(change)),
+        FilterKind::ResponseHeaders(change) => Kind::ResponseHeaders(headers(change)),
+        FilterKind::Redirect(wanted) => Kind::Redirect(redirect(wanted)),
+        FilterKind::Failure(wanted) => Kind::Failure(failure(wanted)),
+        FilterKind::Timeout(bound) => Kind::Timeout(duration(*bound)),
     };
     m::Effect { source: Some(source(from)), kind: Some(kind) }
 }
@@ -249,7 +251,7 @@ pub(super) fn origin(origin: &Origin) -> m::Origin {
     m::Origin { kind: Some(kind) }
 }
 
-/// A route whose grants are already in the pool, under `keys`.
+/// Encodes a route; `keys` are those of its grants.
 pub(super) fn route(key: u64, keys: Vec<u64>, route: &Route) -> m::Route {
     let Route {
         origin: why,

@@ -12,7 +12,7 @@ use hyper::body::Frame;
 use policy_core::ServerPolicy;
 use policy_proto::messages as m;
 use policy_proto::messages::watch_response::Kind;
-use policy_proto::native::lean::{self, Response};
+use policy_proto::native::stream_decoder::{self, Response};
 use policy_proto::native::{ApplyError, PortState};
 use prost::Message;
 use std::convert::Infallible;
@@ -79,7 +79,7 @@ fn ours(data: &[u8], piece: usize) -> Result<Vec<Said>, String> {
     let channel = tower::service_fn(move |_: http::Request<tonic::body::Body>| {
         ready(answer.take().ok_or("asked twice"))
     });
-    let watching = lean::watch(channel, MAX, stream::empty()).now_or_never();
+    let watching = stream_decoder::watch(channel, MAX, stream::empty()).now_or_never();
     let mut responses = watching.ok_or("waits for its answer")?.map_err(|e| e.to_string())?;
     let (mut said, mut state) = (Vec::new(), PortState::new());
     loop {

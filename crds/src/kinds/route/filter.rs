@@ -7,11 +7,11 @@ use crate::parse::header::{header_name, header_value};
 use crate::parse::path;
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
 use http::{HeaderName, HeaderValue};
-use policy_core::EffectKind;
-use policy_core::effect::{HeaderChange, Redirect, RedirectPath};
+use policy_core::FilterKind;
+use policy_core::filter::{HeaderChange, Redirect, RedirectPath};
 
 /// The filters of a rule, in order.
-type Filters = Vec<EffectKind>;
+type Filters = Vec<FilterKind>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Type {
@@ -46,7 +46,7 @@ pub(super) fn filters(rule: &Fields<'_>, dialect: Dialect) -> Option<Filters> {
     node.clean(|node| {
         for node in node.list_up_to(16)? {
             let Some(filter) = filter(&node, dialect) else { continue };
-            let redirects = |f: &EffectKind| matches!(f, EffectKind::Redirect(_));
+            let redirects = |f: &FilterKind| matches!(f, FilterKind::Redirect(_));
             if redirects(&filter) && filters.iter().any(redirects) {
                 node.error("a rule can redirect only once");
             }
@@ -59,15 +59,15 @@ pub(super) fn filters(rule: &Fields<'_>, dialect: Dialect) -> Option<Filters> {
 /// True if a filter replaces the prefix that matched.
 pub(super) fn prefix_replaced(filters: &Filters) -> bool {
     filters.iter().any(|filter| match filter {
-        EffectKind::Redirect(redirect) => matches!(redirect.path, Some(RedirectPath::Prefix(_))),
-        EffectKind::RequestHeaders(_)
-        | EffectKind::ResponseHeaders(_)
-        | EffectKind::Failure(_)
-        | EffectKind::Timeout(_) => false,
+        FilterKind::Redirect(redirect) => matches!(redirect.path, Some(RedirectPath::Prefix(_))),
+        FilterKind::RequestHeaders(_)
+        | FilterKind::ResponseHeaders(_)
+        | FilterKind::Failure(_)
+        | FilterKind::Timeout(_) => false,
     })
 }
 
-fn filter(node: &JsonNode<'_>, dialect: Dialect) -> Option<EffectKind> {
+fn filter(node: &JsonNode<'_>, dialect: Dialect) -> Option<FilterKind> {
     let fields = node.fields(AllowedFields::Any)?;
     let kind = fields.require("type")?;
     let (name, content, kind) = known_type(&kind, dialect)?;
@@ -78,9 +78,9 @@ fn filter(node: &JsonNode<'_>, dialect: Dialect) -> Option<EffectKind> {
     }
     let content = fields.require(content)?;
     match kind {
-        Type::RequestHeaders => header_change(&content).map(EffectKind::RequestHeaders),
-        Type::ResponseHeaders => header_change(&content).map(EffectKind::ResponseHeaders),
-        Type::Redirect => redirect(&content).map(EffectKind::Redirect),
+        Type::RequestHeaders => header_change(&content).map(FilterKind::RequestHeaders),
+        Type::ResponseHeaders => header_change(&content).map(FilterKind::ResponseHeaders),
+        Type::Redirect => redirect(&content).map(FilterKind::Redirect),
     }
 }
 

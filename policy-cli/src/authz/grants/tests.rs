@@ -200,7 +200,7 @@ fn a_host_that_leaves_the_rest_to_the_ports_grants_has_a_row_of_its_own() {
 fn an_empty_list_is_reported_as_nobody() {
     let mut policy = policy();
     policy.routes.otherwise = Unmatched::DefaultRoute;
-    policy.authorizations = set(vec![grant("none", vec![Test::Identity(Vec::new())])]);
+    policy.authorizations = set(vec![grant("none", vec![Predicate::Identity(Vec::new())])]);
     let (access, _) = rows(&policy);
     assert_eq!(access.iter().map(|row| row.granted).collect::<Vec<_>>(), [false]);
 }

@@ -19,7 +19,7 @@ use policy_proto::compat::{EncodeOptions, encode, server_ips};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
 use policy_proto::linkerd::inbound::{PortSpec, Server};
 use policy_proto::workload::parse_workload;
-use policy_proto::{Done, Part, Replacement};
+use policy_proto::{Fallback, Part, Unsupported};
 use policy_server::AllowancePermit;
 use prost::Message;
 use std::convert::Infallible;
@@ -147,12 +147,12 @@ impl Compat {
 
     fn encode(&self, policy: &ServerPolicy, shape: &CacheKey) -> SharedPart {
         let encoded = encode(policy, &shape.symbols, &self.options);
-        self.core.metrics.replaced("compatible", &policy.owner, &encoded.replaced);
+        self.core.metrics.replaced("compatible", &policy.owner, &encoded.unsupported);
         let bytes = encoded.server.encode_to_vec();
         let (size, limit) =
             (bytes.len().saturating_add(shape.own), self.core.config.max_policy_bytes);
         if size <= limit {
-            let omissions = Omissions::of(CLIENTS, policy, &encoded.replaced);
+            let omissions = Omissions::of(CLIENTS, policy, &encoded.unsupported);
             return SharedPart { bytes: bytes.into(), omissions };
         }
         // A client could not read it, and must not fall back to a guess.
@@ -168,7 +168,7 @@ impl Compat {
         let bytes = encode(&denial, &shape.symbols, &self.options).server.encode_to_vec().into();
         let message =
             format!("{size} bytes, of {limit} that a message may have: the port is denied");
-        let replaced = Replacement { part: Part::Port, done: Done::Denied, message };
+        let replaced = Unsupported { part: Part::Port, fallback: Fallback::Denied, message };
         SharedPart { bytes, omissions: Omissions::of(CLIENTS, policy, &[replaced]) }
     }
 

@@ -14,7 +14,7 @@ use policy_core::{Denied, Revision, ServerPolicy};
 use policy_engine::publish::PortPolicy;
 use policy_proto::messages::PortUpdate;
 use policy_proto::native::{EncodedPort, diff, encode_port, encode_revision};
-use policy_proto::{Done, Part, Replacement};
+use policy_proto::{Fallback, Part, Unsupported};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use std::collections::BTreeSet;
@@ -61,8 +61,8 @@ impl Encodings {
 
     fn encode(&self, policy: &ServerPolicy, features: &Features) -> Encoding {
         let port = encode_port(policy, features);
-        self.core.metrics.replaced("native", &policy.owner, port.replaced());
-        let omissions = Omissions::of(CLIENTS, policy, port.replaced());
+        self.core.metrics.replaced("native", &policy.owner, port.unsupported());
+        let omissions = Omissions::of(CLIENTS, policy, port.unsupported());
         let encoding = Encoding { omissions, ..Encoding::new(port) };
         let (size, limit) = (encoding.full.len(), self.core.config.max_update_bytes);
         if size <= limit {
@@ -79,7 +79,7 @@ impl Encodings {
         let denial = encode_port(&Core::denial(policy, Denied::ProxyUnsupported), features);
         let message =
             format!("{size} bytes, of {limit} that an update may have: the port is denied");
-        let replaced = Replacement { part: Part::Port, done: Done::Denied, message };
+        let replaced = Unsupported { part: Part::Port, fallback: Fallback::Denied, message };
         let omissions = Omissions::of(CLIENTS, policy, &[replaced]);
         Encoding { whole: false, omissions, ..Encoding::new(denial) }
     }
@@ -113,7 +113,7 @@ pub(crate) struct UpdateHeader {
 impl Encoding {
     fn new(port: EncodedPort) -> Self {
         let full = shared(port.full(NonZeroU16::MIN, &Revision::default()));
-        let whole = port.replaced().is_empty();
+        let whole = port.unsupported().is_empty();
         let (changes, last_header) = (Mutex::default(), Mutex::default());
         Self { port, whole, omissions: None, full, changes, last_header }
     }

@@ -3,7 +3,7 @@
 
 use super::authz_metrics::AuthzMetrics;
 use policy_core::Owner;
-use policy_proto::Replacement;
+use policy_proto::Unsupported;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -159,7 +159,7 @@ impl ServeMetrics {
     }
 
     /// Counts an encoding that leaves out parts of its policy, and logs them.
-    pub(crate) fn replaced(&self, api: &'static str, owner: &Owner, replaced: &[Replacement]) {
+    pub(crate) fn replaced(&self, api: &'static str, owner: &Owner, replaced: &[Unsupported]) {
         if replaced.is_empty() {
             return;
         }

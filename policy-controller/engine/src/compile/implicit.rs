@@ -4,8 +4,8 @@
 use crate::config::{ControllerConfig, KubeletExemption};
 use crate::incremental::Context;
 use policy_core::{
-    Authorization, Condition, Exemption, NetworkMatch, PathPattern, Protocol, RequestMatch,
-    Requirement, Source, Test,
+    Authorization, Condition, Exemption, NetworkMatch, PathPattern, Predicate, Protocol,
+    RequestMatch, Requirement, Source,
 };
 use policy_crds::resource::{Probe, ProbeAction};
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ fn declared(
     }
     let over_tls = own().any(|action| matches!(action, ProbeAction::HttpGet { tls: true, .. }));
     if over_tls && protocol.allows_opaque() {
-        let authorization = grant(config, Some(Test::TlsPassthrough));
+        let authorization = grant(config, Some(Predicate::TlsPassthrough));
         exemptions.push(Exemption { request: None, authorization });
     }
     exemptions
@@ -76,9 +76,9 @@ fn request(action: &ProbeAction) -> Option<RequestMatch> {
     }
 }
 
-fn grant(config: &ControllerConfig, further: Option<Test>) -> Arc<Authorization> {
+fn grant(config: &ControllerConfig, further: Option<Predicate>) -> Arc<Authorization> {
     let source = Source::Default("probe".into());
-    let tests = std::iter::once(Test::Network(config.probe_networks.clone())).chain(further);
+    let tests = std::iter::once(Predicate::Network(config.probe_networks.clone())).chain(further);
     let conditions = tests.map(|test| Condition { source: source.clone(), test }).collect();
     Arc::new(Authorization {
         source: source.clone(),
@@ -99,7 +99,8 @@ pub(super) fn with_localhost(
             ipnet::Ipv4Net::new(std::net::Ipv4Addr::LOCALHOST, 8).ok().map(|n| n.trunc().into()),
             ipnet::Ipv6Net::new(std::net::Ipv6Addr::LOCALHOST, 128).ok().map(Into::into),
         ];
-        let test = Test::Network(loopback.into_iter().flatten().map(NetworkMatch::net).collect());
+        let test =
+            Predicate::Network(loopback.into_iter().flatten().map(NetworkMatch::net).collect());
         let condition = Condition { source: source.clone(), test };
         let requirement = Requirement::All([condition].into());
         let grant = Arc::new(Authorization { source, requirement, audit: false });

@@ -10,8 +10,8 @@ use crate::query::port_ownership::PortOwnersOf;
 use crate::query::workload::WorkloadShape;
 use crate::resolve::workload;
 use policy_core::{
-    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, Protocol, Requirement,
-    ServerPolicy, Source, Test, UndeclaredPorts, Unmatched,
+    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, Predicate, Protocol,
+    Requirement, ServerPolicy, Source, UndeclaredPorts, Unmatched,
 };
 use policy_crds::resource::{ProxyProtocol, Server};
 use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
@@ -90,14 +90,14 @@ fn proxy_port(config: &ControllerConfig) -> ServerPolicy {
     let by_identity = match &**identities {
         [] => Vec::new(),
         [IdentityMatch::Any] => compiled.authorizations.to_vec(),
-        some => vec![admin([Test::all_networks(), Test::Identity(some.to_vec())])],
+        some => vec![admin([Predicate::all_networks(), Predicate::Identity(some.to_vec())])],
     };
-    let by_network = (!networks.is_empty()).then(|| admin([Test::Network(networks.clone())]));
+    let by_network = (!networks.is_empty()).then(|| admin([Predicate::Network(networks.clone())]));
     compiled.authorizations = by_identity.into_iter().chain(by_network).collect();
     compiled
 }
 
-fn admin<const N: usize>(tests: [Test; N]) -> Arc<Authorization> {
+fn admin<const N: usize>(tests: [Predicate; N]) -> Arc<Authorization> {
     let source = Source::Default("admin".into());
     let condition = |test| Condition { source: source.clone(), test };
     let requirement = Requirement::All(tests.into_iter().map(condition).collect());

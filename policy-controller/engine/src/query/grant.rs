@@ -2,7 +2,7 @@
 //! or a route.
 
 use super::condition::Reason;
-use policy_core::{Authorization, IdentityMatch, NetworkMatch, Withheld};
+use policy_core::{Authorization, IdentityMatch, NetworkMatch, UnresolvedGrant};
 use policy_crds::{ObjectKey, ObjectMeta};
 use std::sync::Arc;
 
@@ -100,5 +100,5 @@ pub(crate) struct GrantSet {
     /// Grants.
     pub(crate) authorizations: Vec<Arc<Authorization>>,
     /// Withheld grants, with the reason.
-    pub(crate) withheld: Vec<Withheld>,
+    pub(crate) withheld: Vec<UnresolvedGrant>,
 }

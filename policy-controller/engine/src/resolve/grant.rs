@@ -11,7 +11,8 @@ use crate::query::grant::{
     RouteGrants, ServerAuthorizationGrant, ServerGrants,
 };
 use policy_core::{
-    Authorization, Condition, IdentityMatch, NetworkMatch, Requirement, Source, Test, Withheld,
+    Authorization, Condition, IdentityMatch, NetworkMatch, Predicate, Requirement, Source,
+    UnresolvedGrant,
 };
 use policy_crds::resource::{
     AuthorizationPolicy, ClientRequirement, IdentityRef, IdentityRequirement,
@@ -129,7 +130,7 @@ fn network(
 ) -> Option<Condition> {
     match requirement {
         NetworkRequirement::Set(symbol) => {
-            let test = Test::Network(vec![NetworkMatch::symbol(*symbol)]);
+            let test = Predicate::Network(vec![NetworkMatch::symbol(*symbol)]);
             Some(Condition { source: Source::Object(object.meta.key.to_ref()), test })
         }
         NetworkRequirement::Authentication(name) => {
@@ -148,7 +149,7 @@ fn identity(
         IdentityRequirement::ServiceAccount(account) => {
             let identity = service_account(cx, account, &object.meta.key.namespace);
             let source = Source::Object(object.meta.key.to_ref());
-            Some(Condition { source, test: Test::Identity(vec![identity]) })
+            Some(Condition { source, test: Predicate::Identity(vec![identity]) })
         }
         IdentityRequirement::MeshTls(name) => {
             member_condition(cx, object, Kind::MeshTlsAuthentication, name, faults)
@@ -180,8 +181,8 @@ fn member_condition(
         }
     }
     let test = match cx.query(&MembersOf(to.clone())) {
-        Clients::Identities(identities) => Test::Identity(identities.to_vec()),
-        Clients::Networks(networks) => Test::Network(networks.to_vec()),
+        Clients::Identities(identities) => Predicate::Identity(identities.to_vec()),
+        Clients::Networks(networks) => Predicate::Network(networks.to_vec()),
         Clients::Nobody => {
             let message = format!("{to} names nobody").into();
             faults.push(RefFault { reason: Reason::RefInvalid, message });
@@ -214,8 +215,8 @@ fn server_authorization_grant(
     let source = Source::Object(object.meta.key.to_ref());
     let ServerAuthorization { server: _, networks, client } = authorization;
     let networks = match networks {
-        Some(networks) if !networks.is_empty() => Test::Network(networks.clone()),
-        Some(_) | None => Test::cluster_networks(),
+        Some(networks) if !networks.is_empty() => Predicate::Network(networks.clone()),
+        Some(_) | None => Predicate::cluster_networks(),
     };
     let mut conditions = vec![Condition { source: source.clone(), test: networks }];
     conditions.extend(
@@ -231,14 +232,18 @@ fn server_authorization_grant(
     }
 }
 
-fn client_test(cx: &Context<'_>, client: &ClientRequirement, namespace: &Arc<str>) -> Option<Test> {
+fn client_test(
+    cx: &Context<'_>,
+    client: &ClientRequirement,
+    namespace: &Arc<str>,
+) -> Option<Predicate> {
     match client {
         ClientRequirement::Unauthenticated => None,
-        ClientRequirement::TlsUnauthenticated => Some(Test::MeshTls),
+        ClientRequirement::TlsUnauthenticated => Some(Predicate::MeshTls),
         ClientRequirement::Identities { identities, service_accounts } => {
             let accounts = service_accounts.iter().map(|a| service_account(cx, a, namespace));
             let all: Vec<IdentityMatch> = identities.iter().cloned().chain(accounts).collect();
-            Some(Test::Identity(all))
+            Some(Predicate::Identity(all))
         }
     }
 }
@@ -297,7 +302,7 @@ fn collect(classes: impl IntoIterator<Item = Grants>) -> GrantSet {
         for (key, granted) in grants {
             match granted.outcome {
                 Ok(authorization) => set.authorizations.push(authorization),
-                Err(reason) => set.withheld.push(Withheld { source: key.to_ref(), reason }),
+                Err(reason) => set.withheld.push(UnresolvedGrant { source: key.to_ref(), reason }),
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
-use policy_core::{Effect, EffectKind, Origin, Route, RouteKind, Rule, Source};
+use policy_core::{Filter, FilterKind, Origin, Route, RouteKind, Rule, Source};
 use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
@@ -52,11 +52,11 @@ fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Rou
 
 fn rule(rule: &RouteRule, source: &Source) -> Rule {
     let RouteRule { matches, filters, timeout } = rule;
-    let timeout = timeout.map(EffectKind::Timeout);
+    let timeout = timeout.map(FilterKind::Timeout);
     let effects = filters.iter().cloned().chain(timeout);
     Rule {
         matches: matches.clone().into(),
-        effects: effects.map(|kind| Effect { source: source.clone(), kind }).collect(),
+        effects: effects.map(|kind| Filter { source: source.clone(), kind }).collect(),
     }
 }
 

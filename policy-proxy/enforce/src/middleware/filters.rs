@@ -6,9 +6,9 @@ use crate::store::ActivePolicy;
 use http::request::Parts;
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
-use policy_core::effect::{Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::filter::{Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::matching::{PathPattern, Segment};
-use policy_core::{EffectKind, Permit, Rule, match_form};
+use policy_core::{FilterKind, Permit, Rule, match_form};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,24 +32,24 @@ pub fn plan(
     let mut changed = false;
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
-            EffectKind::RequestHeaders(change) => {
+            FilterKind::RequestHeaders(change) => {
                 apply(change, &mut head.headers).map_err(|_| Answer::HeadTooLarge)?;
                 changed = true;
             }
-            EffectKind::ResponseHeaders(_) => plan.response = true,
-            EffectKind::Timeout(bound) => {
+            FilterKind::ResponseHeaders(_) => plan.response = true,
+            FilterKind::Timeout(bound) => {
                 plan.timeout = Some(plan.timeout.map_or(*bound, |least| least.min(*bound)));
             }
-            EffectKind::Redirect(redirect) => {
+            FilterKind::Redirect(redirect) => {
                 let rule = permit.route().and_then(|id| policy.evaluator.rule(id));
                 if let Some(answer) = redirect_to(redirect, rule.map(|(_, rule)| rule), head) {
                     return Err(answer);
                 }
             }
-            EffectKind::Failure(failure) if is_sampled(failure) => {
+            FilterKind::Failure(failure) if is_sampled(failure) => {
                 return Err(injected_failure(failure));
             }
-            EffectKind::Failure(_) => {}
+            FilterKind::Failure(_) => {}
         }
     }
     if changed && head.version >= Version::HTTP_2 {
@@ -67,13 +67,13 @@ pub fn change_response(
 ) -> Result<(), Answer> {
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
-            EffectKind::ResponseHeaders(change) => {
+            FilterKind::ResponseHeaders(change) => {
                 apply(change, headers).map_err(|_| Answer::Upstream(Fault::HeadTooLarge))?;
             }
-            EffectKind::RequestHeaders(_)
-            | EffectKind::Redirect(_)
-            | EffectKind::Failure(_)
-            | EffectKind::Timeout(_) => {}
+            FilterKind::RequestHeaders(_)
+            | FilterKind::Redirect(_)
+            | FilterKind::Failure(_)
+            | FilterKind::Timeout(_) => {}
         }
     }
     Ok(())

@@ -86,7 +86,7 @@ mod tests {
     use crate::serve::applied::{AppliedPort, OmissionGuard, Omissions, Rejection};
     use crate::testing::{policy, port};
     use policy_core::{Source, WorkloadKey};
-    use policy_proto::{Done, Part, Replacement};
+    use policy_proto::{Fallback, Part, Unsupported};
 
     fn record(content: u64) -> AppliedPort {
         AppliedPort { current: policy("web"), in_force: None, content, refused: None }
@@ -162,9 +162,9 @@ mod tests {
         let applied = AckRegistry::default();
         let of = |name: &str| {
             let object = ObjectRef::new("policy.linkerd.io", "HTTPRoute", "ns", name);
-            let part = Part::Effect(Source::Object(object));
+            let part = Part::Filter(Source::Object(object));
             let message = "a timeout: not sent".to_owned();
-            let replaced = Replacement { part, done: Done::LeftOut, message };
+            let replaced = Unsupported { part, fallback: Fallback::Omitted, message };
             Omissions::of("old clients", &policy("web"), &[replaced]).unwrap()
         };
         let taken = |feed: &Feed, most| {

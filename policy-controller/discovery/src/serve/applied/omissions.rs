@@ -2,7 +2,7 @@
 
 use policy_core::{ObjectRef, ServerPolicy};
 use policy_engine::unsent::Unsent;
-use policy_proto::{Done, Replacement};
+use policy_proto::{Fallback, Unsupported};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Omissions {
     pub(crate) fn of(
         clients: &str,
         policy: &ServerPolicy,
-        replaced: &[Replacement],
+        replaced: &[Unsupported],
     ) -> Option<Arc<Self>> {
         let mut all = BTreeMap::<ObjectRef, Unsent>::new();
         for replacement in replaced {
@@ -40,9 +40,9 @@ impl Omissions {
             }
             let words: Arc<str> = bounded(format!("{clients}: {replacement}")).into();
             let mut one = Unsent::default();
-            match replacement.done {
-                Done::Denied => _ = one.denied.insert(words),
-                Done::LeftOut | Done::Otherwise => _ = one.left_out.insert(words),
+            match replacement.fallback {
+                Fallback::Denied => _ = one.denied.insert(words),
+                Fallback::Omitted | Fallback::Approximated => _ = one.left_out.insert(words),
             }
             for object in concerned {
                 all.entry(object).or_default().add(&one);

@@ -6,8 +6,8 @@ use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPo
 use linkerd2_proxy_api::inbound::{PortSpec, Server};
 use linkerd2_proxy_api::net::ip_address::Ip;
 use policy_core::{
-    Authorization, Condition, Facts, NetworkMatch, NetworkSymbol, Requirement, ServerPolicy,
-    Source, Test,
+    Authorization, Condition, Facts, NetworkMatch, NetworkSymbol, Predicate, Requirement,
+    ServerPolicy, Source,
 };
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ fn for_the_node(name: &str) -> Arc<ServerPolicy> {
     let mut policy = ServerPolicy::clone(&policy(name));
     let network = NetworkMatch::symbol(NetworkSymbol::NodeLocal);
     let source = Source::Default("probe".into());
-    let condition = Condition { source: source.clone(), test: Test::Network(vec![network]) };
+    let condition = Condition { source: source.clone(), test: Predicate::Network(vec![network]) };
     let requirement = Requirement::All([condition].into());
     let grant = Authorization { source, requirement, audit: false };
     policy.authorizations = [Arc::new(grant)].into();

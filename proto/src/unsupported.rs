@@ -1,37 +1,37 @@
-//! What a client could not be told, and what it was told instead.
+//! The parts of a policy that a client does not support, and their substitutes.
 
 use policy_core::name::{ObjectRef, Origin, Source};
 use policy_core::policy::{Owner, ServerPolicy};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Something of a policy that a client could not enforce.
+/// A part of a policy that a client could not enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Replacement {
-    /// Where it was.
+pub struct Unsupported {
+    /// The part.
     pub part: Part,
-    /// What became of it.
-    pub done: Done,
-    /// What it was and what was sent instead, in words for people.
+    /// Its substitute.
+    pub fallback: Fallback,
+    /// The feature and its substitute, in words for people.
     pub message: String,
 }
 
-/// What became of what a client could not enforce.
+/// The substitute for a part that a client could not enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Done {
+pub enum Fallback {
     /// The port, or the requests that need it, are denied.
     Denied,
-    /// It is left out.
-    LeftOut,
-    /// It is said in another way, which permits the same or less.
-    Otherwise,
+    /// It is omitted.
+    Omitted,
+    /// It is sent in another form, which permits the same or less.
+    Approximated,
 }
 
-impl Replacement {
-    /// The objects whose authors ask for what such a client does not do. None for what is said in
-    /// another way, and for what nobody wrote.
+impl Unsupported {
+    /// Returns the objects that configure the unsupported part. None if it is sent in another form
+    /// or comes from no object.
     pub fn concerned(&self, policy: &ServerPolicy) -> BTreeSet<ObjectRef> {
-        if self.done == Done::Otherwise {
+        if self.fallback == Fallback::Approximated {
             return BTreeSet::new();
         }
         let of = |source: &Source| match source {
@@ -39,10 +39,10 @@ impl Replacement {
             Source::Default(_) => BTreeSet::new(),
         };
         match &self.part {
-            Part::Port => concerned_by_port(policy, self.done),
+            Part::Port => concerned_by_port(policy, self.fallback),
             Part::Route(origin) => origin.object().cloned().into_iter().collect(),
             Part::Authorization(source)
-            | Part::Effect(source)
+            | Part::Filter(source)
             | Part::RateLimit(source)
             | Part::Exemption(source) => of(source),
         }
@@ -50,12 +50,12 @@ impl Replacement {
 }
 
 /// The Server that owns the port, and where it is denied the routes that do not count there.
-fn concerned_by_port(policy: &ServerPolicy, done: Done) -> BTreeSet<ObjectRef> {
+fn concerned_by_port(policy: &ServerPolicy, fallback: Fallback) -> BTreeSet<ObjectRef> {
     let owner = match &policy.owner {
         Owner::Server(server) => Some(server.clone()),
         Owner::Default(_) => None,
     };
-    let denied = done == Done::Denied;
+    let denied = fallback == Fallback::Denied;
     let routes = policy.routes.routes.iter().filter(|_| denied);
     let routes = routes.filter_map(|route| route.origin.object().cloned());
     owner.into_iter().chain(routes).collect()
@@ -70,21 +70,21 @@ pub enum Part {
     Route(Origin),
     /// A grant, by the object that grants.
     Authorization(Source),
-    /// An effect, by the object that asks for it.
-    Effect(Source),
+    /// A filter, by the object that configures it.
+    Filter(Source),
     /// A rate limit, by the object that sets it.
     RateLimit(Source),
-    /// What passes before routes are looked at, by the grant it needs.
+    /// An exemption, by the grant that it needs.
     Exemption(Source),
 }
 
-impl fmt::Display for Replacement {
+impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.part {
             Part::Port => write!(f, "port: {}", self.message),
             Part::Route(origin) => write!(f, "route {origin}: {}", self.message),
             Part::Authorization(source) => write!(f, "authorization {source}: {}", self.message),
-            Part::Effect(source) => write!(f, "effect of {source}: {}", self.message),
+            Part::Filter(source) => write!(f, "effect of {source}: {}", self.message),
             Part::RateLimit(source) => write!(f, "rate limit {source}: {}", self.message),
             Part::Exemption(source) => write!(f, "exemption by {source}: {}", self.message),
         }
@@ -93,29 +93,29 @@ impl fmt::Display for Replacement {
 
 /// Collects replacements, each once.
 #[derive(Default)]
-pub(crate) struct Report(BTreeSet<Replacement>);
+pub(crate) struct Report(BTreeSet<Unsupported>);
 
 impl Report {
     /// The port, or the requests that need it, are denied.
     pub(crate) fn denied(&mut self, part: Part, message: impl Into<String>) {
-        self.note(part, Done::Denied, message.into());
+        self.note(part, Fallback::Denied, message.into());
     }
 
-    /// It is left out.
+    /// It is omitted.
     pub(crate) fn left_out(&mut self, part: Part, message: impl Into<String>) {
-        self.note(part, Done::LeftOut, message.into());
+        self.note(part, Fallback::Omitted, message.into());
     }
 
-    /// It is said in another way.
+    /// Reports that it is sent in another form.
     pub(crate) fn otherwise(&mut self, part: Part, message: impl Into<String>) {
-        self.note(part, Done::Otherwise, message.into());
+        self.note(part, Fallback::Approximated, message.into());
     }
 
-    fn note(&mut self, part: Part, done: Done, message: String) {
-        self.0.insert(Replacement { part, done, message });
+    fn note(&mut self, part: Part, fallback: Fallback, message: String) {
+        self.0.insert(Unsupported { part, fallback, message });
     }
 
-    pub(crate) fn finish(self) -> Vec<Replacement> {
+    pub(crate) fn finish(self) -> Vec<Unsupported> {
         self.0.into_iter().collect()
     }
 }

@@ -5,23 +5,23 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Names and what belongs to each.
+/// A map from names to values.
 #[derive(Debug)]
-pub(crate) struct Names<T> {
+pub(crate) struct NameTable<T> {
     table: HashTable<(Arc<str>, T)>,
-    /// Which lengths occur, so that most suffixes are told apart without hashing; the last bit
-    /// stands for every greater length.
+    /// Bit set of the lengths that occur, so that most suffixes are rejected without hashing; the
+    /// last bit stands for every greater length.
     lengths: [u64; 4],
 }
 
-impl<T> Default for Names<T> {
+impl<T> Default for NameTable<T> {
     fn default() -> Self {
         Self { table: HashTable::new(), lengths: [0; 4] }
     }
 }
 
-impl<T> Names<T> {
-    /// What belongs to `name`, which is added if it is not there.
+impl<T> NameTable<T> {
+    /// Returns the value of `name`, inserting it if it is missing.
     pub(crate) fn entry(&mut self, name: &Arc<str>, new: impl FnOnce() -> T) -> &mut T {
         let (word, bit) = place(name.len());
         if let Some(word) = self.lengths.get_mut(word) {
@@ -32,7 +32,7 @@ impl<T> Names<T> {
         &mut entry.into_mut().1
     }
 
-    /// What belongs to exactly this name.
+    /// Returns the value of exactly this name.
     pub(crate) fn get(&self, name: &str) -> Option<&T> {
         let (word, bit) = place(name.len());
         if self.lengths.get(word)? & bit == 0 {
@@ -41,13 +41,13 @@ impl<T> Names<T> {
         self.table.find(hash(name), |(known, _)| **known == *name).map(|(_, value)| value)
     }
 
-    /// Whether there is none.
+    /// Returns true if the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// What belongs to each suffix of `name` that begins after a dot and has something before
-    /// that dot, the longest first.
+    /// Returns the value of each suffix of `name` that follows a dot with at least one byte before
+    /// it, longest first.
     pub(crate) fn suffixes<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a T> {
         let all = if self.table.is_empty() { None } else { Some(suffixes(name)) };
         all.into_iter().flatten().filter_map(|suffix| self.get(suffix))

@@ -1,4 +1,4 @@
-//! Ports on which nothing is permitted, and protocols without routes.
+//! Ports that deny everything, and protocols without routes.
 
 use super::meta;
 use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
@@ -10,13 +10,13 @@ use crate::native::write_duration;
 use policy_core::decision::Denied;
 use policy_core::policy::Protocol;
 
-/// What a port's protocol carries, and the grants of its Server.
+/// The protocol message of a port, and the grants of its Server.
 pub(super) type Body = (ProxyProtocol, Vec<Authz>);
 
 /// A port that grants nothing: one route that matches everything and is named after the reason,
 /// without any grant, and none on the Server. An empty list of routes would be replaced by the
 /// proxy with one of its own.
-pub(super) fn closed(protocol: Protocol, reason: Denied) -> Body {
+pub(super) fn deny_all(protocol: Protocol, reason: Denied) -> Body {
     let body = match protocol {
         Protocol::Detect { .. } | Protocol::Http1 | Protocol::Http2 => {
             http(protocol, vec![deny_http(reason.as_str())], None)
@@ -27,7 +27,7 @@ pub(super) fn closed(protocol: Protocol, reason: Denied) -> Body {
     (body, Vec::new())
 }
 
-/// Where there are no requests. Protocols that have some get no routes here.
+/// The message of a protocol without requests. Protocols with requests get no routes.
 pub(super) fn without_routes(protocol: Protocol) -> ProxyProtocol {
     let kind = match protocol {
         Protocol::Tls => Kind::Tls(Tls {}),

@@ -1,61 +1,61 @@
-//! Lists for policies. A policy has tens of thousands of them, nearly all of which are empty or hold one
-//! element, so their own memory counts: one kind keeps a single element in place, the other is one
-//! pointer as long as it is empty.
+//! Lists for policies. A policy has tens of thousands of them, nearly all empty or with one
+//! element, so their own memory counts: [`OneOrMany`] stores a single element inline, [`ThinVec`]
+//! is one pointer while it is empty.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
-/// A list that mostly has one element, which is kept in place. Not empty more often than that.
+/// A list that stores a single element inline.
 #[derive(Clone)]
-pub struct Few<T>(Kept<T>);
+pub struct OneOrMany<T>(Storage<T>);
 
 #[derive(Clone)]
-enum Kept<T> {
+enum Storage<T> {
     One(T),
     Other(Box<[T]>),
 }
 
-/// A list that is mostly empty; then it is one pointer.
+/// A list that is one null pointer while it is empty.
 #[derive(Clone)]
 #[allow(clippy::box_collection, reason = "a boxed slice is two pointers, also where it is empty")]
-pub struct Rare<T>(Option<Box<Vec<T>>>);
+pub struct ThinVec<T>(Option<Box<Vec<T>>>);
 
-impl<T> Few<T> {
+impl<T> OneOrMany<T> {
     /// No element.
     pub fn new() -> Self {
-        Self(Kept::Other(Box::default()))
+        Self(Storage::Other(Box::default()))
     }
 }
 
-impl<T> Rare<T> {
+impl<T> ThinVec<T> {
     /// No element.
     pub const fn new() -> Self {
         Self(None)
     }
 }
 
-impl<T> Deref for Few<T> {
+impl<T> Deref for OneOrMany<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
         match &self.0 {
-            Kept::One(one) => std::slice::from_ref(one),
-            Kept::Other(all) => all,
+            Storage::One(one) => std::slice::from_ref(one),
+            Storage::Other(all) => all,
         }
     }
 }
 
-impl<T> DerefMut for Few<T> {
+impl<T> DerefMut for OneOrMany<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
-            Kept::One(one) => std::slice::from_mut(one),
-            Kept::Other(all) => all,
+            Storage::One(one) => std::slice::from_mut(one),
+            Storage::Other(all) => all,
         }
     }
 }
 
-impl<T> Deref for Rare<T> {
+impl<T> Deref for ThinVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -63,45 +63,45 @@ impl<T> Deref for Rare<T> {
     }
 }
 
-impl<T> DerefMut for Rare<T> {
+impl<T> DerefMut for ThinVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         self.0.as_deref_mut().map_or(&mut [], Vec::as_mut_slice)
     }
 }
 
-impl<T> From<Vec<T>> for Few<T> {
+impl<T> From<Vec<T>> for OneOrMany<T> {
     fn from(mut list: Vec<T>) -> Self {
         match list.pop() {
-            Some(one) if list.is_empty() => Self(Kept::One(one)),
+            Some(one) if list.is_empty() => Self(Storage::One(one)),
             last => {
                 list.extend(last);
-                Self(Kept::Other(list.into()))
+                Self(Storage::Other(list.into()))
             }
         }
     }
 }
 
-impl<T> From<Vec<T>> for Rare<T> {
+impl<T> From<Vec<T>> for ThinVec<T> {
     fn from(mut list: Vec<T>) -> Self {
         list.shrink_to_fit();
         Self(if list.is_empty() { None } else { Some(Box::new(list)) })
     }
 }
 
-impl<T> IntoIterator for Few<T> {
+impl<T> IntoIterator for OneOrMany<T> {
     type Item = T;
     type IntoIter = std::iter::Chain<std::option::IntoIter<T>, std::vec::IntoIter<T>>;
 
     fn into_iter(self) -> Self::IntoIter {
         let (one, other) = match self.0 {
-            Kept::One(one) => (Some(one), Vec::new()),
-            Kept::Other(all) => (None, all.into_vec()),
+            Storage::One(one) => (Some(one), Vec::new()),
+            Storage::Other(all) => (None, all.into_vec()),
         };
         one.into_iter().chain(other)
     }
 }
 
-impl<T> IntoIterator for Rare<T> {
+impl<T> IntoIterator for ThinVec<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
@@ -110,8 +110,8 @@ impl<T> IntoIterator for Rare<T> {
     }
 }
 
-/// What both have of slices.
-macro_rules! like_a_slice {
+/// Implements the traits of slices and vectors.
+macro_rules! impl_slice_traits {
     ($list:ident) => {
         impl<T> $list<T> {
             /// The elements.
@@ -190,8 +190,8 @@ macro_rules! like_a_slice {
     };
 }
 
-like_a_slice!(Few);
-like_a_slice!(Rare);
+impl_slice_traits!(OneOrMany);
+impl_slice_traits!(ThinVec);
 
 #[cfg(test)]
 mod tests {
@@ -201,7 +201,7 @@ mod tests {
     fn lists_of_any_length_are_what_they_were_made_of() {
         for length in 0..4_u32 {
             let list: Vec<u32> = (0..length).collect();
-            let (few, rare) = (Few::from(list.clone()), Rare::from(list.clone()));
+            let (few, rare) = (OneOrMany::from(list.clone()), ThinVec::from(list.clone()));
             assert_eq!((&*few, &*rare), (list.as_slice(), list.as_slice()));
             assert_eq!(few.clone().into_iter().collect::<Vec<_>>(), list);
             assert_eq!(rare.clone().into_iter().collect::<Vec<_>>(), list);

@@ -1,5 +1,5 @@
-//! Texts of a policy, and what its grants ask for, each kept once: ten thousand routes of one namespace
-//! name it ten thousand times.
+//! Interning of a policy's texts and conditions: ten thousand routes of one namespace name it ten
+//! thousand times.
 
 use policy_core::authorization::Condition;
 use policy_core::name::Family;
@@ -7,16 +7,16 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What was met so far while an update is read. Dropped after it; what was read keeps what it uses.
+/// Interner for one update. Dropped after it; the decoded values keep their references.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct Interner {
     known: RefCell<HashSet<Arc<str>, foldhash::fast::RandomState>>,
     families: RefCell<HashSet<Arc<Family>, foldhash::fast::RandomState>>,
     conditions: RefCell<HashSet<Arc<[Condition]>, foldhash::fast::RandomState>>,
 }
 
-impl Names {
-    /// The one copy of `text`.
+impl Interner {
+    /// Returns the interned copy of `text`.
     pub(super) fn text(&self, text: &str) -> Arc<str> {
         let mut known = self.known.borrow_mut();
         if let Some(same) = known.get(text) {
@@ -27,7 +27,7 @@ impl Names {
         new
     }
 
-    /// The one copy of what objects of one kind and namespace have in common.
+    /// Returns the interned family of one kind and namespace.
     pub(super) fn family(&self, group: &str, kind: &str, namespace: &str) -> Arc<Family> {
         let [group, kind, namespace] = [group, kind, namespace].map(|text| self.text(text));
         let mut known = self.families.borrow_mut();
@@ -40,13 +40,14 @@ impl Names {
         new
     }
 
-    /// The one copy of what grants ask for: those that name the same authentication are alike.
-    pub(super) fn conditions(&self, asked: Vec<Condition>) -> Arc<[Condition]> {
+    /// Returns the interned conditions: grants that name the same authentication have the same
+    /// ones.
+    pub(super) fn conditions(&self, conditions: Vec<Condition>) -> Arc<[Condition]> {
         let mut known = self.conditions.borrow_mut();
-        if let Some(same) = known.get(asked.as_slice()) {
+        if let Some(same) = known.get(conditions.as_slice()) {
             return Arc::clone(same);
         }
-        let new: Arc<[Condition]> = asked.into();
+        let new: Arc<[Condition]> = conditions.into();
         known.insert(Arc::clone(&new));
         new
     }

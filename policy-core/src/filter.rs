@@ -1,22 +1,23 @@
-//! What a permit does to the request besides letting it pass: Gateway API filters and timeouts.
+//! Gateway API filters and timeouts, applied to permitted requests.
 
 use crate::name::Source;
 use http::{HeaderName, HeaderValue};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One effect and the object that asked for it. Effects apply in order, rule before Server.
+/// One filter and the object that configures it. Filters apply in order, those of the rule before
+/// those of the Server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Effect {
-    /// The object that asked for it.
+pub struct Filter {
+    /// The object that configures it.
     pub source: Source,
-    /// What is done.
-    pub kind: EffectKind,
+    /// The action.
+    pub kind: FilterKind,
 }
 
-/// The effects there are.
+/// The kinds of filters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum EffectKind {
+pub enum FilterKind {
     /// Changes headers of the request before it is forwarded.
     RequestHeaders(HeaderChange),
     /// Changes headers of the response before it is returned.
@@ -55,7 +56,7 @@ pub struct Redirect {
     pub status: u16,
 }
 
-/// How a redirect changes the path.
+/// The path of a redirect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RedirectPath {
     /// Replaces the whole path.

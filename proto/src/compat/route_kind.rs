@@ -1,7 +1,7 @@
-//! The two kinds of route that Linkerd's messages have: what each can say of a request.
+//! The two kinds of route of Linkerd's messages, and the matches that each can express.
 
-use super::filter::Filtered;
-use super::{closed, filter, meta};
+use super::filter::FilterEncoding;
+use super::{deny_all, filter, meta};
 use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::host_match::{Match as HostKind, Suffix};
 use crate::linkerd::http_route::{HeaderMatch as WireHeader, HostMatch, HttpRouteMatch, PathMatch};
@@ -10,49 +10,49 @@ use crate::linkerd::http_types::{HttpMethod, http_method};
 use crate::linkerd::inbound::{Authz, GrpcRoute, HttpRoute, grpc_route, http_route};
 use crate::linkerd::meta::Metadata;
 use http::Method;
-use policy_core::effect::EffectKind;
+use policy_core::filter::FilterKind;
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
 use policy_core::name::Origin;
 
 /// A kind of route.
-pub(super) trait Flavor: Sized {
+pub(super) trait LinkerdRoute: Sized {
     type Match: Clone;
     type Filter: Clone;
     type Route;
 
-    /// The match that means the same; nothing if there is none.
+    /// Returns the equivalent match, if there is one.
     fn matched(wanted: &RequestMatch) -> Option<Self::Match>;
-    /// Matches every request.
+    /// Returns a match for every request.
     fn everything() -> Self::Match;
-    /// The matches of a rule that has none, which means every request.
+    /// Returns the matches of a rule without matches, which means every request.
     fn implicit() -> Vec<Self::Match>;
-    /// The filter that does the same.
-    fn filter(effect: &EffectKind) -> Filtered<Self::Filter>;
-    fn route(planned: Planned<Self>) -> Self::Route;
+    /// Returns the equivalent filter.
+    fn filter(effect: &FilterKind) -> FilterEncoding<Self::Filter>;
+    fn route(planned: RoutePlan<Self>) -> Self::Route;
 }
 
-/// A route in the making.
-pub(super) struct Planned<F: Flavor> {
+/// A route before it is encoded.
+pub(super) struct RoutePlan<F: LinkerdRoute> {
     pub(super) metadata: Metadata,
     pub(super) hosts: Vec<HostPattern>,
-    pub(super) rules: Vec<PlannedRule<F>>,
+    pub(super) rules: Vec<RulePlan<F>>,
     /// Its own grants.
     pub(super) grants: Vec<Authz>,
-    /// Whether the Server's count too.
+    /// True if the Server's grants count too.
     pub(super) inherits: bool,
 }
 
-pub(super) struct PlannedRule<F: Flavor> {
+pub(super) struct RulePlan<F: LinkerdRoute> {
     pub(super) matches: Vec<F::Match>,
     pub(super) filters: Vec<F::Filter>,
 }
 
-impl<F: Flavor> Planned<F> {
+impl<F: LinkerdRoute> RoutePlan<F> {
     /// A route for everything on these hosts, without grants of its own.
     pub(super) fn everything(name: &str, hosts: Vec<HostPattern>, inherits: bool) -> Self {
-        let rule = PlannedRule { matches: vec![F::everything()], filters: Vec::new() };
+        let rule = RulePlan { matches: vec![F::everything()], filters: Vec::new() };
         let metadata = meta::built_in(name);
         Self { metadata, hosts, rules: vec![rule], grants: Vec::new(), inherits }
     }
@@ -63,17 +63,17 @@ impl<F: Flavor> Planned<F> {
 }
 
 /// The filters that every rule begins with.
-pub(super) fn first<F: Flavor>() -> Vec<F::Filter> {
-    match F::filter(&filter::claims()) {
-        Filtered::Sent(filter) => vec![filter],
-        Filtered::Omitted(_) | Filtered::Denied(_) => Vec::new(),
+pub(super) fn leading_filters<F: LinkerdRoute>() -> Vec<F::Filter> {
+    match F::filter(&filter::strip_client_headers()) {
+        FilterEncoding::Sent(filter) => vec![filter],
+        FilterEncoding::Omitted(_) | FilterEncoding::Denied(_) => Vec::new(),
     }
 }
 
 /// Routes of HTTP requests.
 pub(super) struct Http;
 
-impl Flavor for Http {
+impl LinkerdRoute for Http {
     type Match = HttpRouteMatch;
     type Filter = http_route::Filter;
     type Route = HttpRoute;
@@ -90,22 +90,22 @@ impl Flavor for Http {
     }
 
     fn everything() -> HttpRouteMatch {
-        closed::every_path()
+        deny_all::every_path()
     }
 
     fn implicit() -> Vec<HttpRouteMatch> {
         Vec::new()
     }
 
-    fn filter(effect: &EffectKind) -> Filtered<http_route::Filter> {
+    fn filter(effect: &FilterKind) -> FilterEncoding<http_route::Filter> {
         filter::http(effect)
     }
 
-    fn route(planned: Planned<Self>) -> HttpRoute {
-        let Planned { metadata, hosts, rules, grants, inherits: _ } = planned;
+    fn route(planned: RoutePlan<Self>) -> HttpRoute {
+        let RoutePlan { metadata, hosts, rules, grants, inherits: _ } = planned;
         let rules = rules
             .into_iter()
-            .map(|PlannedRule { matches, filters }| http_route::Rule { matches, filters })
+            .map(|RulePlan { matches, filters }| http_route::Rule { matches, filters })
             .collect();
         let hosts = hosts.iter().map(host).collect();
         HttpRoute { metadata: Some(metadata), hosts, authorizations: grants, rules }
@@ -115,7 +115,7 @@ impl Flavor for Http {
 /// Routes of gRPC calls.
 pub(super) struct Grpc;
 
-impl Flavor for Grpc {
+impl LinkerdRoute for Grpc {
     type Match = GrpcRouteMatch;
     type Filter = grpc_route::Filter;
     type Route = GrpcRoute;
@@ -127,22 +127,22 @@ impl Flavor for Grpc {
     }
 
     fn everything() -> GrpcRouteMatch {
-        closed::every_call()
+        deny_all::every_call()
     }
 
     fn implicit() -> Vec<GrpcRouteMatch> {
-        vec![closed::every_call()]
+        vec![deny_all::every_call()]
     }
 
-    fn filter(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
+    fn filter(effect: &FilterKind) -> FilterEncoding<grpc_route::Filter> {
         filter::grpc(effect)
     }
 
-    fn route(planned: Planned<Self>) -> GrpcRoute {
-        let Planned { metadata, hosts, rules, grants, inherits: _ } = planned;
+    fn route(planned: RoutePlan<Self>) -> GrpcRoute {
+        let RoutePlan { metadata, hosts, rules, grants, inherits: _ } = planned;
         let rules = rules
             .into_iter()
-            .map(|PlannedRule { matches, filters }| grpc_route::Rule { matches, filters })
+            .map(|RulePlan { matches, filters }| grpc_route::Rule { matches, filters })
             .collect();
         let hosts = hosts.iter().map(host).collect();
         GrpcRoute { metadata: Some(metadata), hosts, authorizations: grants, rules }
@@ -161,7 +161,7 @@ fn call(path: &PathPattern, method: Option<&Method>) -> Option<GrpcRpcMatch> {
     }
 }
 
-/// A service or method; empty stands for any, so that an empty literal cannot be said.
+/// Encodes a service or method. Empty stands for any, so an empty literal cannot be expressed.
 fn part(segment: &Segment) -> Option<String> {
     match segment {
         Segment::Parameter(_) => Some(String::new()),
@@ -179,7 +179,8 @@ fn path(pattern: &PathPattern) -> Option<path_match::Kind> {
     let has_parameter = segments.iter().any(|s| matches!(s, Segment::Parameter(_)));
     let has_empty = segments.iter().any(|s| matches!(s, Segment::Literal(text) if text.is_empty()));
     match (has_parameter, rest) {
-        // `/` is the prefix of all; further down an empty segment cannot be told from none.
+        // `/` is the prefix of all; further down an empty segment cannot be distinguished from
+        // none.
         (false, true) if has_empty => None,
         (false, true) if segments.is_empty() => Some(path_match::Kind::Prefix("/".to_owned())),
         (false, true) => Some(path_match::Kind::Prefix(joined(segments, |text| text.to_owned())?)),

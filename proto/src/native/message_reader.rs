@@ -1,6 +1,6 @@
-//! The server's messages as they arrive. A policy of ten thousand routes takes megabytes on the wire, of
-//! which no more is kept than the field that is being received: grants and routes are put into their
-//! own form when they are complete, and are then no longer needed as they were sent.
+//! Incremental decoding of the server's messages. A policy of ten thousand routes takes megabytes
+//! on the wire; only the field that is being received is buffered. Grants and routes are converted
+//! to the model when they are complete, and their bytes are dropped.
 
 use super::update::{AUTHORIZATIONS, ROUTES, Response, Update};
 use crate::error::DecodeError;
@@ -16,25 +16,25 @@ const PORT: u32 = 2;
 /// The longest key and length of a field: two numbers of at most ten bytes.
 const LONGEST_HEAD: usize = 20;
 
-/// A message of which this much has arrived.
+/// Decoder of one message, fed with the bytes as they arrive.
 #[derive(Debug)]
-pub(super) struct Pieces {
-    /// What has arrived of a field that is not complete.
+pub(super) struct MessageReader {
+    /// Received bytes of an incomplete field.
     buffer: BytesMut,
-    /// What is still to be taken of the message.
+    /// Remaining bytes of the message.
     left: usize,
-    /// What is still to be taken of the port's update, while inside it.
+    /// Remaining bytes of the port's update, while inside it.
     port: Option<usize>,
     workload: Option<m::Workload>,
     update: Option<Box<Update>>,
 }
 
-/// Why a message cannot be taken apart.
+/// Error of a message that is not valid protobuf.
 #[derive(Debug, thiserror::Error)]
 #[error("not a message: {0}")]
-pub(super) struct Broken(String);
+pub(super) struct MessageError(String);
 
-impl Broken {
+impl MessageError {
     fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -49,14 +49,14 @@ struct Field {
     length: usize,
 }
 
-impl Pieces {
+impl MessageReader {
     /// A message of this length.
     pub(super) fn new(length: usize) -> Self {
         Self { buffer: BytesMut::new(), left: length, port: None, workload: None, update: None }
     }
 
-    /// Takes from `bytes` what belongs to the message.
-    pub(super) fn take(&mut self, bytes: &mut Bytes) -> Result<(), Broken> {
+    /// Consumes the bytes that belong to the message.
+    pub(super) fn take(&mut self, bytes: &mut Bytes) -> Result<(), MessageError> {
         let missing = self.left.saturating_sub(self.buffer.len());
         let mut more = bytes.split_to(missing.min(bytes.len()));
         if self.buffer.is_empty() {
@@ -72,15 +72,15 @@ impl Pieces {
         Ok(())
     }
 
-    /// Whether all of the message was taken.
+    /// Returns true if the whole message was read.
     pub(super) fn is_complete(&self) -> bool {
         self.left == 0
     }
 
-    /// What the message says.
-    pub(super) fn finish(self) -> Result<Response, Broken> {
+    /// Returns the decoded message.
+    pub(super) fn finish(self) -> Result<Response, MessageError> {
         match self.port {
-            Some(left) if left > 0 => Err(Broken::new("a field ends after its message")),
+            Some(left) if left > 0 => Err(MessageError::new("a field ends after its message")),
             Some(_) | None => {
                 let workload = self.workload.map(|workload| Response::Workload(Box::new(workload)));
                 Ok(workload.or(self.update.map(Response::Port)).unwrap_or(Response::Unknown))
@@ -89,7 +89,7 @@ impl Pieces {
     }
 
     /// Takes every complete field.
-    fn fields(&mut self, bytes: &mut impl Pile) -> Result<(), Broken> {
+    fn fields(&mut self, bytes: &mut impl ContiguousBuf) -> Result<(), MessageError> {
         while self.left > 0 {
             if self.port == Some(0) {
                 self.port = None;
@@ -98,7 +98,7 @@ impl Pieces {
             let Some(field) = head(bytes.chunk(), enclosing)? else { return Ok(()) };
             if self.port.is_none() && field.number == PORT {
                 if field.wire != WireType::LengthDelimited {
-                    return Err(Broken::new("a port's update is no message"));
+                    return Err(MessageError::new("a port's update is no message"));
                 }
                 self.advance(bytes, field.head);
                 self.port = Some(field.length.saturating_sub(field.head));
@@ -115,18 +115,18 @@ impl Pieces {
         Ok(())
     }
 
-    fn advance(&mut self, bytes: &mut impl Pile, by: usize) {
+    fn advance(&mut self, bytes: &mut impl ContiguousBuf, by: usize) {
         bytes.advance(by);
         self.left = self.left.saturating_sub(by);
         self.port = self.port.map(|left| left.saturating_sub(by));
     }
 
-    fn field(&mut self, bytes: &[u8], field: Field) -> Result<(), Broken> {
+    fn field(&mut self, bytes: &[u8], field: Field) -> Result<(), MessageError> {
         let content = bytes.get(field.head..).unwrap_or_default();
         if self.port.is_none() {
             if field.number == WORKLOAD {
                 if field.wire != WireType::LengthDelimited {
-                    return Err(Broken::new("a workload is no message"));
+                    return Err(MessageError::new("a workload is no message"));
                 }
                 self.update = None;
                 self.workload.get_or_insert_default().merge(content).map_err(broken)?;
@@ -141,22 +141,22 @@ impl Pieces {
             (ROUTES, WireType::LengthDelimited) => {
                 update.route(m::Route::decode(content).as_ref().map_err(refused));
             }
-            (AUTHORIZATIONS | ROUTES, _) => return Err(Broken::new("a route is no message")),
+            (AUTHORIZATIONS | ROUTES, _) => return Err(MessageError::new("a route is no message")),
             (_, _) => update.rest.merge(bytes).map_err(broken)?,
         }
         Ok(())
     }
 }
 
-/// Bytes that lie in one piece.
-trait Pile: Buf {}
+/// A buffer whose bytes are contiguous.
+trait ContiguousBuf: Buf {}
 
-impl Pile for Bytes {}
-impl Pile for BytesMut {}
+impl ContiguousBuf for Bytes {}
+impl ContiguousBuf for BytesMut {}
 
-/// The field that begins here; none: more bytes are needed to tell. `enclosing`: what is left of the
-/// message that it is in.
-fn head(bytes: &[u8], enclosing: usize) -> Result<Option<Field>, Broken> {
+/// Reads the head of the field that begins here; `None` if it is incomplete. `enclosing` is the
+/// number of remaining bytes of the enclosing message.
+fn head(bytes: &[u8], enclosing: usize) -> Result<Option<Field>, MessageError> {
     let mut rest = bytes.get(..enclosing.min(bytes.len())).unwrap_or_default();
     let start = rest.len();
     // What cannot be read is either incomplete or no number at all.
@@ -181,12 +181,12 @@ fn head(bytes: &[u8], enclosing: usize) -> Result<Option<Field>, Broken> {
             Ok(length) => usize::try_from(length).unwrap_or(usize::MAX),
             Err(error) => return incomplete(error),
         },
-        WireType::StartGroup | WireType::EndGroup => return Err(Broken::new("has a group")),
+        WireType::StartGroup | WireType::EndGroup => return Err(MessageError::new("has a group")),
     };
     let head = start.saturating_sub(rest.len());
     let length = head.saturating_add(content);
     if length > enclosing {
-        return Err(Broken::new("a field ends after its message"));
+        return Err(MessageError::new("a field ends after its message"));
     }
     Ok(Some(Field { number, wire, head, length }))
 }
@@ -197,8 +197,8 @@ fn whole(number: u32, wire: WireType, start: usize, (before, after): (usize, usi
     Field { number, wire, head, length: start.saturating_sub(after) }
 }
 
-fn broken(error: prost::DecodeError) -> Broken {
-    Broken::new(error.to_string())
+fn broken(error: prost::DecodeError) -> MessageError {
+    MessageError::new(error.to_string())
 }
 
 fn refused(error: &prost::DecodeError) -> DecodeError {

@@ -1,12 +1,12 @@
-//! The known name that a mistyped one probably meant.
+//! Suggestions ("did you mean") for mistyped names.
 
 use strsim::osa_distance;
 
-/// The nearest of `known` to `name`, if it is near enough to be a slip of the hand: without case,
-/// at most a third of the letters differ. A letter that was inserted, left out or replaced, and two
-/// neighbours that were swapped, differ by one each.
+/// Returns the nearest of `known` to `name` if it is near enough for a typo: ignoring case, at most
+/// a third of the letters differ. An inserted, omitted or replaced letter and a swap of two
+/// neighbours count as one difference each.
 pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    // Longer names are no slip, and the distance costs the product of the lengths.
+    // Longer names are no typos, and the distance costs the product of the lengths.
     if name.len() > 64 {
         return None;
     }
@@ -19,7 +19,7 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, k)| k)
 }
 
-/// The nearest of `known` to `name`, if at most `edits` letters differ, without case.
+/// Returns the nearest of `known` to `name` if at most `edits` letters differ, ignoring case.
 pub fn nearest_within<'k>(name: &str, known: &[&'k str], edits: usize) -> Option<&'k str> {
     let near = nearest(name, known)?;
     let apart = osa_distance(&name.to_ascii_lowercase(), &near.to_ascii_lowercase());

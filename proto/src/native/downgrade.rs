@@ -1,11 +1,11 @@
-//! The same policy for a client that lacks features: never wider, and everything left out is
-//! reported.
+//! Downgrade of a policy for a client that lacks features: it never permits more, and every
+//! omission is reported.
 
-use crate::replaced::{Part, Replacement, Report};
+use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::authorization::{Authorization, AuthorizationSet};
 use policy_core::decision::Denied;
-use policy_core::effect::Effect;
 use policy_core::feature::{self, Feature};
+use policy_core::filter::Filter;
 use policy_core::name::Origin;
 use policy_core::policy::{
     Exemption, InformationalHeaders, PathHandling, Route, RouteTable, Rule, ServerPolicy, Unmatched,
@@ -14,35 +14,36 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a client with `features` can enforce of `policy`.
-pub(super) fn restrict<'a>(
+/// Returns the part of `policy` that a client with `features` can enforce.
+pub(super) fn downgrade<'a>(
     policy: &'a ServerPolicy,
     features: &BTreeSet<Feature>,
-) -> (Cow<'a, ServerPolicy>, Vec<Replacement>) {
+) -> (Cow<'a, ServerPolicy>, Vec<Unsupported>) {
     let missing: BTreeSet<Feature> =
         feature::required(policy).difference(features).copied().collect();
     if missing.is_empty() {
         return (Cow::Borrowed(policy), Vec::new());
     }
-    let says_reason = features.contains(&Feature::DenyReasons);
-    let mut restriction = Restriction { missing: &missing, says_reason, report: Report::default() };
-    let restricted = restriction.policy(policy);
-    (Cow::Owned(restricted), restriction.report.finish())
+    let supports_reasons = features.contains(&Feature::DenyReasons);
+    let mut downgrade =
+        Downgrade { missing: &missing, supports_reasons, report: Report::default() };
+    let policy = downgrade.policy(policy);
+    (Cow::Owned(policy), downgrade.report.finish())
 }
 
-struct Restriction<'m> {
-    /// What the policy needs and the client lacks.
+struct Downgrade<'m> {
+    /// Features that the policy needs and the client lacks.
     missing: &'m BTreeSet<Feature>,
-    /// Whether the client knows reasons, needed by the policy as it is or not.
-    says_reason: bool,
+    /// True if the client supports reasons, even if the policy does not need them.
+    supports_reasons: bool,
     report: Report,
 }
 
-impl Restriction<'_> {
+impl Downgrade<'_> {
     fn policy(&mut self, policy: &ServerPolicy) -> ServerPolicy {
-        // Which request a pattern or a host's table is about cannot be said in a narrower way: left
-        // out, other routes would decide on the same requests. What a Server does to all requests may
-        // be what keeps them, or a header of theirs, from the workload.
+        // A pattern or a host's table has no narrower form: without it, other routes would decide
+        // on the same requests. A filter of the Server may be what keeps requests, or a header of
+        // theirs, from the workload.
         for feature in [Feature::PathParameters, Feature::HostTables, Feature::ServerEffects] {
             if self.missing.contains(&feature) {
                 let message = format!(
@@ -50,11 +51,11 @@ impl Restriction<'_> {
                     feature.as_str()
                 );
                 self.report.denied(Part::Port, message);
-                return self.closed(policy, Denied::ProxyUnsupported);
+                return self.deny_all(policy, Denied::ProxyUnsupported);
             }
         }
         if let Some(reason) = policy.deny {
-            return self.closed(policy, reason);
+            return self.deny_all(policy, reason);
         }
         let ServerPolicy {
             owner,
@@ -85,13 +86,13 @@ impl Restriction<'_> {
     }
 
     /// The port denied, with its reason if the client knows reasons.
-    fn closed(&mut self, policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
-        if !self.says_reason {
+    fn deny_all(&mut self, policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
+        if !self.supports_reasons {
             let message = format!("denied as `{}`, sent without the reason", reason.as_str());
             self.report.otherwise(Part::Port, message);
         }
         ServerPolicy {
-            deny: self.says_reason.then_some(reason),
+            deny: self.supports_reasons.then_some(reason),
             withheld: policy.withheld.clone(),
             ..ServerPolicy::without_grants(policy.owner.clone(), policy.protocol)
         }
@@ -223,13 +224,13 @@ impl Restriction<'_> {
         })
     }
 
-    fn effects(&mut self, effects: &[Effect]) -> Vec<Effect> {
+    fn effects(&mut self, effects: &[Filter]) -> Vec<Filter> {
         let mut kept = Vec::new();
         for effect in effects {
             match self.lacking(feature::of_effect(effect)) {
                 None => kept.push(effect.clone()),
                 Some(feature) => {
-                    let part = Part::Effect(effect.source.clone());
+                    let part = Part::Filter(effect.source.clone());
                     let message =
                         format!("needs `{}`, which the client lacks; not sent", feature.as_str());
                     self.report.left_out(part, message);

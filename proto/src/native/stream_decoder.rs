@@ -1,9 +1,9 @@
-//! `PolicyDiscovery.Watch` for a client that keeps no more of a message than it needs.
+//! `PolicyDiscovery.Watch` with incremental decoding.
 //!
-//! The library's own stream keeps a message as a whole until it is complete, and its buffer, as large as
-//! the largest message was, as long as the stream lasts. Here messages are taken apart as they arrive.
+//! The library's stream buffers a message until it is complete, and keeps its buffer, as large as
+//! the largest message, as long as the stream lasts. Here messages are decoded as they arrive.
 
-use super::pieces::Pieces;
+use super::message_reader::MessageReader;
 use crate::messages as m;
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
@@ -21,22 +21,22 @@ pub use super::update::Response;
 #[derive(Debug)]
 pub struct Responses<B> {
     body: B,
-    /// The most that a message may take, in bytes.
+    /// The maximum size of a message in bytes.
     max: usize,
-    /// What has arrived and was not looked at.
+    /// Received bytes that are not decoded yet.
     arrived: Bytes,
     /// The head of a message that is not complete.
     head: BytesMut,
-    message: Option<Pieces>,
+    message: Option<MessageReader>,
 }
 
-/// Whether a message is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
+/// The length of a message's prefix: the compressed flag and the message length (gRPC over HTTP/2,
+/// "Length-Prefixed-Message").
 const HEAD: usize = 5;
 
 /// `PolicyDiscovery.Watch` over `channel`, for messages of at most `max` bytes.
 ///
-/// # Errors
-/// What the server says, or why it cannot be reached.
+/// # Errors The server's status, or the error of the connection.
 pub async fn watch<C, B>(
     mut channel: C,
     max: usize,
@@ -53,7 +53,7 @@ where
     let response = channel.call(request(requests)).await.map_err(failed)?;
     let (head, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&head.headers) {
-        // A stream that ends before it begins is of no use, whatever it ends with.
+        // A response without a stream is an error, whatever its status.
         return Err(status);
     }
     if head.status != StatusCode::OK {
@@ -67,7 +67,7 @@ fn request(
     requests: impl Stream<Item = m::WatchRequest> + Send + 'static,
 ) -> http::Request<tonic::body::Body> {
     let encoder = tonic_prost::ProstCodec::<m::WatchRequest, ()>::default().encoder();
-    let body = EncodeBody::new_client(encoder, Said(Box::pin(requests)), None, None);
+    let body = EncodeBody::new_client(encoder, InfallibleStream(Box::pin(requests)), None, None);
     let mut request = http::Request::new(tonic::body::Body::new(body));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static("/portcullis.policy.v1.PolicyDiscovery/Watch");
@@ -78,10 +78,10 @@ fn request(
     request
 }
 
-/// Messages of which none fails.
-struct Said<S>(Pin<Box<S>>);
+/// A stream of messages without errors.
+struct InfallibleStream<S>(Pin<Box<S>>);
 
-impl<S: Stream> Stream for Said<S> {
+impl<S: Stream> Stream for InfallibleStream<S> {
     type Item = Result<S::Item, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -89,7 +89,7 @@ impl<S: Stream> Stream for Said<S> {
     }
 }
 
-/// What an answer means that is none of gRPC's (doc/http-grpc-status-mapping.md of gRPC).
+/// Maps an HTTP status without a gRPC status (doc/http-grpc-status-mapping.md of gRPC).
 fn of_http(status: StatusCode) -> Status {
     let code = match status.as_u16() {
         400 => Code::Internal,
@@ -107,10 +107,9 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<StdError>,
 {
-    /// The next message, `None` at the end of the stream. Nothing is lost if it is not waited for.
+    /// The next message, `None` at the end of the stream. Cancel safe.
     ///
-    /// # Errors
-    /// What ended the stream: the server's status, or what was wrong with a message. Nothing follows.
+    /// # Errors The server's status, or the error of a malformed message. The stream has ended.
     pub async fn message(&mut self) -> Result<Option<Response>, Status> {
         poll_fn(|cx| self.poll_message(cx)).await
     }
@@ -134,7 +133,7 @@ where
         }
     }
 
-    /// The next message of what has arrived, if it is complete.
+    /// Decodes the next message if it is complete.
     fn take(&mut self) -> Result<Option<Response>, Status> {
         loop {
             let Some(message) = &mut self.message else {
@@ -144,7 +143,7 @@ where
                     return Ok(None);
                 }
                 let length = self.length()?;
-                self.message = Some(Pieces::new(length));
+                self.message = Some(MessageReader::new(length));
                 continue;
             };
             let broken = |error| Status::internal(format!("policy discovery: {error}"));
@@ -152,7 +151,8 @@ where
             if !message.is_complete() {
                 return Ok(None);
             }
-            let message = self.message.take().map(Pieces::finish).transpose().map_err(broken)?;
+            let message =
+                self.message.take().map(MessageReader::finish).transpose().map_err(broken)?;
             return Ok(message);
         }
     }
@@ -162,7 +162,9 @@ where
         let compressed = self.head.get_u8();
         let length = self.head.get_u32();
         if compressed != 0 {
-            return Err(Status::internal("a message is compressed, which was not asked for"));
+            return Err(Status::internal(
+                "a message is compressed, but compression was not negotiated",
+            ));
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > self.max {
