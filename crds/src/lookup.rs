@@ -62,7 +62,7 @@ impl Kind {
     }
 
     /// The kind of this group and name; group and kind compare without case, `core` is the empty
-    /// group (controller-semantics 10.13).
+    /// group (docs/spec/controller.md 2.14).
     pub fn find(group: &str, kind: &str) -> Option<Self> {
         let group = if group.eq_ignore_ascii_case("core") { "" } else { group };
         Self::ALL.into_iter().find(|k| {

@@ -48,7 +48,7 @@ pub enum Resource {
     ServiceAccount,
 }
 
-/// Server (controller-semantics 1.1). Servers are equal if they mean the same: one that states the
+/// Server (docs/spec/controller.md 1.1). Servers are equal if they mean the same: one that states the
 /// default access policy equals one that does not.
 #[derive(Clone, Debug)]
 pub struct Server {

@@ -1,4 +1,4 @@
-//! Label selectors as Linkerd's controller reads them (controller-semantics 2.4).
+//! Label selectors as Linkerd's controller reads them (docs/spec/controller.md 2.4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

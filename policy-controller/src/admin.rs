@@ -1,4 +1,4 @@
-//! The admin server: `/live`, `/ready` and `/metrics` over HTTP/1 (controller-semantics 6.3), and
+//! The admin server: `/live`, `/ready` and `/metrics` over HTTP/1 (docs/spec/controller.md 6.3), and
 //! `/debug/policy` for loopback.
 
 mod debug;

@@ -3,7 +3,7 @@
 //!
 //! Flags that Linkerd's policy controller has too keep their names, and their defaults except
 //! `--grpc-addr` (on loopback), `--cluster-networks` (IPv6 is part of them),
-//! `--probe-networks` and `--log-level` (controller-semantics 6.1).
+//! `--probe-networks` and `--log-level` (docs/spec/controller.md 6.1).
 
 mod admission;
 mod auth;

@@ -30,7 +30,7 @@ pub enum FilterKind {
     Timeout(Duration),
 }
 
-/// Header changes: first `add` (append), then `set` (replace), then `remove` (proxy-semantics 3.5).
+/// Header changes: first `add` (append), then `set` (replace), then `remove` (docs/spec/proxy.md 3.5).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HeaderChange {
     /// Values appended.

@@ -35,7 +35,7 @@ pub enum IdentityMatch {
 
 impl IdentityMatch {
     /// Reads Linkerd's notation: `*` is any identity, a leading `*.` a suffix, all else exact
-    /// (controller-semantics 2.5). Cannot fail; admission rules are stricter.
+    /// (docs/spec/controller.md 2.5). Cannot fail; admission rules are stricter.
     pub fn parse(text: &str) -> Self {
         if text == "*" {
             return Self::Any;

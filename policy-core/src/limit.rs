@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// A local rate limit, applied after authorization: first `total`, then the override that names
-/// the client, else `identity`. Clients without an identity share one bucket (proxy-semantics 3.6).
+/// the client, else `identity`. Clients without an identity share one bucket (docs/spec/proxy.md 3.6).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RateLimit {
     /// The object that sets it.

@@ -186,7 +186,7 @@ pub struct Exemption {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RouteTable {
     /// Routes in tie-breaking order: oldest first, those without a time last, then by name
-    /// (Gateway API; controller-semantics 2.6).
+    /// (Gateway API; docs/spec/controller.md 2.6).
     pub routes: Vec<Arc<Route>>,
     /// The result of a host's table if no rule of it matches. Hosts that appear on routes only are
     /// `FallThrough` and need not be listed.
@@ -247,7 +247,7 @@ pub struct Rule {
     pub effects: ThinVec<Filter>,
 }
 
-/// The default policies there are (controller-semantics 2.3).
+/// The default policies there are (docs/spec/controller.md 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DefaultPolicy {
     /// Everybody.

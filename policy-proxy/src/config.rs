@@ -67,7 +67,7 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
             .finish(())
             .and(Err(ConfigError(vec!["--policy-addr: must be given".to_owned()])));
     };
-    // The proxy's own admin port is watched too (product: Admin port).
+    // The proxy's own admin port is watched too (docs/spec/decisions.md, *Admin port*).
     discover.declared.extend(NonZeroU16::new(admin.listen.port()));
     reader.finish(Config { sidecar, store, discover, admin, identity, access_log, retain_idle })
 }

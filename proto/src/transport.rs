@@ -1,5 +1,5 @@
 //! The transport header, in which a meshed client that connects to a sidecar's own inbound port
-//! names the port of the workload (proxy-semantics 1.6).
+//! names the port of the workload (docs/spec/proxy.md 1.6).
 //!
 //! ```text
 //! "transport.l5d.io/v1\r\n\r\n" · length, 4 bytes big-endian · Header, protobuf

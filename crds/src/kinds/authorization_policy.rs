@@ -1,4 +1,4 @@
-//! AuthorizationPolicy (controller-semantics 1.3, 2.5, 4).
+//! AuthorizationPolicy (docs/spec/controller.md 1.3, 2.5, 4).
 
 use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object};

@@ -1,4 +1,4 @@
-//! EgressNetwork (controller-semantics 1.9): checked, not used.
+//! EgressNetwork (docs/spec/controller.md 1.9): checked, not used.
 
 use crate::kind::Kind;
 use crate::parse::input::Input;

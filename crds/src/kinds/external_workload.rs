@@ -1,4 +1,4 @@
-//! ExternalWorkload (controller-semantics 1.8).
+//! ExternalWorkload (docs/spec/controller.md 1.8).
 
 mod definition;
 

@@ -1,4 +1,4 @@
-//! MeshTLSAuthentication (controller-semantics 1.4, 4).
+//! MeshTLSAuthentication (docs/spec/controller.md 1.4, 4).
 
 use crate::kind::Kind;
 use crate::parse::identity::identity;

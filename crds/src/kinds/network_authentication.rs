@@ -1,4 +1,4 @@
-//! NetworkAuthentication (controller-semantics 1.5, 4).
+//! NetworkAuthentication (docs/spec/controller.md 1.5, 4).
 
 use crate::kind::Kind;
 use crate::parse::input::Input;

@@ -1,4 +1,4 @@
-//! HTTPLocalRateLimitPolicy (controller-semantics 1.6, 4).
+//! HTTPLocalRateLimitPolicy (docs/spec/controller.md 1.6, 4).
 
 mod definition;
 

@@ -1,4 +1,4 @@
-//! HTTPRoute of both groups and GRPCRoute (controller-semantics 1.7, 1.10, 2.6, 4).
+//! HTTPRoute of both groups and GRPCRoute (docs/spec/controller.md 1.7, 1.10, 2.6, 4).
 //!
 //! The Gateway API may gain fields. Unknown fields are ignored, but never inside a match or a
 //! filter, where ignoring one would match or permit more than its author wrote.

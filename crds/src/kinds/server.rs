@@ -1,4 +1,4 @@
-//! Server (controller-semantics 1.1).
+//! Server (docs/spec/controller.md 1.1).
 
 mod definition;
 

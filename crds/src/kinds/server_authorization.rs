@@ -1,4 +1,4 @@
-//! ServerAuthorization (controller-semantics 1.2, 4).
+//! ServerAuthorization (docs/spec/controller.md 1.2, 4).
 
 mod definition;
 

@@ -1,4 +1,4 @@
-//! Client identities: DNS-like names, suffixes, and SPIFFE ids (controller-semantics 4).
+//! Client identities: DNS-like names, suffixes, and SPIFFE ids (docs/spec/controller.md 4).
 
 use crate::reader::{JsonNode, quote, shared};
 use policy_core::IdentityMatch;

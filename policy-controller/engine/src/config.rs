@@ -225,7 +225,7 @@ impl ControllerConfig {
         Ok(self)
     }
 
-    /// The mesh identity of a ServiceAccount (controller-semantics 2.5).
+    /// The mesh identity of a ServiceAccount (docs/spec/controller.md 2.5).
     pub fn service_account_identity(&self, namespace: &str, name: &str) -> Arc<str> {
         format!("{name}.{}", self.namespace_suffix(namespace)).into()
     }

@@ -71,7 +71,7 @@ pub fn clean_request(head: &mut Parts, meshed: bool) -> ConnectionOptions {
     ConnectionOptions { upgrade, orig_proto }
 }
 
-/// Parses `HTTP/1.1` or `HTTP/1.0`, with or without `; absolute-form` (proxy-semantics 1.8).
+/// Parses `HTTP/1.1` or `HTTP/1.0`, with or without `; absolute-form` (docs/spec/proxy.md 1.8).
 fn parse_orig_proto(line: &HeaderValue) -> Option<Version> {
     let text = line.as_bytes();
     let version = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();

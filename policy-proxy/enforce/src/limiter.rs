@@ -1,6 +1,6 @@
 //! Rate limits: the generic cell rate algorithm with a burst of one second.
 //!
-//! Order (proxy-semantics 3.6): `total`, then the override that names the client, else `identity`.
+//! Order (docs/spec/proxy.md 3.6): `total`, then the override that names the client, else `identity`.
 //! The total is spent even if the client's own limit then refuses. Clients without an identity
 //! share one bucket. The state survives policy updates while the limit's configuration is equal.
 //!

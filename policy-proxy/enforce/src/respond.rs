@@ -2,7 +2,7 @@
 //!
 //! The gRPC format is chosen by the request: HTTP/2 with `content-type: application/grpc…`. Texts
 //! are sent to meshed peers only, except for 400, which describes only the client's own request
-//! (proxy-semantics 3.7). The `l5d-proxy-error` of a denial is its reason, verbatim; `grpc-message`
+//! (docs/spec/proxy.md 3.7). The `l5d-proxy-error` of a denial is its reason, verbatim; `grpc-message`
 //! is Linkerd's text where Linkerd has one, because programs display and compare it.
 
 use crate::headers::{PROXY_CONNECTION, PROXY_ERROR};

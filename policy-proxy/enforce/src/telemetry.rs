@@ -2,7 +2,7 @@
 //!
 //! Decisions and requests are counted under the policy that made them ([`Counters`]), connections
 //! by their labels ([`tcp`]); everything else is a field of [`Telemetry`]. Names and labels are
-//! listed in [`names`]; they are Linkerd's where Linkerd has them (proxy-semantics 4).
+//! listed in [`names`]; they are Linkerd's where Linkerd has them (docs/spec/proxy.md 4).
 //!
 //! **Invariant.** Clients cannot add label values without bound: identities are labels up to a
 //! maximum number, addresses and client-chosen names never.

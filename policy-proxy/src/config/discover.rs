@@ -55,7 +55,7 @@ pub(super) fn discover(
     let mut config = DiscoverConfig::new(controller, &workload);
     config.declared = declared;
     config.facts = Arc::new(facts.clone());
-    // Linkerd sets no bounds on streams over loopback (proxy-semantics 2.1).
+    // Linkerd sets no bounds on streams over loopback (docs/spec/proxy.md 2.1).
     config.initial_timeout = initial.filter(|_| remote);
     config.idle_timeout = idle.filter(|_| remote);
     config.lifetime = lifetime.filter(|_| remote);

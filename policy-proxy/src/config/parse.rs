@@ -1,4 +1,4 @@
-//! The formats of settings (proxy-semantics 6). Each parser returns the expected format as its
+//! The formats of settings (docs/spec/proxy.md 6). Each parser returns the expected format as its
 //! error.
 
 use ipnet::IpNet;

@@ -54,7 +54,7 @@ pub(super) fn store(
     config
 }
 
-/// The policy of `--pending-policy=default` (proxy-semantics 2.4).
+/// The policy of `--pending-policy=default` (docs/spec/proxy.md 2.4).
 fn pending_policy(default: DefaultPolicy, timeout: Duration) -> ServerPolicy {
     let protocol = Protocol::Detect { timeout };
     let mut policy = ServerPolicy::without_grants(Owner::Default(default), protocol);

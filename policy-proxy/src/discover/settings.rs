@@ -51,7 +51,7 @@ pub struct DiscoverConfig {
 }
 
 impl DiscoverConfig {
-    /// The defaults for a workload (proxy-semantics 2.1, 2.3).
+    /// The defaults for a workload (docs/spec/proxy.md 2.1, 2.3).
     pub fn new(controller: ControllerAddress, workload: &str) -> Self {
         let most = if controller.is_loopback() { 10 } else { 60 };
         Self {

@@ -1,5 +1,5 @@
 //! The direct path: a meshed client connects to the proxy's own port and names the workload's port
-//! in a transport header (proxy-semantics 1.6).
+//! in a transport header (docs/spec/proxy.md 1.6).
 //!
 //! The port's policy decides as it does on a redirected connection. The protocol in the header
 //! saves its detection and grants nothing: without it HTTP is detected, so that a client cannot

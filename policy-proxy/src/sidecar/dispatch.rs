@@ -101,7 +101,7 @@ fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detect
         (WireProtocol::Http2, Protocol::Detect { .. } | Protocol::Http2 | Protocol::Grpc) => {
             spawn_local(http::serve(accepted, peer, io, true));
         }
-        // A meshed peer may carry HTTP/1 in HTTP/2 (proxy-semantics 1.7).
+        // A meshed peer may carry HTTP/1 in HTTP/2 (docs/spec/proxy.md 1.7).
         (WireProtocol::Http2, Protocol::Http1) if meshed => {
             spawn_local(http::serve(accepted, peer, io, true));
         }

@@ -55,7 +55,7 @@ pub enum Target {
     /// under [`Target::Direct`].
     Original,
     /// The destination in a transport header that the client sends over mutual TLS: a port of the
-    /// workload, whose policy decides (proxy-semantics 1.6). It is forwarded to the upstream of a
+    /// workload, whose policy decides (docs/spec/proxy.md 1.6). It is forwarded to the upstream of a
     /// [`Target::Fixed`] listener of that port; without one, to the port at the address that the
     /// client connected to if a listener is [`Target::Original`], else it is refused.
     Direct,

@@ -1,5 +1,5 @@
 //! The metrics of this crate. Names that Linkerd's proxy has too are spelled as there
-//! (proxy-semantics 4).
+//! (docs/spec/proxy.md 4).
 
 policy_core::metrics! {
     IDENTITY_USABLE = "identity_usable", "", "1 if peers would accept our certificate now";

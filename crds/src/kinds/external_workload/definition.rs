@@ -1,4 +1,4 @@
-//! The definition of ExternalWorkload (controller-semantics 1.8).
+//! The definition of ExternalWorkload (docs/spec/controller.md 1.8).
 
 use crate::kind::Kind;
 use crate::render::definition::{Definition, Status, Version};

@@ -1,4 +1,4 @@
-//! The definition of HTTPLocalRateLimitPolicy (controller-semantics 1.6).
+//! The definition of HTTPLocalRateLimitPolicy (docs/spec/controller.md 1.6).
 
 use crate::kind::Kind;
 use crate::render::conditions::conditions;

@@ -1,4 +1,4 @@
-//! HTTPRoute of `policy.linkerd.io` (controller-semantics 1.7).
+//! HTTPRoute of `policy.linkerd.io` (docs/spec/controller.md 1.7).
 
 use crate::kind::Kind;
 use crate::render::conditions::conditions;

@@ -1,4 +1,4 @@
-//! The definition of Server (controller-semantics 1.1).
+//! The definition of Server (docs/spec/controller.md 1.1).
 
 use crate::kind::Kind;
 use crate::render::definition::{Definition, Status, Version};

@@ -1,4 +1,4 @@
-//! The definition of ServerAuthorization (controller-semantics 1.2).
+//! The definition of ServerAuthorization (docs/spec/controller.md 1.2).
 
 use crate::kind::Kind;
 use crate::render::definition::{Column, Definition, Status, Version};

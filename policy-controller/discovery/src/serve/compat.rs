@@ -1,5 +1,5 @@
 //! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
-//! (controller-semantics 3).
+//! (docs/spec/controller.md 3).
 
 use crate::serve::applied::{OmissionGuard, Omissions};
 use crate::serve::authz::WatchGrant;

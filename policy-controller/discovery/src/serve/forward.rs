@@ -32,7 +32,7 @@ use tonic::{Code, Status};
 use tower::{Service, ServiceExt as _};
 
 /// Connect timeout and keep-alive interval of Linkerd's controller. Linkerd's proxies give up on a
-/// first answer after 3 s (controller-semantics 2.2).
+/// first answer after 3 s (docs/spec/controller.md 2.2).
 const BOUNDS: Bounds =
     Bounds { connect: Duration::from_secs(2), keep_alive: Duration::from_secs(10) };
 

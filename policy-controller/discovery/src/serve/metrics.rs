@@ -1,5 +1,5 @@
 //! Metrics of the policy server. The `grpc_server_` family has Linkerd's names
-//! (controller-semantics 6.4); the `policy_watch_` family is ours.
+//! (docs/spec/controller.md 6.4); the `policy_watch_` family is ours.
 
 use super::authz_metrics::AuthzMetrics;
 use policy_core::Owner;

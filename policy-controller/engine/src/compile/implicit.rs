@@ -1,4 +1,4 @@
-//! Permissions without an authorization: for the kubelet (product, *Where compatible and safe
+//! Permissions without an authorization: for the kubelet (docs/spec/decisions.md, *Where compatible and safe
 //! differ*), and for connections from the pod itself.
 
 use crate::config::{ControllerConfig, KubeletExemption};

@@ -1,5 +1,5 @@
 //! The policy of one port of one workload shape: that of its Server, which is the same for every
-//! port that the Server owns, or the defaults where no Server owns it (controller-semantics 2.3).
+//! port that the Server owns, or the defaults where no Server owns it (docs/spec/controller.md 2.3).
 
 use super::implicit::{exemptions, with_localhost};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
@@ -82,7 +82,7 @@ fn unowned(config: &ControllerConfig, policy: DefaultPolicy, opaque: bool) -> Se
 }
 
 /// The policy of the proxy's own port, whatever the default of the workload: only configured
-/// readers may read metrics, by default any mesh identity and the node (product, *Admin port*). A
+/// readers may read metrics, by default any mesh identity and the node (docs/spec/decisions.md, *Admin port*). A
 /// Server that owns the port replaces it.
 fn proxy_port(config: &ControllerConfig) -> ServerPolicy {
     let mut compiled = unowned(config, DefaultPolicy::AllAuthenticated, false);

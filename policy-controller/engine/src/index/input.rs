@@ -40,7 +40,7 @@ pub(crate) enum Edge {
     /// The route of this name, compared without case: the name is in lower case.
     Named(ObjectKey),
     /// Policies, ServerAuthorizations and rate limits that name this object. Route names are in
-    /// lower case (controller-semantics 2.5).
+    /// lower case (docs/spec/controller.md 2.5).
     Target(ObjectKey),
     /// ServerAuthorizations of this namespace that select Servers by label.
     Selects(Arc<str>),

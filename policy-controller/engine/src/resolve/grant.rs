@@ -1,5 +1,5 @@
 //! The members of an authentication, the clients of a policy, and the grants on a Server or a route
-//! (controller-semantics 2.5).
+//! (docs/spec/controller.md 2.5).
 
 use super::reference::{ReferenceError, resolve_reference};
 use super::workload;

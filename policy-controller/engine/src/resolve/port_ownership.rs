@@ -1,4 +1,4 @@
-//! The Server that owns each port of a workload shape (controller-semantics 2.4).
+//! The Server that owns each port of a workload shape (docs/spec/controller.md 2.4).
 
 use crate::incremental::{Context, query};
 use crate::query::port_ownership::{

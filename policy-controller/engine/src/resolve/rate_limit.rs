@@ -1,4 +1,4 @@
-//! The rate limit of a Server (controller-semantics 2.9): the oldest valid one.
+//! The rate limit of a Server (docs/spec/controller.md 2.9): the oldest valid one.
 
 use super::grant::service_account_name;
 use crate::incremental::{Context, query};

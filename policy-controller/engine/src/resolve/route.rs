@@ -1,4 +1,4 @@
-//! The routes of a Server (controller-semantics 2.6; product, *Decisions*).
+//! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
 use super::reference::{ReferenceError, permitted_namespaces, resolve_reference};
 use crate::incremental::{Context, query};

@@ -1,4 +1,4 @@
-//! Metrics of the watches. The `kube_watch_` family has Linkerd's names (controller-semantics 6.4).
+//! Metrics of the watches. The `kube_watch_` family has Linkerd's names (docs/spec/controller.md 6.4).
 
 use policy_core::metric::Metric;
 use policy_engine::source::{Health, WatchKey};

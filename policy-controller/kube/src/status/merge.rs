@@ -92,7 +92,7 @@ fn array<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The `targetRef` of a rate limit's status (controller-semantics 5.4), as the spec has it, with
+/// The `targetRef` of a rate limit's status (docs/spec/controller.md 5.4), as the spec has it, with
 /// defaults.
 fn target(spec: &Value) -> Value {
     let field = |name: &str, default: &str| {

@@ -1,6 +1,5 @@
 //! tcpSocket probes. Behind a redirect the proxy's own listener would always accept, so they become
-//! requests to the proxy's admin port, which connects to the application (product, *probe
-//! exemption*).
+//! requests to the proxy's admin port, which connects to the application (docs/spec/decisions.md, *Redirected TCP probes*).
 
 use super::element::{containers_mut, text};
 use super::ports::{PortList, resolve};

@@ -82,7 +82,7 @@ pub fn change_response(
 /// Error of a head with too many fields.
 struct TooManyHeaders;
 
-/// Applies `add`, then `set`, then `remove` (proxy-semantics 3.5).
+/// Applies `add`, then `set`, then `remove` (docs/spec/proxy.md 3.5).
 fn apply(change: &HeaderChange, headers: &mut HeaderMap) -> Result<(), TooManyHeaders> {
     for (name, value) in &change.add {
         headers.try_append(name.clone(), value.clone()).map_err(|_| TooManyHeaders)?;

@@ -1,4 +1,4 @@
-//! One line per request, in Linkerd's two formats (proxy-semantics 4.5).
+//! One line per request, in Linkerd's two formats (docs/spec/proxy.md 4.5).
 
 use super::entry::{Record, Recorder, RequestRecord};
 use parking_lot::Mutex;

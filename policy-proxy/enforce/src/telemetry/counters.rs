@@ -25,7 +25,7 @@ pub struct Counters {
     pub(super) detection: Buckets<2>,
 }
 
-/// Result of detecting HTTP (proxy-semantics 4.2).
+/// Result of detecting HTTP (docs/spec/proxy.md 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DetectionResult {
     /// HTTP/1.

@@ -1,4 +1,4 @@
-//! Metric families of requests and responses of a series (proxy-semantics 4.2 and 4.3).
+//! Metric families of requests and responses of a series (docs/spec/proxy.md 4.2 and 4.3).
 
 use super::counters::Counters;
 use super::families::Totals;

@@ -1,4 +1,4 @@
-//! Labels as Linkerd's dashboards expect them (proxy-semantics 4.1).
+//! Labels as Linkerd's dashboards expect them (docs/spec/proxy.md 4.1).
 
 use super::key::{Caller, Detail, TlsClass};
 use policy_core::{Authorization, ObjectRef, Origin, Owner, Protocol, RateLimit, Route, Source};
@@ -145,7 +145,7 @@ fn object_names(object: &ObjectRef, spell: fn(&str) -> String) -> [String; 3] {
 }
 
 /// Converts a kind to lower case: Linkerd does so for Servers and authorizations, but not for
-/// routes (proxy-semantics 2.6).
+/// routes (docs/spec/proxy.md 2.6).
 fn lower(kind: &str) -> String {
     kind.to_ascii_lowercase()
 }

@@ -1,5 +1,5 @@
 //! All metrics of the proxy: name, labels and help. Names and labels that Linkerd's proxy has too
-//! are spelled as there (proxy-semantics 4). Tests compare docs/metrics.md, the dashboard and the
+//! are spelled as there (docs/spec/proxy.md 4). Tests compare docs/metrics.md, the dashboard and the
 //! alerts with this list.
 
 use policy_tls::metric::Metric;

@@ -50,7 +50,7 @@ pub enum AddressError {
 impl ControllerAddress {
     /// Parses `host:port`. `server` is the identity that the server must prove, a DNS name or a
     /// `spiffe://` URI; it is ignored for loopback addresses and `localhost.`, which use plaintext
-    /// (proxy-semantics 6).
+    /// (docs/spec/proxy.md 6).
     ///
     /// # Errors
     /// [`AddressError`] names the part that is missing or malformed.

@@ -1,4 +1,4 @@
-//! An identity from an issuer, by Linkerd's Certify API (proxy-semantics 5.1).
+//! An identity from an issuer, by Linkerd's Certify API (docs/spec/proxy.md 5.1).
 //!
 //! A certificate is requested with a token that is read for every request. It is renewed after
 //! about 70 % of the remaining lifetime, or at once if the roots no longer verify the current one.
@@ -49,7 +49,7 @@ pub struct CertifyConfig {
 }
 
 impl CertifyConfig {
-    /// Creates the default configuration: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s
+    /// Creates the default configuration: renewal after 10 s to 24 h (docs/spec/proxy.md 5.1), 10 s
     /// per attempt, delays of 200 ms to 30 s.
     pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: TrustAnchors) -> Self {
         Self {

@@ -263,5 +263,5 @@ fn without_resumption(mut config: ClientConfig) -> ClientConfig {
     config
 }
 
-/// ALPN protocol of meshed clients that connect to the sidecar's own port (proxy-semantics 1.6).
+/// ALPN protocol of meshed clients that connect to the sidecar's own port (docs/spec/proxy.md 1.6).
 pub const DIRECT_ALPN: &[u8] = b"transport.l5d.io/v1";

@@ -32,7 +32,7 @@ impl KeyAndRequest {
     /// without a subject (RFC 5280 limits common names to 64 characters, which identities exceed).
     ///
     /// P-256, because Linkerd's proxies present their certificate to no other key type
-    /// (proxy-semantics 5.3).
+    /// (docs/spec/proxy.md 5.3).
     ///
     /// # Errors
     /// The system has no randomness, or the library fails.

@@ -1,5 +1,5 @@
 //! Tombstones of objects whose declaration can no longer be read: they keep their claims and lose
-//! their grants (product, *Invalid objects*).
+//! their grants (docs/spec/decisions.md, *Invalid objects*).
 
 use policy_core::DefaultPolicy;
 use policy_crds::annotation::{self, Annotations, DEFAULT_INBOUND_POLICY};

@@ -1,4 +1,4 @@
-//! Every rule of controller-semantics section 4, as a pair: an object that is denied, with the
+//! Every rule of docs/spec/controller.md 4, as a pair: an object that is denied, with the
 //! message, and the nearest one that is admitted.
 
 mod routes;
