@@ -33,7 +33,7 @@ pub struct Explanation {
 /// One authorization that was considered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantEvaluation {
-    /// Which.
+    /// Id of the authorization.
     pub id: AuthorizationId,
     /// The object that would grant.
     pub source: Source,

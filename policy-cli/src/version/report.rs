@@ -23,7 +23,7 @@ pub(crate) struct VersionReport {
     pub(crate) client: String,
     /// Running versions, by component.
     pub(crate) running: Vec<ComponentVersion>,
-    /// What could not be read, and why.
+    /// Reasons for what could not be read.
     pub(crate) not_known: Vec<String>,
 }
 

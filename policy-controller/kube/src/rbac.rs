@@ -64,7 +64,7 @@ const INJECTOR_CONFIGURATION_RULES: &[Rule] = &[Rule {
     ..rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get", "patch"])
 }];
 
-/// Wherever objects are watched, and in the namespace of the control plane: Events replace a missing
+/// Right to create Events in watched namespaces and in the control plane's: they replace a missing
 /// status.
 const EVENTS: Rule = rule("events.k8s.io", &["events"], &["create"]);
 

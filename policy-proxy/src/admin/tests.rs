@@ -35,10 +35,9 @@ fn usual() -> ServerPolicy {
         }])),
         audit: false,
     };
-    let mut policy = policy_core::testing::default_policy(DefaultPolicy::AllAuthenticated);
-    let grants = policy.authorizations.iter().cloned().chain([Arc::new(node)]);
-    policy.authorizations = grants.collect();
-    policy
+    let default = policy_core::testing::default_policy(DefaultPolicy::AllAuthenticated);
+    let grants = default.authorizations.iter().cloned().chain([Arc::new(node)]);
+    ServerPolicy { authorizations: grants.collect(), ..default }
 }
 
 fn apply(admin: &Admin, policy: ServerPolicy) {

@@ -21,9 +21,9 @@ pub struct LeaderElectionRecord {
     pub holder: Arc<str>,
     /// The lease duration of the holder.
     pub lease_duration: Option<Duration>,
-    /// When it was acquired, by the holder's clock. Informational only.
+    /// Time of acquisition, by the holder's clock. Informational only.
     pub acquire_time: Option<Timestamp>,
-    /// When it was renewed, by the holder's clock. Only a change of it matters.
+    /// Time of the last renewal, by the holder's clock. Only a change of it matters.
     pub renew_time: Option<Timestamp>,
     /// Number of times that the holder has changed.
     pub transitions: i32,
@@ -32,9 +32,9 @@ pub struct LeaderElectionRecord {
 /// Durations of the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a holder that does not renew is waited for.
+    /// Time after which a holder that does not renew may be replaced.
     pub lease_duration: Duration,
-    /// How long a holder leads after the request of its last successful renewal. Less than
+    /// Time that a holder leads after the request of its last successful renewal. Less than
     /// `lease_duration`.
     pub renew_deadline: Duration,
     /// The interval at which the Lease is read, and renewed.

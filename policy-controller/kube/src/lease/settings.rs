@@ -13,6 +13,6 @@ pub struct LeaseSettings {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
-    /// How long a holder that does not renew is waited for.
+    /// Time after which a holder that does not renew may be replaced.
     pub duration: Duration,
 }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 /// waits at most this long.
 const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long an epoch waits for watches that fail to list.
+/// Most time that an epoch waits for watches that fail to list.
 const MAX_EPOCH_WAIT: Duration = Duration::from_secs(30);
 
 /// Interval at which an overdue epoch is checked again for other watches to wait for.

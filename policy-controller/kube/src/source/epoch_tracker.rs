@@ -28,11 +28,11 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Poll interval where the API server forbids it.
 const REFUSED_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a refusal has to persist: an API server that has just started refuses for a moment what
-/// it allows.
+/// Time that a refusal has to persist: an API server that has just started refuses for a moment what it
+/// allows.
 const REFUSAL_GRACE: Duration = Duration::from_secs(3);
 
-/// How long raising the counter may fail before this process begins an epoch of its own.
+/// Most time that raising the counter may fail before this process begins an epoch of its own.
 const MAX_BUMP_FAILURE: Duration = Duration::from_secs(30);
 
 /// Number of immediate retries after a write conflict.

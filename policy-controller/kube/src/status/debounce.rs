@@ -6,14 +6,14 @@ use policy_crds::ObjectKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long an object has to be in force everywhere again before that is written: a pod that starts
+/// Time that an object has to be in force everywhere again before that is written: a pod that starts
 /// takes a moment, and under a shared object some pod always does.
 pub(crate) const RECOVERY_DELAY: Duration = Duration::from_secs(5);
-/// How long the count has to be unknown before that is written: one lost replica must not change
+/// Time that the count has to be unknown before that is written: one lost replica must not change
 /// every object. It counts as known again once it has been known for as long, so that a replica that
 /// answers now and then does not restart the delay.
 pub(crate) const UNKNOWN_DELAY: Duration = Duration::from_secs(30);
-/// How long an object that was in force, or about to be, has to be in force nowhere before that is
+/// Time that an object that was in force, or about to be, has to be in force nowhere before that is
 /// written: the only pod of a workload that is replaced is gone for a while, and its successor may
 /// have an image to pull.
 pub(crate) const LOSS_DELAY: Duration = Duration::from_secs(60);
@@ -21,9 +21,9 @@ pub(crate) const LOSS_DELAY: Duration = Duration::from_secs(60);
 /// The changes that are being delayed.
 #[derive(Debug, Default)]
 pub(crate) struct Debounce {
-    /// When an object became in force everywhere whose status says otherwise.
+    /// Objects that became in force everywhere while their status says otherwise, with the time.
     recovering: BTreeMap<ObjectKey, Instant>,
-    /// When an object came to be in force nowhere whose status says otherwise.
+    /// Objects that came to be in force nowhere while their status says otherwise, with the time.
     losing: BTreeMap<ObjectKey, Instant>,
     /// Objects whose count is unknown, or was a moment ago.
     unknown: BTreeMap<ObjectKey, UnknownPeriod>,
@@ -36,7 +36,7 @@ pub(crate) struct Debounce {
 struct UnknownPeriod {
     /// Its beginning.
     since: Instant,
-    /// When the count became known again.
+    /// Time at which the count became known again.
     known: Option<Instant>,
 }
 

@@ -26,9 +26,9 @@ const SERVER_BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Durati
 /// Delay of an object whose write found this replica not leading. If leadership is lost, all of this
 /// is dropped.
 const LEADERSHIP_RETRY: Duration = Duration::from_secs(1);
-/// How much older than a list the last write of an object has to be for the list to show it.
+/// Time by which a list has to be younger than the last write of an object to show it.
 const LIST_LAG: Duration = Duration::from_secs(60);
-/// How long the API server keeps Events; after this they are repeated.
+/// Time that the API server keeps Events; after this they are repeated.
 const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// A write of one object.
@@ -36,7 +36,7 @@ const EVENT_TTL: Duration = Duration::from_secs(3600);
 pub(crate) struct Job {
     /// The object.
     pub(crate) key: ObjectKey,
-    /// How it is reported.
+    /// Channel by which it is reported.
     pub(crate) channel: ReportChannel,
     /// The desired status.
     pub(crate) desired: DesiredStatus,

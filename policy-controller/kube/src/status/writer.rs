@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// How long changes are debounced.
+/// Time for which changes are debounced.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// Interval of discovery for kinds without a status.
 const REDISCOVER_INTERVAL: Duration = Duration::from_secs(60);
