@@ -77,7 +77,11 @@ async fn an_end_that_is_missing_past_or_after_the_certificates_own() {
         (0, 0, "expired at 1970-01-01T00:00:00Z"),
         (-1, 0, "expired at"),
         (i64::MAX, 0, "valid_until: "),
-        (4_102_444_800, 0, "valid_until: 2100-01-01T00:00:00Z, after the certificate's own end"),
+        (
+            4_102_444_800,
+            0,
+            "valid_until: 2100-01-01T00:00:00Z, later than the certificate's notAfter",
+        ),
     ] {
         refused(words, move |authority, request| CertifyResponse {
             valid_until: Some(prost_types::Timestamp { seconds, nanos }),

@@ -152,7 +152,7 @@ fn told(sidecar: &Sidecar, what: &str) -> usize {
 fn probes_from_a_proposed_address_pass_where_it_is_the_pods_default_gateway() {
     let Some((world, sidecar)) = routed(&CLIENT) else { return };
     assert_eq!(answers(&world), [NODE, NODE]);
-    assert_eq!(told(&sidecar, "a default gateway of ours"), 2, "once for each family");
+    assert_eq!(told(&sidecar, "default gateway of this pod, added"), 2, "once for each family");
 }
 
 #[test]
@@ -164,7 +164,11 @@ fn a_proposed_address_that_is_no_default_gateway_may_be_a_pods_and_is_not_exempt
     for gateways in [other.as_slice(), &[]] {
         let Some((world, sidecar)) = routed(gateways) else { return };
         assert_eq!(answers(&world), [STRANGER, STRANGER], "{gateways:?}");
-        assert_eq!(told(&sidecar, "no default gateway of ours"), 2, "{gateways:?}");
+        assert_eq!(
+            told(&sidecar, "not a default gateway of this pod, not added"),
+            2,
+            "{gateways:?}"
+        );
     }
 }
 
