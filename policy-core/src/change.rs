@@ -6,7 +6,7 @@
 use crate::policy::ServerPolicy;
 use std::sync::Arc;
 
-/// The largest difference that is kept, in routes. Each request searches the overlay of changed
+/// The most removed routes, and the most inserted ones, of a difference that is kept. Each request searches the overlay of changed
 /// routes besides the old index, and the old index keeps removed routes.
 pub const MAX_DIFF: usize = 64;
 
@@ -36,8 +36,8 @@ impl RouteChange {
         &self.diff
     }
 
-    /// Returns true if `policy` shares every other route with the previous policy, in the same
-    /// order. Takes time in the size of the policies.
+    /// Returns true if `policy` shares every route outside the difference with the previous policy,
+    /// by pointer and in the same order. Takes time in the size of the policies.
     pub fn leads_to(&self, policy: &ServerPolicy) -> bool {
         let ListDiff { removed, inserted, .. } = &self.diff;
         let (old, new) = (&self.from.routes.routes, &policy.routes.routes);
@@ -70,7 +70,7 @@ pub struct ListDiff {
 }
 
 impl ListDiff {
-    /// Returns a builder for the difference to a list of `before` elements.
+    /// Returns a builder for the difference from a list of `before` elements.
     pub fn builder(before: usize) -> ListDiffBuilder {
         ListDiffBuilder { diff: Self { before, ..Self::default() }, passed: 0 }
     }

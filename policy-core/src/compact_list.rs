@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
-/// A list that stores a single element inline.
+/// A list, possibly empty, that stores a single element inline.
 #[derive(Clone)]
 pub struct OneOrMany<T>(Storage<T>);
 

@@ -117,7 +117,8 @@ pub enum Denied {
     Revoked,
 }
 
-/// The fault of a request target (docs/spec/decisions.md, *Ambiguous targets*).
+/// The fault of a request target, which is answered with 400 (docs/spec/decisions.md, *Ambiguous
+/// targets*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TargetFault {
     /// Neither an absolute path nor `*` nor an authority where one belongs.

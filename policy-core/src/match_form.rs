@@ -180,8 +180,10 @@ mod tests {
     }
 
     proptest! {
+        // Without broken percent-encodings, which are refused before: of `/%%30a` the form is `/%0a`,
+        // which reads as an encoding.
         #[test]
-        fn the_form_of_a_form_is_itself(text in "/([a-c/.:@!*|\\[%]|%[0-9a-fA-F]{2}){0,12}") {
+        fn the_form_of_a_form_is_itself(text in "/([a-c/.:@!*|\\[]|%[0-9a-fA-F]{2}){0,12}") {
             let form = match_form(&text);
             prop_assert_eq!(match_form(&form), form.clone());
         }

@@ -1,4 +1,4 @@
-//! Revisions: the state of the cluster that a policy was compiled from.
+//! Revisions: the state of the source, a cluster or a directory, that a policy was compiled from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

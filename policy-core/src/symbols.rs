@@ -5,7 +5,7 @@ use crate::network::{NetworkSymbol, NetworkTerm};
 use crate::policy::ServerPolicy;
 
 /// Returns true if a grant or exemption of `policy` names `symbol`. If none does, the policy means
-/// the same on every workload.
+/// the same on every workload, whatever the symbol stands for there.
 pub fn names(policy: &ServerPolicy, symbol: NetworkSymbol) -> bool {
     let own = policy.authorizations.iter();
     let exempt = policy.exemptions.iter().map(|exemption| &exemption.authorization);

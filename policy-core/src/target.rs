@@ -83,7 +83,8 @@ fn rest_of_target<'a>(
     Ok(Target { host, path, query: uri.query() })
 }
 
-/// Checks that the form of the target is legal for the method (RFC 9112 section 3.2).
+/// Checks that the form of the target (one of the four of RFC 9112 section 3.2) is legal for the
+/// method and the version.
 fn check_form(method: &Method, uri: &Uri, version: Version) -> Result<(), TargetFault> {
     let legal = match uri.path() {
         "" => *method == Method::CONNECT && uri.authority().is_some(),

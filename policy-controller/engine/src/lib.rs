@@ -7,8 +7,8 @@
 //!                   namespace        `resolve` and `compile`      subscription
 //! ```
 //!
-//! One task (see [`start`]) owns the index. A batch of changes is one transaction: it returns the
-//! inputs it touched, and the queries that read one of them are dirty. These are executed again, and
+//! One task (see [`start`]) owns the index. A batch of changes is one transaction: applying it
+//! returns the inputs it touched, and the queries that read one of them are dirty. These are executed again, and
 //! their readers only if an answer has changed. Answers at the end of the chain are published to the
 //! subscribers concerned, once.
 //!

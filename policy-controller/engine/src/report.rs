@@ -88,7 +88,8 @@ pub struct ConditionReport {
 pub struct Overview {
     /// The objects, in order.
     pub objects: Vec<ObjectReport>,
-    /// The parts that this replica could not read, in words; empty if none.
+    /// What this replica is missing, in words: parts that are not ready, remarks on them, and the
+    /// reason of unknown counts; empty if nothing.
     pub missing: Vec<String>,
 }
 

@@ -79,7 +79,7 @@ pub struct ExemptionView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteView {
-    /// The objects it was made from.
+    /// Its origin: the object that holds the rule, or the reason of a generated route.
     pub origin: String,
     /// Hosts; empty: every host.
     #[serde(skip_serializing_if = "Vec::is_empty")]

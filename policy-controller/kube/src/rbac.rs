@@ -203,7 +203,8 @@ pub fn issuer_control_plane_rules() -> Vec<PolicyRule> {
     ISSUER_CONTROL_PLANE.iter().map(Rule::to_rule).collect()
 }
 
-/// Additional rules there of an issuer that makes its own authority (no --issuer-cert).
+/// Additional rules, in the namespace of the control plane, of an issuer that makes its own authority
+/// (no --issuer-cert).
 pub fn issuer_provisioning_rules() -> Vec<PolicyRule> {
     ISSUER_SECRET.iter().map(Rule::to_rule).collect()
 }

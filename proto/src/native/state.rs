@@ -27,7 +27,8 @@ pub struct PortState {
 pub struct Applied {
     /// The policy that results: the one before, where the update changed nothing.
     pub policy: Arc<ServerPolicy>,
-    /// The difference of its routes to those of the policy before; absent if too many differ.
+    /// The difference of its routes to those of the policy before; absent if there is none before,
+    /// or too many differ.
     pub change: Option<RouteChange>,
 }
 
@@ -315,7 +316,8 @@ fn grants_path(route: u64) -> String {
 /// the end.
 struct PreviousPositions<'a> {
     old: &'a [u64],
-    /// Difference between the lengths of the lists, wrapping: the offset of keys near the end.
+    /// Length of the new list less that of the old one, wrapping: the place of a key near the end of
+    /// the new list is greater by this than in the old one.
     shift: usize,
     by_key: std::cell::OnceCell<HashMap<u64, usize>>,
 }

@@ -36,7 +36,8 @@ const HEAD: usize = 5;
 
 /// `PolicyDiscovery.Watch` over `channel`, for messages of at most `max` bytes.
 ///
-/// # Errors The server's status, or the error of the connection.
+/// # Errors
+/// The server's status, or the error of the connection.
 pub async fn watch<C, B>(
     mut channel: C,
     max: usize,
@@ -109,7 +110,8 @@ where
 {
     /// The next message, `None` at the end of the stream. Cancel safe.
     ///
-    /// # Errors The server's status, or the error of a malformed message. The stream has ended.
+    /// # Errors
+    /// The server's status, or the error of a malformed message. The stream has ended.
     pub async fn message(&mut self) -> Result<Option<Response>, Status> {
         poll_fn(|cx| self.poll_message(cx)).await
     }

@@ -107,6 +107,7 @@ fn cited_sections(cite: &str) -> Vec<String> {
         it.starts_with(|it: char| it.is_ascii_digit())
             && it.chars().all(|it| it.is_ascii_digit() || it == '.')
     };
-    let words = cite.split([' ', ',', ')', ':', ';']).filter(|it| !it.is_empty() && *it != "and");
+    let cite = cite.split([')', ':', ';']).next().unwrap_or_default();
+    let words = cite.split([' ', ',']).filter(|it| !it.is_empty() && *it != "and");
     words.take_while(is_number).map(|it| it.trim_end_matches('.').to_owned()).collect()
 }

@@ -181,7 +181,8 @@ async fn while_a_watch_fails_for_a_right_pods_start_and_revocations_of_other_kin
     }
     for replica in &replicas {
         let told = replica.page("/ready?verbose").await;
-        let late = told.contains(&format!("{RESOURCE}.policy.linkerd.io have not been heard of"));
+        let late =
+            told.contains(&format!("{RESOURCE}.policy.linkerd.io: no list, event or bookmark"));
         assert_eq!(late, fails > LATE, "{told}");
     }
     node.delete(&grant(&namespace)).await.unwrap();

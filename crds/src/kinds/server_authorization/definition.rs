@@ -73,7 +73,7 @@ fn schema() -> Value {
         &[
             (
                 "unauthenticatedTLS",
-                boolean("True if clients without an identity are authorized too."),
+                boolean("True if mesh TLS suffices, with or without an identity."),
             ),
             ("identities", list("Clients by identity.", identity)),
             ("serviceAccounts", list("Clients by ServiceAccount.", account)),
@@ -84,7 +84,7 @@ fn schema() -> Value {
         "Authorized clients.",
         &[
             ("networks", networks("Client networks; absent or empty: the cluster's networks.")),
-            ("unauthenticated", boolean("True if clients need no identity.")),
+            ("unauthenticated", boolean("True if clients need neither mesh TLS nor an identity.")),
             ("meshTLS", mesh),
         ],
         &[],

@@ -56,7 +56,7 @@ impl RolloutConfig {
     }
 }
 
-/// A handle on the counts; clones share them. RolloutTracker ends when the last is dropped.
+/// A handle on the counts; clones share them. Counting ends when the last is dropped.
 #[derive(Clone, Debug)]
 pub struct RolloutTracker {
     interest: Arc<watch::Sender<Interest>>,

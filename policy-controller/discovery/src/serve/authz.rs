@@ -73,7 +73,7 @@ pub(crate) struct WatchGrant {
     own: bool,
     expires: Option<Instant>,
     stale: watch::Receiver<StaleNotice>,
-    /// Number of stale watches when the stream began.
+    /// [`StaleNotice::times`] when the stream began.
     stale_before: u64,
     metrics: AuthzMetrics,
 }

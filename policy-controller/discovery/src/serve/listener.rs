@@ -260,7 +260,7 @@ where
     let (core, routes) = (shared.core.clone(), shared.routes.clone());
     let authenticate = Authenticate::new(core, connected.clone(), routes, shared.waiting.clone());
     match &shared.guard {
-        // Clients over loopback cannot authenticate, and are trusted.
+        // Clients over loopback cannot authenticate, and only this machine's processes get there.
         Some(guard) if !matches!(client.caller, Caller::Loopback) => {
             let peer = policy_tls::peer::Peer::new(client.remote, client.tls.clone());
             let enforced = PolicyEnforced::new(guard, peer, authenticate);

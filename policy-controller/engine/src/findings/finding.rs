@@ -37,8 +37,8 @@ pub enum FindingKind {
     PortNumber,
     /// Nothing is granted on a Server or on a route of it.
     GrantsNobody {
-        /// True if its access policy is stated. If the API server did not write the default, the
-        /// author means it.
+        /// True if its access policy is stated. In manifests, where no API server writes the default
+        /// for the author, it is then meant.
         stated: bool,
     },
     /// Other Servers own the port of every workload that a Server selects.

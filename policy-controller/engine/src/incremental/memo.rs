@@ -322,7 +322,7 @@ impl Memo {
         self.answered
     }
 
-    /// Number of those that compiled a policy.
+    /// Number of those that compiled a policy, or the part of one that its Server gives.
     pub(crate) fn compiled(&self) -> u64 {
         self.compiled
     }

@@ -20,8 +20,8 @@ pub(crate) struct SelectorKeys(pub(crate) Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PortOwnersOf(pub(crate) Arc<WorkloadShape>);
 
-/// The Servers of a namespace that take no effect, because older Servers own their port on every
-/// workload that they select: each with these others.
+/// The Servers of a namespace that take no effect, because Servers that come before them own their port
+/// on every workload that they select: each with these others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DisplacedServersOf(pub(crate) Arc<str>);
 

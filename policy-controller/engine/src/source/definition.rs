@@ -70,8 +70,8 @@ pub struct Batch {
     /// before are no longer valid.
     pub epoch: Option<Arc<str>>,
     /// The newest resource version that any watch of a kind has delivered, for each kind with
-    /// changes in this batch, deletes and relists included. An event may be older, because another
-    /// watch of its kind is further ahead. Never smaller than in an earlier batch of the same
+    /// changes or a newer version in this batch: deletes, relists and bookmarks included. An event
+    /// may be older, because another watch of its kind is further ahead. Never smaller than in an earlier batch of the same
     /// epoch.
     pub versions: BTreeMap<Kind, u64>,
     /// The resource version that all watches of a kind have passed, where several watches share the

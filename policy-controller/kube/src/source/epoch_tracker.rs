@@ -35,7 +35,7 @@ const REFUSAL_GRACE: Duration = Duration::from_secs(3);
 /// Most time that raising the counter may fail before this process begins an epoch of its own.
 const MAX_BUMP_FAILURE: Duration = Duration::from_secs(30);
 
-/// Number of immediate retries after a write conflict.
+/// Number of immediate attempts at a write that conflicts.
 const MAX_CONFLICTS: u32 = 5;
 
 /// The epoch, and the last refresh for which it was verified.

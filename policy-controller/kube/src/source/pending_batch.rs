@@ -18,7 +18,7 @@ pub(super) struct WatchUpdate {
     pub(super) changes: Vec<Change>,
     /// The resource version up to which the watch has seen everything.
     pub(super) version: Option<u64>,
-    /// The refresh of a complete list.
+    /// If the watch has been listed completely: the refresh that the list belongs to or follows.
     pub(super) listed: Option<u64>,
     /// The refresh of the list that this update is or follows.
     pub(super) since: u64,

@@ -107,7 +107,7 @@ impl Queue {
         }
     }
 
-    /// The time at which the next object is due; `None` if the queue is empty.
+    /// The time at which the next object is due; `None` if none is ready or delayed.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         match self.ready.is_empty() {
             false => Some(now),

@@ -53,7 +53,7 @@ async fn what_would_make_an_installation_fail_is_told_before_it() {
     assert!(lines(&report, "leftovers")[0].1.contains("`helm upgrade`"), "{report:#}");
     let elsewhere = ["--controller-namespace", "other"];
     let report = preflight(cluster.kubeconfig(), &elsewhere).await.json();
-    let words = "release portcullis of namespace portcullis has clusterrole/";
+    let words = "release portcullis of namespace portcullis owns clusterrole/";
     found(&report, "leftovers", "fail", words);
     let report = preflight(cluster.kubeconfig(), &["--release", "guard"]).await.json();
     found(&report, "leftovers", "fail", words);

@@ -35,7 +35,7 @@ impl Feed {
     }
 
     /// Takes up to `most` of the changed ports, in order, each in its current state: `None` if no
-    /// client has it in force. The flag is true if more are pending.
+    /// client answers for it any more. The flag is true if more are pending.
     pub fn take(&self, most: usize) -> (Vec<(WorkloadPort, Option<InForce>)>, bool) {
         let mut dirty = self.state.dirty.lock();
         let rest = match dirty.iter().nth(most).cloned() {

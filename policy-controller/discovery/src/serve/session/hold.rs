@@ -49,7 +49,7 @@ impl HoldTimeout {
         Self(Box::pin(tokio::time::sleep(time)))
     }
 
-    /// The status that ends the stream once timeout is over; waits for ever where there is no end.
+    /// The status that ends the stream once the timeout has elapsed; pending for ever without one.
     pub(crate) fn poll_end(timeout: &mut Option<Self>, cx: &mut Context<'_>) -> Poll<Status> {
         let Some(Self(sleep)) = timeout else { return Poll::Pending };
         sleep.as_mut().poll(cx).map(|()| {
@@ -81,8 +81,8 @@ impl ListRequests {
         self.pending
     }
 
-    /// Requests a list, unless the last requested one has not completed: that is the time to
-    /// request again.
+    /// Requests a list, unless none has completed since the last request: the end of that one is the
+    /// time to request again.
     pub(crate) fn request(&mut self, core: &Core, seen: &SourceProgress) {
         if self.requested_at == Some(seen.lists) {
             return;
