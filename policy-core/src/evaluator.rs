@@ -1,7 +1,8 @@
 //! A policy compiled into indexes for decisions.
 //!
 //! It shares no rule with [`crate::naive`], which it is checked against, save the forms in which paths
-//! are compared (`match_form`) and what a regular expression matches ([`crate::pattern`]).
+//! and hosts are compared (`match_form`, [`crate::host`]) and what a regular expression matches
+//! ([`crate::pattern`]).
 
 pub use crate::index::bounds::{BuildError, MAX_SEGMENTS};
 pub use crate::memo::Memo;
@@ -22,6 +23,7 @@ use crate::name::Origin;
 use crate::policy::{Protocol, Route, Rule, ServerPolicy};
 use crate::request::{Connection, RequestView, Subject, Tls};
 use hashbrown::HashSet;
+use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 
@@ -290,7 +292,7 @@ impl Evaluator {
     }
 
     /// Returns the headers that any match reads, sorted by name. An open request must keep them to
-    /// be decided again.
+    /// be decided again. `host` is not among them, because matches read the canonical host.
     pub fn matched_headers(&self) -> &[HeaderName] {
         &self.matched_headers.sorted
     }
@@ -308,6 +310,7 @@ impl HeaderNames {
         let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
         let matches = rules.flat_map(|rule| &rule.matches).chain(exempt);
         let names = matches.flat_map(|wanted| wanted.headers()).map(|header| &header.name);
+        let names = names.filter(|name| **name != HOST);
         let names: HashSet<&HeaderName, foldhash::fast::FixedState> = names.collect();
         let mut sorted: Vec<HeaderName> = names.into_iter().cloned().collect();
         sorted.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));

@@ -2,13 +2,15 @@
 //!
 //! A [`ServerPolicy`] is everything in force on one port of one workload. It is plain data: it can be
 //! compared, encoded and printed. [`Evaluator`] is the same policy arranged for deciding; [`naive`]
-//! reads like the specification, shares no rule with it, and exists to check the evaluator against.
+//! reads like the specification, shares no rule with it, and exists to check
+//! the evaluator against; the one effect that depends on a match is taken from it, too.
 //!
 //! **Invariants.** This crate does no I/O, reads no clock, logs nothing, spawns nothing and knows
 //! neither Kubernetes nor protobuf. An empty list never means "everything": each type says what its
 //! empty list means. Deciding does not allocate, with the exceptions that
 //! [`Evaluator::decide_request`] names.
 
+pub mod address;
 pub mod authorization;
 pub mod change;
 pub mod compact_list;
@@ -56,7 +58,9 @@ pub use identity::{Identity, IdentityMatch};
 pub use limit::{LimitOverride, RateLimit};
 pub use logs::{AccessLogs, Logs};
 pub use match_form::match_form;
-pub use matching::{HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch};
+pub use matching::{
+    HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch, WrittenMatch,
+};
 pub use name::{ObjectRef, Origin, Source};
 pub use network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm, fold_mapped};
 pub use pattern::{Pattern, PatternError};

@@ -1,8 +1,11 @@
 //! Request matching: Gateway API match types over the canonical request.
 
 use crate::compact_list::OneOrMany;
+use crate::host::canonical_host;
 use crate::pattern::Pattern;
+use http::header::HOST;
 use http::{HeaderName, Method};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A conjunction: a request matches if every part that is present matches.
@@ -10,16 +13,27 @@ use std::sync::Arc;
 pub struct RequestMatch {
     /// Path pattern. `PathPattern::prefix("/")` matches every path.
     pub path: PathPattern,
-    /// Predicates besides the path, if any. Most matches have a path alone.
+    /// Predicates besides the path and the text as written, if any. Most matches have a path alone.
     more: Option<Box<NonPathMatch>>,
 }
 
-/// The predicates of a match besides its path; at least one is set.
+/// The predicates of a match besides its path, and its text; at least one is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct NonPathMatch {
     method: Option<Method>,
     headers: Vec<HeaderMatch>,
     query: Vec<QueryMatch>,
+    written: Option<Box<WrittenMatch>>,
+}
+
+/// The text of a match where it differs from its meaning. It decides nothing; Linkerd's API may send
+/// it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum WrittenMatch {
+    /// No match: the rule has none, which means every request.
+    Nothing,
+    /// This path, an exact one or a prefix.
+    Path(Box<str>),
 }
 
 impl RequestMatch {
@@ -30,7 +44,7 @@ impl RequestMatch {
         headers: Vec<HeaderMatch>,
         query: Vec<QueryMatch>,
     ) -> Self {
-        Self { path, more: None }.with_rest(NonPathMatch { method, headers, query })
+        Self { path, more: None }.with_rest(NonPathMatch { method, headers, query, written: None })
     }
 
     /// Matches by path alone.
@@ -38,7 +52,7 @@ impl RequestMatch {
         Self { path, more: None }
     }
 
-    /// The path, the method, and the predicates over headers and parameters: all there is of it.
+    /// The path, the method, and the predicates over headers and parameters: all that decides.
     pub fn parts(&self) -> (&PathPattern, Option<&Method>, &[HeaderMatch], &[QueryMatch]) {
         (&self.path, self.method(), self.headers(), self.query())
     }
@@ -56,6 +70,18 @@ impl RequestMatch {
     /// Returns the query parameter predicates; all must match.
     pub fn query(&self) -> &[QueryMatch] {
         self.more.as_ref().map_or(&[], |more| &more.query)
+    }
+
+    /// The text that it was read from, if that differs from what it means.
+    pub fn written(&self) -> Option<&WrittenMatch> {
+        self.more.as_ref()?.written.as_deref()
+    }
+
+    /// The same, read from this text.
+    #[must_use]
+    pub fn with_written(mut self, written: WrittenMatch) -> Self {
+        let more = self.take();
+        self.with_rest(NonPathMatch { written: Some(Box::new(written)), ..more })
     }
 
     /// The same with this path.
@@ -197,6 +223,24 @@ pub struct HeaderMatch {
     pub name: HeaderName,
     /// The predicate over each line.
     pub value: ValueMatch,
+}
+
+impl HeaderMatch {
+    /// Returns the value in the form that is compared: that of `host` without a port and in lower
+    /// case, as the canonical host is. A value that is no host stays as it is and matches nothing.
+    pub(crate) fn compared_value(&self) -> Cow<'_, ValueMatch> {
+        match &self.value {
+            ValueMatch::Exact(bytes) if self.name == HOST => {
+                let host =
+                    std::str::from_utf8(bytes).ok().and_then(|text| canonical_host(text).ok());
+                match host {
+                    Some(host) => Cow::Owned(ValueMatch::Exact(host.name.as_bytes().into())),
+                    None => Cow::Borrowed(&self.value),
+                }
+            }
+            ValueMatch::Exact(_) | ValueMatch::Regex(_) => Cow::Borrowed(&self.value),
+        }
+    }
 }
 
 /// A predicate over a query parameter, after form decoding. Repeated parameters are evaluated like

@@ -2,8 +2,8 @@
 //! against, and to explain; it is slow and allocates.
 //!
 //! It spells out every rule itself, so that a rule that is wrong in one of the two shows. It takes from
-//! elsewhere the forms in which paths are compared (`match_form`) and what a regular expression matches
-//! ([`crate::pattern`]); both have tests of their own.
+//! elsewhere the forms in which paths and hosts are compared (`match_form`, [`crate::host`]) and what a
+//! regular expression matches ([`crate::pattern`]); all have tests of their own.
 //!
 //! **Grants**
 //! 1. A grant without conditions holds for everybody; one with an empty list of conditions for
@@ -31,7 +31,8 @@
 //! 3. If a header that any match of the policy looks at has bytes outside visible ASCII, the
 //!    request is refused as `header_obs_text`.
 //! 4. Paths are compared in their match form, those of requests and of matches alike; a regular
-//!    expression sees that form. Where the port takes paths as they come, both stay as they are.
+//!    expression sees that form. Where the port takes paths as they come, both stay as they are. A
+//!    match on `host` looks at the canonical host, and its exact value is brought to that form.
 //! 5. The first exemption whose match matches and whose authorization holds permits it.
 //! 6. The tables that the host names are searched in order: its own, that of each suffix, the
 //!    longest first, then the table of routes without hosts. For a request without a host only the
@@ -63,6 +64,7 @@ use crate::name::Origin;
 use crate::policy::{Protocol, Route, ServerPolicy, Unmatched};
 use crate::request::{Connection, RequestView, Subject, Tls};
 use http::HeaderName;
+use http::header::HOST;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -167,12 +169,13 @@ pub fn decide_request(
     deny(Denied::NoRoute, None)
 }
 
-/// Returns the headers that any match of the policy reads, sorted by name.
+/// Returns the headers that any match of the policy reads, sorted by name; `host` is not among them.
 pub fn matched_headers(policy: &ServerPolicy) -> Vec<HeaderName> {
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
     let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
     let headers = matches.chain(exempt).flat_map(|wanted| wanted.headers());
+    let headers = headers.filter(|header| header.name != HOST);
     let names: BTreeSet<&str> = headers.map(|header| header.name.as_str()).collect();
     names.into_iter().filter_map(|name| name.parse().ok()).collect()
 }
@@ -226,6 +229,24 @@ fn select(
             result @ (MatchResult::Match | MatchResult::Indeterminate) => Some((id, result)),
         }
     })
+}
+
+/// Returns the match of the rule `id` that governs a request: the first in order of precedence of those
+/// that it fulfils. No decision depends on it, but an effect may: a redirect replaces the prefix of
+/// this match.
+pub fn governing_match<'a>(
+    policy: &'a ServerPolicy,
+    id: RuleId,
+    request: &RequestView<'_>,
+) -> Option<&'a RequestMatch> {
+    let (route, rule) = (usize::try_from(id.route).ok()?, usize::try_from(id.rule).ok()?);
+    let rule = policy.routes.routes.get(route)?.rules.get(rule)?;
+    let path = match_form::matched(request.path, policy.paths);
+    let request = &RequestView { path: &path, ..*request };
+    let fulfilled = rule.matches.iter().filter(|wanted| {
+        matches::evaluate(&wanted.on_port(policy.paths), request) == MatchResult::Match
+    });
+    fulfilled.min_by(|a, b| matches::in_order(a, b))
 }
 
 fn by_route(policy: &ServerPolicy, subject: &Subject<'_>, id: RuleId) -> Decision {

@@ -200,6 +200,26 @@ fn a_repeated_header_matches_wholly_not_at_all_or_cannot_be_told() {
 }
 
 #[test]
+fn a_match_on_host_is_compared_with_the_canonical_host() {
+    for written in ["admin.example", "Admin.Example", "admin.example:8080", "admin.example."] {
+        let made = table(vec![
+            ("admin", with_header(prefix("/"), "Host", is(written))),
+            ("like", with_header(prefix("/"), "host", like("[a-z]+[.]inner"))),
+            ("any", prefix("/")),
+        ]);
+        // As HTTP/1 sends it, and as HTTP/2 does, which need not have the header.
+        let ask = |host: &str, line: &[u8]| {
+            outcome(&made, &OwnedRequest::get("/").host(host).header("host", line))
+        };
+        assert_eq!(outcome(&made, &OwnedRequest::get("/").host("admin.example")), "admin");
+        assert_eq!(ask("admin.example", b"ADMIN.example:80"), "admin");
+        assert_eq!(ask("a.inner", b"A.inner"), "like");
+        assert_eq!(ask("other.example", b"admin.example"), "any", "what was judged decides");
+        assert_eq!(outcome(&made, &OwnedRequest::get("/").header("host", b"admin.example")), "any");
+    }
+}
+
+#[test]
 fn a_repeated_parameter_is_judged_like_a_repeated_header() {
     let query = vec![QueryMatch { name: "role".into(), value: is("a b") }];
     let wanted = prefix("/").with_query(query);

@@ -82,7 +82,7 @@ fn natives(size: &str, case: fn() -> Case) -> Vec<Function> {
 }
 
 fn compatible(policy: &ServerPolicy) -> Vec<u8> {
-    let options = EncodeOptions { localhost_authorization: false };
+    let options = EncodeOptions::default();
     compat::encode(policy, &Facts::default(), &options).server.encode_to_vec()
 }
 

@@ -12,9 +12,10 @@ use http::Method;
 use linkerd2_proxy_api as theirs;
 use policy_core::authorization::Predicate;
 use policy_core::decision::Decision;
-use policy_core::matching::{PathPattern, RequestMatch, Segment};
+use policy_core::matching::{PathPattern, RequestMatch, Segment, WrittenMatch};
 use policy_core::naive;
 use policy_core::network::NetworkSymbol;
+use policy_core::pattern::Pattern;
 use policy_core::policy::{Exemption, ServerPolicy, Unmatched};
 use policy_core::testing::{self, any_client, any_policy, any_request};
 use policy_core::{
@@ -30,10 +31,8 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 
-const PLAIN: EncodeOptions = EncodeOptions { localhost_authorization: false };
-
 fn encode(policy: &ServerPolicy, facts: &Facts) -> Encoded {
-    compat::encode(policy, facts, &PLAIN)
+    compat::encode(policy, facts, &EncodeOptions::default())
 }
 
 /// Through the published messages.
@@ -1084,20 +1083,57 @@ fn calls_of_different_services_are_sent_where_the_protocol_is_not_grpc() {
 }
 
 #[test]
-fn localhost_is_added_once_where_it_is_wanted() {
-    let wanted = EncodeOptions { localhost_authorization: true };
-    let encoded = compat::encode(&granted(), &facts(), &wanted);
-    // Nothing to grant on: the only route denies.
-    assert!(encoded.server.authorizations.is_empty());
-    let mut policy = testing::default_policy(DefaultPolicy::Deny);
-    let encoded = compat::encode(&policy, &facts(), &wanted);
-    assert_eq!(encoded.server.authorizations.len(), 1);
-    assert_eq!(encoded.server.authorizations[0].labels["name"], "localhost");
+fn the_grant_to_localhost_is_not_sent_because_proxies_have_it() {
+    let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
+    let plain = encode(&policy, &facts());
     let mut localhost = (*testing::grant("l", vec![testing::network("127.0.0.1/32")])).clone();
     localhost.source = Source::Default("localhost".into());
-    policy.authorizations = testing::set(vec![Arc::new(localhost)]);
-    let encoded = compat::encode(&policy, &facts(), &wanted);
-    assert_eq!(encoded.server.authorizations.len(), 1);
+    let granted = policy.authorizations.iter().cloned().chain([Arc::new(localhost)]);
+    policy.authorizations = testing::set(granted.collect());
+    assert_eq!(encode(&policy, &facts()), plain);
+}
+
+#[test]
+fn options_send_what_linkerds_controller_sends() {
+    let linkerds = EncodeOptions {
+        connection_secure_header: true,
+        matches_as_written: true,
+        without_addresses: true,
+    };
+    let mut policy = testing::policy();
+    let mut route = (*call_route("s", None, "a")).clone();
+    let prefix = RequestMatch::path(PathPattern::prefix("/a/"));
+    let expression = PathPattern::Regex(Pattern::parse("/b|/bc").unwrap());
+    let written = WrittenMatch::Path("/a/".into());
+    route.rules[0].matches =
+        vec![prefix.with_written(written), RequestMatch::path(expression)].into();
+    let mut all = route.rules[0].clone();
+    all.matches = vec![RequestMatch::everything().with_written(WrittenMatch::Nothing)].into();
+    route.rules = vec![route.rules[0].clone(), all].into();
+    policy.routes.routes = vec![Arc::new(route)];
+    let sent = |options: &EncodeOptions| {
+        let encoded = compat::encode(&policy, &facts(), options);
+        let rules = http1_routes(&encoded.server)[0].rules.clone();
+        let paths = rules.iter().map(|rule| {
+            let paths = rule
+                .matches
+                .iter()
+                .map(|wanted| wanted.path.as_ref().and_then(|path| path.kind.clone()).unwrap());
+            paths.collect::<Vec<_>>()
+        });
+        let filters: usize = rules.iter().map(|rule| rule.filters.len()).sum();
+        (paths.collect::<Vec<_>>(), filters, encoded.server.server_ips.len())
+    };
+    use http_route::path_match::Kind;
+    let (prefix, regex) =
+        (|text: &str| Kind::Prefix(text.into()), |text: &str| Kind::Regex(text.into()));
+    let addresses = facts().pod_addresses.len();
+    assert_eq!(
+        sent(&EncodeOptions::default()),
+        (vec![vec![prefix("/a"), regex("^(?:/b|/bc)$")], vec![prefix("/")]], 2, addresses)
+    );
+    let written = vec![vec![prefix("/a/"), regex("/b|/bc")], vec![]];
+    assert_eq!(sent(&linkerds), (written, 0, 0));
 }
 
 #[test]

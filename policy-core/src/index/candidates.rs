@@ -11,6 +11,7 @@ use crate::index::{at, next_id};
 use crate::match_result::MatchResult;
 use crate::request::RequestView;
 use hashbrown::{HashMap, HashSet, HashTable};
+use http::header::HOST;
 use http::{HeaderName, Method};
 use std::sync::Arc;
 
@@ -153,7 +154,9 @@ enum ValueKey<'a> {
 
 fn keys(wanted: &RequestPredicates) -> impl Iterator<Item = ValueKey<'_>> {
     let headers = wanted.headers().iter().filter_map(|(name, value)| match value {
-        Value::Exact(bytes) => Some(ValueKey::Header(name, bytes)),
+        // A match on `host` looks at no line.
+        Value::Exact(bytes) if *name != HOST => Some(ValueKey::Header(name, bytes)),
+        Value::Exact(_) => None,
         Value::Regex(_) => None,
     });
     let query = wanted.query().iter().filter_map(|(name, value)| match value {

@@ -6,6 +6,7 @@ use crate::index::form_urlencoded::{FormDecoder, pairs};
 use crate::match_result::MatchResult;
 use crate::matching::{RequestMatch, ValueMatch};
 use crate::request::RequestView;
+use http::header::HOST;
 use http::{HeaderName, Method};
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl RequestPredicates {
         }
         let more = NonPathPredicates {
             method: method.cloned(),
-            headers: headers.iter().map(|h| (h.name.clone(), value(&h.value))).collect(),
+            headers: headers.iter().map(|h| (h.name.clone(), value(&h.compared_value()))).collect(),
             query: query.iter().map(|q| (q.name.clone(), value(&q.value))).collect(),
         };
         Self { id, more: Some(Box::new(more)) }
@@ -74,8 +75,14 @@ impl RequestPredicates {
         }
         let mut joined = MatchResult::Match;
         for (name, value) in &more.headers {
-            let lines = request.headers.get_all(name).iter();
-            let header = MatchResult::over_lines(lines.map(|line| value.line(line.as_bytes())));
+            let header = if *name == HOST {
+                // The canonical host: HTTP/2 has it in `:authority`, HTTP/1 in any spelling.
+                let host = request.host.into_iter();
+                MatchResult::over_lines(host.map(|host| value.line(host.as_bytes())))
+            } else {
+                let lines = request.headers.get_all(name).iter();
+                MatchResult::over_lines(lines.map(|line| value.line(line.as_bytes())))
+            };
             joined = joined.and(header);
             if joined == MatchResult::NoMatch {
                 return joined;

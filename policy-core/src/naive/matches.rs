@@ -3,6 +3,7 @@
 use crate::match_result::MatchResult;
 use crate::matching::{HeaderMatch, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch};
 use crate::request::RequestView;
+use http::header::HOST;
 use percent_encoding::percent_decode_str;
 use std::cmp::Ordering;
 
@@ -42,10 +43,16 @@ fn has_path(pattern: &PathPattern, path: &str) -> bool {
         })
 }
 
-/// Evaluates the lines of a header, each by itself and without splitting at commas.
+/// Evaluates the lines of a header, each by itself and without splitting at commas. A match on `host`
+/// looks at the canonical host instead.
 fn by_header(wanted: &HeaderMatch, request: &RequestView<'_>) -> MatchResult {
+    let value = wanted.compared_value();
+    if wanted.name == HOST {
+        let host = request.host.map(|host| by_value(&value, host.as_bytes()));
+        return host.unwrap_or(MatchResult::NoMatch);
+    }
     let lines = request.headers.get_all(&wanted.name).iter();
-    of_several(lines.map(|line| by_value(&wanted.value, line.as_bytes())).collect())
+    of_several(lines.map(|line| by_value(&value, line.as_bytes())).collect())
 }
 
 /// Evaluates the values of a parameter, form-decoded (WHATWG URL, 5.1).

@@ -32,8 +32,9 @@ const SEGMENTS: [&str; 9] = ["a", "b", "admin", "a.b", "", "a:b", "a%3Ab", "c|d"
 const HOSTS: [&str; 6] =
     ["a.example.com", "example.com", "b.a.example.com", "com", "web", "xexample.com"];
 const SUFFIXES: [&str; 4] = ["example.com", "com", "a.example.com", "le.com"];
-const HEADERS: [&str; 3] = ["x-a", "x-a", "x-b"];
-const VALUES: [&str; 6] = ["1", "2", "", "a b", "1,2", "é"];
+const HEADERS: [&str; 4] = ["x-a", "x-a", "x-b", "host"];
+// The last two are one host.
+const VALUES: [&str; 8] = ["1", "2", "", "a b", "1,2", "é", "example.com", "Example.com:80"];
 const REGEXES: [&str; 8] =
     ["/a/.*", "/(a|b|a:b)", "[0-9]", ".*", "/admin(/.*)?", "(?i)/A", r"\b1\b", "é"];
 const NAMES: [&str; 5] = ["c.ns.mesh", "d.ns.mesh", "ns.mesh", "c.ms.mesh", "x.c.ns.mesh"];

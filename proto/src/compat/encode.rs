@@ -28,7 +28,7 @@ pub fn encode(policy: &ServerPolicy, facts: &Facts, options: &EncodeOptions) -> 
     };
     let server = inbound::Server {
         protocol: Some(protocol),
-        server_ips: server_ips(facts),
+        server_ips: server_ips(facts, options),
         authorizations,
         labels: meta::owner_labels(&policy.owner),
     };
@@ -36,7 +36,10 @@ pub fn encode(policy: &ServerPolicy, facts: &Facts, options: &EncodeOptions) -> 
 }
 
 /// `Server.server_ips`: the one part of the message that pods of one shape do not share.
-pub fn server_ips(facts: &Facts) -> Vec<net::IpAddress> {
+pub fn server_ips(facts: &Facts, options: &EncodeOptions) -> Vec<net::IpAddress> {
+    if options.without_addresses {
+        return Vec::new();
+    }
     facts.pod_addresses.iter().copied().map(network::address).collect()
 }
 

@@ -56,7 +56,7 @@ pub(super) fn probes<F: LinkerdRoute>(
     let mut groups: BTreeMap<_, Matches<'_, F>> = BTreeMap::new();
     for exemption in &policy.exemptions {
         let Some(request) = &exemption.request else { continue };
-        let expressible = exact(request).zip(F::matched(request));
+        let expressible = exact(request).zip(F::matched(request, grants.options()));
         let Some((path, matched)) = expressible else {
             grants.report().left_out(part(exemption), "not an exact path and a method: not sent");
             continue;
@@ -74,8 +74,8 @@ pub(super) fn probes<F: LinkerdRoute>(
     for ((authorization, others), matches) in groups {
         let Some(grant) = grants.one(&authorization) else { continue };
         let (own, inherits, filters) = match others {
-            OtherClients::Nobody => (Vec::new(), false, leading_filters::<F>()),
-            OtherClients::Server => (Vec::new(), true, leading_filters::<F>()),
+            OtherClients::Nobody => (Vec::new(), false, leading_filters::<F>(grants.options())),
+            OtherClients::Server => (Vec::new(), true, leading_filters::<F>(grants.options())),
             OtherClients::Rule(route, rule) => shared(real, route, rule),
         };
         let rule = RulePlan { matches: matches.into_values().collect(), filters };

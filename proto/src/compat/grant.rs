@@ -14,7 +14,6 @@ use policy_core::authorization::{
 use policy_core::identity::{Identity as Verified, IdentityMatch};
 use policy_core::name::Source;
 use policy_core::network::{Facts, NetworkMatch, NetworkTerm};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The most entries that an intersection may come to.
 const MAX_INTERSECTION: usize = 1024;
@@ -46,24 +45,16 @@ impl<'a> Grants<'a> {
         self.report
     }
 
-    /// Encodes the Server's grants, and the one for localhost if it is enabled and missing.
+    pub(super) fn options(&self) -> &'a EncodeOptions {
+        self.options
+    }
+
+    /// Encodes the Server's grants but the one for localhost: Linkerd's proxies have it built in.
     pub(super) fn server(&mut self, set: &AuthorizationSet) -> Vec<Authz> {
-        let mut all = self.all(set);
-        let localhost = Source::Default(LOCALHOST.into());
-        let wanted = self.options.localhost_authorization;
-        if wanted && set.iter().all(|grant| grant.source != localhost) {
-            let blocks = [
-                IpNet::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST)),
-                IpNet::from(std::net::IpAddr::from(Ipv6Addr::LOCALHOST)),
-            ];
-            let networks = blocks.into_iter().map(|net| (net, Vec::new())).collect();
-            all.push(authz(
-                &localhost,
-                networks,
-                Permit::Unauthenticated(PermitUnauthenticated {}),
-            ));
-        }
-        all
+        let built_in =
+            |source: &Source| matches!(source, Source::Default(name) if **name == *LOCALHOST);
+        let sent = set.iter().filter(|grant| !built_in(&grant.source));
+        sent.filter_map(|grant| self.one(grant)).collect()
     }
 
     pub(super) fn all(&mut self, set: &AuthorizationSet) -> Vec<Authz> {

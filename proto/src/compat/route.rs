@@ -5,14 +5,16 @@ use super::exemption::probes;
 use super::filter::FilterEncoding;
 use super::grant::Grants;
 use super::meta;
+use super::options::EncodeOptions;
 use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
+use http::header::HOST;
 use policy_core::decision::Denied;
 use policy_core::filter::Filter;
 use policy_core::limit::{LimitOverride, RateLimit};
-use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
+use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment, WrittenMatch};
 use policy_core::name::Origin;
 use policy_core::policy::{Route, RouteTable, ServerPolicy, Unmatched};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,9 +72,9 @@ fn plan<F: LinkerdRoute>(
         real.push(planned(route, &policy.effects, grants)?);
     }
     let mut first = probes(policy, &real, grants);
-    let mut last: Vec<RoutePlan<F>> = fallthrough_guards(policy, grants.report());
+    let mut last: Vec<RoutePlan<F>> = fallthrough_guards(policy, grants);
     if *otherwise == Unmatched::DefaultRoute {
-        let filters = server_filters::<F>(policy, grants.report());
+        let filters = server_filters::<F>(policy, grants);
         let mut default = RoutePlan::everything("default", Vec::new(), filters.is_some());
         for rule in &mut default.rules {
             rule.filters = filters.clone().unwrap_or_default();
@@ -122,10 +124,17 @@ fn planned<F: LinkerdRoute>(
     let mut permits = !matches!(origin, Origin::Deny(_));
     let mut planned_rules: Vec<RulePlan<F>> = Vec::with_capacity(rules.len());
     for rule in rules {
-        let matches: Option<Vec<F::Match>> = rule.matches.iter().map(F::matched).collect();
+        let options = grants.options();
+        let written = rule.matches.iter().filter(|wanted| !is_implicit::<F>(wanted, options));
+        let matches: Option<Vec<F::Match>> =
+            written.map(|wanted| F::matched(wanted, options)).collect();
         let matches = matches.ok_or_else(|| format!("route {origin} has a match it cannot say"))?;
-        let matches = if matches.is_empty() { F::implicit() } else { matches };
-        let filters = filters::<F>(rule.effects.iter().chain(server_effects), grants.report());
+        if rule.matches.iter().any(|wanted| wanted.headers().iter().any(|h| h.name == HOST)) {
+            let message = "a match on the header `host`: HTTP/2 requests have no such header";
+            grants.report().otherwise(Part::Route(origin.clone()), message);
+        }
+        let matches = if rule.matches.is_empty() { F::implicit() } else { matches };
+        let filters = filters::<F>(rule.effects.iter().chain(server_effects), grants);
         if filters.is_none() {
             let message = "has an effect that the client cannot apply: the route is denied";
             grants.report().denied(Part::Route(origin.clone()), message);
@@ -142,13 +151,21 @@ fn planned<F: LinkerdRoute>(
     })
 }
 
+/// Returns true if the match stands for a list without matches, which is sent empty.
+fn is_implicit<F: LinkerdRoute>(wanted: &RequestMatch, options: &EncodeOptions) -> bool {
+    options.matches_as_written
+        && wanted.written() == Some(&WrittenMatch::Nothing)
+        && F::is_meant_by_none(wanted)
+}
+
 /// Encodes filters. `None` if one of them cannot be encoded and the requests must not pass without
 /// it.
 fn filters<'e, F: LinkerdRoute>(
     effects: impl IntoIterator<Item = &'e Filter>,
-    report: &mut Report,
+    grants: &mut Grants<'_>,
 ) -> Option<Vec<F::Filter>> {
-    let mut filters = Some(leading_filters::<F>());
+    let mut filters = Some(leading_filters::<F>(grants.options()));
+    let report = grants.report();
     for Filter { source, kind } in effects {
         match F::filter(kind) {
             FilterEncoding::Sent(filter) => {
@@ -172,9 +189,9 @@ fn filters<'e, F: LinkerdRoute>(
 
 fn server_filters<F: LinkerdRoute>(
     policy: &ServerPolicy,
-    report: &mut Report,
+    grants: &mut Grants<'_>,
 ) -> Option<Vec<F::Filter>> {
-    filters::<F>(&policy.effects, report)
+    filters::<F>(&policy.effects, grants)
 }
 
 /// Routes that stop the fall-through. Linkerd's proxies search the next less specific host if none
@@ -182,14 +199,14 @@ fn server_filters<F: LinkerdRoute>(
 /// everything on the host takes the rest.
 fn fallthrough_guards<F: LinkerdRoute>(
     policy: &ServerPolicy,
-    report: &mut Report,
+    grants: &mut Grants<'_>,
 ) -> Vec<RoutePlan<F>> {
     let mut guards = Vec::new();
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
             Unmatched::FallThrough => {}
             Unmatched::DefaultRoute => {
-                let filters = server_filters::<F>(policy, report);
+                let filters = server_filters::<F>(policy, grants);
                 let hosts = vec![host.clone()];
                 let mut route = RoutePlan::everything("default", hosts, filters.is_some());
                 for rule in &mut route.rules {
@@ -200,7 +217,7 @@ fn fallthrough_guards<F: LinkerdRoute>(
             Unmatched::NotFound | Unmatched::Deny(_) => {
                 if has_fallback(policy, host) {
                     let message = "404 where a host's routes do not match: sent as 403";
-                    report.otherwise(Part::Port, message);
+                    grants.report().otherwise(Part::Port, message);
                     guards.push(RoutePlan::everything("guard", vec![host.clone()], false));
                 }
             }

@@ -1,6 +1,7 @@
 //! The two kinds of route of Linkerd's messages, and the matches that each can express.
 
 use super::filter::FilterEncoding;
+use super::options::EncodeOptions;
 use super::{deny_all, filter, meta};
 use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::host_match::{Match as HostKind, Suffix};
@@ -10,11 +11,15 @@ use crate::linkerd::http_types::{HttpMethod, http_method};
 use crate::linkerd::inbound::{Authz, GrpcRoute, HttpRoute, grpc_route, http_route};
 use crate::linkerd::meta::Metadata;
 use http::Method;
+use http::header::HOST;
 use policy_core::filter::FilterKind;
+use policy_core::host::canonical_host;
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
+    WrittenMatch,
 };
 use policy_core::name::Origin;
+use policy_core::pattern::Pattern;
 
 /// A kind of route.
 pub(super) trait LinkerdRoute: Sized {
@@ -23,7 +28,9 @@ pub(super) trait LinkerdRoute: Sized {
     type Route;
 
     /// Returns the equivalent match, if there is one.
-    fn matched(wanted: &RequestMatch) -> Option<Self::Match>;
+    fn matched(wanted: &RequestMatch, options: &EncodeOptions) -> Option<Self::Match>;
+    /// Returns true if a rule without matches means this match.
+    fn is_meant_by_none(wanted: &RequestMatch) -> bool;
     /// Returns a match for every request.
     fn everything() -> Self::Match;
     /// Returns the matches of a rule without matches, which means every request.
@@ -63,7 +70,10 @@ impl<F: LinkerdRoute> RoutePlan<F> {
 }
 
 /// The filters that every rule begins with.
-pub(super) fn leading_filters<F: LinkerdRoute>() -> Vec<F::Filter> {
+pub(super) fn leading_filters<F: LinkerdRoute>(options: &EncodeOptions) -> Vec<F::Filter> {
+    if options.connection_secure_header {
+        return Vec::new();
+    }
     match F::filter(&filter::strip_client_headers()) {
         FilterEncoding::Sent(filter) => vec![filter],
         FilterEncoding::Omitted(_) | FilterEncoding::Denied(_) => Vec::new(),
@@ -78,15 +88,23 @@ impl LinkerdRoute for Http {
     type Filter = http_route::Filter;
     type Route = HttpRoute;
 
-    fn matched(wanted: &RequestMatch) -> Option<HttpRouteMatch> {
-        let (pattern, method, wanted, query) = wanted.parts();
-        let query: Option<Vec<QueryParamMatch>> = query.iter().map(query_match).collect();
+    fn matched(request: &RequestMatch, options: &EncodeOptions) -> Option<HttpRouteMatch> {
+        let (_, method, wanted, query) = request.parts();
+        let query: Option<Vec<QueryParamMatch>> =
+            query.iter().map(|parameter| query_match(parameter, options)).collect();
         Some(HttpRouteMatch {
-            path: Some(PathMatch { kind: Some(path(pattern)?) }),
-            headers: headers(wanted),
+            path: Some(PathMatch { kind: Some(path(request, options)?) }),
+            headers: headers(wanted, options),
             query_params: query?,
             method: method.map(http_method),
         })
+    }
+
+    fn is_meant_by_none(wanted: &RequestMatch) -> bool {
+        *wanted.parts().0 == PathPattern::prefix("/")
+            && wanted.method().is_none()
+            && wanted.headers().is_empty()
+            && wanted.query().is_empty()
     }
 
     fn everything() -> HttpRouteMatch {
@@ -120,10 +138,15 @@ impl LinkerdRoute for Grpc {
     type Filter = grpc_route::Filter;
     type Route = GrpcRoute;
 
-    fn matched(wanted: &RequestMatch) -> Option<GrpcRouteMatch> {
-        let (path, method, wanted, query) = wanted.parts();
+    fn matched(request: &RequestMatch, options: &EncodeOptions) -> Option<GrpcRouteMatch> {
+        let (path, method, wanted, query) = request.parts();
         let rpc = call(path, method)?;
-        query.is_empty().then(|| GrpcRouteMatch { rpc: Some(rpc), headers: headers(wanted) })
+        let headers = headers(wanted, options);
+        query.is_empty().then_some(GrpcRouteMatch { rpc: Some(rpc), headers })
+    }
+
+    fn is_meant_by_none(_: &RequestMatch) -> bool {
+        true
     }
 
     fn everything() -> GrpcRouteMatch {
@@ -171,11 +194,20 @@ fn part(segment: &Segment) -> Option<String> {
     }
 }
 
-fn path(pattern: &PathPattern) -> Option<path_match::Kind> {
-    let (segments, rest) = match pattern {
-        PathPattern::Regex(pattern) => return Some(path_match::Kind::Regex(pattern.anchored())),
+fn path(request: &RequestMatch, options: &EncodeOptions) -> Option<path_match::Kind> {
+    let (segments, rest) = match &request.path {
+        PathPattern::Regex(pattern) => {
+            return Some(path_match::Kind::Regex(expression(pattern, options)));
+        }
         PathPattern::Segments { segments, rest } => (segments, *rest),
     };
+    if let Some(WrittenMatch::Path(text)) = request.written()
+        && options.matches_as_written
+    {
+        let text = text.to_string();
+        let exact = path_match::Kind::Exact;
+        return Some(if rest { path_match::Kind::Prefix(text) } else { exact(text) });
+    }
     let has_parameter = segments.iter().any(|s| matches!(s, Segment::Parameter(_)));
     let has_empty = segments.iter().any(|s| matches!(s, Segment::Literal(text) if text.is_empty()));
     match (has_parameter, rest) {
@@ -222,24 +254,48 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-fn headers(headers: &[HeaderMatch]) -> Vec<WireHeader> {
+/// A regular expression. Linkerd's proxies take the first alternative that matches, so that one
+/// without anchors may fail although another alternative matches the whole text.
+fn expression(pattern: &Pattern, options: &EncodeOptions) -> String {
+    match options.matches_as_written {
+        true => pattern.source().to_owned(),
+        false => pattern.anchored(),
+    }
+}
+
+fn headers(headers: &[HeaderMatch], options: &EncodeOptions) -> Vec<WireHeader> {
     let wire = |HeaderMatch { name, value }: &HeaderMatch| WireHeader {
         name: name.as_str().to_owned(),
         value: Some(match value {
+            ValueMatch::Exact(bytes) if *name == HOST && !options.matches_as_written => {
+                any_spelling(bytes)
+            }
             ValueMatch::Exact(bytes) => header_match::Value::Exact(bytes.to_vec()),
-            ValueMatch::Regex(pattern) => header_match::Value::Regex(pattern.anchored()),
+            ValueMatch::Regex(pattern) => header_match::Value::Regex(expression(pattern, options)),
         }),
     };
     headers.iter().map(wire).collect()
 }
 
-fn query_match(parameter: &QueryMatch) -> Option<QueryParamMatch> {
+/// A value of `host` in every spelling that the canonical host stands for. Linkerd's proxies compare
+/// the line as it was received.
+fn any_spelling(bytes: &[u8]) -> header_match::Value {
+    match std::str::from_utf8(bytes).ok().and_then(|text| canonical_host(text).ok()) {
+        Some(host) => {
+            let name = escaped(&host.name);
+            header_match::Value::Regex(format!("^(?:(?i:{name})\\.?(?::[0-9]*)?)$"))
+        }
+        None => header_match::Value::Exact(bytes.to_vec()),
+    }
+}
+
+fn query_match(parameter: &QueryMatch, options: &EncodeOptions) -> Option<QueryParamMatch> {
     let QueryMatch { name, value } = parameter;
     let value = match value {
         ValueMatch::Exact(bytes) => {
             query_param_match::Value::Exact(String::from_utf8(bytes.to_vec()).ok()?)
         }
-        ValueMatch::Regex(pattern) => query_param_match::Value::Regex(pattern.anchored()),
+        ValueMatch::Regex(pattern) => query_param_match::Value::Regex(expression(pattern, options)),
     };
     Some(QueryParamMatch { name: name.to_string(), value: Some(value) })
 }
