@@ -1,6 +1,8 @@
 //! Annotations that policy depends on. Each function returns the value in force and the errors: a
-//! value that cannot be read never widens access.
+//! value that cannot be read never widens access, unless it is read as Linkerd does
+//! ([`AnnotationReading`]).
 
+pub use crate::annotation_reading::{AnnotationReading, DefaultPolicyNames};
 use crate::field::join_key;
 use crate::object::FieldError;
 pub use crate::ports::PortSet;
@@ -24,6 +26,10 @@ pub const DEFAULT_POLICY: [&str; 4] = [
     "polixy.linkerd.io/default-allow",
     "inbound.linkerd.io/default-allow",
 ];
+/// Those without the names of Linkerd's first versions, which its controller no longer reads.
+const CURRENT_DEFAULT_POLICY: [&str; 2] = [DEFAULT_POLICY[0], DEFAULT_POLICY[1]];
+/// Ours alone.
+const OWN_DEFAULT_POLICY: [&str; 1] = [DEFAULT_POLICY[1]];
 /// Ports that are opaque where no Server owns them.
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Ports whose clients must have an identity, where no Server owns them.
@@ -128,17 +134,30 @@ pub struct Reading<T> {
 /// The default policy that an object states; `None` if it states none.
 ///
 /// If several annotations have different values, the policy in force admits only clients that all
-/// of them admit. A value that names no policy denies.
-pub fn default_policy(annotations: &Annotations) -> Reading<Option<DefaultPolicy>> {
+/// of them admit. A value that names no policy denies, unless it is ignored.
+pub fn default_policy(
+    annotations: &Annotations,
+    reading: AnnotationReading,
+) -> Reading<Option<DefaultPolicy>> {
+    let (consequence, unreadable) = match reading.ignores_unknown {
+        true => (AS_NOT_THERE, None),
+        false => ("denies until it is corrected", Some(DefaultPolicy::Deny)),
+    };
     let mut errors = Vec::new();
     let mut met: Option<DefaultPolicy> = None;
-    for name in DEFAULT_POLICY {
-        let Some(text) = annotations.get(name) else { continue };
-        let policy = DefaultPolicy::parse(text).unwrap_or_else(|| {
+    let names: &[&str] = match reading.default_policy {
+        DefaultPolicyNames::All => &DEFAULT_POLICY,
+        DefaultPolicyNames::Current => &CURRENT_DEFAULT_POLICY,
+        DefaultPolicyNames::Own => &OWN_DEFAULT_POLICY,
+    };
+    for name in names {
+        let Some(text) = annotations.get(*name) else { continue };
+        let policy = DefaultPolicy::parse(text).or_else(|| {
             let known = DefaultPolicy::ALL.map(DefaultPolicy::as_str);
-            errors.push(unknown(name, text, &known, "denies until it is corrected"));
-            DefaultPolicy::Deny
+            errors.push(unknown(name, text, &known, consequence));
+            unreadable
         });
+        let Some(policy) = policy else { continue };
         met = Some(met.map_or(policy, |other| meet(other, policy)));
     }
     Reading { value: met, errors }
@@ -192,6 +211,15 @@ pub fn require_identity_ports(
         return reading;
     }
     Reading { value: PortSet::all(), errors: reading.errors }
+}
+
+/// The ports of a list as Linkerd's controller reads it: an item that is neither a number nor a
+/// range voids the whole list.
+pub fn ports_as_linkerd(annotations: &Annotations, name: &str) -> Reading<PortSet> {
+    let Reading { value, errors } =
+        ports(annotations, name, &|_| Err("is not a number"), "voids the whole list");
+    let value = if errors.is_empty() { value } else { PortSet::default() };
+    Reading { value, errors }
 }
 
 /// The numbers of a port name in a workload's own list; `known` are those of its ports.

@@ -72,6 +72,7 @@ const SERVER_AUTHORIZATION: KindSpec = KindSpec {
         reference(Field::Server, "spec.server", &[Kind::Server]),
         client("spec.client.meshTLS.serviceAccounts", &[Kind::ServiceAccount]),
     ],
+    only_grants: true,
     linkerd_metric: Some("inbound_index_server_authorization_index_size"),
     claims: server_authorization::claims,
     references_of: server_authorization::references,
@@ -88,6 +89,7 @@ const SERVER_AUTHORIZATION: KindSpec = KindSpec {
 
 const AUTHORIZATION_POLICY: KindSpec = KindSpec {
     references: POLICY_REFERENCES,
+    only_grants: true,
     linkerd_metric: Some("inbound_index_authorization_policy_index_size"),
     claims: authorization_policy::claims,
     references_of: authorization_policy::references,
@@ -153,6 +155,7 @@ const POLICY_HTTP_ROUTE: KindSpec = KindSpec {
 };
 
 const EGRESS_NETWORK: KindSpec = KindSpec {
+    admission: Admission::Outbound,
     definition: Some(egress_network::definition),
     ..unused(linkerd("EgressNetwork", "egressnetworks", &[]), FIRST, |it| {
         unclaimed(egress_network::read(it))
@@ -263,10 +266,17 @@ const POLICY_REFERENCES: &[ReferenceField] = &[
     client("spec.requiredAuthenticationRefs", &[Kind::ServiceAccount]),
 ];
 
-const PARENTS: &[ReferenceField] = &[ReferenceField {
-    grant: GrantRule::Grant,
-    ..reference(Field::Parent, "spec.parentRefs", &[Kind::Server])
-}];
+const ROUTE_REFERENCES: &[ReferenceField] = &[
+    ReferenceField {
+        grant: GrantRule::Grant,
+        ..reference(Field::Parent, "spec.parentRefs", &[Kind::Server])
+    },
+    // A Service, mostly: requests are sent there by others.
+    ReferenceField {
+        grant: GrantRule::Grant,
+        ..reference(Field::Backend, "spec.rules.backendRefs", &[])
+    },
+];
 
 /// Reads an object of a kind.
 type Read = fn(&Input<'_>) -> Draft;
@@ -317,6 +327,7 @@ const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> 
         references: &[],
         contributes: false,
         of_ports: false,
+        only_grants: false,
         conditions: Conditions::None,
         status: None,
         admission: Admission::Foreign,
@@ -349,7 +360,7 @@ const fn policy(names: Names, versions: &'static [&'static str], read: Read) -> 
 const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
     KindSpec {
         watched: Watched::IfPresent,
-        references: PARENTS,
+        references: ROUTE_REFERENCES,
         status: Some(StatusStyle::Parents),
         admission: Admission::Route,
         annotations: &annotation::OF_ROUTES,

@@ -7,6 +7,7 @@
 //! so that a mistake never opens a port. [`render`] writes the CRDs that a cluster installs.
 
 pub mod annotation;
+mod annotation_reading;
 pub mod document;
 mod field;
 pub mod kind;
@@ -19,6 +20,7 @@ mod ports;
 mod reader;
 pub mod render;
 pub mod resource;
+mod routes;
 pub mod selector;
 pub mod spec;
 

@@ -2,7 +2,7 @@
 
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Object};
-use crate::resource::Resource;
+use crate::resource::{GrantFrom, GrantTo, Resource};
 use crate::spec::{
     ClientReference, Conditions, Field, KindSpec, ObjectReference, ReferenceField, Scope, Watched,
 };
@@ -85,10 +85,57 @@ impl Kind {
         Self::ALL.into_iter().filter(|kind| kind.is_route())
     }
 
+    /// The kind of this group and name as a ReferenceGrant spells them: groups compare without case,
+    /// kinds byte by byte.
+    fn granted(group: &str, kind: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|own| own.group().eq_ignore_ascii_case(group) && own.as_str() == kind)
+    }
+
     /// The reference field of a kind that can name another kind; `None` if there is no such field.
     pub fn reference(self, field: Field, to: Kind) -> Option<&'static ReferenceField> {
         let mut references = self.spec().references.iter();
         references.find(|reference| reference.field == field && reference.to.contains(&to))
+    }
+}
+
+impl GrantFrom {
+    /// The kind of the objects that may refer; `None` if it is not read.
+    pub fn known_kind(&self) -> Option<Kind> {
+        Kind::granted(&self.group, &self.kind)
+    }
+
+    /// True if an object of this kind and namespace may refer.
+    pub fn admits(&self, kind: Kind, namespace: &str) -> bool {
+        self.known_kind() == Some(kind) && *self.namespace == *namespace
+    }
+
+    /// The fields that need such a grant to name objects of other namespaces, and that can name
+    /// what `to` says. Empty if nothing that is read here can.
+    pub fn fields(&self, to: &GrantTo) -> Vec<&'static ReferenceField> {
+        let references = self.known_kind().map_or(&[][..], |kind| kind.spec().references);
+        let named = to.known_kind();
+        let can_name = |reference: &&ReferenceField| match named {
+            Some(kind) => reference.to.contains(&kind),
+            None => reference.to.is_empty(),
+        };
+        let granted = references.iter().filter(|reference| reference.grant.takes_grants());
+        granted.filter(can_name).collect()
+    }
+}
+
+impl GrantTo {
+    /// The kind of the objects that may be named; `None` if it is not read.
+    pub fn known_kind(&self) -> Option<Kind> {
+        Kind::granted(&self.group, &self.kind)
+    }
+
+    /// True if an object of this group, kind and name may be named.
+    pub fn offers(&self, group: &str, kind: &str, name: &str) -> bool {
+        self.group.eq_ignore_ascii_case(group)
+            && *self.kind == *kind
+            && self.name.as_ref().is_none_or(|own| **own == *name)
     }
 }
 

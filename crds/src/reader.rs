@@ -87,6 +87,11 @@ impl<'a> JsonNode<'a> {
         self.errors.add(self.path.as_str(), message);
     }
 
+    /// The path of the value.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     fn expected(&self, what: &str) {
         self.error(format!("expected {what}, found {}", describe(self.value)));
     }

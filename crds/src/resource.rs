@@ -3,15 +3,13 @@
 use crate::kind::Kind;
 use crate::ports::PortSet;
 use crate::selector::LabelSelector;
-use policy_core::{
-    DefaultPolicy, FilterKind, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol,
-    RequestMatch,
-};
+use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
-use std::time::Duration;
+
+pub use crate::routes::{ParentRef, RouteResource, RouteRule, UnsupportedFilter};
 
 /// A valid body.
 #[derive(Clone, Debug, PartialEq)]
@@ -249,52 +247,6 @@ pub struct RateLimitOverride {
     pub clients: Vec<NamespacedName>,
 }
 
-/// HTTPRoute or GRPCRoute (1.7, 1.10).
-#[derive(Clone, Debug, PartialEq)]
-pub struct RouteResource {
-    /// Parents of every kind, as written.
-    pub parents: Vec<ParentRef>,
-    /// Hosts; empty: every host.
-    pub hostnames: Vec<HostPattern>,
-    /// Rules.
-    pub rules: Vec<RouteRule>,
-}
-
-/// A reference from a route to a parent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParentRef {
-    /// API group, with the default applied.
-    pub group: Arc<str>,
-    /// Kind, with the default applied.
-    pub kind: Arc<str>,
-    /// Namespace, if stated.
-    pub namespace: Option<Arc<str>>,
-    /// Name.
-    pub name: Arc<str>,
-    /// Port, if stated.
-    pub port: Option<u16>,
-    /// Section, if stated.
-    pub section: Option<Arc<str>>,
-}
-
-impl ParentRef {
-    /// True if the parent is a `policy.linkerd.io` Server (compared without case).
-    pub fn is_server(&self) -> bool {
-        Kind::find(&self.group, &self.kind) == Some(Kind::Server)
-    }
-}
-
-/// One rule of a route.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RouteRule {
-    /// Alternatives; never empty (the default match is written out).
-    pub matches: Vec<RequestMatch>,
-    /// Filters that take effect inbound, in order.
-    pub filters: Vec<FilterKind>,
-    /// `timeouts.request`, if positive.
-    pub timeout: Option<Duration>,
-}
-
 /// ReferenceGrant. Entries with an empty kind or namespace have been refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceGrant {
@@ -379,6 +331,27 @@ pub struct Probe {
     pub port: NonZeroU16,
     /// The request.
     pub action: ProbeAction,
+    /// The part of the container's manifest that it comes from.
+    pub origin: ProbeOrigin,
+}
+
+/// The part of a container's manifest that a request of the kubelet comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ProbeOrigin {
+    /// A liveness, readiness or startup probe.
+    Probe,
+    /// A lifecycle hook.
+    Hook,
+    /// A probe of another host, which does not reach the pod. Linkerd's controller does not look at
+    /// the host.
+    OtherHost,
+}
+
+impl Probe {
+    /// True if the kubelet sends the request to the pod.
+    pub fn reaches_the_pod(&self) -> bool {
+        self.origin != ProbeOrigin::OtherHost
+    }
 }
 
 /// A request of the kubelet. `exec` does not reach the network.

@@ -6,7 +6,7 @@ use crate::parse::input::{Draft, Input};
 use crate::render::definition::Definition;
 use crate::render::profile::Profile;
 use crate::resource::{NamespacedName, Resource};
-use policy_core::IdentityMatch;
+use policy_core::{IdentityMatch, ObjectRef};
 use std::sync::Arc;
 
 /// The row of a kind: everything known about it before any object of it is read.
@@ -29,6 +29,9 @@ pub struct KindSpec {
     /// True if nothing certain can be said of the ports of a namespace unless all its objects of
     /// this kind are known. Authentications are found by reference instead.
     pub of_ports: bool,
+    /// True if its objects only grant. Others deny where they cannot take effect, and that denial is
+    /// in force.
+    pub only_grants: bool,
     /// The conditions of its objects.
     pub conditions: Conditions,
     /// The way in which conditions are written to the status; absent: only Events report them.
@@ -167,6 +170,9 @@ pub enum Admission {
     Route,
     /// Objects that open a kind of policy to other namespaces.
     Grant,
+    /// Every object, and routes with one among their parents, where admission reviews what Linkerd's
+    /// reviews (`--linkerd-compatible`). Otherwise none.
+    Outbound,
     /// None is rejected: the author gets warnings about annotations that cannot be read, and about
     /// the injection annotations of a namespace.
     Workload,
@@ -181,7 +187,8 @@ pub struct ReferenceField {
     pub field: Field,
     /// Its path, for messages.
     pub path: &'static str,
-    /// The kinds it may name.
+    /// The kinds it may name; empty: kinds that are not read, of which the permission alone is
+    /// known.
     pub to: &'static [Kind],
     /// Requirement of a name in another namespace.
     pub grant: GrantRule,
@@ -200,6 +207,8 @@ pub enum Field {
     Client,
     /// `server` of a ServerAuthorization.
     Server,
+    /// `backendRefs` of the rules of a route: enforced by nobody inbound, reported in the status.
+    Backend,
 }
 
 /// Requirement of a reference into another namespace.
@@ -213,6 +222,16 @@ pub enum GrantRule {
     GrantUnlessShared,
     /// Nothing: naming a client grants it access to us, and reads nothing of it.
     Exempt,
+}
+
+impl GrantRule {
+    /// True if a ReferenceGrant can permit such a reference.
+    pub fn takes_grants(self) -> bool {
+        match self {
+            Self::Grant | Self::GrantUnlessShared => true,
+            Self::Local | Self::Exempt => false,
+        }
+    }
 }
 
 /// A reference of an object. Clients are not among the references: nothing of them is read.
@@ -231,6 +250,8 @@ pub enum ReferenceTarget {
     One(ObjectKey),
     /// Any of this kind in this namespace: by label, or because the reference cannot be read.
     AnyOf(Kind, Arc<str>),
+    /// This one, of a kind that is not read.
+    Unread(ObjectRef),
 }
 
 /// A client that an object names.

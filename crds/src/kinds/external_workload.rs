@@ -5,6 +5,7 @@ mod definition;
 use crate::parse::input::Input;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
 use crate::resource::{ExternalWorkload, Resource};
+use policy_core::address::parse_address;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -78,9 +79,11 @@ fn port(node: &JsonNode<'_>) -> Option<(Option<Arc<str>>, NonZeroU16)> {
 fn address(node: &JsonNode<'_>) -> Option<IpAddr> {
     let node = node.fields(AllowedFields::Only(&["ip"]))?.require("ip")?;
     let text = node.text()?;
-    let address = text.parse().ok();
-    if address.is_none() {
-        node.error(format!("{} is not an address", quote(text)));
+    match parse_address(text) {
+        Ok(address) => Some(address),
+        Err(reason) => {
+            node.error(format!("{} {reason}", quote(text)));
+            None
+        }
     }
-    address
 }

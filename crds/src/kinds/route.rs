@@ -19,10 +19,11 @@ use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectKey};
 use crate::parse::duration;
 use crate::parse::input::{Draft, Input};
 use crate::reader::{AllowedFields, Fields, JsonNode, quote};
-use crate::resource::{ParentRef, Resource, RouteResource, RouteRule};
+use crate::resource::{ParentRef, Resource, RouteResource, RouteRule, UnsupportedFilter};
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
 use dialect::Dialect;
-use policy_core::{HostPattern, PathPattern, RequestMatch};
+use policy_core::{ObjectRef, PathPattern, RequestMatch, WrittenMatch};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub(super) use definition::definition;
@@ -38,9 +39,14 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
         annotation::check(input, dialect == Dialect::Grpc);
     }
     let hostnames = host::hostnames(&spec);
-    let rules = rules(&spec, dialect);
+    let mut beside = Beside::of(&input.meta.key.namespace);
+    let rules = rules(&spec, dialect, &mut beside);
+    let Beside { namespace: _, unsupported, foreign_backends } = beside;
+    let foreign_backends = foreign_backends.into_iter().collect();
     let claims = Claims::Route { parents: parents.clone(), unread };
-    let route = hostnames.zip(rules).map(|(hostnames, rules)| route(parents, hostnames, rules));
+    let route = hostnames.zip(rules).map(|(hostnames, rules)| {
+        Resource::Route(RouteResource { parents, hostnames, rules, unsupported, foreign_backends })
+    });
     (route, claims)
 }
 
@@ -52,20 +58,27 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     Claims::Route { parents: route.parents.clone(), unread: false }
 }
 
-/// The Servers among its parents, valid or not.
+/// The Servers among its parents, valid or not, and its backends in other namespaces.
 pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
-    let (parents, unread) = match &object.body {
-        Body::Valid(Resource::Route(route)) => (&route.parents[..], false),
-        Body::Invalid(Invalid { claims: Claims::Route { parents, unread }, .. }) => {
-            (&parents[..], *unread)
+    let (parents, unread, backends) = match &object.body {
+        Body::Valid(Resource::Route(route)) => {
+            (&route.parents[..], false, &route.foreign_backends[..])
         }
-        Body::Valid(_) | Body::Invalid(_) => (&[][..], false),
+        Body::Invalid(Invalid { claims: Claims::Route { parents, unread }, .. }) => {
+            (&parents[..], *unread, &[][..])
+        }
+        Body::Valid(_) | Body::Invalid(_) => (&[][..], false, &[][..]),
     };
     let namespace = &object.meta.key.namespace;
     let servers = parents.iter().filter_map(|parent| ObjectKey::server_of(parent, namespace));
     let any = unread.then(|| ReferenceTarget::AnyOf(Kind::Server, namespace.clone()));
-    let named = servers.map(ReferenceTarget::One).chain(any);
-    named.map(|what| ObjectReference { field: Field::Parent, what }).collect()
+    let parents = servers.map(ReferenceTarget::One).chain(any);
+    let parents = parents.map(|what| ObjectReference { field: Field::Parent, what });
+    let backends = backends.iter().map(|backend| ObjectReference {
+        field: Field::Backend,
+        what: ReferenceTarget::Unread(backend.clone()),
+    });
+    parents.chain(backends).collect()
 }
 
 pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {
@@ -75,29 +88,40 @@ pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {
     inbound.then(|| FieldError::new("spec.parentRefs", message))
 }
 
-fn route(parents: Vec<ParentRef>, hostnames: Vec<HostPattern>, rules: Vec<RouteRule>) -> Resource {
-    Resource::Route(RouteResource { parents, hostnames, rules })
+/// What rules name beside their matches.
+struct Beside<'a> {
+    /// The namespace of the route.
+    namespace: &'a str,
+    /// Filters that take no effect here.
+    unsupported: Vec<UnsupportedFilter>,
+    /// Backends in other namespaces.
+    foreign_backends: BTreeSet<ObjectRef>,
 }
 
-fn rules(spec: &Fields<'_>, dialect: Dialect) -> Option<Vec<RouteRule>> {
+impl<'a> Beside<'a> {
+    fn of(namespace: &'a str) -> Self {
+        Self { namespace, unsupported: Vec::new(), foreign_backends: BTreeSet::new() }
+    }
+}
+
+/// The rules; empty: the route matches nothing. The schema of an HTTPRoute has a default that matches
+/// everything and applies if the field is absent, not if the list is empty. The schema of a GRPCRoute
+/// has none.
+fn rules(spec: &Fields<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> Option<Vec<RouteRule>> {
     let Some(node) = spec.get("rules") else {
         if dialect == Dialect::Grpc {
-            spec.error_at("rules", "is required: a GRPCRoute without rules matches nothing");
-            return None;
+            return Some(Vec::new());
         }
         let matches = vec![RequestMatch::everything()];
         return Some(vec![RouteRule { matches, filters: Vec::new(), timeout: None }]);
     };
     let list = node.list_up_to(16)?;
-    if list.is_empty() {
-        node.error("an empty list matches nothing, write a rule; `- {}` matches everything");
-        return None;
-    }
-    let rules: Vec<Option<RouteRule>> = list.iter().map(|node| rule(node, dialect)).collect();
+    let rules: Vec<Option<RouteRule>> =
+        list.iter().map(|node| rule(node, dialect, beside)).collect();
     rules.into_iter().collect()
 }
 
-fn rule(node: &JsonNode<'_>, dialect: Dialect) -> Option<RouteRule> {
+fn rule(node: &JsonNode<'_>, dialect: Dialect, beside: &mut Beside<'_>) -> Option<RouteRule> {
     let known = match dialect {
         Dialect::Policy { timeouts: true } => {
             AllowedFields::Only(&["matches", "filters", "backendRefs", "timeouts"])
@@ -109,9 +133,11 @@ fn rule(node: &JsonNode<'_>, dialect: Dialect) -> Option<RouteRule> {
     };
     let fields = node.fields(known)?;
     let matches = matches(&fields, dialect);
-    let filters = filter::filters(&fields, dialect);
+    let filters = filter::filters(&fields, dialect, &mut beside.unsupported);
     let timeout = timeout(&fields, dialect);
-    backends(&fields, dialect);
+    let named = backends(&fields, dialect).into_iter();
+    let foreign = named.filter(|backend| backend.namespace() != beside.namespace);
+    beside.foreign_backends.extend(foreign);
     let (matches, filters) = (matches?, filters?);
     if !filter::prefix_replaced(&filters) || matches.iter().all(is_prefix) {
         return Some(RouteRule { matches, filters, timeout: timeout? });
@@ -128,12 +154,13 @@ fn is_prefix(request: &RequestMatch) -> bool {
 fn matches(fields: &Fields<'_>, dialect: Dialect) -> Option<Vec<RequestMatch>> {
     let everything = match dialect {
         Dialect::Policy { .. } | Dialect::Gateway => RequestMatch::everything(),
-        Dialect::Grpc => RequestMatch::grpc(None, None),
+        Dialect::Grpc => RequestMatch::grpc(None, None).with_written(WrittenMatch::Nothing),
     };
+    // The definition of an HTTPRoute fills in a match where there is no list.
     let Some(node) = fields.get("matches") else { return Some(vec![everything]) };
     let list = node.list_up_to(dialect.max_matches())?;
     if list.is_empty() {
-        return Some(vec![everything]);
+        return Some(vec![everything.with_written(WrittenMatch::Nothing)]);
     }
     let read: Vec<Option<RequestMatch>> = list
         .iter()
@@ -175,17 +202,17 @@ fn timeout(fields: &Fields<'_>, dialect: Dialect) -> Option<Option<Duration>> {
     Some(request)
 }
 
-/// Backends matter to outbound traffic only; they are checked as admission would.
-fn backends(fields: &Fields<'_>, dialect: Dialect) {
-    let Some(list) = fields.get("backendRefs").and_then(|node| node.list_up_to(16)) else { return };
-    for node in list {
+/// Backends matter to outbound traffic only; they are checked as admission would. Returns those
+/// whose namespace is stated.
+fn backends(fields: &Fields<'_>, dialect: Dialect) -> Vec<ObjectRef> {
+    let mut named = Vec::new();
+    let list = fields.get("backendRefs").and_then(|node| node.list_up_to(16));
+    for node in list.unwrap_or_default() {
         let names = &["group", "kind", "name", "namespace", "port", "weight", "filters"];
         let Some(fields) = node.fields(dialect.growing(names)) else { continue };
         let text = |name: &str| fields.get(name).and_then(|node| node.text());
         let (group, kind) = (text("group").unwrap_or(""), text("kind").unwrap_or("Service"));
-        if let Some(node) = fields.require("name") {
-            node.text_up_to(253);
-        }
+        let name = fields.require("name").and_then(|node| node.text_up_to(253));
         let port = fields.get("port");
         if let Some(port) = &port {
             port.integer(1, 65535);
@@ -195,5 +222,10 @@ fn backends(fields: &Fields<'_>, dialect: Dialect) {
         if service && port.is_none() && !matches!(dialect, Dialect::Policy { .. }) {
             fields.error_at("port", "is required where the backend is a Service");
         }
+        if let (Some(namespace), Some(name)) = (text("namespace"), name) {
+            let group = if core { "" } else { group };
+            named.push(ObjectRef::new(group, kind, namespace, name));
+        }
     }
+    named
 }

@@ -2,24 +2,26 @@
 
 use super::path;
 use crate::reader::{AllowedFields, Fields, JsonNode, shared};
-use crate::resource::{ContainerPort, Probe, ProbeAction};
+use crate::resource::{ContainerPort, Probe, ProbeAction, ProbeOrigin};
 use serde_json::Value;
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
-/// The probes and hooks of a container that reach the pod over the network. One that could never
-/// succeed (an unknown port, another host) is left out.
+/// The probes and hooks of a container that use the network. Those whose port is unknown, because they
+/// could never succeed, and hooks and `tcpSocket` probes of another host are left out.
 pub(crate) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Probe> {
-    let mut handlers: Vec<Fields<'_>> = ["livenessProbe", "readinessProbe", "startupProbe"]
-        .into_iter()
-        .filter_map(|name| container.get(name)?.fields(AllowedFields::Any))
-        .collect();
+    let mut handlers: Vec<(Fields<'_>, ProbeOrigin)> =
+        ["livenessProbe", "readinessProbe", "startupProbe"]
+            .into_iter()
+            .filter_map(|name| container.get(name)?.fields(AllowedFields::Any))
+            .map(|handler| (handler, ProbeOrigin::Probe))
+            .collect();
     if let Some(lifecycle) = container.get("lifecycle").and_then(|n| n.fields(AllowedFields::Any)) {
         let hooks = ["postStart", "preStop"];
-        handlers
-            .extend(hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(AllowedFields::Any)));
+        let hooks = hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(AllowedFields::Any));
+        handlers.extend(hooks.map(|handler| (handler, ProbeOrigin::Hook)));
     }
-    let probes = handlers.iter().filter_map(|handler| probe(handler, ports));
+    let probes = handlers.iter().filter_map(|(handler, origin)| probe(handler, ports, *origin));
     probes.flat_map(|probe| [rewritten(&probe), Some(probe)]).flatten().collect()
 }
 
@@ -27,7 +29,7 @@ pub(crate) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Pro
 fn rewritten(probe: &Probe) -> Option<Probe> {
     let ProbeAction::HttpGet { path, tls: false } = &probe.action else { return None };
     let port = path.strip_prefix(TCP_PATH).filter(|_| probe.port.get() == ADMIN_PORT)?;
-    Some(Probe { port: port.parse().ok()?, action: ProbeAction::TcpSocket })
+    Some(Probe { port: port.parse().ok()?, action: ProbeAction::TcpSocket, origin: probe.origin })
 }
 
 /// Path at which the proxy's admin port connects to the application for the kubelet.
@@ -35,29 +37,34 @@ const TCP_PATH: &str = "/probe/tcp/";
 /// The proxy's admin port.
 const ADMIN_PORT: u16 = 4191;
 
-fn probe(handler: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
+fn probe(handler: &Fields<'_>, ports: &[ContainerPort], origin: ProbeOrigin) -> Option<Probe> {
     let part = |name: &str| handler.get(name)?.fields(AllowedFields::Any);
     if let Some(http) = part("httpGet") {
-        return http_get(&http, ports);
+        return http_get(&http, ports, origin);
     }
     if let Some(grpc) = part("grpc") {
         let port = number(grpc.get("port")?.integer(1, 65535)?)?;
-        return Some(Probe { port, action: ProbeAction::Grpc });
+        return Some(Probe { port, action: ProbeAction::Grpc, origin });
     }
     let tcp = part("tcpSocket").filter(is_for_the_pod)?;
-    Some(Probe { port: resolve(&tcp.get("port")?, ports)?, action: ProbeAction::TcpSocket })
+    let port = resolve(&tcp.get("port")?, ports)?;
+    Some(Probe { port, action: ProbeAction::TcpSocket, origin })
 }
 
-fn http_get(http: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
-    if !is_for_the_pod(http) {
+fn http_get(http: &Fields<'_>, ports: &[ContainerPort], origin: ProbeOrigin) -> Option<Probe> {
+    let origin = if is_for_the_pod(http) {
+        origin
+    } else if origin == ProbeOrigin::Hook {
         return None;
-    }
+    } else {
+        ProbeOrigin::OtherHost
+    };
     let port = resolve(&http.get("port")?, ports)?;
     let text = http.get("path").and_then(|node| node.text()).unwrap_or("/");
     let path = path::canonical(&kubelet_path(text)).ok()?;
     let scheme = http.get("scheme").and_then(|node| node.text()).unwrap_or("HTTP");
     let tls = scheme.eq_ignore_ascii_case("https");
-    Some(Probe { port, action: ProbeAction::HttpGet { path: shared(&path), tls } })
+    Some(Probe { port, action: ProbeAction::HttpGet { path: shared(&path), tls }, origin })
 }
 
 /// True if the kubelet sends the request to the pod itself.

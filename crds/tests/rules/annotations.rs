@@ -2,14 +2,20 @@
 
 use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling, UndeclaredPorts};
 use policy_crds::annotation::{
-    Annotations, DEFAULT_POLICY, INFORMATIONAL_HEADERS, OPAQUE_PORTS, PATH_NORMALIZATION,
-    REQUIRE_IDENTITY, UNDECLARED_PORTS, default_policy, informational_headers, meet, opaque_ports,
-    own_name, path_normalization, require_identity_ports, shared_name, undeclared_ports,
+    self, AnnotationReading, Annotations, DEFAULT_POLICY, DefaultPolicyNames,
+    INFORMATIONAL_HEADERS, OPAQUE_PORTS, PATH_NORMALIZATION, REQUIRE_IDENTITY, Reading,
+    UNDECLARED_PORTS, informational_headers, meet, opaque_ports, own_name, path_normalization,
+    ports_as_linkerd, require_identity_ports, shared_name, undeclared_ports,
 };
 use std::num::NonZeroU16;
 
 fn annotations(pairs: &[(&str, &str)]) -> Annotations {
     pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
+}
+
+/// The default policy as we read it.
+fn default_policy(annotations: &Annotations) -> Reading<Option<DefaultPolicy>> {
+    annotation::default_policy(annotations, AnnotationReading::default())
 }
 
 fn port(number: u16) -> NonZeroU16 {
@@ -80,6 +86,30 @@ fn an_unknown_default_policy_denies_and_says_so() {
     );
     let empty = default_policy(&annotations(&[(DEFAULT_POLICY[0], "")]));
     assert_eq!(empty.value, Some(DefaultPolicy::Deny));
+}
+
+#[test]
+fn linkerds_reading_ignores_former_names_and_unknown_values_and_voids_lists() {
+    let linkerds = AnnotationReading {
+        default_policy: DefaultPolicyNames::Current,
+        ignores_unknown: true,
+        voids_lists: true,
+    };
+    let [current, _, former, _] = DEFAULT_POLICY;
+    let read = annotation::default_policy(&annotations(&[(former, "deny")]), linkerds);
+    assert_eq!(read, Reading { value: None, errors: Vec::new() });
+    let read = annotation::default_policy(&annotations(&[(current, "denny")]), linkerds);
+    assert_eq!(read.value, None);
+    let words = "unknown value `denny`, which is as if it were not there; did you mean `deny`?";
+    assert!(read.errors[0].message.contains(words), "{}", read.errors[0].message);
+    let list = |text| ports_as_linkerd(&annotations(&[(OPAQUE_PORTS, text)]), OPAQUE_PORTS);
+    let numbers = list(" 25, 3306-3308,, ");
+    assert_eq!((numbers.value.ranges().len(), numbers.errors.len()), (2, 0));
+    for text in ["25,http", "25,0", "25,9-8"] {
+        let void = list(text);
+        assert!(void.value.ranges().is_empty(), "{text}");
+        assert!(void.errors[0].message.contains("voids the whole list"), "{text}");
+    }
 }
 
 #[test]

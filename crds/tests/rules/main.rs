@@ -13,6 +13,7 @@ mod annotations;
 mod authentications;
 mod authorizations;
 mod documents;
+mod empty_lists;
 mod kinds;
 mod messages;
 mod properties;

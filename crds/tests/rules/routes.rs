@@ -3,7 +3,7 @@
 use crate::support::{check, claims, object, resource};
 use http::Method;
 use policy_core::filter::RedirectPath;
-use policy_core::{FilterKind, HostPattern, PathPattern, RequestMatch, ValueMatch};
+use policy_core::{FilterKind, HostPattern, PathPattern, RequestMatch, ValueMatch, WrittenMatch};
 use policy_crds::resource::RouteResource;
 use policy_crds::{Claims, Resource};
 use std::time::Duration;
@@ -23,15 +23,39 @@ fn only_match(spec: &str) -> RequestMatch {
 }
 
 #[test]
-fn a_route_without_rules_matches_everything() {
-    let matches = vec![RequestMatch::everything()];
-    for spec in ["{}", "rules: [{}]", "rules: [{matches: []}]", "rules: [{matches: [{}]}]"] {
+fn a_route_that_states_no_rules_matches_everything() {
+    let everything = RequestMatch::everything();
+    let unwritten = |request: RequestMatch| request.with_written(WrittenMatch::Nothing);
+    for (spec, expected) in [
+        ("{}", everything.clone()),
+        ("rules: [{}]", everything.clone()),
+        ("rules: [{matches: []}]", unwritten(everything.clone())),
+        ("rules: [{matches: [{}]}]", everything),
+    ] {
         let route = route(POLICY, "HTTPRoute", spec);
         assert_eq!(route.rules.len(), 1, "{spec}");
-        assert_eq!(route.rules[0].matches, matches, "{spec}");
+        assert_eq!(route.rules[0].matches, [expected], "{spec}");
     }
     let grpc = route(GATEWAY, "GRPCRoute", "rules: [{}]");
-    assert_eq!(grpc.rules[0].matches, [RequestMatch::grpc(None, None)]);
+    assert_eq!(grpc.rules[0].matches, [unwritten(RequestMatch::grpc(None, None))]);
+}
+
+#[test]
+fn the_text_of_a_path_is_kept_where_the_pattern_has_another() {
+    for (path, written) in [
+        ("{type: PathPrefix, value: /}", None),
+        ("{type: PathPrefix, value: /a}", None),
+        ("{type: PathPrefix, value: /a/}", Some("/a/")),
+        ("{value: /a%2a/}", Some("/a%2a/")),
+        ("{type: Exact, value: /a/}", None),
+        ("{type: Exact, value: /%2a}", Some("/%2a")),
+        ("{type: Exact, value: /%2A}", None),
+        ("{type: RegularExpression, value: '/%2a/'}", None),
+    ] {
+        let read = only_match(&format!("rules: [{{matches: [{{path: {path}}}]}}]"));
+        let expected = written.map(|text| WrittenMatch::Path(text.into()));
+        assert_eq!(read.written(), expected.as_ref(), "{path}");
+    }
 }
 
 #[test]
@@ -149,6 +173,59 @@ fn every_rule_of_an_http_match_is_checked() {
 }
 
 #[test]
+fn filters_of_the_gateway_api_that_are_not_supported_leave_the_route_valid_and_denying() {
+    let filtered = |filters: &str| {
+        format!(
+            "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web}}]\n\
+             rules: [{{filters: [{filters}]}}]"
+        )
+    };
+    let extension = "{type: ExtensionRef, extensionRef: {group: a.b, kind: C, name: d}}";
+    let mirror = "{type: RequestMirror, requestMirror: {backendRef: {name: a, port: 80}}}";
+    let table = [
+        ("HTTPRoute", "RequestMirror", mirror),
+        ("HTTPRoute", "URLRewrite", "{type: URLRewrite, urlRewrite: {hostname: a}}"),
+        ("HTTPRoute", "ExtensionRef", extension),
+        ("HTTPRoute", "CORS", "{type: CORS, cors: {allowOrigins: ['*']}}"),
+        ("HTTPRoute", "ExternalAuth", "{type: ExternalAuth, externalAuth: {protocol: HTTP}}"),
+        ("GRPCRoute", "RequestMirror", mirror),
+        ("GRPCRoute", "ExtensionRef", extension),
+    ];
+    for (kind, name, filter) in table {
+        let read = route(GATEWAY, kind, &filtered(filter));
+        let found: Vec<_> = read.unsupported.iter().map(|f| (&*f.field, f.name)).collect();
+        assert_eq!(found, [("spec.rules[0].filters[0].type", name)], "{kind}");
+        let message = format!(
+            "spec.rules[0].filters[0].type: `{name}` is not supported here: the route permits nothing"
+        );
+        assert_eq!(read.denies_because().as_ref(), Some(&message), "{kind}");
+        let remarked = |spec: &str| -> Vec<String> {
+            let object = object(GATEWAY, kind, spec);
+            object.remarks().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(remarked(&filtered(filter)), [message], "{kind}");
+        let elsewhere = filtered(filter).replace("Server", "Gateway");
+        assert_eq!(remarked(&elsewhere), [""; 0], "{kind}: its parents are not ours");
+    }
+    let many = route(GATEWAY, "HTTPRoute", &filtered(&[extension, mirror, mirror].join(", ")));
+    let message = many.denies_because().unwrap();
+    let end = "`ExtensionRef` and 2 more filters are not supported here: the route permits nothing";
+    assert!(message.ends_with(end), "{message}");
+    assert_eq!(route(GATEWAY, "HTTPRoute", "rules: [{}]").denies_because(), None);
+    check(
+        GATEWAY,
+        "GRPCRoute",
+        &[(
+            "rules: [{filters: [{type: URLRewrite, urlRewrite: {}}]}]",
+            &[
+                "spec.rules[0].filters[0].type: `URLRewrite` is not supported here, expected one of \
+               `RequestHeaderModifier`, `ResponseHeaderModifier`",
+            ],
+        )],
+    );
+}
+
+#[test]
 fn a_header_value_outside_ascii_is_refused() {
     check(
         POLICY,
@@ -174,9 +251,14 @@ fn every_rule_of_a_filter_is_checked() {
         (POLICY, "{type: RequestRedirect, requestRedirect: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /x}}}", vec![]),
         (POLICY, "{type: RequestRedirect, requestRedirect: {path: {type: ReplacePrefixMatch, replacePrefixMatch: ''}}}", vec![]),
         (POLICY, "{type: ResponseHeaderModifier, responseHeaderModifier: {remove: [d]}}", at("type: `ResponseHeaderModifier` is not supported here, expected one of `RequestHeaderModifier`, `RequestRedirect`")),
-        (GATEWAY, "{type: URLRewrite, urlRewrite: {hostname: a}}", at("type: `URLRewrite` is not supported here, expected one of `RequestHeaderModifier`, `ResponseHeaderModifier`, `RequestRedirect`")),
-        (GATEWAY, "{type: RequestMirror, requestMirror: {}}", at("type: `RequestMirror` is not supported here, expected one of `RequestHeaderModifier`, `ResponseHeaderModifier`, `RequestRedirect`")),
-        (GATEWAY, "{type: ExtensionRef, extensionRef: {}}", at("type: `ExtensionRef` is not supported here, expected one of `RequestHeaderModifier`, `ResponseHeaderModifier`, `RequestRedirect`")),
+        (POLICY, "{type: URLRewrite, urlRewrite: {hostname: a}}", at("type: `URLRewrite` is not supported here, expected one of `RequestHeaderModifier`, `RequestRedirect`")),
+        (POLICY, "{type: ExtensionRef, extensionRef: {}}", at("type: `ExtensionRef` is not supported here, expected one of `RequestHeaderModifier`, `RequestRedirect`")),
+        (GATEWAY, "{type: URLRewrite}", at("urlRewrite: is required")),
+        (GATEWAY, "{type: URLRewrite, urlRewrite: 7}", at("urlRewrite: expected a mapping, found the number `7`")),
+        (GATEWAY, "{type: RequestMirror, requestMirror: []}", at("requestMirror: expected a mapping, found a list")),
+        (GATEWAY, "{type: ExtensionRef, extensionRef: {}, urlRewrite: {}}", at("urlRewrite: must be absent where `type` is `ExtensionRef`")),
+        (GATEWAY, "{type: urlRewrite, urlRewrite: {}}", at("type: `urlRewrite` is not a type of filter, expected one of `RequestHeaderModifier`, `ResponseHeaderModifier`, `RequestRedirect`")),
+        (GATEWAY, "{type: [URLRewrite]}", at("type: expected text, found a list")),
         (GATEWAY, "{type: Future}", at("type: `Future` is not a type of filter, expected one of `RequestHeaderModifier`, `ResponseHeaderModifier`, `RequestRedirect`")),
         (POLICY, "{requestRedirect: {}}", at("type: is required")),
         (POLICY, "{type: RequestRedirect}", at("requestRedirect: is required")),
@@ -380,18 +462,12 @@ fn gateway_kinds_may_gain_fields_but_not_in_matches_and_filters() {
 }
 
 #[test]
-fn lists_are_bounded_and_rules_are_not_empty() {
+fn lists_are_bounded() {
     let many = |what: &str, n: usize| what.repeat(n);
     check(
         POLICY,
         "HTTPRoute",
         &[
-            (
-                "rules: []",
-                &[
-                    "spec.rules: an empty list matches nothing, write a rule; `- {}` matches everything",
-                ],
-            ),
             (
                 &format!("rules: [{}]", many("{},", 17)),
                 &["spec.rules: 17 elements, at most 16 are allowed"],
@@ -406,19 +482,27 @@ fn lists_are_bounded_and_rules_are_not_empty() {
             ),
         ],
     );
-    check(
-        GATEWAY,
-        "GRPCRoute",
-        &[
-            ("{}", &["spec.rules: is required: a GRPCRoute without rules matches nothing"]),
-            (
-                "rules: []",
-                &[
-                    "spec.rules: an empty list matches nothing, write a rule; `- {}` matches everything",
-                ],
-            ),
-        ],
-    );
+    let many = format!("rules: [{}]", many("{},", 17));
+    let errors = &["spec.rules: 17 elements, at most 16 are allowed"];
+    check(GATEWAY, "GRPCRoute", &[(&many, errors)]);
+}
+
+/// The schemas allow it, and Linkerd accepts it.
+#[test]
+fn a_route_with_an_empty_list_of_rules_is_valid_and_matches_nothing() {
+    let kinds = [(POLICY, "HTTPRoute"), (GATEWAY, "HTTPRoute"), (GATEWAY, "GRPCRoute")];
+    let parents = "parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n";
+    for (api_version, kind) in kinds {
+        assert_eq!(route(api_version, kind, "rules: []").rules, [], "{kind}");
+        let object = object(api_version, kind, &format!("{parents}rules: []"));
+        let remarks: Vec<String> = object.remarks().iter().map(ToString::to_string).collect();
+        let expected = "spec.rules: has no rule: the route matches nothing, and its Servers answer \
+                        404 to every request that no other route matches; `- {}` matches everything";
+        assert_eq!(remarks, [expected], "{kind}");
+    }
+    // The schema of an HTTPRoute has a default, that of a GRPCRoute has none.
+    assert_eq!(route(GATEWAY, "GRPCRoute", "{}").rules, []);
+    assert_eq!(route(GATEWAY, "HTTPRoute", "{}").rules[0].matches, [RequestMatch::everything()]);
 }
 
 #[test]

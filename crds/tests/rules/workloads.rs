@@ -1,7 +1,7 @@
 //! Pods, what makes them, nodes and external workloads.
 
 use crate::support::{check, errors, object, resource, value};
-use policy_crds::resource::{ExternalWorkload, Pod, Probe, ProbeAction};
+use policy_crds::resource::{ExternalWorkload, Pod, Probe, ProbeAction, ProbeOrigin};
 use policy_crds::{Resource, parse, pods_of};
 use std::net::IpAddr;
 
@@ -124,10 +124,22 @@ fn probe_ports_are_numbers_or_names_of_the_same_container() {
 }
 
 #[test]
-fn probes_over_tls_are_marked_and_probes_of_other_hosts_left_out() {
+fn probes_over_tls_of_other_hosts_and_hooks_are_marked() {
     assert_eq!(probes("livenessProbe: {httpGet: {port: 1, scheme: HTTPS}}"), ["1 tls /"]);
     assert_eq!(probes("livenessProbe: {httpGet: {port: 1, scheme: HTTP, host: ''}}"), ["1 /"]);
-    assert_eq!(probes("livenessProbe: {httpGet: {port: 1, host: example.com}}"), [""; 0]);
+    let other = "livenessProbe: {httpGet: {port: 1, host: example.com}}";
+    let hook = "lifecycle: {preStop: {httpGet: {port: 1}}}";
+    let hook_elsewhere = "lifecycle: {preStop: {httpGet: {port: 1, host: example.com}}}";
+    for (container, expected) in [
+        ("livenessProbe: {httpGet: {port: 1}}", Some((ProbeOrigin::Probe, true))),
+        (other, Some((ProbeOrigin::OtherHost, false))),
+        (hook, Some((ProbeOrigin::Hook, true))),
+        (hook_elsewhere, None),
+    ] {
+        let pod = pod(&format!("containers: [{{name: a, {container}}}]"));
+        let found = pod.probes.first().map(|probe| (probe.origin, probe.reaches_the_pod()));
+        assert_eq!(found, expected, "{container}");
+    }
     assert_eq!(probes("livenessProbe: {tcpSocket: {port: 1, host: example.com}}"), [""; 0]);
 }
 
@@ -281,7 +293,9 @@ fn both_versions_of_external_workloads_are_read_by_their_own_spelling() {
             ),
             (
                 &format!("{mesh}\nworkloadIPs: [{{ip: web}}]"),
-                &["spec.workloadIPs[0].ip: `web` is not an address"],
+                &[
+                    "spec.workloadIPs[0].ip: `web` is not an address such as `10.1.2.3` or `fd00::1`",
+                ],
             ),
             (
                 &format!("{mesh}\nworkloadIPs: [{{ip: '::1'}}, {{ip: '::2'}}, {{ip: '::3'}}]"),

@@ -1,16 +1,22 @@
-//! Filters of a rule. An unsupported filter makes the route invalid: a request must never pass
-//! without the filters that its author wrote.
+//! Filters of a rule. A request must never pass without the filters that its author wrote.
+//!
+//! A type of filter that the schema of the route does not have makes the route invalid. A type that
+//! it has and that is not applied here leaves the route valid, because another controller may apply
+//! it for other parents (Linkerd's admission accepts it too; docs/spec/controller.md 4). The route
+//! then permits nothing here: the Gateway API demands an error for requests that a filter was not
+//! applied to.
 
 use super::dialect::Dialect;
 use super::host;
 use crate::parse::header::{header_name, header_value};
 use crate::parse::path;
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
+use crate::resource::UnsupportedFilter;
 use http::{HeaderName, HeaderValue};
 use policy_core::FilterKind;
 use policy_core::filter::{HeaderChange, Redirect, RedirectPath};
 
-/// The filters of a rule, in order.
+/// The filters of a rule that are applied, in order.
 type Filters = Vec<FilterKind>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,20 +24,33 @@ enum Type {
     RequestHeaders,
     ResponseHeaders,
     Redirect,
+    Mirror,
+    Rewrite,
+    Extension,
+    Cors,
+    ExternalAuth,
 }
 
 /// The type's name and the field of its content.
-const TYPES: [(&str, &str, Type); 3] = [
+const TYPES: [(&str, &str, Type); 8] = [
     ("RequestHeaderModifier", "requestHeaderModifier", Type::RequestHeaders),
     ("ResponseHeaderModifier", "responseHeaderModifier", Type::ResponseHeaders),
     ("RequestRedirect", "requestRedirect", Type::Redirect),
+    ("RequestMirror", "requestMirror", Type::Mirror),
+    ("URLRewrite", "urlRewrite", Type::Rewrite),
+    ("ExtensionRef", "extensionRef", Type::Extension),
+    ("CORS", "cors", Type::Cors),
+    ("ExternalAuth", "externalAuth", Type::ExternalAuth),
 ];
 
-/// Types of the Gateway API that are not honoured.
-const UNSUPPORTED: [&str; 5] =
-    ["RequestMirror", "URLRewrite", "ExtensionRef", "CORS", "ExternalAuth"];
+/// A filter that was read.
+enum ReadFilter {
+    Applied(FilterKind),
+    Unsupported(UnsupportedFilter),
+}
 
-fn types(dialect: Dialect) -> &'static [Type] {
+/// The types that are applied.
+fn applied(dialect: Dialect) -> &'static [Type] {
     match dialect {
         Dialect::Policy { .. } => &[Type::RequestHeaders, Type::Redirect],
         Dialect::Gateway => &[Type::RequestHeaders, Type::ResponseHeaders, Type::Redirect],
@@ -39,13 +58,36 @@ fn types(dialect: Dialect) -> &'static [Type] {
     }
 }
 
-/// Absent and empty: nothing is done.
-pub(super) fn filters(rule: &Fields<'_>, dialect: Dialect) -> Option<Filters> {
+/// The types that the schema has and that are not applied.
+fn unsupported(dialect: Dialect) -> &'static [Type] {
+    match dialect {
+        Dialect::Policy { .. } => &[],
+        Dialect::Gateway => {
+            &[Type::Mirror, Type::Rewrite, Type::Extension, Type::Cors, Type::ExternalAuth]
+        }
+        Dialect::Grpc => &[Type::Mirror, Type::Extension],
+    }
+}
+
+/// Reads the filters of a rule; absent and empty: nothing is done. Adds those that are not supported
+/// to `unsupported_filters`.
+pub(super) fn filters(
+    rule: &Fields<'_>,
+    dialect: Dialect,
+    unsupported_filters: &mut Vec<UnsupportedFilter>,
+) -> Option<Filters> {
     let Some(node) = rule.get("filters") else { return Some(Vec::new()) };
     let mut filters = Vec::new();
     node.clean(|node| {
         for node in node.list_up_to(16)? {
-            let Some(filter) = filter(&node, dialect) else { continue };
+            let filter = match filter(&node, dialect) {
+                None => continue,
+                Some(ReadFilter::Unsupported(filter)) => {
+                    unsupported_filters.push(filter);
+                    continue;
+                }
+                Some(ReadFilter::Applied(filter)) => filter,
+            };
             let redirects = |f: &FilterKind| matches!(f, FilterKind::Redirect(_));
             if redirects(&filter) && filters.iter().any(redirects) {
                 node.error("a rule can redirect only once");
@@ -67,31 +109,40 @@ pub(super) fn prefix_replaced(filters: &Filters) -> bool {
     })
 }
 
-fn filter(node: &JsonNode<'_>, dialect: Dialect) -> Option<FilterKind> {
+fn filter(node: &JsonNode<'_>, dialect: Dialect) -> Option<ReadFilter> {
     let fields = node.fields(AllowedFields::Any)?;
-    let kind = fields.require("type")?;
-    let (name, content, kind) = known_type(&kind, dialect)?;
+    let stated = fields.require("type")?;
+    let (name, content, kind) = known_type(&stated, dialect)?;
     for (field, node) in fields.entries() {
         if field != "type" && field != content {
             node.error(format!("must be absent where `type` is `{name}`"));
         }
     }
     let content = fields.require(content)?;
-    match kind {
+    let filter = match kind {
         Type::RequestHeaders => header_change(&content).map(FilterKind::RequestHeaders),
         Type::ResponseHeaders => header_change(&content).map(FilterKind::ResponseHeaders),
         Type::Redirect => redirect(&content).map(FilterKind::Redirect),
-    }
+        Type::Mirror | Type::Rewrite | Type::Extension | Type::Cors | Type::ExternalAuth => {
+            // The rest of its content is for the controller that applies it.
+            content.fields(AllowedFields::Any)?;
+            let field = stated.path().to_owned();
+            return Some(ReadFilter::Unsupported(UnsupportedFilter { field, name }));
+        }
+    };
+    filter.map(ReadFilter::Applied)
 }
 
 fn known_type(node: &JsonNode<'_>, dialect: Dialect) -> Option<(&'static str, &'static str, Type)> {
     let text = node.text()?;
-    let allowed: Vec<_> =
-        TYPES.iter().copied().filter(|(_, _, kind)| types(dialect).contains(kind)).collect();
-    let found = allowed.iter().copied().find(|(name, _, _)| *name == text);
+    let stated = TYPES.iter().copied().find(|(name, _, _)| *name == text);
+    let found = stated.filter(|(_, _, kind)| {
+        applied(dialect).contains(kind) || unsupported(dialect).contains(kind)
+    });
     if found.is_none() {
-        let names: Vec<&str> = allowed.iter().map(|(name, _, _)| *name).collect();
-        let known = UNSUPPORTED.contains(&text) || TYPES.iter().any(|(name, _, _)| *name == text);
+        let allowed = TYPES.iter().filter(|(_, _, kind)| applied(dialect).contains(kind));
+        let names: Vec<&str> = allowed.map(|(name, _, _)| *name).collect();
+        let known = stated.is_some();
         let what = if known { "is not supported here" } else { "is not a type of filter" };
         node.error(format!("{} {what}, expected {}", quote(text), one_of(&names)));
     }
