@@ -1,6 +1,6 @@
 //! Mistakes in annotations that policy depends on.
 
-use policy_crds::annotation::{self, Annotations, PortsByName};
+use policy_crds::annotation::{self, AnnotationReading, Annotations, PortsByName};
 use policy_crds::resource::{ContainerPort, Pod};
 use policy_crds::{Body, FieldError, Kind, Object, ObjectMeta, Resource};
 use std::num::NonZeroU16;
@@ -8,30 +8,36 @@ use std::num::NonZeroU16;
 /// Errors in the annotations of a valid object. They never make it invalid: each error says what
 /// holds until the annotation is corrected.
 pub fn annotation_errors(object: &Object) -> Vec<FieldError> {
+    annotation_errors_in(object, AnnotationReading::default())
+}
+
+/// Returns the errors where annotations are read in this way.
+pub(crate) fn annotation_errors_in(object: &Object, reading: AnnotationReading) -> Vec<FieldError> {
     let ObjectMeta { key, annotations, .. } = &object.meta;
     match &object.body {
-        Body::Valid(Resource::Pod(pod)) => workload_annotations(annotations, &ports(pod), ""),
+        Body::Valid(Resource::Pod(pod)) => {
+            workload_annotations(annotations, &ports(pod), "", reading)
+        }
         Body::Valid(Resource::Workload(workload)) => {
             let path = if key.kind == Kind::CronJob {
                 "spec.jobTemplate.spec.template."
             } else {
                 "spec.template."
             };
-            workload_annotations(&workload.annotations, &ports(&workload.pod), path)
+            workload_annotations(&workload.annotations, &ports(&workload.pod), path, reading)
         }
         Body::Valid(Resource::ExternalWorkload(workload)) => {
             let ports = |name: &str| {
                 annotation::own_name(workload.named_ports.get(name).map(|number| vec![*number]))
             };
-            workload_annotations(annotations, &ports, "")
+            workload_annotations(annotations, &ports, "", reading)
         }
         Body::Valid(Resource::Namespace) => {
-            let mut errors = annotation::default_policy(annotations).errors;
+            let mut errors = annotation::default_policy(annotations, reading).errors;
             errors.extend(annotation::undeclared_ports(annotations).errors);
             // Which names there are, its workloads decide.
             let any = |name: &str| annotation::shared_name(name, None);
-            errors.extend(annotation::opaque_ports(annotations, &any).errors);
-            errors.extend(annotation::require_identity_ports(annotations, &any).errors);
+            errors.extend(port_lists(annotations, &any, reading));
             errors
         }
         Body::Valid(Resource::Server(_)) => {
@@ -55,15 +61,30 @@ fn workload_annotations(
     annotations: &Annotations,
     named: &PortsByName<'_>,
     path: &str,
+    reading: AnnotationReading,
 ) -> Vec<FieldError> {
-    let mut errors = annotation::default_policy(annotations).errors;
+    let mut errors = annotation::default_policy(annotations, reading).errors;
     errors.extend(annotation::undeclared_ports(annotations).errors);
     errors.extend(annotation::admin_port(annotations).errors);
-    errors.extend(annotation::opaque_ports(annotations, named).errors);
-    errors.extend(annotation::require_identity_ports(annotations, named).errors);
+    errors.extend(port_lists(annotations, named, reading));
     errors.extend(annotation::logs(annotations).errors);
     for error in &mut errors {
         error.field = format!("{path}{}", error.field);
     }
     errors
+}
+
+fn port_lists(
+    annotations: &Annotations,
+    named: &PortsByName<'_>,
+    reading: AnnotationReading,
+) -> Vec<FieldError> {
+    let (opaque, identity) = if reading.voids_lists {
+        let list = |name| annotation::ports_as_linkerd(annotations, name);
+        (list(annotation::OPAQUE_PORTS), list(annotation::REQUIRE_IDENTITY))
+    } else {
+        let opaque = annotation::opaque_ports(annotations, named);
+        (opaque, annotation::require_identity_ports(annotations, named))
+    };
+    [opaque.errors, identity.errors].concat()
 }

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::findings::Finding;
 use crate::publish::WorkloadState;
 use crate::query::condition::ConditionTable;
+use crate::query::reference::ForeignReference;
 use crate::query::workload::{ResolvedWorkload, ShapeContent};
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
 use parking_lot::Mutex;
@@ -51,6 +52,13 @@ impl Compiled {
         Some(engine.policy(&shape, port).0)
     }
 
+    /// References of all objects into other namespaces, in their order.
+    pub fn foreign_references(&self) -> Vec<ForeignReference> {
+        let mut engine = self.engine.lock();
+        let keys = self.objects.iter().map(|object| &object.meta.key);
+        keys.flat_map(|key| engine.foreign_references(key).to_vec()).collect()
+    }
+
     /// Findings about all objects, in their order.
     pub fn findings(&self) -> Vec<Finding> {
         let mut engine = self.engine.lock();
@@ -58,6 +66,7 @@ impl Compiled {
         let mut findings: Vec<Finding> =
             self.objects.iter().flat_map(|object| finder.of(object)).collect();
         findings.extend(finder.unused(&self.objects));
+        findings.extend(finder.unused_grants(&self.objects));
         for object in &self.objects {
             findings.extend(finder.only_route(object));
         }

@@ -1,5 +1,6 @@
 //! Configuration of the controller, validated once.
 
+use crate::behaviour::{Behaviour, Behaviours};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts};
 use policy_crds::is_dns_name;
@@ -28,6 +29,10 @@ pub struct ControllerConfig {
     pub kubelet_exemption: KubeletExemption,
     /// On which ports probes are exempt.
     pub probe_routes: ProbeRoutes,
+    /// True if `--linkerd-compatible` was given, from which the other settings follow.
+    pub linkerd_compatible: bool,
+    /// Behaviour that is taken over from Linkerd's controller.
+    pub as_linkerd: Behaviours,
     /// True if every port grants access to loopback addresses, as Linkerd's proxies do.
     pub localhost_authorization: bool,
     /// Requirement of a ReferenceGrant for authentications of another namespace.
@@ -160,6 +165,8 @@ impl Default for ControllerConfig {
             pod_gateways: PodGateways::default(),
             kubelet_exemption: KubeletExemption::default(),
             probe_routes: ProbeRoutes::default(),
+            linkerd_compatible: false,
+            as_linkerd: Behaviours::default(),
             localhost_authorization: false,
             reference_grants: ReferenceGrants::default(),
             shared_namespaces: BTreeSet::from([namespace]),
@@ -223,6 +230,11 @@ impl ControllerConfig {
             }
         }
         Ok(self)
+    }
+
+    /// Returns true if `behaviour` is taken over from Linkerd's controller.
+    pub fn follows_linkerd(&self, behaviour: Behaviour) -> bool {
+        self.as_linkerd.contains(behaviour)
     }
 
     /// The mesh identity of a ServiceAccount (docs/spec/controller.md 2.5).

@@ -10,6 +10,7 @@ use crate::query::condition::{ConditionTable, Conditions};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::policy::PolicyOf;
 use crate::query::port_ownership::{PortOwners, PortOwnersOf};
+use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
 use crate::review::Snapshot;
@@ -79,12 +80,14 @@ impl Engine {
                 | QueryKey::ServerAuthorizationGrant(_)
                 | QueryKey::ServerGrants(_)
                 | QueryKey::RouteGrants(_)
+                | QueryKey::GrpcRouteOf(_)
                 | QueryKey::CompiledRoute(_)
                 | QueryKey::AttachedRoutesOf(_)
                 | QueryKey::PrecedenceDifferencesOf(_)
                 | QueryKey::RateLimitOf(_)
                 | QueryKey::ServerBaseOf(_)
-                | QueryKey::DisplacedServersOf(_) => {}
+                | QueryKey::DisplacedServersOf(_)
+                | QueryKey::ForeignReferencesOf(_) => {}
             }
         }
         for input in &touched {
@@ -120,7 +123,8 @@ impl Engine {
     /// Updates the conditions of a Pod or Namespace, which has some only if its annotations are
     /// wrong; true if they changed. They depend on the object alone and are not memoized.
     fn update_annotation_conditions(&mut self, key: &ObjectKey) -> bool {
-        let wrong = self.index.object(key).and_then(|object| condition::annotations(object));
+        let wrong =
+            self.index.object(key).and_then(|object| condition::annotations(object, &self.config));
         match wrong {
             Some(wrong) => {
                 let conditions: Arc<[_]> = Arc::from([wrong]);
@@ -159,6 +163,11 @@ impl Engine {
     /// The Servers through which an object takes effect.
     pub(crate) fn effective_servers(&mut self, key: &ObjectKey) -> Arc<EffectiveServers> {
         self.memo.query(&EffectiveServersOf(key.clone()), &self.index, &self.config).0
+    }
+
+    /// The references of an object into other namespaces.
+    pub(crate) fn foreign_references(&mut self, key: &ObjectKey) -> Arc<[ForeignReference]> {
+        self.memo.query(&ForeignReferencesOf(key.clone()), &self.index, &self.config).0
     }
 
     /// Conditions of every object.

@@ -1,6 +1,7 @@
 //! Findings about objects: references to nothing, Servers that select nothing or are displaced,
 //! matches that are never reached, clients that do not exist, identities of other meshes, unused
-//! authentications, Servers on which nothing is granted, and the only route of one.
+//! authentications and ReferenceGrants, grants that permit much, Servers on which nothing is granted,
+//! and the only route of one.
 //!
 //! Admission computes them for an object before it is stored, the command line for all objects that
 //! it reads. Broken rules of a kind are no findings: the parser reports them.
@@ -11,6 +12,7 @@ mod finder;
 mod finding;
 mod grants;
 mod identities;
+mod reference_grants;
 mod routes;
 mod server;
 mod unused;

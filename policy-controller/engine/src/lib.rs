@@ -18,6 +18,8 @@
 //! I/O.
 
 mod annotations;
+pub mod behaviour;
+pub mod compatibility;
 mod compile;
 mod compiled;
 pub mod config;
@@ -63,3 +65,4 @@ pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
 pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
 pub use query::condition as conditions;
+pub use query::reference as references;

@@ -1,9 +1,9 @@
 //! On how many of the proxies that depend on an object it is in force.
 
 use crate::query::condition::{ConditionKind, ObjectCondition, Reason};
-use crate::reach::{NO_TARGET, Reach, Skipping};
+use crate::reach::{CONFLICTED, NO_TARGET, NOT_REFERENCED, Reach, Skipping};
 use crate::unsent::Unsent;
-use policy_crds::{Kind, ObjectKey};
+use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -47,6 +47,12 @@ pub struct ProgrammedAt {
 /// Extents by object, with the version that each is about. An object that is not in it is unknown.
 pub type ProgrammedTable = BTreeMap<ObjectKey, ProgrammedAt>;
 
+/// The reason of an object that is in force on every proxy concerned.
+const PROGRAMMED: &str = "Programmed";
+/// The reason of an object that some proxy refused.
+const REFUSED: &str = "Refused";
+/// The reason of an object that some proxy has not acknowledged yet.
+const PENDING: &str = "Pending";
 /// The reason of an object whose workloads have no sidecar.
 const NO_SIDECAR: &str = "NoSidecar";
 /// The reason of an object that only proxies enforce which do not acknowledge policies.
@@ -65,9 +71,29 @@ const NOT_USED: &str = "NotUsed";
 /// The reasons of objects that may have been in force before their workloads changed, permanently
 /// or until they start again.
 pub const NOWHERE: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
-/// The reasons of objects that no longer match, if they were in force before. An object whose
-/// workloads do not run still matches them.
-pub const LOST: [&str; 4] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_USED];
+
+/// Every reason of an object whose proxies are counted.
+pub const REASONS: [&str; 13] = [
+    PROGRAMMED,
+    PENDING,
+    REFUSED,
+    NO_TARGET,
+    NOT_REFERENCED,
+    CONFLICTED,
+    NO_SIDECAR,
+    PORTS_SKIPPED,
+    NOT_RUNNING,
+    NOT_ACCEPTED,
+    NOT_RESOLVED,
+    NOT_USED,
+    COMPATIBLE_PROXIES,
+];
+
+/// True if this is the reason of an object that no longer matches, if it was in force before. An
+/// object whose workloads do not run still matches them.
+pub fn no_longer_matches(reason: &str) -> bool {
+    reason != NOT_RUNNING && NOWHERE.contains(&reason)
+}
 
 impl Programmed {
     /// In force on `in_force` of the `concerned`, refused by `refused` of them; other workloads are
@@ -113,21 +139,17 @@ impl Programmed {
     pub fn reason(&self) -> Arc<str> {
         match self {
             Self::Counted { concerned: 0, reach, .. } => nowhere(reach).into(),
-            Self::Counted { in_force, concerned, .. } if in_force >= concerned => {
-                "Programmed".into()
-            }
-            Self::Counted { refused: 1.., .. } => "Refused".into(),
-            Self::Counted { .. } => "Pending".into(),
+            Self::Counted { in_force, concerned, .. } if in_force >= concerned => PROGRAMMED.into(),
+            Self::Counted { refused: 1.., .. } => REFUSED.into(),
+            Self::Counted { .. } => PENDING.into(),
             Self::Unknown { reason, .. } => reason.clone(),
         }
     }
 }
 
-/// True if the conditions are about an object that only grants. Other kinds deny where they cannot
-/// take effect, and that is in force.
+/// True if the conditions are about an object that only grants.
 fn only_grants(conditions: &[ObjectCondition]) -> bool {
-    let kind = conditions.first().map(|condition| condition.object.kind);
-    matches!(kind, Some(Kind::AuthorizationPolicy | Kind::ServerAuthorization))
+    conditions.first().is_some_and(|condition| condition.object.kind.spec().only_grants)
 }
 
 /// The reason why an object has no effect if no parent or target accepts it.

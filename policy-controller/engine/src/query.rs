@@ -7,4 +7,5 @@ pub(crate) mod grant;
 pub(crate) mod policy;
 pub(crate) mod port_ownership;
 pub(crate) mod precedence;
+pub mod reference;
 pub(crate) mod workload;

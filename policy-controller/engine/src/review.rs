@@ -42,8 +42,8 @@ impl Snapshot {
             FindingKind::PrecedenceDiffers => false,
             // The user may not be allowed to read that namespace.
             FindingKind::ForeignClientMissing => false,
-            // Its policy may come after it.
-            FindingKind::Unused | FindingKind::UnusedOffered => false,
+            // The object that refers to it may come after it.
+            FindingKind::Unused | FindingKind::UnusedOffered | FindingKind::UnusedGrant => false,
             // The policies of a new Server may come after it.
             FindingKind::GrantsNobody { .. } => exists,
             // Reported when the route is deleted.
@@ -58,7 +58,9 @@ impl Snapshot {
             | FindingKind::DisplacedInPart
             | FindingKind::NeverReached
             | FindingKind::ClientMissing
-            | FindingKind::ForeignIdentity => true,
+            | FindingKind::ForeignIdentity
+            | FindingKind::GrantsEvery
+            | FindingKind::TrustsRoutes => true,
         };
         finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
     }

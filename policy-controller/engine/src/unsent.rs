@@ -16,6 +16,14 @@ pub struct Unsent {
     pub left_out: BTreeSet<Arc<str>>,
 }
 
+/// The reason of parts that are left out for such clients.
+const LEFT_OUT: &str = "LeftOut";
+/// The reason of parts of which requests are denied to such clients.
+const DENIED: &str = "Denied";
+
+/// Every reason, the most severe first.
+pub const REASONS: [&str; 2] = [DENIED, LEFT_OUT];
+
 impl Unsent {
     /// True if everything is sent.
     pub fn is_empty(&self) -> bool {
@@ -40,7 +48,7 @@ impl Unsent {
 
     /// The reason of the condition, by the most severe entry.
     pub fn reason(&self) -> &'static str {
-        if self.denied.is_empty() { "LeftOut" } else { "Denied" }
+        if self.denied.is_empty() { LEFT_OUT } else { DENIED }
     }
 }
 

@@ -16,6 +16,7 @@ use policy_core::{
     DefaultPolicy, NetworkMatch, Owner, Protocol, Undeclared, UndeclaredPorts, WorkloadKey,
 };
 use policy_engine::Compiled;
+use policy_engine::behaviour::Behaviour;
 use policy_engine::conditions::ConditionKind;
 use policy_engine::config::{
     KubeletExemption, Namespaces, PodGateways, ProbeRoutes, ReferenceGrants,
@@ -44,7 +45,9 @@ fn the_examples_compile_without_complaint() {
         let compiled = compile_directory(&root.join(set), &ControllerConfig::default()).unwrap();
         assert!(compiled.diagnostics.is_empty(), "{set}: {:#?}", compiled.diagnostics);
         assert!(!compiled.workloads.is_empty(), "{set}");
+        assert!(!compiled.conditions.is_empty(), "{set}");
         for conditions in compiled.conditions.values() {
+            assert!(!conditions.is_empty(), "{set}");
             assert!(conditions.iter().all(|c| c.status), "{set}: {conditions:#?}");
         }
     }
@@ -600,6 +603,82 @@ fn an_invalid_route_keeps_its_server_bound() {
     let beside = compiled(&[POD, &open, &invalid, &route("shop", "valid")]);
     assert_eq!(ask(&beside, 8080, NEIGHBOUR, "GET /cart"), "allow");
     assert_eq!(ask(&beside, 8080, NEIGHBOUR, GET), "no_route");
+}
+
+/// The policy for route `r` and the route itself say why it permits nothing.
+#[track_caller]
+fn assert_denial_is_explained(compiled: &Compiled) {
+    let of_policy = compiled.conditions.values().flat_map(|all| all.iter());
+    let mut of_policy = of_policy.filter(|c| &*c.object.name == "p");
+    let message = &of_policy.next().unwrap().message;
+    assert!(message.contains("r: spec.rules[0].filters[0].type: "), "{message}");
+    let policy = web(compiled, 8080);
+    let withheld = policy.routes.routes.iter().flat_map(|route| route.withheld.iter());
+    let reasons: Vec<&str> = withheld.map(|grant| &*grant.reason).collect();
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(reasons[0].contains("is not supported here"), "{reasons:?}");
+}
+
+#[test]
+fn a_route_with_a_filter_that_is_not_supported_denies_what_it_matches_and_nothing_else() {
+    // A route on Server web with this match and filter.
+    let filtered = |kind: &str, matched: &str, filter: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\n\
+             metadata: {{name: r, namespace: shop}}\nspec:\n\
+             \x20 parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web}}]\n\
+             \x20 rules: [{{matches: [{matched}], filters: [{filter}]}}]"
+        )
+    };
+    let everything = |kind: &str| {
+        let rest = filtered(kind, "", "").replace("name: r,", "name: everything,");
+        rest.replace("matches: [], filters: []", "")
+    };
+    let extension = "{type: ExtensionRef, extensionRef: {group: a.b, kind: C, name: d}}";
+    let mirror = "{type: RequestMirror, requestMirror: {backendRef: {name: a, port: 80}}}";
+    let rewrite = "{type: URLRewrite, urlRewrite: {hostname: a}}";
+    let (path, call) = ("{path: {value: /cart}}", "{method: {service: shop.Cart}}");
+    let rows = [
+        ("HTTPRoute", path, "GET /cart", extension),
+        ("HTTPRoute", path, "GET /cart", mirror),
+        ("HTTPRoute", path, "GET /cart", rewrite),
+        ("GRPCRoute", call, "POST /shop.Cart/Add", extension),
+        ("GRPCRoute", call, "POST /shop.Cart/Add", mirror),
+    ];
+    for (kind, matched, request, filter) in rows {
+        let open = server("HTTP/2", "all-unauthenticated");
+        let target = format!("group: gateway.networking.k8s.io, kind: {kind}, name: r");
+        let granted = policy("p", &target, "");
+        let denying = filtered(kind, matched, filter);
+        let said = |compiled: &Compiled| conditions(compiled, "r")[0].clone();
+        let refused = "Accepted=false UnsupportedValue";
+
+        let beside = compiled(&[POD, &open, &denying, &everything(kind), &granted]);
+        assert_eq!(ask(&beside, 8080, NEIGHBOUR, request), "unauthorized", "{filter}");
+        let other = request.replace("art", "lerk");
+        assert_eq!(ask(&beside, 8080, NEIGHBOUR, &other), "allow", "{filter}");
+        assert_eq!(said(&beside), refused, "{filter}");
+        assert_eq!(conditions(&beside, "everything")[0], "Accepted=true Accepted");
+        assert_eq!(conditions(&beside, "p")[0], "Accepted=true Accepted", "its target exists");
+        assert_denial_is_explained(&beside);
+
+        let alone = compiled(&[POD, &open, &denying, &granted]);
+        assert_eq!(ask(&alone, 8080, NEIGHBOUR, request), "routes_invalid", "{filter}");
+        assert_eq!(ask(&alone, 8080, NEIGHBOUR, &other), "routes_invalid", "{filter}");
+        assert_eq!(said(&alone), refused, "{filter}");
+        let mut as_linkerd = ControllerConfig::default();
+        as_linkerd.as_linkerd.insert(Behaviour::InvalidRoutes);
+        let ignored = compiled_with(&[POD, &open, &denying, &granted], &as_linkerd);
+        assert_eq!(ask(&ignored, 8080, NEIGHBOUR, request), "allow", "{filter}");
+        assert_eq!(said(&ignored), refused, "{filter}");
+        // Other reasons come first: they hold whatever the filters are.
+        let opaque = compiled(&[POD, &server("opaque", "deny"), &denying]);
+        assert_eq!(said(&opaque), "Accepted=false NotAllowedByListeners", "{filter}");
+        let homeless = compiled(&[POD, &denying]);
+        assert_eq!(said(&homeless), "Accepted=false NoMatchingParent", "{filter}");
+        let broken = denying.replace("type: ", "type: Not");
+        assert_eq!(said(&compiled(&[POD, &open, &broken])), "Accepted=false Invalid", "{filter}");
+    }
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Permissions without an authorization: for the kubelet (docs/spec/decisions.md, *Where compatible and safe
 //! differ*), and for connections from the pod itself.
 
+use crate::behaviour::Behaviour;
 use crate::config::{ControllerConfig, KubeletExemption};
 use crate::incremental::Context;
 use policy_core::{
     Authorization, Condition, Exemption, NetworkMatch, PathPattern, Predicate, Protocol,
     RequestMatch, Requirement, Source,
 };
-use policy_crds::resource::{Probe, ProbeAction};
+use policy_crds::resource::{Probe, ProbeAction, ProbeOrigin};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -45,34 +46,47 @@ fn declared(
     port: NonZeroU16,
     protocol: Protocol,
 ) -> Vec<Exemption> {
-    let own = || probes.iter().filter(|probe| probe.port == port).map(|probe| &probe.action);
+    let as_linkerd = config.follows_linkerd(Behaviour::ProbeKinds);
+    let counts = |probe: &&Probe| match probe.origin {
+        ProbeOrigin::Probe => true,
+        ProbeOrigin::Hook => !as_linkerd,
+        ProbeOrigin::OtherHost => as_linkerd,
+    };
+    let own = probes.iter().filter(|probe| probe.port == port).filter(counts);
+    let mut own: Vec<&ProbeAction> = own.map(|probe| &probe.action).collect();
+    // A probe and a hook may make the same request.
+    own.dedup();
     let mut exemptions: Vec<Exemption> = Vec::new();
     if protocol.is_http() {
         let authorization = grant(config, None);
-        let requests = own().filter_map(request);
+        let requests = own.iter().filter_map(|action| request(action, as_linkerd));
         exemptions.extend(requests.map(|request| Exemption {
             request: Some(request),
             authorization: authorization.clone(),
         }));
     }
-    let over_tls = own().any(|action| matches!(action, ProbeAction::HttpGet { tls: true, .. }));
-    if over_tls && protocol.allows_opaque() {
+    let over_tls =
+        own.iter().any(|action| matches!(action, ProbeAction::HttpGet { tls: true, .. }));
+    if over_tls && !as_linkerd && protocol.allows_opaque() {
         let authorization = grant(config, Some(Predicate::TlsPassthrough));
         exemptions.push(Exemption { request: None, authorization });
     }
     exemptions
 }
 
-/// The request that a probe makes in the clear.
-fn request(action: &ProbeAction) -> Option<RequestMatch> {
+/// The request that a probe makes in the clear. Linkerd's controller takes HTTP probes alone, and
+/// does not look at their scheme.
+fn request(action: &ProbeAction, as_linkerd: bool) -> Option<RequestMatch> {
     match action {
-        ProbeAction::HttpGet { path, tls: false } => {
+        ProbeAction::HttpGet { path, tls } if as_linkerd || !tls => {
             let path = RequestMatch::path(PathPattern::exact(path));
             Some(path.with_method(Some(http::Method::GET)))
         }
-        ProbeAction::Grpc => Some(RequestMatch::grpc(Some("grpc.health.v1.Health"), Some("Check"))),
+        ProbeAction::Grpc if !as_linkerd => {
+            Some(RequestMatch::grpc(Some("grpc.health.v1.Health"), Some("Check")))
+        }
         // The first is seen as a connection only; the second is rewritten by the injector.
-        ProbeAction::HttpGet { tls: true, .. } | ProbeAction::TcpSocket => None,
+        ProbeAction::HttpGet { .. } | ProbeAction::TcpSocket | ProbeAction::Grpc => None,
     }
 }
 

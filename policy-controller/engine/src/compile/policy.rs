@@ -54,7 +54,7 @@ fn owned_port(
 fn default_port(cx: &mut Context<'_>, shape: &WorkloadShape, port: NonZeroU16) -> ServerPolicy {
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
-    let mut compiled = if shape.proxy.contains(&port) {
+    let mut compiled = if shape.proxy.contains(&port) && !shape.proxy_by_default {
         proxy_port(cx.config)
     } else if shape.require_identity.contains(port) {
         unowned(cx.config, authenticated(policy), opaque)

@@ -3,7 +3,7 @@
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
-use policy_crds::{Field, Kind, ObjectKey};
+use policy_crds::{Body, Field, Kind, ObjectKey, Resource};
 
 impl Finder<'_> {
     /// The findings that the conditions of an object are.
@@ -11,6 +11,9 @@ impl Finder<'_> {
         let conditions = self.query(&Conditions(key.clone()));
         let mut findings: Vec<Finding> = Vec::new();
         for condition in conditions.iter() {
+            if self.is_remarked(key, condition) {
+                continue;
+            }
             let Some(kind) = kind(condition) else { continue };
             let message = message(condition);
             // Two conditions say that a reference is not permitted.
@@ -20,16 +23,34 @@ impl Finder<'_> {
         }
         findings
     }
+
+    /// True if a condition says of a route's filters what the remarks on it say already.
+    fn is_remarked(&self, key: &ObjectKey, condition: &ObjectCondition) -> bool {
+        let object = self.index.object(key);
+        object.is_some_and(|object| match &object.body {
+            Body::Valid(Resource::Route(route)) => {
+                route.denies_because().is_some_and(|reason| *reason == *condition.message)
+            }
+            Body::Valid(_) | Body::Invalid(_) => false,
+        })
+    }
 }
 
 /// The kind of finding for a condition, if it is one. Broken rules, annotations and displaced
 /// Servers have findings of their own.
 fn kind(condition: &ObjectCondition) -> Option<FindingKind> {
     match (condition.kind, condition.reason) {
-        (_, Reason::Invalid | Reason::Conflicted) | (ConditionKind::AnnotationsValid, _) => None,
+        (_, Reason::Invalid) | (ConditionKind::AnnotationsValid, _) => None,
+        (_, Reason::Conflicted) if !condition.object.kind.is_route() => None,
         (ConditionKind::PrecedenceDiffers, _) => Some(FindingKind::PrecedenceDiffers),
         (ConditionKind::Accepted | ConditionKind::ResolvedRefs, _) if condition.status => {
             (!condition.message.is_empty()).then_some(FindingKind::Remark)
+        }
+        // Of a backend: a parent that may not be named is reported by `Accepted`.
+        (kind @ ConditionKind::ResolvedRefs, Reason::RefNotPermitted)
+            if condition.object.kind.is_route() =>
+        {
+            Some(FindingKind::Ineffective(kind))
         }
         (
             kind @ (ConditionKind::Accepted | ConditionKind::ResolvedRefs),
@@ -59,7 +80,7 @@ fn field(kind: Kind, condition: ConditionKind) -> &'static str {
     let spec = kind.spec();
     let attached = || spec.reference(&[Field::Target, Field::Server, Field::Parent]);
     let resolved = match condition {
-        ConditionKind::ResolvedRefs => spec.reference(&[Field::Authentication]),
+        ConditionKind::ResolvedRefs => spec.reference(&[Field::Authentication, Field::Backend]),
         ConditionKind::Accepted
         | ConditionKind::PrecedenceDiffers
         | ConditionKind::AnnotationsValid => None,

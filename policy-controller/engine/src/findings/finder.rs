@@ -40,6 +40,7 @@ impl<'a> Finder<'a> {
         findings.extend(self.never_reached(object));
         findings.extend(self.clients(object));
         findings.extend(self.foreign_identities(key, resource));
+        findings.extend(self.wide_grants(object));
         findings
     }
 

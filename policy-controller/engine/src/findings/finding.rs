@@ -61,6 +61,12 @@ pub enum FindingKind {
     Unused,
     /// The same of one that policies of other namespaces may refer to.
     UnusedOffered,
+    /// A ReferenceGrant permits references to every object of a kind.
+    GrantsEvery,
+    /// A ReferenceGrant lets routes of another namespace attach to Servers.
+    TrustsRoutes,
+    /// No reference uses a ReferenceGrant.
+    UnusedGrant,
 }
 
 impl From<Finding> for FieldError {

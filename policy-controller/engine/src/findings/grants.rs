@@ -7,7 +7,7 @@ use crate::index::parents;
 use crate::query::grant::ServerGrants;
 use crate::query::policy::AttachedRoutesOf;
 use crate::source::{Batch, Change};
-use policy_core::{DefaultPolicy, Route};
+use policy_core::{DefaultPolicy, ObjectRef, Route};
 use policy_crds::resource::Server;
 use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
@@ -21,8 +21,11 @@ impl Finder<'_> {
         }
         let own = self.query(&ServerGrants(key.clone()));
         let attached = self.query(&AttachedRoutesOf(key.clone()));
-        let granted =
-            |route: &Route| !route.authorizations.is_empty() || !route.withheld.is_empty();
+        let granted = |route: &Route| {
+            // A route that denies lists itself among what is withheld.
+            let denying = |source: &ObjectRef| route.origin.object() == Some(source);
+            !route.authorizations.is_empty() || route.withheld.iter().any(|w| !denying(&w.source))
+        };
         let some = !own.authorizations.is_empty()
             || !own.withheld.is_empty()
             || attached.routes.iter().any(|route| granted(route));

@@ -2,16 +2,19 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
+use crate::query::reference::{ForeignReferencesOf, ReferencePermission};
+use crate::resolve::reference::content;
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
-use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Field, Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Finder<'_> {
     /// The authentications among all objects that none of them refers to. Not reported while one is
     /// applied alone, because its policy may follow.
-    pub(crate) fn unused(&self, objects: &[Arc<Object>]) -> Vec<Finding> {
-        let used: BTreeSet<ObjectKey> = objects.iter().flat_map(|object| used(object)).collect();
+    pub(crate) fn unused(&mut self, objects: &[Arc<Object>]) -> Vec<Finding> {
+        let used: BTreeSet<ObjectKey> =
+            objects.iter().flat_map(|object| self.used(object)).collect();
         let kinds = [Kind::MeshTlsAuthentication, Kind::NetworkAuthentication];
         let keys = objects.iter().map(|object| &object.meta.key);
         let unused = keys.filter(|key| kinds.contains(&key.kind) && !used.contains(*key));
@@ -27,26 +30,40 @@ impl Finder<'_> {
             .collect()
     }
 
-    /// True if policies of other namespaces may refer to an object.
+    /// The authentications that an object refers to, without those of other namespaces that it may
+    /// not use.
+    fn used(&mut self, object: &Object) -> Vec<ObjectKey> {
+        let own = &object.meta.key;
+        let named = object.references().into_iter();
+        let keys = named.filter_map(|ObjectReference { field, what }| match (field, what) {
+            (Field::Authentication, ReferenceTarget::One(key)) => Some(key),
+            _ => None,
+        });
+        let keys: Vec<ObjectKey> = keys.collect();
+        if keys.iter().all(|key| key.namespace == own.namespace) {
+            return keys;
+        }
+        let foreign = self.query(&ForeignReferencesOf(own.clone()));
+        let refused: BTreeSet<_> = foreign
+            .iter()
+            .filter(|reference| reference.permission == ReferencePermission::Refused)
+            .map(|reference| &reference.to)
+            .collect();
+        keys.into_iter().filter(|key| !refused.contains(&key.to_ref())).collect()
+    }
+
+    /// True if policies of other namespaces may refer to an object. A grant that breaks a rule may
+    /// have been meant for them.
     fn is_offered(&self, key: &ObjectKey) -> bool {
         let mut grants = self.index.list(Kind::ReferenceGrant, &key.namespace);
         self.config.shared_namespaces.contains(&key.namespace)
-            || grants.any(|object| match &object.body {
-                Body::Valid(Resource::ReferenceGrant(grant)) => {
-                    grant.to.iter().any(|to| Kind::find(&to.group, &to.kind) == Some(key.kind))
-                }
-                Body::Valid(_) | Body::Invalid(_) => true,
+            || grants.any(|object| {
+                content(object).is_none_or(|grant| {
+                    grant
+                        .to
+                        .iter()
+                        .any(|to| to.offers(key.kind.group(), key.kind.as_str(), &key.name))
+                })
             })
     }
-}
-
-/// The authentications that an object refers to.
-fn used(object: &Object) -> Vec<ObjectKey> {
-    let named = object.references().into_iter();
-    let keys = named.filter_map(|ObjectReference { field, what }| match (field, what) {
-        (Field::Authentication, ReferenceTarget::One(key)) => Some(key),
-        (Field::Authentication, ReferenceTarget::AnyOf(..))
-        | (Field::Parent | Field::Target | Field::Client | Field::Server, _) => None,
-    });
-    keys.collect()
 }

@@ -17,12 +17,14 @@ use crate::query::grant::{
     ServerAuthorizationGrant, ServerGrants,
 };
 use crate::query::policy::{
-    AttachedRoutes, AttachedRoutesOf, CompiledRoute, PolicyOf, RateLimitOf, ServerBaseOf,
+    AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf, PolicyOf, RateLimitOf,
+    ServerBaseOf,
 };
 use crate::query::port_ownership::{
     Claim, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf, SelectorKeys, ServersOf,
 };
 use crate::query::precedence::{PrecedenceDifferences, PrecedenceDifferencesOf};
+use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::workload::{
     NamespaceDefaults, NamespaceSettings, ResolvedWorkload, WorkloadOf, WorkloadShape,
 };
@@ -122,6 +124,7 @@ queries! {
     ServerAuthorizationGrant => GrantResolution,
     ServerGrants => Arc<GrantSet>,
     RouteGrants => Arc<GrantSet>,
+    GrpcRouteOf => Option<ObjectKey>,
     CompiledRoute => Option<Arc<Route>>,
     AttachedRoutesOf => Arc<AttachedRoutes>,
     PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
@@ -132,6 +135,7 @@ queries! {
     DisplacedServersOf => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
     EffectiveServersOf => Arc<EffectiveServers>,
+    ForeignReferencesOf => Arc<[ForeignReference]>,
 }
 
 /// The memoized answers and their dependency graph.

@@ -58,7 +58,7 @@ impl Edge {
     }
 
     /// The edge of an object of `namespace` for one of its references. `None` for authentications,
-    /// which are looked up by key.
+    /// which are looked up by key, and for what is not read.
     fn of(named: ObjectReference, namespace: &Arc<str>) -> Option<Self> {
         match (named.field, named.what) {
             (Field::Parent, ReferenceTarget::One(server)) => {
@@ -72,7 +72,8 @@ impl Edge {
             (Field::Target | Field::Server, ReferenceTarget::AnyOf(_, within)) => {
                 Some(Self::Selects(within))
             }
-            (Field::Authentication | Field::Client, _) => None,
+            (_, ReferenceTarget::Unread(_))
+            | (Field::Authentication | Field::Client | Field::Backend, _) => None,
         }
     }
 

@@ -95,6 +95,25 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 15] = [
+        Self::Accepted,
+        Self::ResolvedRefs,
+        Self::PrecedenceDiffers,
+        Self::Invalid,
+        Self::NoMatchingParent,
+        Self::NoMatchingTarget,
+        Self::NotAllowedByListeners,
+        Self::UnsupportedValue,
+        Self::Conflicted,
+        Self::RateLimitAlreadyExists,
+        Self::RefNotPermitted,
+        Self::RefWarned,
+        Self::RefNotFound,
+        Self::RefInvalid,
+        Self::InvalidKind,
+    ];
+
     /// The `reason` of the condition.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -37,6 +37,11 @@ pub(crate) struct AttachedRoutes {
     pub(crate) routes: Vec<Arc<Route>>,
 }
 
+/// The first GRPCRoute of a Server's own namespace that names it, valid or not. It takes the place of
+/// the HTTPRoutes there as Linkerd decides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct GrpcRouteOf(pub(crate) ObjectKey);
+
 /// The rate limit of a Server: the object that sets it, and the limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RateLimitOf(pub(crate) ObjectKey);

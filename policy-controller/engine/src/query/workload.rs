@@ -29,6 +29,8 @@ pub(crate) struct ShapeContent {
     pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Default policy by its own annotations.
     pub(crate) default_policy: Option<DefaultPolicy>,
+    /// The annotations of its Namespace that count.
+    pub(crate) inherited: Inherited,
     /// Undeclared ports by its own annotation.
     pub(crate) undeclared: Option<UndeclaredPorts>,
     /// Opaque ports, as ranges.
@@ -43,8 +45,22 @@ pub(crate) struct ShapeContent {
     pub(crate) declared: BTreeSet<NonZeroU16>,
     /// Ports of the proxy itself, among those declared.
     pub(crate) proxy: BTreeSet<NonZeroU16>,
+    /// True if the default policy holds on these, too.
+    pub(crate) proxy_by_default: bool,
     /// Probes and hooks.
     pub(crate) probes: BTreeSet<Probe>,
+}
+
+impl NamespaceSettings {
+    /// The default policy for workloads for which these annotations count.
+    pub(crate) fn default_policy(&self, inherited: Inherited) -> Option<DefaultPolicy> {
+        let [all, as_linkerd, own] = self.default_policy;
+        match inherited {
+            Inherited::All => all,
+            Inherited::AsLinkerd => as_linkerd,
+            Inherited::Own => own,
+        }
+    }
 }
 
 impl ShapeContent {
@@ -57,6 +73,17 @@ impl ShapeContent {
             }
         }
     }
+}
+
+/// The annotations of a Namespace that count for a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Inherited {
+    /// All.
+    All,
+    /// All, and the default policy is read as Linkerd reads it.
+    AsLinkerd,
+    /// Ours alone: Linkerd's injector has copied the others, or they do not concern the workload.
+    Own,
 }
 
 /// A [`ShapeContent`] with its hash, made once.
@@ -158,12 +185,14 @@ pub(crate) struct NamespaceDefaults(pub(crate) Arc<str>);
 /// See [`NamespaceDefaults`]; absent where the namespace says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceSettings {
-    /// Default policy.
-    pub(crate) default_policy: Option<DefaultPolicy>,
+    /// Default policy, as each [`Inherited`] reads it.
+    pub(crate) default_policy: [Option<DefaultPolicy>; 3],
     /// Undeclared ports.
     pub(crate) undeclared: Option<UndeclaredPorts>,
     /// Opaque ports, as annotated: names mean ports of each workload.
     pub(crate) opaque: Option<Arc<str>>,
     /// Ports whose clients must have an identity, as annotated.
     pub(crate) require_identity: Option<Arc<str>>,
+    /// True if the Namespace cannot be read, or was not read yet: the other fields deny.
+    pub(crate) is_unreadable: bool,
 }

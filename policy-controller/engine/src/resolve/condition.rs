@@ -1,8 +1,12 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
-use super::reference::{ReferenceError, resolve_reference};
+use super::grant::reason;
+use super::reference::{FollowedReference, ReferenceError, follow, follow_unread};
 use super::route::{Attachment, attachment};
-use crate::annotations::annotation_errors;
+use super::workload::reading;
+use crate::annotations::annotation_errors_in;
+use crate::behaviour::Behaviour;
+use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
@@ -38,7 +42,7 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
     } else {
         plain_conditions(cx, object, about)
     };
-    conditions.extend(annotations(object));
+    conditions.extend(annotations(object, cx.config));
     conditions.into()
 }
 
@@ -62,8 +66,9 @@ fn plain_conditions(
 }
 
 /// The condition of unreadable annotations, if there are any. The object takes effect nonetheless.
-pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
-    let errors: Vec<String> = annotation_errors(object).iter().map(ToString::to_string).collect();
+pub(crate) fn annotations(object: &Object, config: &ControllerConfig) -> Option<ObjectCondition> {
+    let errors = annotation_errors_in(object, reading(config, object));
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let about = About { object: &object.meta.key, parent: None, section: None, port: None };
     (!errors.is_empty()).then(|| {
         about.condition(
@@ -187,8 +192,21 @@ fn route_named(
 }
 
 fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> ObjectCondition {
-    match resolve_reference(cx, about.object, Field::Target, target) {
-        Ok(_) => about.accepted(""),
+    match follow(cx, about.object, Field::Target, target) {
+        Ok(FollowedReference { object, .. }) => {
+            let denying = match &object.body {
+                // As in Linkerd it counts nowhere, which its own condition says.
+                Body::Valid(Resource::Route(_))
+                    if cx.config.follows_linkerd(Behaviour::InvalidRoutes) =>
+                {
+                    None
+                }
+                Body::Valid(Resource::Route(route)) => route.denies_because(),
+                Body::Valid(_) | Body::Invalid(_) => None,
+            };
+            let message = denying.map(|reason| format!("{target}: {reason}"));
+            about.accepted(&message.unwrap_or_default())
+        }
         Err(fault @ ReferenceError::Invalid) => {
             let message = format!("{target} {} and permits nothing", fault.as_str());
             about.accepted(&message)
@@ -225,7 +243,7 @@ fn server_authorization_condition(
         ServerRef::Name(name) => {
             let key = ObjectKey { kind: Kind::Server, namespace, name: name.clone() };
             let about = About { parent: Some(key.clone()), ..about };
-            match resolve_reference(cx, about.object, Field::Server, &key) {
+            match follow(cx, about.object, Field::Server, &key) {
                 Ok(_) | Err(ReferenceError::Invalid) => about.accepted(""),
                 Err(
                     fault @ (ReferenceError::Missing
@@ -277,6 +295,7 @@ fn rate_limit_condition(
 
 fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectCondition> {
     let key = &object.meta.key;
+    let backends = backend_faults(cx, object);
     let mut conditions = Vec::new();
     for parent in parents(object) {
         let Some(server) = ObjectKey::server_of(parent, &key.namespace) else { continue };
@@ -288,16 +307,17 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
         };
         conditions.push(match (&object.body, attachment(cx, object, parent, &server)) {
             (_, Attachment::Accepted) => about.accepted(""),
+            (_, Attachment::Denying { message }) => {
+                about.refused(Reason::UnsupportedValue, &message)
+            }
             (Body::Invalid(invalid), Attachment::Refused { reason: Reason::Invalid, .. }) => {
                 about.invalid(invalid)
             }
             (_, Attachment::Refused { reason, message, .. }) => about.refused(reason, &message),
         });
         let refused = conditions.last().filter(|c| c.reason == Reason::RefNotPermitted);
-        let faults: Vec<RefFault> = refused
-            .map(|c| RefFault { reason: c.reason, message: c.message.clone() })
-            .into_iter()
-            .collect();
+        let refused = refused.map(|c| RefFault { reason: c.reason, message: c.message.clone() });
+        let faults: Vec<RefFault> = refused.into_iter().chain(backends.iter().cloned()).collect();
         conditions.push(about.resolved(&faults));
         conditions.extend(precedence_condition(cx, &about, &server));
     }
@@ -306,6 +326,20 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
             .push(About { object: key, parent: None, section: None, port: None }.invalid(invalid));
     }
     conditions
+}
+
+/// The backends that a route may not name. Nothing follows from them inbound, where requests are
+/// sent to the workload itself.
+fn backend_faults(cx: &mut Context<'_>, route: &Object) -> Vec<RefFault> {
+    let mut faults = Vec::new();
+    for ObjectReference { field, what } in route.references() {
+        let (Field::Backend, ReferenceTarget::Unread(to)) = (field, what) else { continue };
+        if let Err(fault) = follow_unread(cx, &route.meta.key, field, &to) {
+            let message = format!("{to} {}", fault.as_str()).into();
+            faults.push(RefFault { reason: reason(fault), message });
+        }
+    }
+    faults
 }
 
 /// The condition of the rules of a route that Linkerd's proxies pick differently, or would.

@@ -1,5 +1,6 @@
 //! The Servers through which an object takes effect: by its target, or by its parents.
 
+use super::reference::is_permitted;
 use super::route::{Attachment, attachment};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers, parents};
@@ -30,9 +31,12 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
                     selected(cx, object, &mut effective);
                 }
                 (Field::Authentication, ReferenceTarget::One(authentication)) => {
-                    effective.authentications.insert(authentication);
+                    if is_permitted(cx, &query.0, field, &authentication) {
+                        effective.authentications.insert(authentication);
+                    }
                 }
-                (Field::Authentication | Field::Parent | Field::Client, _) => {}
+                (_, ReferenceTarget::Unread(_))
+                | (Field::Authentication | Field::Parent | Field::Client | Field::Backend, _) => {}
             }
         }
     }
@@ -86,14 +90,16 @@ fn selected(cx: &mut Context<'_>, object: &Object, effective: &mut EffectiveServ
     }
 }
 
-/// The Servers that accept a route.
+/// The Servers on which a route takes effect, if only by what it denies.
 fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers) {
     let namespace = &route.meta.key.namespace;
     let mut refused = BTreeSet::new();
     for parent in parents(route) {
         let Some(server) = ObjectKey::server_of(parent, namespace) else { continue };
         match attachment(cx, route, parent, &server) {
-            Attachment::Accepted => _ = effective.servers.insert(server),
+            Attachment::Accepted | Attachment::Denying { .. } => {
+                effective.servers.insert(server);
+            }
             // For other reasons the Server exists, and the route is not accepted.
             Attachment::Refused { reason, message, .. } => {
                 if matches!(reason, Reason::NoMatchingParent | Reason::RefNotPermitted) {

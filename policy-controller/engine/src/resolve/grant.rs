@@ -1,7 +1,7 @@
 //! The members of an authentication, the clients of a policy, and the grants on a Server or a route
 //! (docs/spec/controller.md 2.5).
 
-use super::reference::{ReferenceError, resolve_reference};
+use super::reference::{ReferenceError, follow, referrers};
 use super::workload;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, authorized_servers};
@@ -167,7 +167,7 @@ fn member_condition(
     let from = &object.meta.key;
     let namespace = name.namespace.clone().unwrap_or_else(|| from.namespace.clone());
     let to = ObjectKey { kind, namespace, name: name.name.clone() };
-    match resolve_reference(cx, from, Field::Authentication, &to) {
+    match follow(cx, from, Field::Authentication, &to) {
         Ok(resolved) if resolved.warned => {
             let message =
                 format!("{to} is used without a ReferenceGrant in namespace `{}`", to.namespace);
@@ -250,21 +250,22 @@ fn client_test(
 
 fn server_grants(query: &ServerGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
     let server = &query.0;
-    let mut specific = named(cx, Edge::Target(server.clone()));
+    let mut specific = named(cx, server);
     specific.extend(by_label(cx, server));
-    let general = named(cx, Edge::Target(workload::namespace_key(&server.namespace)));
+    let general = named(cx, &workload::namespace_key(&server.namespace));
     Arc::new(collect([specific, general]))
 }
 
 fn route_grants(query: &RouteGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
-    let grants = named(cx, Edge::route(&query.0));
+    let grants = named(cx, &query.0);
     Arc::new(collect([grants]))
 }
 
 type Grants = Vec<(ObjectKey, GrantResolution)>;
 
-fn named(cx: &mut Context<'_>, edge: Edge) -> Grants {
-    let members = cx.edge(edge);
+/// The grants of the objects that name a target.
+fn named(cx: &mut Context<'_>, target: &ObjectKey) -> Grants {
+    let members = referrers(cx, target);
     members.into_iter().filter_map(|key| grant_of(cx, key)).collect()
 }
 

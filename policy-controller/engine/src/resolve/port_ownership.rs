@@ -1,5 +1,6 @@
 //! The Server that owns each port of a workload shape (docs/spec/controller.md 2.4).
 
+use crate::behaviour::Behaviour;
 use crate::incremental::{Context, query};
 use crate::query::port_ownership::{
     Claim, ClaimOutcome, DisplacedServers, DisplacedServersOf, PortOwners, PortOwnersOf,
@@ -21,7 +22,10 @@ query!(PortOwnersOf, Arc<PortOwners>, ports_owned);
 query!(DisplacedServersOf, Arc<DisplacedServers>, displaced);
 
 fn servers_of(query: &ServersOf, cx: &mut Context<'_>) -> Arc<[Claim]> {
-    let mut claims: Vec<Claim> = cx.list(Kind::Server, &query.0).map(|s| claim(s)).collect();
+    let ignored = cx.config.follows_linkerd(Behaviour::InvalidServers);
+    let servers = cx.list(Kind::Server, &query.0);
+    let servers = servers.filter(|server| !(ignored && matches!(server.body, Body::Invalid(_))));
+    let mut claims: Vec<Claim> = servers.map(|server| claim(server)).collect();
     claims.sort_by(|a, b| {
         // `None` sorts before `Some`: a Server without a time comes first.
         (a.created, &a.server.name).cmp(&(b.created, &b.server.name))

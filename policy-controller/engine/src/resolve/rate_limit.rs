@@ -1,8 +1,8 @@
 //! The rate limit of a Server (docs/spec/controller.md 2.9): the oldest valid one.
 
 use super::grant::service_account_name;
+use super::reference::referrers;
 use crate::incremental::{Context, query};
-use crate::index::Edge;
 use crate::query::grant::CreationOrder;
 use crate::query::policy::RateLimitOf;
 use policy_core::{LimitOverride, RateLimit, Source};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 query!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
 
 fn rate_limit_of(query: &RateLimitOf, cx: &mut Context<'_>) -> Option<(ObjectKey, Arc<RateLimit>)> {
-    let members = cx.edge(Edge::Target(query.0.clone()));
+    let members = referrers(cx, &query.0);
     let mut oldest: Option<(CreationOrder, &Object, &RateLimitPolicy)> = None;
     for key in members {
         let Some(object) = cx.object(key) else { continue };

@@ -1,12 +1,14 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
-use super::reference::{ReferenceError, permitted_namespaces, resolve_reference};
+use super::reference::{ReferenceError, follow, is_permitted, routes_naming};
+use crate::behaviour::Behaviour;
+use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::grant::{CreationOrder, RouteGrants};
-use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute};
-use policy_core::{Filter, FilterKind, Origin, Route, RouteKind, Rule, Source};
+use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf};
+use policy_core::{Filter, FilterKind, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant};
 use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
@@ -16,6 +18,11 @@ use std::sync::Arc;
 pub(crate) enum Attachment {
     /// It takes effect.
     Accepted,
+    /// It denies what it matches, because it has a filter that is not supported.
+    Denying {
+        /// For people.
+        message: Arc<str>,
+    },
     /// It does not.
     Refused {
         /// For programs.
@@ -28,6 +35,7 @@ pub(crate) enum Attachment {
     },
 }
 
+query!(GrpcRouteOf, Option<ObjectKey>, grpc_route);
 query!(CompiledRoute, Option<Arc<Route>>, compiled_route);
 query!(AttachedRoutesOf, Arc<AttachedRoutes>, attached);
 
@@ -38,15 +46,22 @@ fn compiled_route(query: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<Rou
     let name = query.0.to_ref();
     let source = Source::Object(name.clone());
     let grpc = query.0.kind == Kind::GrpcRoute;
+    // The Gateway API (`HTTPRouteFilter`): a filter must not be skipped, and requests that it would
+    // have processed must be answered with an error.
+    let denying = route
+        .denies_because()
+        .map(|reason| UnresolvedGrant { source: name.clone(), reason: reason.into() });
+    let permits = denying.is_none();
+    let authorizations = grants.authorizations.iter().filter(|_| permits).cloned().collect();
     Some(Arc::new(Route {
         origin: Origin::Objects([name].into()),
         kind: if grpc { RouteKind::Grpc } else { RouteKind::Http },
         created: object.meta.created,
         hosts: route.hostnames.clone().into(),
         rules: route.rules.iter().map(|r| rule(r, &source)).collect(),
-        authorizations: grants.authorizations.iter().cloned().collect(),
-        inherits_server: true,
-        withheld: grants.withheld.clone().into(),
+        authorizations,
+        inherits_server: permits,
+        withheld: denying.into_iter().chain(grants.withheld.iter().cloned()).collect(),
     }))
 }
 
@@ -62,39 +77,49 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
 
 fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {
     let server = &query.0;
-    let mut accepted: Vec<(bool, CreationOrder, Arc<Route>)> = Vec::new();
+    let mut found: Vec<(bool, CreationOrder, Arc<Route>)> = Vec::new();
+    let mut some_accepted = false;
     // An invalid route that may have named this Server binds it, as one that names it does.
-    let mut bound = !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
-    let mut keys = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
-    for namespace in permitted_namespaces(cx, server) {
-        // Routes of namespaces without a grant are not examined, however many there are.
-        keys.extend(cx.edge(Edge::Parent(server.clone(), namespace)));
-    }
-    for key in keys {
+    let mut bound = !cx.config.follows_linkerd(Behaviour::InvalidRoutes)
+        && !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
+    for key in routes_naming(cx, server) {
         let Some(object) = cx.object(key) else { continue };
         let own = parents(object)
             .iter()
             .filter(|p| ObjectKey::server_of(p, &key.namespace).as_ref() == Some(server));
         let outcomes: Vec<Attachment> = own.map(|p| attachment(cx, object, p, server)).collect();
         bound |= outcomes.iter().any(Attachment::binds);
-        if outcomes.contains(&Attachment::Accepted)
+        some_accepted |= outcomes.contains(&Attachment::Accepted);
+        if outcomes.iter().any(Attachment::matches)
             && let Some(route) = cx.query(&CompiledRoute(key.clone()))
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;
-            accepted.push((foreign, CreationOrder::of(&object.meta), route));
+            found.push((foreign, CreationOrder::of(&object.meta), route));
         }
     }
-    accepted.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    let routes = accepted.into_iter().map(|(_, _, route)| route).collect();
+    if !some_accepted {
+        // A Server without an accepted route is denied as a whole.
+        found.clear();
+    }
+    found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    let routes = found.into_iter().map(|(_, _, route)| route).collect();
     Arc::new(AttachedRoutes { bound, routes })
 }
 
 impl Attachment {
     fn binds(&self) -> bool {
         match self {
-            Self::Accepted => true,
+            Self::Accepted | Self::Denying { .. } => true,
             Self::Refused { binds, .. } => *binds,
+        }
+    }
+
+    /// True if requests are compared with the matches of the route.
+    fn matches(&self) -> bool {
+        match self {
+            Self::Accepted | Self::Denying { .. } => true,
+            Self::Refused { .. } => false,
         }
     }
 }
@@ -107,12 +132,10 @@ pub(crate) fn attachment(
     server: &ObjectKey,
 ) -> Attachment {
     let key = &route.meta.key;
-    let refused = |reason, message: String, binds| Attachment::Refused {
-        reason,
-        message: message.into(),
-        binds,
-    };
-    let object = match resolve_reference(cx, key, policy_crds::Field::Parent, server) {
+    if let Some(ignored) = ignored_as_linkerd(cx, route, server) {
+        return ignored;
+    }
+    let object = match follow(cx, key, policy_crds::Field::Parent, server) {
         Ok(resolved) => resolved.object,
         Err(ReferenceError::NotPermitted) => {
             let message = format!("{server} {}", ReferenceError::NotPermitted.as_str());
@@ -127,37 +150,120 @@ pub(crate) fn attachment(
             return refused(Reason::NoMatchingParent, message, true);
         }
     };
-    if let Body::Invalid(_) = route.body {
-        let message = "the route is invalid and permits nothing".to_owned();
-        return refused(Reason::Invalid, message, true);
-    }
+    let own = match &route.body {
+        Body::Valid(Resource::Route(own)) => own,
+        Body::Valid(_) | Body::Invalid(_) => {
+            let message = "the route is invalid and permits nothing".to_owned();
+            return refused(Reason::Invalid, message, true);
+        }
+    };
     if parent.port.is_some() || parent.section.is_some() {
         let message = format!("{server} has no ports or sections that a parentRef could name");
         return refused(Reason::UnsupportedValue, message, true);
     }
-    let Body::Valid(Resource::Server(own)) = &object.body else {
+    let Body::Valid(Resource::Server(spec)) = &object.body else {
         return refused(Reason::NoMatchingParent, format!("{server} is invalid"), true);
     };
-    if takes(own.protocol, key.kind) {
-        Attachment::Accepted
-    } else {
-        let message = format!(
-            "{server} has the proxyProtocol `{}`, on which a {} takes no effect",
-            protocol_name(own.protocol),
-            key.kind.as_str()
-        );
-        refused(Reason::NotAllowedByListeners, message, true)
-    }
+    let binds = match pairing(spec.protocol, key.kind, cx.config) {
+        Pairing::Effective => {
+            return own.denies_because().map_or(Attachment::Accepted, |reason| {
+                Attachment::Denying { message: reason.into() }
+            });
+        }
+        Pairing::Inert => false,
+        Pairing::Mismatched => !cx.config.follows_linkerd(Behaviour::MismatchedRoutes),
+    };
+    let message = format!(
+        "{server} has the proxyProtocol `{}`, on which a {} takes no effect",
+        protocol_name(spec.protocol),
+        key.kind.as_str()
+    );
+    refused(Reason::NotAllowedByListeners, message, binds)
 }
 
-/// True if routes of a kind take effect on Servers of a protocol.
-fn takes(protocol: ProxyProtocol, kind: Kind) -> bool {
+fn refused(reason: Reason, message: String, binds: bool) -> Attachment {
+    Attachment::Refused { reason, message: message.into(), binds }
+}
+
+/// The outcome of a route that has no effect on `server` as Linkerd's controller decides, and does
+/// not bind it either; `None` if nothing of that kind holds.
+fn ignored_as_linkerd(
+    cx: &mut Context<'_>,
+    route: &Object,
+    server: &ObjectKey,
+) -> Option<Attachment> {
+    let namespace = &route.meta.key.namespace;
+    let servers = || parents(route).iter().filter(|parent| parent.is_server());
+    if cx.config.follows_linkerd(Behaviour::CrossNamespaceRoutes) {
+        let foreign = |parent: &ParentRef| {
+            ObjectKey::server_of(parent, namespace).is_some_and(|key| key.namespace != *namespace)
+        };
+        if servers().any(foreign) {
+            let message =
+                "a parent is in another namespace: as in Linkerd, the route counts nowhere";
+            return Some(refused(Reason::RefNotPermitted, message.to_owned(), false));
+        }
+    }
+    if cx.config.follows_linkerd(Behaviour::InvalidRoutes) {
+        if let Body::Invalid(_) = route.body {
+            let message = "the route is invalid and, as in Linkerd, counts nowhere";
+            return Some(refused(Reason::Invalid, message.to_owned(), false));
+        }
+        if let Body::Valid(Resource::Route(own)) = &route.body
+            && let Some(reason) = own.denies_because()
+        {
+            let message = format!("{reason} and, as in Linkerd, counts nowhere");
+            return Some(refused(Reason::UnsupportedValue, message, false));
+        }
+        if servers().any(|parent| parent.port.is_some() || parent.section.is_some()) {
+            let message = "a parentRef names a port or section of a Server: as in Linkerd, the route \
+                           counts nowhere";
+            return Some(refused(Reason::UnsupportedValue, message.to_owned(), false));
+        }
+    }
+    let conflicts = cx.config.follows_linkerd(Behaviour::RouteConflicts);
+    // Others learn nothing of the routes of a Server that they may not name.
+    if conflicts
+        && route.meta.key.kind != Kind::GrpcRoute
+        && is_permitted(cx, &route.meta.key, policy_crds::Field::Parent, server)
+    {
+        let grpc = cx.query(&GrpcRouteOf(server.clone()))?;
+        let message = format!("{grpc} takes the place of HTTPRoutes on {server}, as in Linkerd");
+        return Some(refused(Reason::Conflicted, message, false));
+    }
+    None
+}
+
+fn grpc_route(query: &GrpcRouteOf, cx: &mut Context<'_>) -> Option<ObjectKey> {
+    let server = &query.0;
+    let routes = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
+    routes.into_iter().find(|key| key.kind == Kind::GrpcRoute).cloned()
+}
+
+/// The outcome of a kind of route on a Server of a protocol.
+enum Pairing {
+    /// The route takes effect.
+    Effective,
+    /// It does not, as in Linkerd, and leaves the Server as it is.
+    Inert,
+    /// The protocol cannot carry it.
+    Mismatched,
+}
+
+fn pairing(protocol: ProxyProtocol, kind: Kind, config: &ControllerConfig) -> Pairing {
     let grpc = kind == Kind::GrpcRoute;
     match protocol {
-        ProxyProtocol::Unknown | ProxyProtocol::Http2 => true,
-        ProxyProtocol::Http1 => !grpc,
-        ProxyProtocol::Grpc => grpc,
-        ProxyProtocol::Opaque | ProxyProtocol::Tls => false,
+        ProxyProtocol::Unknown | ProxyProtocol::Http2
+            if grpc && config.follows_linkerd(Behaviour::GrpcRoutes) =>
+        {
+            Pairing::Inert
+        }
+        ProxyProtocol::Unknown | ProxyProtocol::Http2 => Pairing::Effective,
+        ProxyProtocol::Http1 if !grpc => Pairing::Effective,
+        ProxyProtocol::Grpc if grpc => Pairing::Effective,
+        ProxyProtocol::Http1 | ProxyProtocol::Grpc | ProxyProtocol::Opaque | ProxyProtocol::Tls => {
+            Pairing::Mismatched
+        }
     }
 }
 

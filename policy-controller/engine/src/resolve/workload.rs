@@ -5,18 +5,21 @@
 //! denied, and clients need an identity, unless the workload's own annotations say otherwise. The
 //! same holds for a Namespace that was not read yet, where every object has one.
 
-use crate::config::{Namespaces, PodGateways};
+use crate::behaviour::Behaviour;
+use crate::config::{ControllerConfig, Namespaces, PodGateways};
 use crate::enforcement::{Enforcement, has_our_sidecar};
 use crate::incremental::{Context, query};
 use crate::publish::WorkloadState;
 use crate::query::port_ownership::{PortOwnersOf, SelectorKeys};
 use crate::query::workload::{
-    NamespaceDefaults, NamespaceSettings, Ports, ResolvedWorkload, ShapeContent, WorkloadOf,
-    WorkloadShape, object_key,
+    Inherited, NamespaceDefaults, NamespaceSettings, Ports, ResolvedWorkload, ShapeContent,
+    WorkloadOf, WorkloadShape, object_key,
 };
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts, UndeclaredPorts, WorkloadKind};
-use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
+use policy_crds::annotation::{
+    self, AnnotationReading, Annotations, DefaultPolicyNames, PortSet, PortsByName, Reading,
+};
 use policy_crds::resource::{ExternalWorkload, Node, Pod, Probe};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,10 +75,12 @@ fn settings(query: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSetting
     let opaque = annotations.get(annotation::OPAQUE_PORTS).cloned();
     match &object.body {
         Body::Valid(_) => NamespaceSettings {
-            default_policy: annotation::default_policy(annotations).value,
+            default_policy: [AnnotationReading::default(), as_linkerd(cx.config), OWN_READING]
+                .map(|reading| annotation::default_policy(annotations, reading).value),
             undeclared: annotation::undeclared_ports(annotations).value,
             opaque,
             require_identity: annotations.get(annotation::REQUIRE_IDENTITY).cloned(),
+            is_unreadable: false,
         },
         Body::Invalid(_) => closed(opaque),
     }
@@ -84,10 +89,11 @@ fn settings(query: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSetting
 /// The settings of a Namespace that cannot be read.
 fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
     NamespaceSettings {
-        default_policy: Some(DefaultPolicy::Deny),
+        default_policy: [Some(DefaultPolicy::Deny), Some(DefaultPolicy::Deny), None],
         undeclared: Some(UndeclaredPorts::Deny),
         opaque,
         require_identity: Some(EVERY_PORT.into()),
+        is_unreadable: true,
     }
 }
 
@@ -95,28 +101,81 @@ fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
 /// cluster's.
 pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &WorkloadShape) -> UndeclaredPorts {
     let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
-    shape.undeclared.or(namespace.undeclared).unwrap_or(cx.config.undeclared_ports)
+    // Linkerd does not read Namespaces. Where only ours of its annotations count, one that has not
+    // been read, or cannot be, closes nothing.
+    let ignored = namespace.is_unreadable && shape.inherited == Inherited::Own;
+    let inherited = namespace.undeclared.filter(|_| !ignored);
+    shape.undeclared.or(inherited).unwrap_or(cx.config.undeclared_ports)
 }
 
 /// The workload's default policy: its own over the namespace's over the cluster's.
 pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &WorkloadShape) -> DefaultPolicy {
     let namespace = cx.query(&NamespaceDefaults(shape.namespace.clone()));
-    shape.default_policy.or(namespace.default_policy).unwrap_or(cx.config.default_policy)
+    let inherited = namespace.default_policy(shape.inherited);
+    shape.default_policy.or(inherited).unwrap_or(cx.config.default_policy)
+}
+
+/// Annotations of ours alone, which Linkerd's injector does not copy.
+const OWN_READING: AnnotationReading = AnnotationReading {
+    default_policy: DefaultPolicyNames::Own,
+    ignores_unknown: false,
+    voids_lists: false,
+};
+
+/// The way in which the annotations of `object` are read. Linkerd's is for its own proxies: a
+/// workload with our sidecar has never been under it.
+pub(crate) fn reading(config: &ControllerConfig, object: &Object) -> AnnotationReading {
+    match has_our_sidecar(object) {
+        true => AnnotationReading::default(),
+        false => as_linkerd(config),
+    }
+}
+
+fn as_linkerd(config: &ControllerConfig) -> AnnotationReading {
+    let current = config.follows_linkerd(Behaviour::DefaultPolicyAnnotations);
+    AnnotationReading {
+        default_policy: match current {
+            true => DefaultPolicyNames::Current,
+            false => DefaultPolicyNames::All,
+        },
+        ignores_unknown: config.follows_linkerd(Behaviour::UnknownDefaultPolicies),
+        voids_lists: config.follows_linkerd(Behaviour::PortLists),
+    }
+}
+
+/// The annotations of the Namespace that count for `object`. Linkerd's injector has been where its
+/// label is; it never sees ExternalWorkloads.
+fn inherited(config: &ControllerConfig, object: &Object) -> Inherited {
+    let enforcement = Enforcement::running(object);
+    let copied = config.follows_linkerd(Behaviour::NamespaceAnnotations);
+    if copied && enforcement == Enforcement::Compatible {
+        Inherited::Own
+    } else if reading(config, object) == AnnotationReading::default() {
+        // One value, so that workloads of one shape share it.
+        Inherited::All
+    } else {
+        Inherited::AsLinkerd
+    }
 }
 
 fn content(
     cx: &Context<'_>,
     object: &Object,
     keys: &BTreeSet<Arc<str>>,
-    inherited: &NamespaceSettings,
+    defaults: &NamespaceSettings,
 ) -> ShapeContent {
     let (named_ports, ports, probes) = ports(object);
     let annotations = &object.meta.annotations;
     let known = |name: &str| named_ports.get(name).cloned();
-    let NamespaceSettings { opaque, require_identity, .. } = inherited;
-    let opaque = listed(OPAQUE, annotations, opaque.as_ref(), &known);
-    let require_identity = listed(IDENTITY, annotations, require_identity.as_ref(), &known);
-    let probed = probes.iter().map(|probe: &Probe| probe.port);
+    let NamespaceSettings { opaque, require_identity, .. } = defaults;
+    let (inherited, reading) = (inherited(cx.config, object), reading(cx.config, object));
+    let of_namespace =
+        |list: &'_ Option<Arc<str>>| list.clone().filter(|_| inherited != Inherited::Own);
+    let opaque = listed((OPAQUE, reading), annotations, of_namespace(opaque), &known);
+    let require_identity =
+        listed((IDENTITY, reading), annotations, of_namespace(require_identity), &known);
+    let probed = probes.iter().filter(|probe: &&Probe| probe.reaches_the_pod());
+    let probed = probed.map(|probe| probe.port);
     let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
     let most = cx.config.limits.declared_ports_per_workload.get();
     ShapeContent {
@@ -130,9 +189,10 @@ fn content(
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect(),
         default_policy: match &object.body {
-            Body::Valid(_) => annotation::default_policy(annotations).value,
+            Body::Valid(_) => annotation::default_policy(annotations, reading).value,
             Body::Invalid(_) => Some(DefaultPolicy::Deny),
         },
+        inherited,
         undeclared: annotation::undeclared_ports(annotations).value,
         opaque,
         require_identity,
@@ -141,6 +201,8 @@ fn content(
             Body::Valid(_) | Body::Invalid(_) => Ports::default(),
         },
         declared: ports.into_iter().take(most).chain(probed).chain(proxy.iter().copied()).collect(),
+        proxy_by_default: cx.config.follows_linkerd(Behaviour::AdminPort)
+            && !has_our_sidecar(object),
         proxy,
         named_ports,
         probes,
@@ -163,16 +225,20 @@ const IDENTITY: List = (annotation::REQUIRE_IDENTITY, annotation::require_identi
 /// The ports of a list: of the workload's own annotation, else of its namespace's, which may name
 /// ports that only other workloads have. `known` returns the numbers of the workload's port names.
 fn listed(
-    (name, read): List,
+    ((name, read), reading): (List, AnnotationReading),
     own: &Annotations,
-    inherited: Option<&Arc<str>>,
+    inherited: Option<Arc<str>>,
     known: &dyn Fn(&str) -> Option<Vec<NonZeroU16>>,
 ) -> Ports {
     let inherited = inherited.filter(|_| !own.contains_key(name));
-    let Some(inherited) = inherited else {
+    let shared = inherited.map(|list| Annotations::from([(Arc::from(name), list)]));
+    if reading.voids_lists {
+        let list = shared.as_ref().unwrap_or(own);
+        return Ports::from(&annotation::ports_as_linkerd(list, name).value);
+    }
+    let Some(shared) = shared else {
         return Ports::from(&read(own, &|name| annotation::own_name(known(name))).value);
     };
-    let shared = Annotations::from([(Arc::from(name), inherited.clone())]);
     Ports::from(&read(&shared, &|name| annotation::shared_name(name, known(name))).value)
 }
 

@@ -281,3 +281,51 @@ fn a_review_changes_nothing() {
     assert_eq!(engine.conditions(), &before);
     assert!(engine.apply(&Batch::default()).policies.is_empty());
 }
+
+#[test]
+fn grants_that_permit_much_are_told_what_they_permit() {
+    let grant = |from: &str, to: &str| {
+        told(&format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: ReferenceGrant, \
+              metadata: {{name: g, namespace: shop}}, spec: {{from: [{from}], to: [{to}]}}}}"
+        ))
+    };
+    let policies = "{group: policy.linkerd.io, kind: AuthorizationPolicy, namespace: team}";
+    let routes = "{group: policy.linkerd.io, kind: HTTPRoute, namespace: team}";
+    let meshed = "{group: policy.linkerd.io, kind: MeshTLSAuthentication}";
+    let servers = "{group: policy.linkerd.io, kind: Server}";
+    let named = |entry: &str| entry.replace('}', ", name: a}");
+    assert_eq!(grant(policies, &named(meshed)), Vec::<String>::new());
+    assert_eq!(
+        grant(policies, &format!("{}, {meshed}", named(meshed))),
+        ["spec.to[1]: has no `name`: permits references to every MeshTLSAuthentication of \
+              namespace `shop`, later ones too"]
+    );
+    let trusts = "spec.from[1]: trusts namespace `team` in full: on a Server that it may attach to, \
+                  each HTTPRoute.policy.linkerd.io from there with a host or a longer path wins over \
+                  the Server's own routes, and policies of `team` grant its requests";
+    assert_eq!(grant(&format!("{policies}, {routes}"), &named(servers)), [trusts]);
+    assert_eq!(grant(&format!("{policies}, {routes}"), servers).len(), 2);
+    // What others follow is theirs to judge, and no policy names a Server.
+    assert_eq!(grant(policies, servers), Vec::<String>::new());
+    assert_eq!(grant(routes, "{group: core, kind: Service}"), Vec::<String>::new());
+}
+
+#[test]
+fn backends_that_may_not_be_named_are_told_and_take_nothing_away() {
+    let route = |namespace: &str| {
+        told(&format!(
+            "{{apiVersion: policy.linkerd.io/v1beta3, kind: HTTPRoute, \
+              metadata: {{name: r, namespace: shop}}, spec: {{\
+              parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web}}], \
+              rules: [{{matches: [{{path: {{value: /b}}}}], \
+              backendRefs: [{{name: web, namespace: {namespace}, port: 80}}]}}]}}}}"
+        ))
+    };
+    assert_eq!(route("shop"), Vec::<String>::new());
+    assert_eq!(
+        route("bank"),
+        ["spec.rules.backendRefs: Service bank/web cannot be used from this namespace: no \
+              ReferenceGrant there permits it"]
+    );
+}

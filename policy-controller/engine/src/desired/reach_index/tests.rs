@@ -188,6 +188,30 @@ fn what_selects_or_targets_nothing_names_what_it_looked_for() {
     );
 }
 
+/// Its owner would otherwise learn from a stranger's policy, and of the stranger's Servers.
+#[test]
+fn a_policy_that_may_not_use_an_authentication_is_no_reference_to_it() {
+    let stranger = policy("stranger", "Server", "gone", "clients")
+        .replace("namespace: ns", "namespace: other")
+        .replace("name: clients}", "name: clients, namespace: ns}");
+    let mut stage = Stage::new(&[clients("clients"), stranger]);
+    let of = |stage: &Stage| stage.of(Kind::MeshTlsAuthentication, "clients");
+    let unused = "False NotReferenced no AuthorizationPolicy refers to it";
+    assert_eq!(of(&stage), unused);
+    let grant = "{apiVersion: gateway.networking.k8s.io/v1, kind: ReferenceGrant, \
+                  metadata: {name: g, namespace: ns}, spec: {\
+                  from: [{group: policy.linkerd.io, kind: AuthorizationPolicy, namespace: other}], \
+                  to: [{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: clients}]}}";
+    stage.apply(applied(grant));
+    assert_eq!(
+        of(&stage),
+        "False NoTarget no AuthorizationPolicy that refers to it has a target: Server other/gone \
+         does not exist"
+    );
+    stage.apply(vec![Change::Delete(key(Kind::ReferenceGrant, "ns", "g"))]);
+    assert_eq!(of(&stage), unused);
+}
+
 #[test]
 fn what_a_server_lacks_is_told_to_its_guests_when_its_text_alone_changes() {
     let mut stage = Stage::new(&[

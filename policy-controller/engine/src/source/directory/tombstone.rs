@@ -53,7 +53,7 @@ fn deny_default(annotations: &mut Annotations) {
 fn without_probes(pod: &Pod) -> Pod {
     let mut pod = pod.clone();
     for probe in std::mem::take(&mut pod.probes) {
-        if pod.ports.iter().all(|port| port.number != probe.port) {
+        if probe.reaches_the_pod() && pod.ports.iter().all(|port| port.number != probe.port) {
             pod.ports.push(ContainerPort { name: None, number: probe.port });
         }
     }
