@@ -7,6 +7,7 @@
 
 mod admission;
 mod auth;
+mod behaviour;
 mod choice;
 mod cli;
 mod connection;
@@ -30,6 +31,7 @@ mod value;
 
 pub use admission::AdmissionArgs;
 pub use auth::{AUDIENCE, ServeAuthArgs};
+pub use behaviour::BehaviourArgs;
 pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, SidecarArg, UndeclaredArg};
 pub use cli::{Cli, Command};
 pub use connection::ClusterArgs;

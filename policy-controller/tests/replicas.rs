@@ -55,7 +55,7 @@ impl Member {
         let config = ControllerConfig::default();
         let source = DirectorySource::new(directory, config.limits);
         let mut controller = policy_engine::start(config, source);
-        let options = EncodeOptions { localhost_authorization: false };
+        let options = EncodeOptions::default();
         let server = Server::new(controller.policies.clone(), ServeConfig::default(), options);
         let (replicas, receiver) = watch::channel(Arc::new(Replicas::Unknown("not yet".into())));
         let counting = rollout::start(

@@ -27,4 +27,5 @@ mod unsent;
 
 pub use metrics::RolloutMetrics;
 pub use overview::ClusterOverview;
+pub use peer_set::INCOMPLETE_REASONS;
 pub use tracker::{RolloutConfig, RolloutTracker, TrackingGuard, start};

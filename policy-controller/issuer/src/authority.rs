@@ -47,7 +47,7 @@ pub(super) struct PemSources {
 /// Validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// Time from now until the certificate expires.
+    /// Validity from now on, without the skew.
     pub lifetime: Duration,
     /// Tolerated clock skew: the certificate becomes valid this much earlier and expires this much
     /// later.

@@ -39,7 +39,7 @@ impl CaSecret {
     /// Reads a Secret's data.
     ///
     /// # Errors
-    /// Why the authority in use cannot be used. An unusable staged authority is left out.
+    /// The authority in use cannot be used. An unusable staged authority is left out.
     pub(super) fn read(data: &Data) -> Result<Self, AuthorityError> {
         let text = |key: &str| String::from_utf8(secret::bytes(data, key)?).ok();
         let needed = |key: &str| {

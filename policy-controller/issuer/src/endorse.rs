@@ -36,7 +36,7 @@ pub(super) fn is_current(
 /// Returns `before` extended by an endorsement of these roots.
 ///
 /// # Errors
-/// Why the authority cannot endorse them, above all that proxies that follow `before` would reject
+/// The authority cannot endorse them, above all because proxies that follow `before` would reject
 /// it. A published endorsement cannot be taken back, because proxies accept no older one.
 pub(super) fn endorse(
     before: Option<SignedRoots>,
@@ -56,7 +56,7 @@ pub(super) fn endorse(
 /// will reject it: for an authority that replaces one with a lost key.
 ///
 /// # Errors
-/// Why the authority cannot endorse them.
+/// The authority cannot endorse them.
 pub(super) fn endorse_unchecked(
     before: Option<SignedRoots>,
     bundle: &str,

@@ -38,7 +38,7 @@ policy_core::metrics! {
         namespaces: Family<StateLabel, Gauge> = "issuer_roots_namespaces",
             "Namespaces with the current roots published, and with them pending";
         restored: Counter = "issuer_roots_restored",
-            "ConfigMaps of roots that other clients changed and that were restored";
+            "ConfigMaps of roots that differed and were overwritten, after a rotation or a change by another client";
         failures: Family<ReasonLabel, Counter> = "issuer_failures",
             "Failed reconciliations of the authority, its roots and the serving certificate, by reason";
     }
@@ -77,7 +77,7 @@ impl IssuerMetrics {
         }
     }
 
-    /// Sets the numbers of namespaces with and without the current roots, and counts restored
+    /// Sets the numbers of namespaces with and without the current roots, and counts overwritten
     /// ConfigMaps.
     pub(super) fn published(&self, done: usize, pending: usize, restored: usize) {
         for (state, count) in [("published", done), ("pending", pending)] {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 pub(super) struct PublishResult {
     /// Namespaces that have the roots.
     pub(super) namespaces: usize,
-    /// Namespaces whose roots were changed by others and were restored.
+    /// Namespaces whose ConfigMap had other roots and was overwritten: after a change by another
+    /// client, or because the roots are new.
     pub(super) restored: Vec<String>,
     /// Namespaces without the roots, and the reason.
     pub(super) pending: Vec<(String, String)>,

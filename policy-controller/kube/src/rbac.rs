@@ -141,7 +141,7 @@ impl Rule {
 
 /// The rules of a controller that watches the whole cluster.
 pub fn cluster_rules() -> Vec<PolicyRule> {
-    let mut rules = watch_rules(|_| true);
+    let mut rules = rules_on(Kind::watched(), WATCH);
     rules.extend(status_rules());
     rules.extend(CLUSTER.iter().map(Rule::to_rule));
     rules
@@ -171,7 +171,7 @@ pub fn beside_linkerd_rules() -> Vec<PolicyRule> {
 
 /// The rules of a controller that watches some namespaces, in each of them.
 pub fn namespace_rules() -> Vec<PolicyRule> {
-    let mut rules = watch_rules(Kind::is_namespaced);
+    let mut rules = rules_on(Kind::watched().filter(|kind| kind.is_namespaced()), WATCH);
     rules.extend(status_rules());
     rules.extend(NAMESPACE.iter().map(Rule::to_rule));
     rules
@@ -212,7 +212,7 @@ pub fn issuer_provisioning_rules() -> Vec<PolicyRule> {
 /// The rules for people who view the policies of a namespace: the kinds whose definitions are
 /// installed with this project.
 pub fn viewing_rules() -> Vec<PolicyRule> {
-    policy_rules(|_| true, &["get", "list", "watch"])
+    rules_on(policy_kinds(), &["get", "list", "watch"])
 }
 
 /// Additional rules for people who write these policies. ExternalWorkloads are not among them: they
@@ -220,35 +220,28 @@ pub fn viewing_rules() -> Vec<PolicyRule> {
 /// `edit` since 1.22 (CVE-2021-25740).
 pub fn writing_rules() -> Vec<PolicyRule> {
     let verbs = ["create", "delete", "deletecollection", "patch", "update"];
-    policy_rules(|kind| kind != Kind::ExternalWorkload, &verbs)
+    rules_on(policy_kinds().filter(|kind| *kind != Kind::ExternalWorkload), &verbs)
 }
 
-/// These verbs on every kind that is installed here and `included`, by group.
-fn policy_rules(included: impl Fn(Kind) -> bool, verbs: &[&str]) -> Vec<PolicyRule> {
-    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+/// The verbs of a watch.
+const WATCH: &[&str] = &["list", "watch"];
+
+/// The namespaced kinds whose definitions are installed with this project.
+fn policy_kinds() -> impl Iterator<Item = Kind> {
     let ours = Kind::ALL.into_iter().filter(|kind| kind.spec().is_defined_here());
-    for kind in ours.filter(|kind| kind.is_namespaced() && included(*kind)) {
+    ours.filter(|kind| kind.is_namespaced())
+}
+
+/// Rules with these verbs on all objects of `kinds`, one for each group.
+fn rules_on(kinds: impl Iterator<Item = Kind>, verbs: &[&str]) -> Vec<PolicyRule> {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for kind in kinds {
         groups.entry(kind.group()).or_default().push(kind.plural().to_owned());
     }
     let rule = |(group, resources): (&str, Vec<String>)| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
         resources: Some(resources),
         verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-        ..PolicyRule::default()
-    };
-    groups.into_iter().map(rule).collect()
-}
-
-/// List and watch on every watched kind that is `included`, by group.
-fn watch_rules(included: impl Fn(Kind) -> bool) -> Vec<PolicyRule> {
-    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for kind in Kind::watched().filter(|kind| included(*kind)) {
-        groups.entry(kind.group()).or_default().push(kind.plural().to_owned());
-    }
-    let rule = |(group, resources): (&str, Vec<String>)| PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(resources),
-        verbs: vec!["list".to_owned(), "watch".to_owned()],
         ..PolicyRule::default()
     };
     groups.into_iter().map(rule).collect()

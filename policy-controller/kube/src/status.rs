@@ -25,6 +25,7 @@ mod queue;
 mod settings;
 mod writer;
 
+pub use desired::{REASONS as STATUS_REASONS, TYPES as CONDITION_TYPES};
 pub use events::{EventRecorder, EventWriter};
 pub use metrics::{EventMetrics, StatusMetrics};
 pub use settings::{CONTROLLER_NAME, StatusSettings};

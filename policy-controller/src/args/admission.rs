@@ -65,7 +65,7 @@ impl AdmissionArgs {
             // Each needs the other.
             (_, _) => CertificateSource::Provisioned(self.provisioning(namespace)),
         };
-        Some(AdmissionSettings { listen: self.server_addr, certificate })
+        Some(AdmissionSettings { listen: self.server_addr, certificate, linkerd_compatible: false })
     }
 
     fn provisioning(&self, namespace: &str) -> Provisioning {
@@ -120,6 +120,7 @@ mod tests {
         let expected = AdmissionSettings {
             listen: "0.0.0.0:443".parse().unwrap(),
             certificate: CertificateSource::Provisioned(provisioning),
+            linkerd_compatible: false,
         };
         assert_eq!(settings(&[]), Ok(Some(expected)));
         assert_eq!(settings(&["--admission-controller-disabled"]), Ok(None));
@@ -134,6 +135,7 @@ mod tests {
                 certificates: "c.pem".into(),
                 key: "k.pem".into(),
             }),
+            linkerd_compatible: false,
         };
         assert_eq!(settings(&given), Ok(Some(expected)));
         for (given, missing) in [("key", "certs"), ("certs", "key")] {

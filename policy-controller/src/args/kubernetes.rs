@@ -115,7 +115,7 @@ mod tests {
             (&["--watch-namespace=a", "--node-addresses=A=::1"], "`A=::1` is not NODE=ADDRESS"),
             (
                 &["--watch-namespace=a", "--node-addresses=a=x"],
-                "`x` is not an IP address (of node a)",
+                "`x` is not an address such as `10.1.2.3` or `fd00::1` (of node a)",
             ),
             (&["--watch-freshness=60"], "60 is not in 61..=86400"),
             (&["--list-page-size=0"], "0 is not in 1..=10000"),

@@ -90,8 +90,8 @@ mod tests {
         );
         assert_eq!(
             read("", "10.0.0.0/33"),
-            Err("`10.0.0.0/33` is not a CIDR or address, `node-local` or \
-                 `cluster`"
+            Err("`10.0.0.0/33` has no valid length after `/`, expected 0 to 32 without leading \
+                 zeros; `node-local` and `cluster` are allowed, too"
                 .to_owned())
         );
     }

@@ -142,7 +142,10 @@ mod tests {
         assert!(refused.contains("'--replica-peers <ADDRS>': `10.0.0.1` is not an"), "{refused}");
         assert!(refusal("--replica-peers=10.0.0.1:0").contains("is not an address and port"));
         let refused = refusal("--replica-address=here");
-        assert!(refused.contains("'--replica-address <IP>': `here` is not an IP"), "{refused}");
+        assert!(
+            refused.contains("'--replica-address <IP>': `here` is not an address"),
+            "{refused}"
+        );
         assert!(refusal("--replica-timeout=4").contains("4 is not in 5..=600"));
         assert!(refusal("--replicas-service=Policy").contains("`Policy` is not a name"));
     }

@@ -2,6 +2,7 @@
 
 use super::admission::AdmissionArgs;
 use super::auth::ServeAuthArgs;
+use super::behaviour::{BehaviourArgs, preset_help, with_linkerds_default};
 use super::choice::{
     GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
 };
@@ -17,7 +18,7 @@ use super::status::StatusArgs;
 use super::value::{
     List, address, cidrs, default_policy, label, labels, name, ports, probe_networks,
 };
-use clap::Args;
+use clap::{ArgAction, Args};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, NetworkMatch};
 use std::collections::BTreeSet;
@@ -63,6 +64,7 @@ pub(super) const CLUSTER_ONLY_FLAGS: [&str; 31] = [
 
 /// Flags of `policy-controller run`, as written.
 #[derive(Clone, Debug, Args)]
+#[command(mut_args(with_linkerds_default))]
 pub struct RunArgs {
     /// Directory of manifests (YAML or JSON, any layout) to read and follow, in place of a cluster.
     #[arg(long, value_name = "DIR", conflicts_with_all = CLUSTER_ONLY_FLAGS)]
@@ -131,8 +133,17 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = ProbeRoutesArg::Always)]
     pub probe_routes: ProbeRoutesArg,
 
-    /// Authorize loopback addresses on every port, as Linkerd's proxies do.
-    #[arg(long)]
+    /// Sets every flag of a difference from Linkerd to Linkerd's behaviour.
+    #[arg(long, help = preset_help(), help_heading = "Differences from Linkerd")]
+    pub linkerd_compatible: bool,
+
+    /// Differences from Linkerd.
+    #[command(flatten)]
+    pub behaviours: BehaviourArgs,
+
+    /// Authorize loopback addresses on every port, as Linkerd's proxies do by themselves.
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+          default_value_t = false, default_missing_value = "true")]
     pub localhost_authorization: bool,
 
     /// Require a ReferenceGrant for authentications of other namespaces.

@@ -71,7 +71,7 @@ mod tests {
         let settings = own.settings(None, "mesh");
         assert_eq!((settings.namespace.as_str(), settings.pod), ("own", None));
         let error = addresses("node-1").unwrap_err();
-        assert_eq!(error, "`node-1` is not an IP address");
+        assert_eq!(error, "`node-1` is not an address such as `10.1.2.3` or `fd00::1`");
         assert_eq!(addresses(""), Ok(Vec::new()));
     }
 }

@@ -60,8 +60,8 @@ pub enum OwnCertificate {
 }
 
 impl ServeAuth {
-    /// Returns the configuration of authorization. `client`: the API server, if it may review
-    /// tokens.
+    /// Returns the configuration of authorization. `client`: the client of the API server, if this
+    /// controller may create TokenReviews.
     ///
     /// # Errors
     /// [`KeyError`]: the supplied keys cannot be used.
@@ -84,8 +84,8 @@ impl ServeAuth {
         Ok(AuthzConfig { viewers: self.viewers.clone(), identity_suffix, reviewer })
     }
 
-    /// Describes the functions that these settings disable. `reviews`: the API server may review
-    /// tokens.
+    /// Describes the functions that these settings disable. `reviews`: true if this controller may
+    /// create TokenReviews.
     pub fn lost(&self, reviews: bool) -> Vec<String> {
         let mut lost = Vec::new();
         if self.tls.is_none() {
@@ -97,8 +97,8 @@ impl ServeAuth {
         }
         if matches!(self.tokens, ViewerTokens::Review { .. }) && !reviews {
             lost.push(
-                "viewers' tokens are not accepted: the API server may not review them, and \
-                 --viewer-token-keys is not given"
+                "viewers' tokens are not accepted: with --watch-namespace the API server cannot \
+                 be called to review them, and --viewer-token-keys is not given"
                     .to_owned(),
             );
         }

@@ -125,6 +125,9 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
     };
     let mut lost = watches.scope.limitations();
     let mut admission = args.admission.settings(namespace);
+    if let Some(admission) = &mut admission {
+        admission.linkerd_compatible = args.linkerd_compatible;
+    }
     let provisioned = |admission: &AdmissionSettings| {
         matches!(admission.certificate, CertificateSource::Provisioned(_))
     };
@@ -196,6 +199,8 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
             ProbeRoutesArg::Always => ProbeRoutes::Always,
             ProbeRoutesArg::Unrouted => ProbeRoutes::Unrouted,
         },
+        linkerd_compatible: args.linkerd_compatible,
+        as_linkerd: args.behaviours.as_linkerd,
         localhost_authorization: args.localhost_authorization,
         reference_grants: match args.reference_grants {
             GrantsArg::Enforce => ReferenceGrants::Enforce,

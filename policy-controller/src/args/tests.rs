@@ -6,9 +6,13 @@ use clap::Parser;
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, UndeclaredPorts};
 use policy_discovery::serve::ServeConfig;
+use policy_engine::compatibility::{
+    DIFFERENCES, Difference, SeenIn, Whose, with_ours, with_preset,
+};
 use policy_engine::config::{
     ControllerConfig, KubeletExemption, PodGateways, ProbeRoutes, ReferenceGrants,
 };
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 
 fn settings(flags: &[&str]) -> Result<Settings, String> {
@@ -103,6 +107,86 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(settings.log_format, LogFormat::Json);
 }
 
+/// Of each difference the flag, as it is written and read, sets what the list says.
+#[test]
+fn each_flag_of_a_difference_sets_what_the_list_says() {
+    let controller = |flags: &[&str]| settings(flags).unwrap().controller;
+    let plain = controller(&[]);
+    for difference in &DIFFERENCES {
+        let Some((flag, value)) = difference.flag() else { continue };
+        let mut expected = plain.clone();
+        difference.set(&mut expected, Whose::Linkerd);
+        let flag = format!("--{flag}={value}");
+        assert_eq!(controller(&[&flag]), expected, "{flag}");
+    }
+}
+
+#[test]
+fn linkerd_compatible_sets_every_flag_of_the_list_and_what_is_given_wins() {
+    let controller = |flags: &[&str]| settings(flags).unwrap().controller;
+    let preset = "--linkerd-compatible";
+    assert_eq!(controller(&[preset]), with_preset(controller(&[])));
+    for (flag, name) in [
+        ("--probe-networks=node-local", "probe-networks"),
+        ("--probe-routes=always", "probe-routes"),
+        ("--reference-grants=enforce", "reference-grants"),
+        ("--localhost-authorization=false", "localhost"),
+        ("--invalid-routes=portcullis", "invalid-routes"),
+        ("--admin-port=portcullis", "admin-port"),
+    ] {
+        let expected = with_ours(controller(&[preset]), name).unwrap();
+        assert_ne!(expected, controller(&[preset]), "{name}");
+        // In either order.
+        assert_eq!(controller(&[preset, flag]), expected, "{flag}");
+        assert_eq!(controller(&[flag, preset]), expected, "{flag}");
+    }
+    assert!(refusal(&["--invalid-routes=safe"]).contains("possible values: portcullis, linkerd"));
+}
+
+/// The page about differences, with its guide and its table of Linkerd's flags.
+const PAGE: &str = include_str!("../../../docs/compatible.md");
+
+/// The names in quotes in the first cells of the table below a heading.
+fn first_cells(heading: &str) -> BTreeSet<&'static str> {
+    let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.map(|row| row.split(" |").next().unwrap());
+    cells.flat_map(|cell| cell.split('`').step_by(2)).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn the_guide_has_a_step_for_each_difference_of_messages_with_a_flag() {
+    let with_a_flag = |it: &&Difference| it.flag().is_some() && it.seen_in == SeenIn::Messages;
+    let expected: BTreeSet<&str> =
+        DIFFERENCES.iter().filter(with_a_flag).map(|difference| difference.name).collect();
+    assert_eq!(first_cells("Then one difference after the other"), expected);
+}
+
+#[test]
+fn flags_of_linkerds_controller_are_taken_or_refused_as_the_page_says() {
+    let refused = first_cells("Flags of Linkerd's policy controller");
+    assert_eq!(refused.len(), 10, "{refused:?}");
+    for flag in refused {
+        let error = refusal(&[&format!("{flag}=1")]);
+        assert!(error.contains(&format!("unexpected argument '{flag}' found")), "{error}");
+    }
+    for flag in [
+        "--log-level=info",
+        "--log-format=plain",
+        "--admin-addr=:9990",
+        "--admission-controller-disabled",
+        "--grpc-addr=127.0.0.1:8090",
+        "--cluster-networks=10.0.0.0/8",
+        "--identity-domain=cluster.local",
+        "--default-policy=all-unauthenticated",
+        "--control-plane-namespace=linkerd",
+        "--probe-networks=0.0.0.0/0,::/0",
+    ] {
+        assert!(settings(&[flag]).is_ok(), "{flag}");
+    }
+}
+
 #[test]
 fn refusals_name_the_flag_the_value_and_what_is_allowed() {
     for (flag, want) in [
@@ -110,8 +194,10 @@ fn refusals_name_the_flag_the_value_and_what_is_allowed() {
             "--grpc-addr=localhost",
             "'localhost' for '--grpc-addr <ADDR>': expected an address and port",
         ),
-        ("--cluster-networks=10.0.0.0/8,10.0.0.0/33", "`10.0.0.0/33` is not a CIDR or address"),
-        ("--probe-networks=node", "`node` is not a CIDR or address or `node-local`"),
+        ("--cluster-networks=10.0.0.0/8,10.0.0.0/33", "`10.0.0.0/33` has no valid length"),
+        ("--cluster-networks=010.0.0.0/8", "`010.0.0.0/8` has leading zeros"),
+        ("--host-ips=::ffff:10.0.0.1", "`::ffff:10.0.0.1` is IPv4 in IPv6 notation"),
+        ("--probe-networks=node", "`fd00::/8`; `node-local` is allowed, too"),
         (
             "--default-policy=Deny",
             "'Deny' for '--default-policy <POLICY>': expected one of all-unauth",

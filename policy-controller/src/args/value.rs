@@ -2,6 +2,7 @@
 //! here describe the problem and the allowed values.
 
 use ipnet::IpNet;
+use policy_core::address::{parse_address, parse_block};
 use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
 use policy_crds::{is_dns_label, is_dns_name};
 use policy_tls::control::ControllerAddress;
@@ -83,7 +84,7 @@ pub(super) fn host_port(value: &str) -> ParseResult<String> {
 }
 
 pub(super) fn ip(value: &str) -> ParseResult<IpAddr> {
-    value.parse().map_err(|_| format!("`{value}` is not an IP address"))
+    parse_address(value).map_err(|reason| format!("`{value}` {reason}"))
 }
 
 /// The items of a list separated by commas, without blanks and empty ones.
@@ -111,7 +112,7 @@ pub(super) fn cidrs(list: &str) -> ParseResult<List<IpNet>> {
 pub(super) fn probe_networks(list: &str) -> ParseResult<List<NetworkMatch>> {
     let one = |item: &str| match item {
         "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
-        item => cidr(item, " or `node-local`").map(NetworkMatch::net),
+        item => cidr(item, "; `node-local` is allowed, too").map(NetworkMatch::net),
     };
     items(list).map(one).collect()
 }
@@ -121,14 +122,13 @@ pub(super) fn networks(list: &str) -> ParseResult<List<NetworkMatch>> {
     let one = |item: &str| match item {
         "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
         "cluster" => Ok(NetworkMatch::symbol(NetworkSymbol::Cluster)),
-        item => cidr(item, ", `node-local` or `cluster`").map(NetworkMatch::net),
+        item => cidr(item, "; `node-local` and `cluster` are allowed, too").map(NetworkMatch::net),
     };
     items(list).map(one).collect()
 }
 
 fn cidr(item: &str, also: &str) -> ParseResult<IpNet> {
-    let net = item.parse::<IpNet>().or_else(|_| item.parse::<IpAddr>().map(IpNet::from));
-    net.map_err(|_| format!("`{item}` is not a CIDR or address{also}"))
+    parse_block(item).map_err(|reason| format!("`{item}` {reason}{also}"))
 }
 
 pub(super) fn ports(list: &str) -> ParseResult<List<NonZeroU16>> {

@@ -72,7 +72,7 @@ impl Ports {
             admission = admission.map(|admission| admission.guarded_by(guard.clone()));
             if settings.pod.is_some() {
                 let follow = guard.follow(index.handles.policies.clone());
-                supervisor.spawn("the self policy", follow);
+                supervisor.spawn("the watch of the controller's own policy", follow);
             }
         }
         if let Some(admission) = &admission {

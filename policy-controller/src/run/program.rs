@@ -18,6 +18,7 @@ use crate::args::{
 use crate::directory::DirectorySource;
 use clap::Parser;
 use policy_discovery::serve::StaleNotice;
+use policy_engine::compatibility::PresetReport;
 use policy_engine::config::ControllerConfig;
 use policy_engine::source::Diagnostic;
 use policy_kube::source::{KubernetesSource, Scope};
@@ -93,6 +94,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         None => None,
     };
     report_limitations(&readiness, cluster.as_deref(), &auth);
+    report_preset(&controller);
     let (stale, stale_receiver) = watch::channel(StaleNotice::default());
     let warn =
         cluster_tasks.as_ref().map(|cluster_tasks| Box::new(cluster_tasks.warn_stale()) as Warn);
@@ -129,8 +131,8 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     ended
 }
 
-/// True if the API server may review tokens: reviews are objects of the whole cluster, out of reach
-/// of Roles.
+/// True if this controller may create TokenReviews: they are objects of the whole cluster, out of
+/// reach of Roles.
 pub(super) fn reviews(cluster: Option<&ClusterSettings>) -> bool {
     cluster.is_some_and(|cluster| cluster.watches.scope == Scope::Cluster)
 }
@@ -144,6 +146,13 @@ fn report_limitations(readiness: &Readiness, cluster: Option<&ClusterSettings>, 
         tracing::warn!("{function}");
     }
     readiness.do_without(lost);
+}
+
+/// Reports what `--linkerd-compatible` has set.
+fn report_preset(config: &ControllerConfig) {
+    let Some(PresetReport { set, kept }) = PresetReport::of(config) else { return };
+    let (set, kept) = (set.join(" "), kept.join(" "));
+    tracing::info!(%set, %kept, "--linkerd-compatible: as Linkerd's controller");
 }
 
 /// Reports stale watches.

@@ -17,6 +17,7 @@ use policy_discovery::rollout::{self, ClusterOverview, RolloutConfig, RolloutTra
 use policy_discovery::serve::{
     AuthzConfig, BoundListener, ReportConfig, ServeConfig, Server, StaleNotice, Transport,
 };
+use policy_engine::behaviour::Behaviour;
 use policy_engine::config::ControllerConfig;
 use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
@@ -181,7 +182,11 @@ fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 's
 
 /// The options of encoding that follow from `config`.
 pub(super) fn encode_options(config: &ControllerConfig) -> EncodeOptions {
-    EncodeOptions { localhost_authorization: config.localhost_authorization }
+    EncodeOptions {
+        connection_secure_header: config.follows_linkerd(Behaviour::ConnectionSecureHeader),
+        matches_as_written: config.follows_linkerd(Behaviour::RouteMatches),
+        without_addresses: config.follows_linkerd(Behaviour::PodAddresses),
+    }
 }
 
 #[cfg(test)]

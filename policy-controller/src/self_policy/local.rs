@@ -6,6 +6,7 @@ use policy_core::{
     DefaultPolicy, Denied, Owner, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey,
 };
 use policy_crds::{Body, Object};
+use policy_engine::behaviour::Behaviours;
 use policy_engine::compile_objects;
 use policy_engine::config::{ControllerConfig, Namespaces};
 use serde_json::{Value, json};
@@ -92,6 +93,7 @@ impl LocalPolicy {
             probe_networks: Vec::new(),
             proxy_ports: BTreeSet::new(),
             localhost_authorization: false,
+            as_linkerd: Behaviours::default(),
             undeclared_ports: UndeclaredPorts::Deny,
             namespaces: Namespaces::Optional,
             ..config.clone()

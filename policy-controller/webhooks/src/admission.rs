@@ -5,8 +5,8 @@
 //! HTTPS ─▶ review ─▶ scope ─▶ validate (policy_crds::parse) ─▶ what-if (the index) ─▶ response
 //! ```
 //!
-//! Any client may connect: scarce resources are divided by client network (`shares`, `turns`), so that
-//! no client can block the responses to API servers.
+//! Any client may connect: scarce resources are divided by client network (`shares`,
+//! `policy_server::FairScheduler`), so that no client can block the responses to API servers.
 //!
 //! The verdict depends on the request alone, and only warnings depend on the objects that the
 //! controller has read. The controller ignores every object that the webhook denies, so an object that
@@ -28,6 +28,6 @@ mod webhook;
 pub use super::certificate::{CertificateError, CertificateFiles, Provisioning};
 pub use super::installation::{Installation, Target, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 pub use super::metrics::AdmissionMetrics;
-pub use super::validation::configuration;
+pub use super::validation::{configuration, outbound_webhook};
 pub use settings::{AdmissionSettings, CertificateSource, PortGuard};
 pub use webhook::{Admission, AdmissionError};

@@ -11,7 +11,7 @@
 //! controller reads them from the original object.
 //!
 //! A pod is refused if its request is impossible or ambiguous. A pod that is not injected is created
-//! unchanged, with the reason as a warning.
+//! unchanged, with the reason as a warning unless its author chose it or nothing requests a sidecar.
 
 mod bypass;
 mod configuration;

@@ -15,6 +15,14 @@ use tokio_stream::{StreamExt, StreamMap, wrappers::ReceiverStream};
 /// Pending messages of one replica.
 const QUEUE: usize = 16;
 
+/// The reason while it is unknown which other replicas there are.
+const REPLICAS_UNKNOWN: &str = "ReplicasUnknown";
+/// The reason while a replica does not answer.
+const REPLICA_UNREACHABLE: &str = "ReplicaUnreachable";
+
+/// Every reason of reports that are incomplete.
+pub const INCOMPLETE_REASONS: [&str; 2] = [REPLICAS_UNKNOWN, REPLICA_UNREACHABLE];
+
 /// Completeness of the reports that the counts are made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Completeness {
@@ -211,10 +219,7 @@ impl PeerSet {
             self.known.values().filter(|peer| peer.last_seen.is_some() && !silent(peer));
         metrics.replicas(self.known.len(), answering.count());
         if let Some(why) = &self.unknown {
-            return Completeness::Incomplete {
-                reason: "ReplicasUnknown",
-                message: why.to_string(),
-            };
+            return Completeness::Incomplete { reason: REPLICAS_UNKNOWN, message: why.to_string() };
         }
         let lost = self.known.iter().filter(|(_, peer)| silent(peer));
         let lost: Vec<String> = lost.map(|(replica, peer)| peer.title(replica)).collect();
@@ -222,11 +227,11 @@ impl PeerSet {
             [] if self.known.values().any(|peer| peer.last_seen.is_none()) => Completeness::Pending,
             [] => Completeness::Complete,
             [one] => Completeness::Incomplete {
-                reason: "ReplicaUnreachable",
+                reason: REPLICA_UNREACHABLE,
                 message: format!("replica {one} does not answer"),
             },
             several => Completeness::Incomplete {
-                reason: "ReplicaUnreachable",
+                reason: REPLICA_UNREACHABLE,
                 message: format!("replicas {} do not answer", several.join(", ")),
             },
         }

@@ -92,7 +92,8 @@ impl Compat {
 
     /// Returns the message for `policy` to a client of a workload with `facts`.
     fn encoded(&self, policy: &Arc<ServerPolicy>, facts: &Facts) -> Encoded {
-        let own = Server { server_ips: server_ips(facts), ..Server::default() }.encode_to_vec();
+        let own = Server { server_ips: server_ips(facts, &self.options), ..Server::default() }
+            .encode_to_vec();
         let (shared, made) = self.shared(policy, facts, own.len());
         if made {
             self.core.metrics.encoded("compatible");

@@ -327,7 +327,7 @@ impl Harness {
     /// A server with these settings.
     pub async fn with(config: ServeConfig) -> Self {
         let (index, policies) = Index::start();
-        let options = EncodeOptions { localhost_authorization: false };
+        let options = EncodeOptions::default();
         let server = Server::new(policies, config, options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -177,7 +177,7 @@ impl Mesh {
         let (index, policies) = Index::start();
         let pod = index.pod("web-0", &[80]);
         index.set(&pod, 80, &policy("web"), 1);
-        let options = EncodeOptions { localhost_authorization: false };
+        let options = EncodeOptions::default();
         let access = AuthzConfig { identity_suffix: SUFFIX.into(), ..access };
         let (stale, stale_receiver) = watch::channel(StaleNotice::default());
         let server =

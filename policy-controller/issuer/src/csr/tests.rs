@@ -51,7 +51,7 @@ fn a_request_for_exactly_the_identity_gives_its_key() {
 #[test]
 fn names_besides_the_identity_are_refused_by_kind() {
     let other = "other.shop.serviceaccount.identity.mesh.cluster.local";
-    let cases: [(&[SanType], &str); 12] = [
+    let cases: [(&[SanType], &str); 13] = [
         (&[], "subjectAltName is missing"),
         (&[dns(other)], "the DNS name `other.shop"),
         (&[dns(NAME), dns(other)], "the DNS name `other.shop"),
@@ -59,6 +59,10 @@ fn names_besides_the_identity_are_refused_by_kind() {
         (&[dns(NAME), dns(NAME)], "the identity more than once"),
         (&[dns(NAME), uri("spiffe://cluster.local/ns/a/sa/b")], "has a URI"),
         (&[uri("spiffe://cluster.local/ns/a/sa/b")], "has a URI"),
+        (
+            &[uri("spiffe://cluster.local/ns/a/sa/b"), uri("spiffe://cluster.local/ns/a/sa/c")],
+            "has a URI",
+        ),
         (&[SanType::IpAddress([10, 0, 0, 1].into()), dns(NAME)], "has an IP address"),
         (&[dns(NAME), SanType::Rfc822Name("a@b.c".try_into().unwrap())], "has an email"),
         (&[dns("*.shop.serviceaccount.identity.mesh.cluster.local")], "the DNS name `*."),

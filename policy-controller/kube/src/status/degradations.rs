@@ -3,7 +3,7 @@
 //! The status is the record of what was written before, so that a restarted controller or a new
 //! leader repeats no Event.
 
-use super::merge::stopped_matching::REASON as STOPPED;
+use super::desired::STOPPED_MATCHING;
 use serde_json::Value;
 
 /// The reasons of a conflict with another object. They are reported for new objects too, because
@@ -51,7 +51,7 @@ fn of_conditions(before: Option<&Vec<Value>>, after: Option<&Vec<Value>>) -> Vec
         let was = named(before, kind);
         let reason = text(&now, "reason");
         let reported = match &was {
-            Some(was) if kind == "Programmed" => text(was, "reason") != STOPPED,
+            Some(was) if kind == "Programmed" => text(was, "reason") != STOPPED_MATCHING,
             Some(was) if text(was, "status") == "True" => true,
             Some(was) => CONFLICT_REASONS.contains(&reason) && text(was, "reason") != reason,
             None => CONFLICT_REASONS.contains(&reason),
@@ -59,7 +59,7 @@ fn of_conditions(before: Option<&Vec<Value>>, after: Option<&Vec<Value>>) -> Vec
         // An object that is not accepted was already reported as such, and is in force nowhere
         // because of it.
         let accepted = named(after, "Accepted").is_none_or(|c| text(&c, "status") == "True");
-        let stopped = reason == STOPPED && accepted;
+        let stopped = reason == STOPPED_MATCHING && accepted;
         if reported && (kind != "Programmed" || stopped) {
             let note = format!("{kind}=False: {}", text(&now, "message"));
             found.push(Degradation { reason: reason.to_owned(), note });
@@ -125,7 +125,7 @@ mod tests {
     fn what_stops_matching_is_told_unless_that_it_is_not_accepted_was() {
         let yes = condition("Accepted", "True", "Accepted");
         let up = condition("Programmed", "True", "Programmed");
-        let stopped = condition("Programmed", "False", STOPPED);
+        let stopped = condition("Programmed", "False", STOPPED_MATCHING);
         let words = ["StoppedMatching Programmed=False: words"];
         assert_eq!(reported(&[yes.clone(), up.clone()], &[yes.clone(), stopped.clone()]), words);
         let again = [yes.clone(), stopped.clone()];

@@ -27,7 +27,7 @@ pub(crate) struct DesiredCondition {
 }
 
 /// Our condition types. Those of other controllers are preserved.
-pub(crate) const TYPES: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", PROXY_UNSUPPORTED];
+pub const TYPES: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", PROXY_UNSUPPORTED];
 
 /// The desired status about one parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -245,6 +245,11 @@ impl DesiredCondition {
 const ANNOTATIONS_INVALID: &str = "AnnotationsInvalid";
 /// The reason of an object that takes effect, but not for Linkerd's proxies as it does for ours.
 const PRECEDENCE_DIFFERS: &str = "PrecedenceDiffers";
+/// The reason of an object that stopped matching without being edited.
+pub(crate) const STOPPED_MATCHING: &str = "StoppedMatching";
+
+/// Every reason that the status has besides those of the conditions that it is made from.
+pub const REASONS: [&str; 3] = [ANNOTATIONS_INVALID, PRECEDENCE_DIFFERS, STOPPED_MATCHING];
 
 fn collect_conditions<'a>(
     conditions: impl Iterator<Item = &'a ObjectCondition>,

@@ -1,7 +1,7 @@
 //! Merges the current status of an object with the desired one, into what has to be written, if
 //! anything.
 
-pub(crate) mod stopped_matching;
+mod stopped_matching;
 
 use super::desired::{DesiredCondition, DesiredStatus, ParentStatus, TYPES};
 use jiff::Timestamp;

@@ -4,8 +4,8 @@
 use super::api::{Outcome, StatusApiError, StatusSupport};
 use super::debounce::Debounce;
 use super::degradations::degradations;
-use super::desired::{DesiredCondition, DesiredStatus, Fingerprint, Level};
-use super::merge::{self, Item, stopped_matching::REASON as STOPPED};
+use super::desired::{DesiredCondition, DesiredStatus, Fingerprint, Level, STOPPED_MATCHING};
+use super::merge::{self, Item};
 use super::queue::{Queue, backoff};
 use super::settings::{ReportChannel, StatusSettings};
 use policy_crds::{Kind, ObjectKey};
@@ -200,7 +200,7 @@ impl Plan {
                 continue;
             };
             let mut degraded = degradations(&item.status, &status, controller).into_iter();
-            if degraded.any(|one| one.reason == STOPPED) {
+            if degraded.any(|one| one.reason == STOPPED_MATCHING) {
                 self.debounce.delay_loss(&key, now);
             }
             self.note_overwritten(&key, desired.fingerprint(), now);

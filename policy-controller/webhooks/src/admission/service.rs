@@ -64,6 +64,7 @@ pub(super) struct Service {
     heavy: FairScheduler,
     lookups: FairScheduler,
     queries: FairScheduler,
+    linkerd_compatible: bool,
 }
 
 /// The connection of a request.
@@ -123,7 +124,13 @@ impl Service {
             heavy: FairScheduler::new(1),
             lookups: FairScheduler::new(MAX_LOOKUPS),
             queries: FairScheduler::new(MAX_QUERIES),
+            linkerd_compatible: false,
         }
+    }
+
+    /// Validates outbound policy, too, if `linkerd_compatible`.
+    pub(super) fn with_linkerd_compatible(self, linkerd_compatible: bool) -> Self {
+        Self { linkerd_compatible, ..self }
     }
 
     /// Serves the injector, too, on its own path.
@@ -253,7 +260,9 @@ impl Service {
         review: &Review<'_>,
         started: Instant,
     ) -> Result<EncodedReview, RequestError> {
-        let (validated, _) = self.process(review, |bytes| validate_review(&bytes)).await?;
+        let compatible = self.linkerd_compatible;
+        let work = move |bytes: Bytes| validate_review(&bytes, compatible);
+        let (validated, _) = self.process(review, work).await?;
         let ValidatedReview { version, uid, kind, step } = validated;
         let (written, outcome) = match step {
             NextStep::Write(written, outcome) => (written, outcome),
@@ -385,7 +394,7 @@ fn value(body: &[u8]) -> Result<Value, RequestError> {
     serde_json::from_slice(body).map_err(|_| RequestError::NotJson)
 }
 
-fn validate_review(body: &[u8]) -> Result<ValidatedReview, RequestError> {
+fn validate_review(body: &[u8], linkerd_compatible: bool) -> Result<ValidatedReview, RequestError> {
     let review = value(body)?;
     let (version, request) = (version(&review), AdmissionRequest::read(&review));
     let uid = request.map_or("", |request| request.uid);
@@ -395,7 +404,7 @@ fn validate_review(body: &[u8]) -> Result<ValidatedReview, RequestError> {
         let step = NextStep::Write(written, ReviewOutcome::Malformed);
         return Ok(ValidatedReview { version, uid: String::new(), kind: None, step });
     };
-    let Validation { kind, verdict } = validate(&request);
+    let Validation { kind, verdict } = validate(&request, linkerd_compatible);
     let (answer, outcome) = match verdict {
         Verdict::Denied(status) => {
             tracing::debug!(message = status.message, "denied");

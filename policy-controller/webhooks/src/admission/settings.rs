@@ -11,6 +11,8 @@ pub struct AdmissionSettings {
     pub listen: SocketAddr,
     /// Source of its serving certificate.
     pub certificate: CertificateSource,
+    /// True if it also reviews what Linkerd's webhook reviews and Portcullis does not use.
+    pub linkerd_compatible: bool,
 }
 
 /// Source of the webhook's serving certificate.

@@ -4,6 +4,7 @@ mod certificates;
 mod configured;
 mod http;
 mod http2;
+mod outbound;
 mod passing;
 mod properties;
 mod refusals;
@@ -42,7 +43,11 @@ pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
 /// Returns the verdict on a review: `passed`, `sound` and the remarks, or the message of the
 /// denial.
 pub(super) fn verdict(review: &Value) -> String {
-    let validation = validate(&AdmissionRequest::read(review).unwrap());
+    verdict_of(review, false)
+}
+
+fn verdict_of(review: &Value, linkerd_compatible: bool) -> String {
+    let validation = validate(&AdmissionRequest::read(review).unwrap(), linkerd_compatible);
     match validation.verdict {
         Verdict::OutOfScope => "passed".to_owned(),
         Verdict::Deletion(_) => "deletes".to_owned(),
@@ -56,6 +61,11 @@ pub(super) fn verdict(review: &Value) -> String {
 
 pub(super) fn created(manifest: &str) -> String {
     verdict(&review("CREATE", &value(manifest), &Value::Null))
+}
+
+/// The verdict of an admission that validates outbound policy, too.
+pub(super) fn created_as_linkerd(manifest: &str) -> String {
+    verdict_of(&review("CREATE", &value(manifest), &Value::Null), true)
 }
 
 pub(super) fn updated(old: &str, new: &str) -> String {

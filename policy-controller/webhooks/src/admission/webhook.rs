@@ -84,7 +84,8 @@ impl Admission {
         let tls = Arc::new(server_config(resolver)?);
         let listener = listener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
-        let service = Service::new(review, metrics);
+        let service =
+            Service::new(review, metrics).with_linkerd_compatible(settings.linkerd_compatible);
         Ok(Self { listener, address, tls, service, served, certificate_task, guard: None })
     }
 

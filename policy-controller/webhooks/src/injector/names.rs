@@ -86,7 +86,8 @@ pub(super) fn unknown(annotations: &StringMap) -> Vec<FieldError> {
         .iter()
         .map(|(name, text)| (Arc::from(name.as_str()), Arc::from(text.as_str())))
         .collect();
-    let of_policy = annotation::default_policy(&shared).errors;
+    let of_policy =
+        annotation::default_policy(&shared, annotation::AnnotationReading::default()).errors;
     let undeclared = annotation::undeclared_ports(&shared).errors;
     let own = annotation::field(annotation::DEFAULT_POLICY[1]);
     errors.extend(of_policy.into_iter().filter(|error| error.field == own));

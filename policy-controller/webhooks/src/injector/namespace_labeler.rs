@@ -157,7 +157,7 @@ impl NamespaceLabeler {
         let held = namespace.meta.labels.get(INJECT_LABEL).map(|value| &**value);
         let settled = match wanted {
             Some(_) => held == wanted,
-            // No label, or a label of another client: ours has been released before.
+            // No label, or one that another client wrote after ours was released.
             None => held.is_none() || self.written.get(name) == Some(&None),
         };
         if settled {

@@ -23,7 +23,7 @@ impl RootsSource {
     /// Returns the trust settings of a new sidecar.
     ///
     /// # Errors
-    /// Why they are not known.
+    /// The reason why they are not known.
     pub(super) async fn trust(&self) -> Result<Trust, String> {
         let roots = match (&self.settings.file, &self.own) {
             (Some(file), _) => {

@@ -98,6 +98,25 @@ fn workloads(installation: &Installation) -> ValidatingWebhook {
     }
 }
 
+/// Returns the webhook that an installation with `--linkerd-compatible` has besides: it sends outbound
+/// policy, and routes for it that have no Server among their parents. While it is unavailable such
+/// objects are written, because nothing of them takes effect here (by default Linkerd's own webhook
+/// lets them pass then, too).
+pub fn outbound_webhook(installation: &Installation) -> ValidatingWebhook {
+    let conditions = vec![
+        condition("not-being-deleted", NOT_BEING_DELETED.to_owned()),
+        condition("has-no-server-parent", format!("!({})", has_server())),
+        condition("is-outbound", is_outbound()),
+        condition("changed", changed("spec")),
+    ];
+    let kinds = kinds_of(Admission::Outbound).chain(Kind::routes());
+    ValidatingWebhook {
+        failure_policy: Some("Ignore".to_owned()),
+        timeout_seconds: Some(2),
+        ..webhook(installation, "outbound", rules(kinds, &WRITTEN, "Namespaced"), conditions)
+    }
+}
+
 fn webhook(
     installation: &Installation,
     name: &str,
@@ -210,6 +229,22 @@ fn has_server() -> String {
          (type(o.spec.parentRefs) != list || o.spec.parentRefs.exists(p, type(p) != map || \
          (has(p.kind) && (type(p.kind) != string || p.kind.lowerAscii() == 'server') && \
          (!has(p.group) || type(p.group) != string || p.group.lowerAscii() in [{groups}])))))"
+    )
+}
+
+/// CEL: the object is outbound policy, or a route with some among its parents.
+fn is_outbound() -> String {
+    let names = |spelled: fn(&str) -> String| -> String {
+        let kinds = kinds_of(Admission::Outbound).map(|kind| spelled(kind.as_str()));
+        kinds.map(|kind| format!("'{kind}'")).collect::<Vec<_>>().join(", ")
+    };
+    let (kinds, lower) = (names(str::to_owned), names(str::to_ascii_lowercase));
+    format!(
+        "request.kind.kind in [{kinds}] || (has(object.spec) && has(object.spec.parentRefs) && \
+         type(object.spec.parentRefs) == list && object.spec.parentRefs.exists(p, \
+         type(p) == map && has(p.kind) && type(p.kind) == string && \
+         p.kind.lowerAscii() in [{lower}] && (!has(p.group) || (type(p.group) == string && \
+         p.group.lowerAscii() == '{GROUP}'))))"
     )
 }
 

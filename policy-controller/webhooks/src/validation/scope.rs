@@ -12,14 +12,50 @@ pub(super) const GROUP: &str = "policy.linkerd.io";
 /// such kind and are given by mistake.
 pub(super) const SERVER_GROUPS: [&str; 4] = [GROUP, "", "core", "gateway.networking.k8s.io"];
 
-/// True if an object of a kind with this kind of validation is in scope.
-pub(super) fn covers(admission: Admission, object: &Value) -> bool {
-    match admission {
+/// The validation that an object gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coverage {
+    /// Its rules, with the remarks and findings about it.
+    Policy,
+    /// Its rules alone, and of a route those about outbound traffic alone: nothing of it takes effect
+    /// here.
+    Outbound,
+    /// None.
+    Nothing,
+}
+
+/// Returns the validation of an object. Outbound policy is validated only with `linkerd_compatible`.
+pub(super) fn coverage(kind: Kind, object: &Value, linkerd_compatible: bool) -> Coverage {
+    let admission = kind.spec().admission;
+    let is_policy = match admission {
         Admission::Policy | Admission::Workload => true,
         Admission::Route => has_server(object),
         Admission::Grant => opens_ours(object),
-        Admission::Foreign => false,
+        Admission::Outbound | Admission::Foreign => false,
+    };
+    let is_outbound = || match admission {
+        Admission::Outbound => true,
+        Admission::Route => has_outbound(object, kind.group()),
+        Admission::Policy | Admission::Workload | Admission::Grant | Admission::Foreign => false,
+    };
+    if is_policy {
+        Coverage::Policy
+    } else if linkerd_compatible && is_outbound() {
+        Coverage::Outbound
+    } else {
+        Coverage::Nothing
     }
+}
+
+/// True if a parent of a route is of a kind of outbound policy. The API server writes the group of the
+/// route (`own`) where the reference names none.
+fn has_outbound(route: &Value, own: &str) -> bool {
+    let parents = route.get("spec").and_then(|spec| spec.get("parentRefs"));
+    parents.and_then(Value::as_array).into_iter().flatten().any(|parent| {
+        let text = |name: &str| parent.get(name).and_then(Value::as_str);
+        let kind = text("kind").and_then(|kind| Kind::find(text("group").unwrap_or(own), kind));
+        kind.is_some_and(|kind| kind.spec().admission == Admission::Outbound)
+    })
 }
 
 /// True if a parent of a route is a Server, or an unreadable reference that may be one.

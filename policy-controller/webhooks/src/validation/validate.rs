@@ -1,6 +1,6 @@
 //! Validates one request on its own, without the index.
 
-use super::scope::{covers, has_changed};
+use super::scope::{Coverage, coverage, has_changed};
 use crate::injector::injection_remarks;
 use crate::review::{AdmissionRequest, Cause, Details, Status};
 use policy_crds::spec::Admission;
@@ -36,11 +36,11 @@ pub(crate) enum Verdict {
     Denied(Status),
 }
 
-/// Validates a request.
-pub(crate) fn validate(request: &AdmissionRequest<'_>) -> Validation {
+/// Validates a request; with `linkerd_compatible` also one about outbound policy.
+pub(crate) fn validate(request: &AdmissionRequest<'_>, linkerd_compatible: bool) -> Validation {
     let kind = Kind::find(request.group, request.kind);
     let verdict = match kind {
-        Some(kind) if changes_the_object(request) => verdict(kind, request),
+        Some(kind) if changes_the_object(request) => verdict(kind, request, linkerd_compatible),
         Some(kind) if deletes_the_object(request) => deletion(kind, request),
         Some(_) | None => Verdict::OutOfScope,
     };
@@ -59,27 +59,29 @@ fn deletes_the_object(request: &AdmissionRequest<'_>) -> bool {
 /// Server is decided as a whole.
 fn deletion(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
     let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::OutOfScope };
-    if is_being_deleted(old) || !covers(Admission::Route, old) {
+    if is_being_deleted(old) || coverage(kind, old, false) != Coverage::Policy {
         return Verdict::OutOfScope;
     }
     policy_crds::parse(old)
         .map_or(Verdict::OutOfScope, |object| Verdict::Deletion(Box::new(object)))
 }
 
-fn verdict(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
+fn verdict(kind: Kind, request: &AdmissionRequest<'_>, linkerd_compatible: bool) -> Verdict {
     let admission = kind.spec().admission;
-    if admission == Admission::Foreign {
-        return Verdict::OutOfScope;
-    }
     let Some(object @ Value::Object(_)) = request.object else {
-        return match admission {
-            Admission::Workload | Admission::Foreign => Verdict::OutOfScope,
-            Admission::Policy | Admission::Route | Admission::Grant => {
-                Verdict::Denied(Status::malformed("the request has no `object`"))
-            }
+        let validated = match admission {
+            Admission::Workload | Admission::Foreign => false,
+            Admission::Outbound => linkerd_compatible,
+            Admission::Policy | Admission::Route | Admission::Grant => true,
+        };
+        return if validated {
+            Verdict::Denied(Status::malformed("the request has no `object`"))
+        } else {
+            Verdict::OutOfScope
         };
     };
-    if is_being_deleted(object) || !covers(admission, object) {
+    let coverage = coverage(kind, object, linkerd_compatible);
+    if is_being_deleted(object) || coverage == Coverage::Nothing {
         return Verdict::OutOfScope;
     }
     // An object that was admitted, or stored without validation, must stay changeable in all other
@@ -104,23 +106,38 @@ fn verdict(kind: Kind, request: &AdmissionRequest<'_>) -> Verdict {
             }
             Verdict::Valid { remarks, object: None }
         }
-        (Ok(object), _) => validate_policy(kind, object),
+        (Ok(object), _) => validate_policy(kind, object, coverage),
     }
 }
 
-fn validate_policy(kind: Kind, object: Object) -> Verdict {
+fn validate_policy(kind: Kind, object: Object, coverage: Coverage) -> Verdict {
     let name = object.meta.key.name.clone();
-    let errors = match &object.body {
+    let mut errors = match &object.body {
         Body::Invalid(invalid) => invalid.errors.clone(),
         Body::Valid(_) => annotation_errors(&object),
     };
+    if coverage == Coverage::Outbound && kind.is_route() {
+        errors.retain(is_of_outbound);
+    }
     if !errors.is_empty() {
         return Verdict::Denied(refusal(kind, &name, &errors));
+    }
+    if coverage == Coverage::Outbound {
+        return Verdict::Valid { remarks: Vec::new(), object: None };
     }
     // Omitting the networks is the usual way to mean the cluster's.
     let unusual = |remark: &FieldError| remark.field != "spec.client.networks";
     let remarks = object.remarks().into_iter().filter(unusual).collect();
     Verdict::Valid { remarks, object: Some(Box::new(object)) }
+}
+
+/// True if an error of a route matters where the route is for outbound traffic alone: the port of a
+/// parent, and annotations. The rest is for the controller that uses it, and some of our rules are
+/// stricter than Linkerd's.
+fn is_of_outbound(error: &FieldError) -> bool {
+    let field = error.field.as_str();
+    (field.starts_with("spec.parentRefs[") && field.ends_with("].port"))
+        || field.starts_with("metadata.annotations[")
 }
 
 fn is_being_deleted(object: &Value) -> bool {

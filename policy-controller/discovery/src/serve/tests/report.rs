@@ -213,7 +213,7 @@ async fn another_replica_is_asked_with_the_certificate_of_the_controller() {
 
 fn plain_server() -> Server {
     let (_index, policies) = crate::testing::Index::start();
-    let options = EncodeOptions { localhost_authorization: false };
+    let options = EncodeOptions::default();
     Server::new(policies, ServeConfig::default(), options)
 }
 
@@ -255,7 +255,7 @@ async fn objects(channel: Channel, namespace: &str) -> Result<ObjectsResponse, S
 #[tokio::test]
 async fn viewers_see_every_object_with_its_conditions_and_counts() {
     let (_index, policies) = crate::testing::Index::start();
-    let options = EncodeOptions { localhost_authorization: false };
+    let options = EncodeOptions::default();
     let report = ReportConfig { replica: "me".into(), overviews: Some(Arc::new(One)) };
     let server = Server::new(policies, ServeConfig::default(), options).with_report(report);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

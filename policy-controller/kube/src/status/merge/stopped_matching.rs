@@ -4,15 +4,12 @@
 //! and no operator notices (ISTIO-SECURITY-2021-002). The previous condition is the only record of
 //! it.
 
-use crate::status::desired::{DesiredCondition, bounded};
-use policy_engine::programmed::LOST;
+use crate::status::desired::{DesiredCondition, STOPPED_MATCHING, bounded};
+use policy_engine::programmed::no_longer_matches;
 use serde_json::Value;
 
-/// The reason of an object that stopped matching.
-pub(crate) const REASON: &str = "StoppedMatching";
-
 /// The reasons of objects that match proxies, or did.
-const MATCHED_REASONS: [&str; 4] = ["Programmed", "Pending", "Refused", REASON];
+const MATCHED_REASONS: [&str; 4] = ["Programmed", "Pending", "Refused", STOPPED_MATCHING];
 
 /// Separates the message while it was in force from the current one.
 const SEPARATOR: &str = ", and now: ";
@@ -27,7 +24,7 @@ pub(super) fn condition(
     desired: &DesiredCondition,
     generation: Option<i64>,
 ) -> Option<DesiredCondition> {
-    if desired.kind != "Programmed" || !LOST.contains(&&*desired.reason) {
+    if desired.kind != "Programmed" || !no_longer_matches(&desired.reason) {
         return None;
     }
     let before = before?;
@@ -39,5 +36,10 @@ pub(super) fn condition(
     }
     let (was, _) = text("message").split_once(SEPARATOR).unwrap_or((text("message"), ""));
     let message = bounded(&format!("{was}{SEPARATOR}{}{ADVICE}", desired.message));
-    Some(DesiredCondition { status: "False", reason: REASON.into(), message, ..desired.clone() })
+    Some(DesiredCondition {
+        status: "False",
+        reason: STOPPED_MATCHING.into(),
+        message,
+        ..desired.clone()
+    })
 }

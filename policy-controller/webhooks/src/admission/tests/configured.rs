@@ -1,17 +1,20 @@
 //! The ValidatingWebhookConfiguration.
 
 use super::value;
-use crate::admission::{Installation, Target, configuration};
+use crate::admission::{Installation, Target, configuration, outbound_webhook};
 use serde_json::{Value, json};
 
-fn installation(target: Target) -> Value {
-    let installation = Installation {
+fn at(target: Target) -> Installation {
+    Installation {
         name: "portcullis-policy".to_owned(),
         namespace: "linkerd".to_owned(),
         target,
         ca_bundle: None,
-    };
-    serde_json::to_value(configuration(&installation)).unwrap()
+    }
+}
+
+fn installation(target: Target) -> Value {
+    serde_json::to_value(configuration(&at(target))).unwrap()
 }
 
 fn service() -> Target {
@@ -23,6 +26,17 @@ fn the_documented_configuration_is_the_one_that_is_made() {
     let made = installation(service());
     let documented = value(include_str!("../../../../../docs/admission-webhook.yaml"));
     assert_eq!(made, documented, "{}", serde_json::to_string_pretty(&made).unwrap());
+}
+
+#[test]
+fn the_documented_configuration_of_linkerd_compatible_has_the_outbound_webhook_besides() {
+    let mut made = configuration(&at(service()));
+    made.webhooks.as_mut().unwrap().push(outbound_webhook(&at(service())));
+    let made = serde_json::to_value(made).unwrap();
+    let documented =
+        value(include_str!("../../../../../docs/admission-webhook-linkerd-compatible.yaml"));
+    assert_eq!(made, documented, "{}", serde_json::to_string_pretty(&made["webhooks"][5]).unwrap());
+    assert_eq!(made["webhooks"][5]["failurePolicy"], "Ignore");
 }
 
 #[test]

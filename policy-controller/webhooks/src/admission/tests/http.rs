@@ -57,6 +57,7 @@ pub(super) async fn webhook_after(
             certificates: folder.path().join("tls.crt"),
             key: folder.path().join("tls.key"),
         }),
+        linkerd_compatible: false,
     };
     let admission = Admission::new(settings, None, None).await.unwrap();
     let roots = change(folder.path(), roots);

@@ -40,6 +40,12 @@ fn anything() -> impl Strategy<Value = Value> {
         "deny",
         "apiVersion",
         "policy.linkerd.io/v1beta3",
+        "EgressNetwork",
+        "trafficPolicy",
+        "filters",
+        "type",
+        "URLRewrite",
+        "urlRewrite",
     ]);
     let text = prop_oneof![words.prop_map(str::to_owned), any::<String>()];
     let leaf = prop_oneof![
@@ -87,7 +93,12 @@ fn reviews() -> impl Strategy<Value = Value> {
 }
 
 fn answer(body: &[u8]) -> (u16, Value) {
-    let service = Service::new(None, AdmissionMetrics::default());
+    answer_of(body, false)
+}
+
+fn answer_of(body: &[u8], linkerd_compatible: bool) -> (u16, Value) {
+    let service =
+        Service::new(None, AdmissionMetrics::default()).with_linkerd_compatible(linkerd_compatible);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (status, text) = runtime.block_on(service.answer_bytes(body));
     (status, serde_json::from_slice(&text).unwrap_or_default())
@@ -97,19 +108,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn every_review_is_answered_with_its_uid(mut request in reviews(), uid in "[a-z0-9-]{1,36}") {
+    fn every_review_is_answered_with_its_uid(
+        mut request in reviews(),
+        uid in "[a-z0-9-]{1,36}",
+        linkerd_compatible in any::<bool>(),
+    ) {
         request["uid"] = json!(uid);
         let kind = request["kind"].clone();
         let body = json!({"apiVersion": "admission.k8s.io/v1", "request": request});
-        let (status, answer) = answer(body.to_string().as_bytes());
+        let (status, answer) = answer_of(body.to_string().as_bytes(), linkerd_compatible);
         prop_assert_eq!(status, 200);
         prop_assert_eq!(&answer["response"]["uid"], &json!(uid));
         prop_assert!(answer["response"]["allowed"].is_boolean());
         let known = Kind::find(kind["group"].as_str().unwrap(), kind["kind"].as_str().unwrap());
-        if matches!(
-            known.map(|kind| kind.spec().admission),
-            Some(Admission::Workload | Admission::Foreign)
-        ) {
+        let admission = known.map(|kind| kind.spec().admission);
+        let never = matches!(admission, Some(Admission::Workload | Admission::Foreign))
+            || (admission == Some(Admission::Outbound) && !linkerd_compatible);
+        if never {
             prop_assert_eq!(&answer["response"]["allowed"], &json!(true));
         }
     }
