@@ -72,7 +72,7 @@ fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), CommandError>
     if PROFILE != SHIPPED {
         tracing::info!(
             profile = PROFILE,
-            "not a release build: uses more CPU time and memory than one with --profile {SHIPPED}"
+            "not built with the profile of releases: uses more CPU time and memory than with --profile {SHIPPED}"
         );
     }
     config.admin.log_filter = Some(Arc::new(filter));

@@ -25,8 +25,8 @@ pub struct RequestSnapshot {
     /// The canonical `Host` of HTTP/1.
     host: Option<HeaderValue>,
     headers: HeaderMap,
-    /// Names of the captured headers: [`Evaluator::looks_at`] of the policy that permitted the
-    /// request. The policy itself is not kept, because it would live as long as the request.
+    /// Names of the captured headers: [`Evaluator::matched_headers_shared`] of the policy that
+    /// permitted the request. The policy itself is not kept, because it would live as long as the request.
     header_names: Arc<[HeaderName]>,
 }
 
@@ -87,6 +87,17 @@ impl RequestSnapshot {
         self.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str)
     }
 
+    /// Returns the request as it was authorized, by this canonical host.
+    pub(crate) fn request<'a>(&'a self, host: Option<&'a str>) -> RequestView<'a> {
+        RequestView {
+            method: &self.method,
+            host,
+            path: self.uri.path(),
+            query: self.uri.query(),
+            headers: &self.headers,
+        }
+    }
+
     /// Decides again. `Err`: permission is revoked for this reason. Permission is also revoked if
     /// the policy matches on a header that was not captured.
     pub fn review(&self, live: &Live, peer: &Peer) -> Result<Permit, Denied> {
@@ -104,13 +115,7 @@ impl RequestSnapshot {
             Some(Err(fault)) => return Err(Denied::Target(fault)),
             None => None,
         };
-        let view = RequestView {
-            method: &self.method,
-            host: host.as_deref(),
-            path: &path,
-            query: self.uri.query(),
-            headers: &self.headers,
-        };
+        let view = RequestView { path: &path, ..self.request(host.as_deref()) };
         let connection = peer.connection(&policy.facts);
         match policy.evaluator.decide_request(&connection, &mut Memo::new(), &view) {
             Decision::Permit(permit) => Ok(permit),

@@ -229,11 +229,13 @@ mod tests {
                 *place = byte;
             }
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            let listed = text.split_ascii_whitespace().nth(2).unwrap_or_default().to_owned();
+            // A byte may break the line in two.
+            let third = |line: &str| Some(line.split_ascii_whitespace().nth(2)?.to_uppercase());
+            let listed: Vec<String> = text.lines().filter_map(third).collect();
             for found in read(&bytes, "") {
                 let found: Ipv4Addr = found.parse().unwrap();
                 let number = u32::from_ne_bytes(found.octets());
-                prop_assert_eq!(format!("{number:08X}"), listed.to_uppercase());
+                prop_assert!(listed.contains(&format!("{number:08X}")), "{found} in {text:?}");
             }
         }
     }

@@ -53,7 +53,8 @@ const NO_TRACES: &str = "no traces are exported";
 const NO_TAP: &str = "there is no tap";
 const NO_QUEUE: &str = "requests do not queue for the application";
 const NO_POOL: &str = "upstream connections belong to one client's connection";
-const BY_CONTROLLER: &str = "the controller reads the annotation";
+const BY_CONTROLLER: &str = "the controller reads the annotation, on the pod or else its namespace";
+const BY_SERVER: &str = "policy says it, as by a Server; current Linkerd proxies ignore it as well";
 
 /// Linkerd's variables without their prefix; a trailing `*` matches any rest.
 pub const LINKERD: &[(&str, Support)] = &[
@@ -126,7 +127,7 @@ pub const LINKERD: &[(&str, Support)] = &[
     ("INBOUND_PORTS", Support::Honoured),
     ("INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION", Support::Honoured),
     ("INBOUND_PORTS_REQUIRE_IDENTITY", Support::Ignored(BY_CONTROLLER)),
-    ("INBOUND_PORTS_REQUIRE_TLS", Support::Ignored(BY_CONTROLLER)),
+    ("INBOUND_PORTS_REQUIRE_TLS", Support::Ignored(BY_SERVER)),
     ("INBOUND_SERVER_HTTP2_ADAPTIVE_FLOW_CONTROL", Support::Honoured),
     ("INBOUND_SERVER_HTTP2_INITIAL_CONNECTION_WINDOW_SIZE", Support::Honoured),
     ("INBOUND_SERVER_HTTP2_INITIAL_STREAM_WINDOW_SIZE", Support::Honoured),

@@ -2,6 +2,7 @@
 //! error.
 
 use ipnet::IpNet;
+use policy_core::address::{parse_address, parse_block};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -57,16 +58,20 @@ pub(super) fn ports(text: &str) -> Result<BTreeSet<NonZeroU16>, Expected> {
 
 /// A list of blocks with prefix lengths. Never empty.
 pub(super) fn networks(text: &str) -> Result<Vec<IpNet>, Expected> {
-    let expected = "expected networks such as 10.0.0.0/8,fd00::/8";
-    let block = |item: &str| item.parse::<IpNet>().map(|net| net.trunc()).map_err(|_| expected);
+    let expected = "expected networks such as 10.0.0.0/8,fd00::/8, without leading zeros and \
+                    without bits beyond the length";
+    let block = |item: &str| {
+        let net = parse_block(item).map_err(|_| expected)?;
+        item.contains('/').then_some(net).ok_or(expected)
+    };
     let networks: Vec<_> = items(text).map(block).collect::<Result<_, _>>()?;
     if networks.is_empty() { Err(expected) } else { Ok(networks) }
 }
 
 /// A list of addresses. Never empty.
 pub(super) fn addresses(text: &str) -> Result<Vec<IpAddr>, Expected> {
-    let expected = "expected addresses such as 10.1.2.3,fd00::1";
-    let address = |item: &str| item.parse::<IpAddr>().map_err(|_| expected);
+    let expected = "expected addresses such as 10.1.2.3,fd00::1, without leading zeros";
+    let address = |item: &str| parse_address(item).map_err(|_| expected);
     let addresses: Vec<_> = items(text).map(address).collect::<Result<_, _>>()?;
     if addresses.is_empty() { Err(expected) } else { Ok(addresses) }
 }
@@ -135,7 +140,9 @@ mod tests {
     fn an_empty_list_of_networks_or_addresses_is_invalid() {
         assert!(networks("").is_err());
         assert!(networks("10.0.0.1").is_err(), "a prefix length is needed");
-        assert_eq!(networks("10.1.2.3/8").unwrap(), ["10.0.0.0/8".parse::<IpNet>().unwrap()]);
+        assert_eq!(networks("10.0.0.0/8").unwrap(), ["10.0.0.0/8".parse::<IpNet>().unwrap()]);
+        assert!(networks("10.1.2.3/8").is_err(), "one address to some, a network to others");
+        assert!(networks("010.0.0.0/8").is_err(), "octal to some");
         assert!(addresses("").is_err());
         assert_eq!(addresses("10.0.0.1, ::1").unwrap().len(), 2);
     }

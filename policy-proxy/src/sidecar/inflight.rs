@@ -312,9 +312,10 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    /// The client's body, forwarded while `open` is permitted. It keeps the request in flight too.
-    pub(super) fn new(body: ClientBody, open: &InflightGuard) -> Self {
-        let guard = (!body.is_end_stream()).then(|| open.for_upload());
+    /// The client's body, forwarded while the request of `guard` is permitted. It keeps the request
+    /// in flight too.
+    pub(super) fn new(body: ClientBody, guard: &InflightGuard) -> Self {
+        let guard = (!body.is_end_stream()).then(|| guard.for_upload());
         Self { body, guard, cut: false }
     }
 }

@@ -9,8 +9,8 @@ use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-/// Runs a worker until its phase is [`Phase::Stopped`] or it has drained. Dropping the runtime's
-/// tasks closes all remaining connections.
+/// Runs a worker until its phase is [`Phase::Stopped`], it has drained, or the grace period of
+/// draining is over. Dropping the runtime's tasks closes all remaining connections.
 pub(super) fn run(
     runtime: LocalRuntime,
     shared: Arc<SidecarState>,

@@ -118,7 +118,7 @@ where
     }
 
     /// Sends one HTTP/1 request at a time. A request that failed on a reused connection before any
-    /// of it was read is retried once on a new one.
+    /// of it was written ([`Error::Unsent`]) is retried once on a new one.
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,

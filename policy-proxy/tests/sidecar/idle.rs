@@ -54,7 +54,9 @@ async fn an_opaque_connection_without_bytes_ends_after_its_bound_and_one_with_by
         let mut bytes = [0; 200];
         busy.read_exact(&mut bytes).await.unwrap();
     }
-    assert!(setup.log.lines().iter().all(|line| line.starts_with("allow")), "nothing was revoked");
+    let lines = setup.log.lines();
+    assert_eq!(lines.len(), 2, "one line for each connection: {lines:?}");
+    assert!(lines.iter().all(|line| line.starts_with("allow")), "nothing was revoked: {lines:?}");
 }
 
 #[tokio::test]

@@ -227,6 +227,41 @@ async fn an_identity_can_be_replaced_while_serving() {
 }
 
 #[tokio::test]
+async fn before_the_first_certificate_plaintext_is_decided_and_tls_is_foreign() {
+    let authority = Authority::new();
+    let app = App::start().await;
+    let identity = IdentityHandle::empty();
+    let policy = Some(server(detect(), identities(&["*"])));
+    let setup = Setup::with(policy, app.address, identity.clone(), |_| {}).await;
+    let mut plain = Client::new(setup.connect().await).await;
+    assert_eq!(plain.get("/").await.status, StatusCode::FORBIDDEN, "it proves nothing");
+    let bot = authority.client(authority.leaf(&[san(&name("bot"))]));
+    assert_eq!(status(&setup, &bot).await, None, "nor does TLS that nobody terminates");
+    assert_eq!(app.connections(), 0);
+
+    setup.apply(server(detect(), everybody())).await;
+    let mut plain = Client::new(setup.connect().await).await;
+    assert_eq!(plain.get("/").await.status, StatusCode::OK);
+    // The application terminates TLS itself, if anybody does.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = listener.local_addr().unwrap();
+    let policy = Some(server(detect(), everybody()));
+    let behind = Setup::with(policy, upstream, identity.clone(), |_| {}).await;
+    let hello = hello_for(&name("web"));
+    let mut client = behind.connect().await;
+    client.write_all(&hello).await.unwrap();
+    let (mut application, _) = listener.accept().await.unwrap();
+    let mut read = vec![0; hello.len()];
+    application.read_exact(&mut read).await.unwrap();
+    assert_eq!(read, hello, "unread and unchanged");
+    behind.logged("allow - - connection").await;
+
+    identity.replace(authority.workload());
+    assert_eq!(status(&setup, &bot).await, Some(StatusCode::OK));
+    setup.logged(&format!("allow - {} GET / 200", name("bot"))).await;
+}
+
+#[tokio::test]
 async fn a_client_accepts_only_the_server_it_expects() {
     let authority = Authority::new();
     let (_app, setup) = setup(&authority, server(detect(), everybody())).await;

@@ -115,7 +115,7 @@ impl Authorizer {
         canonical.apply(head);
         // Taken before filters change the headers.
         let snapshot = Box::new(RequestSnapshot::of(head, &policy.evaluator));
-        let plan = match filters::plan(policy, &permit, head) {
+        let plan = match filters::plan(policy, &permit, head, &snapshot) {
             Ok(plan) => plan,
             Err(answer) => {
                 let policy = Some(Arc::clone(policy));

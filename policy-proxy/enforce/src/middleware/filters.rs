@@ -1,14 +1,16 @@
 //! Applies the filters of a permit: header changes, redirects, injected failures, timeouts.
 
 use crate::headers;
+use crate::request_snapshot::RequestSnapshot;
 use crate::respond::{Answer, Fault};
 use crate::store::ActivePolicy;
 use http::request::Parts;
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use policy_core::filter::{Failure, HeaderChange, Redirect, RedirectPath};
-use policy_core::matching::{PathPattern, Segment};
-use policy_core::{FilterKind, Permit, Rule, match_form};
+use policy_core::host::canonical_host;
+use policy_core::matching::PathPattern;
+use policy_core::{FilterKind, Permit, naive};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,11 +24,13 @@ pub struct FilterPlan {
     pub response: bool,
 }
 
-/// Applies the request filters in order. `Err`: a filter answers in the application's place.
+/// Applies the request filters in order. `snapshot` is of the head before them. `Err`: a filter
+/// answers in the application's place.
 pub fn plan(
     policy: &ActivePolicy,
     permit: &Permit,
     head: &mut Parts,
+    snapshot: &RequestSnapshot,
 ) -> Result<FilterPlan, Answer> {
     let mut plan = FilterPlan::default();
     let mut changed = false;
@@ -41,8 +45,8 @@ pub fn plan(
                 plan.timeout = Some(plan.timeout.map_or(*bound, |least| least.min(*bound)));
             }
             FilterKind::Redirect(redirect) => {
-                let rule = permit.route().and_then(|id| policy.evaluator.rule(id));
-                if let Some(answer) = redirect_to(redirect, rule.map(|(_, rule)| rule), head) {
+                let prefix = || matched_prefix(policy, permit, snapshot);
+                if let Some(answer) = redirect_to(redirect, prefix, head) {
                     return Err(answer);
                 }
             }
@@ -116,10 +120,15 @@ fn is_sampled(failure: &Failure) -> bool {
     drawn < u64::from(failure.numerator)
 }
 
-/// Returns the redirect; `None` if it leads to the request's own location.
-fn redirect_to(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<Answer> {
+/// Returns the redirect; `None` if it leads to the request's own location. `prefix` returns the
+/// length of the prefix that matched.
+fn redirect_to(
+    redirect: &Redirect,
+    prefix: impl FnOnce() -> Option<usize>,
+    head: &Parts,
+) -> Option<Answer> {
     let status = StatusCode::from_u16(redirect.status).unwrap_or(StatusCode::FOUND);
-    let Some((location, same)) = location(redirect, rule, head) else {
+    let Some((location, same)) = location(redirect, prefix, head) else {
         return Some(Answer::InvalidRedirect);
     };
     match (same, HeaderValue::try_from(location)) {
@@ -130,7 +139,11 @@ fn redirect_to(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option
 }
 
 /// Returns the location, and whether it is the request's own.
-fn location(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<(String, bool)> {
+fn location(
+    redirect: &Redirect,
+    prefix: impl FnOnce() -> Option<usize>,
+    head: &Parts,
+) -> Option<(String, bool)> {
     let own_scheme = head.uri.scheme().map_or("http", Scheme::as_str);
     let scheme = redirect.scheme.as_deref().unwrap_or(own_scheme);
     let sent = if head.version >= Version::HTTP_2 {
@@ -151,7 +164,7 @@ fn location(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<(S
     let path = match &redirect.path {
         None => head.uri.path().to_owned(),
         Some(RedirectPath::Full(path)) => path.to_string(),
-        Some(RedirectPath::Prefix(with)) => replace_prefix(head.uri.path(), with, rule?)?,
+        Some(RedirectPath::Prefix(with)) => replace_prefix(head.uri.path(), with, prefix()?)?,
     };
     let query = match (&redirect.path, head.uri.query()) {
         // A full path with a query of its own keeps it.
@@ -174,12 +187,28 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// Replaces the longest prefix of the rule that the path has; `None` if none of its matches is a
-/// prefix.
-fn replace_prefix(path: &str, with: &str, rule: &Rule) -> Option<String> {
-    let everything = rule.matches.is_empty().then_some(0);
-    let matched = rule.matches.iter().filter_map(|m| prefix_length(&m.path, path)).max();
-    let rest = path.get(matched.or(everything)?..)?;
+/// Returns the length of the prefix that the permitted request matched; `None` if it matched none. A
+/// rule may have several prefixes, and a longer one than that which matched may fit the path.
+fn matched_prefix(
+    policy: &ActivePolicy,
+    permit: &Permit,
+    snapshot: &RequestSnapshot,
+) -> Option<usize> {
+    let id = permit.route()?;
+    let (_, rule) = policy.evaluator.rule(id)?;
+    let host = snapshot.authority().and_then(|authority| canonical_host(authority).ok());
+    let request = snapshot.request(host.as_ref().map(|host| &*host.name));
+    let governing = match &rule.matches[..] {
+        [] => return Some(0),
+        [one] => one,
+        [..] => naive::governing_match(policy.evaluator.policy(), id, &request)?,
+    };
+    prefix_length(&governing.path, request.path)
+}
+
+/// Replaces the first `length` bytes of the path.
+fn replace_prefix(path: &str, with: &str, length: usize) -> Option<String> {
+    let rest = path.get(length..)?;
     let with = with.trim_end_matches('/');
     let joined = if rest.is_empty() || rest.starts_with('/') {
         format!("{with}{rest}")
@@ -189,19 +218,13 @@ fn replace_prefix(path: &str, with: &str, rule: &Rule) -> Option<String> {
     Some(if joined.is_empty() { "/".to_owned() } else { joined })
 }
 
-/// Returns the number of bytes of `path` that the prefix pattern covers.
+/// Returns the number of bytes of `path` that a pattern that matched it covers; `None` if it is no
+/// prefix.
 fn prefix_length(pattern: &PathPattern, path: &str) -> Option<usize> {
     let PathPattern::Segments { segments, rest: true } = pattern else { return None };
     let mut covered = 0_usize;
-    let mut left = path;
-    for segment in segments {
-        left = left.strip_prefix('/')?;
-        let own = left.split('/').next().unwrap_or_default();
-        match segment {
-            Segment::Literal(text) if match_form(text) != match_form(own) => return None,
-            Segment::Literal(_) | Segment::Parameter(_) => {}
-        }
-        left = left.get(own.len()..)?;
+    for _ in segments {
+        let own = path.get(covered..)?.strip_prefix('/')?.split('/').next().unwrap_or_default();
         covered = covered.saturating_add(1).saturating_add(own.len());
     }
     Some(covered)
@@ -211,7 +234,6 @@ fn prefix_length(pattern: &PathPattern, path: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use http::Request;
-    use policy_core::RequestMatch;
 
     fn head(uri: &str) -> Parts {
         Request::get(uri).header("host", "web.example:8080").body(()).unwrap().into_parts().0
@@ -221,14 +243,11 @@ mod tests {
         Redirect { scheme: None, host: None, port: None, path: None, status: 302 }
     }
 
-    fn rule(prefix: &str) -> Rule {
-        let matches = vec![RequestMatch::path(PathPattern::prefix(prefix))];
-        Rule { matches: matches.into(), effects: Vec::new().into() }
-    }
-
     #[track_caller]
     fn leads(redirect: &Redirect, prefix: &str, uri: &str, want: &str) {
-        match redirect_to(redirect, Some(&rule(prefix)), &head(uri)) {
+        let head = head(uri);
+        let prefix = || prefix_length(&PathPattern::prefix(prefix), head.uri.path());
+        match redirect_to(redirect, prefix, &head) {
             Some(Answer::Redirect { location, .. }) => assert_eq!(location, want),
             other => panic!("{other:?}"),
         }
@@ -258,7 +277,7 @@ mod tests {
     #[test]
     fn a_redirect_to_the_same_place_is_none() {
         let port = Redirect { port: Some(8080), ..redirect() };
-        assert!(redirect_to(&port, Some(&rule("/")), &head("/a?b")).is_none());
+        assert!(redirect_to(&port, || Some(0), &head("/a?b")).is_none());
     }
 
     #[test]

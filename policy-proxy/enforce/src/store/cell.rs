@@ -103,7 +103,7 @@ pub(super) struct PortCell {
     pub(super) changes: watch::Sender<u64>,
     pub(super) declared: AtomicBool,
     cell_state: Mutex<CellState>,
-    /// Time since the cell is unused, in milliseconds after `born` plus one; 0 if in use.
+    /// Time at which the cell became unused, in milliseconds after `born` plus one; 0 while in use.
     idle: AtomicU64,
     /// Number of handles that retain the cell.
     retained: AtomicUsize,

@@ -107,7 +107,7 @@ policy_core::metrics! {
 
     // Policies in force.
     AGE = "policy_age_seconds", "port",
-        "Time since when a port's policy may be out of date; 0 while it is current";
+        "Seconds for which a port's policy may have been out of date; 0 while it is current";
     STATE = "policy_state", "port declared state", "The state of a port's policy";
     GENERATION = "policy_generation", "port", "Generation of a port's policy";
     REVISION = "policy_revision", "port content", "The revision of a port's policy";

@@ -19,7 +19,7 @@ pub struct PortStatus {
     pub declared: bool,
     /// Name of the state.
     pub state: &'static str,
-    /// Time since when the policy may be out of date; zero while it is the latest.
+    /// Duration for which the policy may have been out of date; zero while it is the latest.
     pub age: Duration,
     /// Generation of the last change.
     pub generation: u64,

@@ -170,9 +170,9 @@ impl FrameParser {
         to
     }
 
-    /// Returns true if the frame of this header is DATA without content that does not end its
-    /// stream. h2 closes a connection at the 101st such frame of its life. Invalid frames are left
-    /// to h2 to reject.
+    /// Returns true if the frame of this header is to be dropped: DATA without content that does not
+    /// end its stream, up to [`MAX_EMPTY`] a second. h2 closes a connection at the 101st such frame
+    /// of its life. Frames beyond the limit, and invalid ones, are left to h2.
     fn is_empty_data(&mut self, head: [u8; HEAD]) -> bool {
         let [high, middle, low, kind, flags, stream @ ..] = head;
         let length = u32::from_be_bytes([0, high, middle, low]);

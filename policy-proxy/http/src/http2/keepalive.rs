@@ -206,7 +206,7 @@ impl BdpEstimator {
     }
 }
 
-/// First and longest pause between PINGs: a peer may treat many PINGs as an attack.
+/// First and longest pause between PINGs that measure: a peer may treat many PINGs as an attack.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum window size.

@@ -114,7 +114,7 @@ impl<R: Reviewer> Reviewer for CachedReviewer<R> {
                 return Ok(true);
             }
             let may = self.bounded(self.inner.may_view(subject, namespace)).await?;
-            // A refusal is not cached: rights are often granted while the client retries.
+            // Missing rights are not cached: they are often granted while the client retries.
             if may {
                 self.rights.lock().insert(key, ());
             }

@@ -167,8 +167,8 @@ impl TlsIdentity {
         &self.server
     }
 
-    /// Returns the server configuration of the direct path: client certificates are required, and
-    /// ALPN accepts [`DIRECT_ALPN`] only.
+    /// Returns the server configuration of the direct path: client certificates are required, and a
+    /// client that negotiates ALPN negotiates [`DIRECT_ALPN`].
     pub fn direct(&self) -> &Arc<ServerConfig> {
         &self.direct
     }

@@ -83,7 +83,7 @@ impl Publisher {
         if certificate.rejection != rejection {
             match &rejection {
                 Some(rejection) => {
-                    tracing::warn!(error = %rejection, "peers would reject our certificate")
+                    tracing::warn!(doubt = %rejection, "peers would reject our certificate")
                 }
                 None => tracing::info!("peers accept our certificate again"),
             }
