@@ -2,7 +2,7 @@
 
 use crate::command;
 use crate::output::{OutputError, Paint};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -26,6 +26,7 @@ enum Command {
     Status(command::status::StatusArgs),
     Authz(command::authz::AuthzArgs),
     Echo(command::echo::EchoArgs),
+    Grants(command::grants::GrantsArgs),
     Health(command::health::HealthArgs),
     Identity(command::identity::IdentityArgs),
     Inject(command::inject::InjectArgs),
@@ -33,6 +34,11 @@ enum Command {
     Request(command::request::RequestArgs),
     Version(command::version::VersionArgs),
     Watch(command::watch::WatchArgs),
+}
+
+/// The command line, for those that look up what it takes.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs `portcullis` with the arguments of the process and returns its exit code.
@@ -45,6 +51,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => command::status::run(&args),
         Command::Authz(args) => command::authz::run(&args),
         Command::Echo(args) => command::echo::run(args),
+        Command::Grants(args) => command::grants::run(&args),
         Command::Health(args) => command::health::run(&args),
         Command::Identity(args) => command::identity::run(&args),
         Command::Inject(args) => command::inject::run(&args),
@@ -89,7 +96,6 @@ fn init_logging() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -13,6 +13,7 @@ mod command;
 mod diagnostics;
 pub mod echo;
 pub mod expect;
+mod grants;
 mod health;
 mod identity;
 mod inject;

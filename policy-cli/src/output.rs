@@ -75,7 +75,11 @@ pub fn print_next<T: Serialize>(
     }
 }
 
-fn yaml<T: Serialize>(value: &T) -> Result<String, OutputError> {
+/// Serialises `value` as YAML, ending with a line break.
+///
+/// # Errors
+/// [`OutputError::Yaml`].
+pub fn yaml<T: Serialize>(value: &T) -> Result<String, OutputError> {
     let mut yaml =
         serde_saphyr::to_string(value).map_err(|error| OutputError::Yaml(error.to_string()))?;
     if !yaml.ends_with('\n') {

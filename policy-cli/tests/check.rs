@@ -70,6 +70,21 @@ fn a_route_without_which_more_is_granted_is_a_note_that_fails_nothing() {
 }
 
 #[test]
+fn a_route_without_rules_is_a_warning_and_no_error() {
+    golden("rules", &[]);
+}
+
+#[test]
+fn a_filter_that_is_not_supported_is_a_warning_where_the_schema_of_the_route_has_it() {
+    golden("filters", &[]);
+}
+
+#[test]
+fn grants_that_permit_much_are_warned_of_and_unused_ones_noted() {
+    golden("references", &[]);
+}
+
+#[test]
 fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \

@@ -71,7 +71,6 @@ fn meaning(kind: Kind, field: &str) -> Option<&'static str> {
         (_, "hostnames") => Some("empty is as if absent: every host"),
         (_, "parentRefs") => Some("empty is as if absent: the route is attached to nothing"),
         (_, "matches") => Some("empty is as if absent: every request matches"),
-        (_, "rules") => Some("empty is as if absent: one rule that every request matches"),
         (_, "headers" | "queryParams" | "filters" | "backendRefs" | "except" | "overrides") => {
             Some("empty is as if absent")
         }

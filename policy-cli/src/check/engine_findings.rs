@@ -10,7 +10,8 @@ use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::findings::{self, FindingKind};
 use policy_engine::source::Severity;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub(super) fn findings(
     context: &CheckContext<'_>,
@@ -69,6 +70,12 @@ fn not_known(
                 "whether a policy refers to it is not known, because {missing} may not be listed"
             ));
         }
+        (FindingKind::UnusedGrant, _) => {
+            let missing = referrers_not_listed(object, context)?;
+            return Some(format!(
+                "whether a reference uses it is not known, because {missing} may not be listed"
+            ));
+        }
         (FindingKind::ForeignIdentity, _) if !context.mesh_known => {
             return Some(MESH_NOT_KNOWN.to_owned());
         }
@@ -100,6 +107,12 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         }),
         // Policies of other namespaces may be in other folders.
         FindingKind::UnusedOffered => context.whole,
+        // Manifests that declare some objects of a kind and a namespace are assumed to declare all
+        // of them.
+        FindingKind::UnusedGrant => {
+            let mut from = granted_from(object).into_iter();
+            context.whole || from.all(|(kind, namespace)| context.declares(kind, &namespace))
+        }
         // A Server may be intended for the remaining ports.
         FindingKind::DisplacedInPart => false,
         // In a manifest, an explicit value is intended.
@@ -119,6 +132,8 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         | FindingKind::PrecedenceDiffers
         | FindingKind::NeverReached
         | FindingKind::ForeignIdentity
+        | FindingKind::GrantsEvery
+        | FindingKind::TrustsRoutes
         | FindingKind::Unused => true,
     }
 }
@@ -129,6 +144,24 @@ fn grants_not_listed(server: &ObjectKey, context: &CheckContext<'_>) -> Option<S
     kinds.extend(Kind::routes());
     let missing = undetermined::of_kinds(&kinds, &server.namespace, context.permissions);
     (!missing.is_empty()).then(|| missing.join(" and "))
+}
+
+/// The kinds and namespaces of the objects that a ReferenceGrant lets refer.
+fn granted_from(object: &Object) -> Vec<(Kind, Arc<str>)> {
+    let Body::Valid(Resource::ReferenceGrant(grant)) = &object.body else { return Vec::new() };
+    let known = grant.from.iter().filter_map(|from| Some((from.known_kind()?, &from.namespace)));
+    known.map(|(kind, namespace)| (kind, namespace.clone())).collect()
+}
+
+/// The objects that may use a ReferenceGrant, if they could not be listed.
+fn referrers_not_listed(grant: &Object, context: &CheckContext<'_>) -> Option<String> {
+    let from = granted_from(grant).into_iter();
+    let missing: BTreeSet<String> = from
+        .flat_map(|(kind, namespace)| {
+            undetermined::of_kinds(&[kind], &namespace, context.permissions)
+        })
+        .collect();
+    (!missing.is_empty()).then(|| missing.into_iter().collect::<Vec<_>>().join(" and "))
 }
 
 /// The policies that may refer to an authentication, if they could not be listed.
@@ -158,6 +191,8 @@ fn explains(kind: FindingKind) -> bool {
         FindingKind::ClientMissing
         | FindingKind::ForeignClientMissing
         | FindingKind::ForeignIdentity
+        | FindingKind::GrantsEvery
+        | FindingKind::TrustsRoutes
         | FindingKind::OnlyRoute => false,
         FindingKind::Dangling(_)
         | FindingKind::Ineffective(_)
@@ -171,7 +206,8 @@ fn explains(kind: FindingKind) -> bool {
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
         | FindingKind::Unused
-        | FindingKind::UnusedOffered => true,
+        | FindingKind::UnusedOffered
+        | FindingKind::UnusedGrant => true,
     }
 }
 
@@ -200,7 +236,9 @@ fn placed(
             }
             None => warning(field, message),
         },
-        FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
+        FindingKind::OnlyRoute | FindingKind::UnusedGrant => {
+            Finding { severity: Severity::Note, ..warning(field, message) }
+        }
         // The API server stores the default `deny`, so a stored `deny` does not show the author's
         // intent.
         FindingKind::GrantsNobody { .. } if context.whole => {
@@ -228,7 +266,9 @@ fn placed(
         | FindingKind::NeverReached
         | FindingKind::ForeignIdentity
         | FindingKind::Unused
-        | FindingKind::UnusedOffered => warning(field, message),
+        | FindingKind::UnusedOffered
+        | FindingKind::GrantsEvery
+        | FindingKind::TrustsRoutes => warning(field, message),
     }
 }
 

@@ -9,6 +9,7 @@ use policy_controller::args::{Cli, Command, IssuerArgs, SourceSettings};
 use policy_core::DefaultPolicy;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::ControllerConfig;
+use policy_engine::compatibility::{DIFFERENCES, with_ours, with_preset};
 use policy_kube::source::Scope;
 use serde::Serialize;
 use serde_json::Value;
@@ -33,6 +34,15 @@ pub(crate) struct SettingsFlags {
     /// cluster.local]
     #[arg(long, value_name = "DOMAIN")]
     identity_domain: Option<String>,
+
+    /// Set every difference from Linkerd to Linkerd's behaviour, also those that the controller's own
+    /// flags set
+    #[arg(long)]
+    linkerd_compatible: bool,
+
+    /// Differences from Linkerd to set to our behaviour (docs/compatible.md), separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = difference)]
+    as_portcullis: Vec<String>,
 }
 
 /// Default namespace of the control plane.
@@ -41,6 +51,15 @@ const CONTROL_PLANE: &str = "portcullis";
 fn policy(name: &str) -> Result<DefaultPolicy, String> {
     let names = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
     DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {names}"))
+}
+
+/// The name of a difference that has a flag.
+fn difference(name: &str) -> Result<String, String> {
+    let known = || DIFFERENCES.iter().filter(|it| it.flag().is_some()).map(|it| it.name);
+    match known().any(|known| known == name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("expected names of {}", known().collect::<Vec<_>>().join(", "))),
+    }
 }
 
 /// Settings that policies are compiled with.
@@ -107,6 +126,20 @@ impl Settings {
     }
 
     fn new(mut config: ControllerConfig, from: String, known: bool, flags: &SettingsFlags) -> Self {
+        let from = match flags.linkerd_compatible {
+            true => {
+                config = with_preset(config);
+                format!("--linkerd-compatible, else {from}")
+            }
+            false => from,
+        };
+        let from = match flags.as_portcullis.is_empty() {
+            true => from,
+            false => format!("--as-portcullis, else {from}"),
+        };
+        for name in &flags.as_portcullis {
+            config = with_ours(config.clone(), name).unwrap_or(config);
+        }
         let from = match flags.default_policy {
             Some(policy) => {
                 config.default_policy = policy;
@@ -312,6 +345,26 @@ mod tests {
             "the flags of pod linkerd/policy-controller-0 cannot be read here: what \
              `--identity-domain=$(DOMAIN)` stands for is not in the pod"
         );
+    }
+
+    #[test]
+    fn differences_from_linkerd_are_set_whole_and_taken_back_by_name() {
+        let flags = SettingsFlags {
+            linkerd_compatible: true,
+            as_portcullis: vec!["invalid-routes".to_owned(), "probe-routes".to_owned()],
+            ..SettingsFlags::default()
+        };
+        let settings = Settings::of_directory(&flags);
+        let whole = with_preset(ControllerConfig::default());
+        let expected =
+            with_ours(with_ours(whole.clone(), "invalid-routes").unwrap(), "probe-routes");
+        assert_eq!(settings.config, expected.unwrap());
+        assert_ne!(settings.config, whole);
+        let from = "--as-portcullis, else --linkerd-compatible, else the controller's defaults";
+        assert_eq!(settings.from, from);
+        assert_eq!(difference("invalid-routes"), Ok("invalid-routes".to_owned()));
+        let wrong = difference("paths").unwrap_err();
+        assert!(wrong.starts_with("expected names of probe-networks, probe-routes"), "{wrong}");
     }
 
     #[test]

@@ -88,12 +88,16 @@ fn references(object: &Object) -> Vec<Reference> {
         let (kind, namespace) = match what {
             ReferenceTarget::One(key) => (key.kind, key.namespace),
             ReferenceTarget::AnyOf(kind, namespace) => (kind, namespace),
+            ReferenceTarget::Unread(to) => {
+                all.push((Kind::ReferenceGrant, Some(to.namespace().into())));
+                continue;
+            }
         };
         if !kind.is_namespaced() {
             continue;
         }
         let rule = own.kind.reference(field, kind).map(|reference| reference.grant);
-        let granted = matches!(rule, Some(GrantRule::Grant | GrantRule::GrantUnlessShared));
+        let granted = rule.is_some_and(GrantRule::takes_grants);
         let foreign = namespace != own.namespace;
         all.push((kind, Some(namespace.clone())));
         all.extend((granted && foreign).then_some((Kind::ReferenceGrant, Some(namespace))));

@@ -9,7 +9,9 @@ use anyhow::{Context, bail};
 use clap::Args;
 use ipnet::{IpNet, Ipv4Net};
 use policy_core::DefaultPolicy;
+use policy_core::address::parse_block;
 use policy_engine::ControllerConfig;
+use policy_engine::compatibility::with_preset;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,8 +46,12 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated", value_parser = policy)]
     default_policy: DefaultPolicy,
 
+    /// Set every difference from Linkerd to Linkerd's behaviour, as the flag of the controller does
+    #[arg(long)]
+    linkerd_compatible: bool,
+
     /// The cluster's networks, separated by commas; by default all private ones
-    #[arg(long, value_name = "NETWORKS", value_delimiter = ',')]
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',', value_parser = parse_block)]
     cluster_networks: Vec<IpNet>,
 
     /// Loopback addresses to use, a part of 127.0.0.0/8 with at least 65536 addresses; by default
@@ -77,7 +83,11 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<ExitCode> {
     if !args.grpc_addr.ip().is_loopback() {
         bail!("--grpc-addr: `{}` is not on loopback", args.grpc_addr);
     }
-    let mut config = ControllerConfig { default_policy: args.default_policy, ..Default::default() };
+    let mut config = match args.linkerd_compatible {
+        true => with_preset(ControllerConfig::default()),
+        false => ControllerConfig::default(),
+    };
+    config.default_policy = args.default_policy;
     if !args.cluster_networks.is_empty() {
         config.cluster_networks = args.cluster_networks;
     }

@@ -10,7 +10,7 @@ use crate::output::{self, Format, Paint};
 use anyhow::{Context, bail};
 use clap::Args;
 use policy_controller::args::ClusterArgs;
-use policy_core::WorkloadKey;
+use policy_core::WorkloadKind;
 use policy_core::feature::Feature;
 use policy_engine::view::PolicyView;
 use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
@@ -157,7 +157,8 @@ impl<'a> WatchSession<'a> {
         let namespace = namespace.context(
             "the port names no namespace: write NAMESPACE/POD:PORT, or give --namespace",
         )?;
-        Ok(Self { args, cluster, target: WorkloadPort { namespace, name, port } })
+        let target = WorkloadPort { namespace, kind: WorkloadKind::Pod, name, port };
+        Ok(Self { args, cluster, target })
     }
 
     /// Connects, and prints the controller's address to standard error.
@@ -237,7 +238,7 @@ async fn stream(
 }
 
 fn initial_requests(target: &WorkloadPort) -> [Kind; 2] {
-    let workload = format_workload(&WorkloadKey::pod(&target.namespace, &target.name));
+    let workload = format_workload(&target.key());
     let features: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
     [
         Kind::Hello(Hello {

@@ -47,7 +47,7 @@ impl fmt::Display for Permission {
 /// The subject of an access review.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject<'a> {
-    /// The user of the kubeconfig.
+    /// The user or service account that runs the command.
     Caller,
     /// A service account: its namespace and name.
     ServiceAccount(&'a str, &'a str),

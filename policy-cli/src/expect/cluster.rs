@@ -1,12 +1,13 @@
 //! Settings of the controller in a file of expectations.
 
 use super::error::ExpectError;
+use policy_core::address::parse_block;
 use policy_core::{DefaultPolicy, NetworkMatch, UndeclaredPorts};
 use policy_engine::ControllerConfig;
 use policy_engine::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
 use serde::{Deserialize, Deserializer};
 
-/// Settings of the controller, by the names of its flags.
+/// Settings of the controller, by the names of its flags, or the flags themselves.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ClusterSettings {
@@ -33,6 +34,10 @@ pub struct ClusterSettings {
     pub shared_namespaces: Option<Vec<String>>,
     /// `--undeclared-ports`: `default` or `deny`.
     pub undeclared_ports: Option<UndeclaredPortsMode>,
+    /// Flags of `policy-controller run` as on its command line, in place of all other settings. What
+    /// no flag sets has the default of the command line, which knows of a proxy's admin port.
+    #[serde(default)]
+    pub flags: Vec<String>,
 }
 
 /// A block of addresses: `10.0.0.0/8`.
@@ -42,8 +47,8 @@ pub struct Network(pub ipnet::IpNet);
 impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let wrong = |_| serde::de::Error::custom(format!("`{text}` is not a block of addresses"));
-        text.parse().map(Self).map_err(wrong)
+        let wrong = |reason| serde::de::Error::custom(format!("`{text}` {reason}"));
+        parse_block(&text).map(Self).map_err(wrong)
     }
 }
 
@@ -102,6 +107,11 @@ impl ClusterSettings {
     /// # Errors
     /// The invalid setting.
     pub fn config(&self) -> Result<ControllerConfig, ExpectError> {
+        if !self.flags.is_empty() {
+            return self
+                .of_flags()
+                .map_err(|error| ExpectError::Setup(format!("cluster: {error}")));
+        }
         let mut config = ControllerConfig::default();
         if let Some(policy) = self.default_policy {
             config.default_policy = policy;
@@ -149,6 +159,44 @@ impl ClusterSettings {
         config.localhost_authorization = self.localhost_authorization.unwrap_or(false);
         config.validated().map_err(|error| ExpectError::Setup(format!("cluster: {error}")))
     }
+
+    /// The configuration that the controller's own command line makes of the flags.
+    fn of_flags(&self) -> Result<ControllerConfig, String> {
+        if !self.has_flags_alone() {
+            return Err(
+                "flags: settings beside them have no effect; write them as flags".to_owned()
+            );
+        }
+        super::flags::config_of(&self.flags)
+    }
+
+    fn has_flags_alone(&self) -> bool {
+        let Self {
+            default_policy,
+            cluster_networks,
+            probe_networks,
+            control_plane_namespace,
+            identity_domain,
+            kubelet_exemption,
+            probe_routes,
+            localhost_authorization,
+            reference_grants,
+            shared_namespaces,
+            undeclared_ports,
+            flags: _,
+        } = self;
+        default_policy.is_none()
+            && cluster_networks.is_none()
+            && probe_networks.is_none()
+            && control_plane_namespace.is_none()
+            && identity_domain.is_none()
+            && kubelet_exemption.is_none()
+            && probe_routes.is_none()
+            && localhost_authorization.is_none()
+            && reference_grants.is_none()
+            && shared_namespaces.is_none()
+            && undeclared_ports.is_none()
+    }
 }
 
 #[cfg(test)]
@@ -165,5 +213,22 @@ mod tests {
         assert_eq!(config.default_policy, DefaultPolicy::Deny);
         assert_eq!(config.cluster_networks, ["10.1.0.0/16".parse().unwrap()]);
         assert_eq!(config.undeclared_ports, UndeclaredPorts::Deny);
+    }
+
+    fn config(cluster: &str) -> Result<ControllerConfig, String> {
+        let rest = "requests: [{name: n, from: {}, to: a/b:1, tcp: true, decision: allow}]";
+        let read = Expectations::parse(&format!("cluster: {{{cluster}}}\n{rest}")).unwrap();
+        read.cluster.config().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_mean_what_they_mean_on_the_command_line() {
+        let read = config("flags: [--default-policy=deny, --proxy-ports=4190]").unwrap();
+        assert_eq!(read.default_policy, DefaultPolicy::Deny);
+        assert_eq!(read.proxy_ports.iter().map(|port| port.get()).collect::<Vec<_>>(), [4190]);
+        let refused = config("flags: [--default-policy=none]").unwrap_err();
+        assert!(refused.contains("'none' for '--default-policy"), "{refused}");
+        let both = config("defaultPolicy: deny, flags: [--default-policy=deny]").unwrap_err();
+        assert!(both.contains("write them as flags"), "{both}");
     }
 }

@@ -1,15 +1,17 @@
 //! Runs expectations against the evaluator alone: manifests are compiled, and nothing is served.
 
+use super::burst;
 use super::client_endpoint::ClientResolver;
 use super::error::ExpectError;
 use super::expectation::{ClientTls, Expectation, Expectations, Version};
+use super::rate_limits::RateLimits;
 use super::report::Report;
 use crate::local_mesh::apply_defaults;
 use crate::verdict::DecisionSummary;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use policy_core::{
-    Connection, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
-    ServerPolicy, TargetFault, Tls, WorkloadKey, canonical_target, fold_mapped,
+    Connection, Decision, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
+    ServerPolicy, TargetFault, Tls, canonical_target, fold_mapped,
 };
 use policy_crds::Object;
 use policy_engine::source::directory::load;
@@ -41,9 +43,10 @@ pub fn run_evaluator_on(
     expectations: &Expectations,
 ) -> Result<Report, ExpectError> {
     let resolver = ClientResolver { config };
+    let mut limits = RateLimits::new();
     let mut report = Report::default();
     for expectation in &expectations.requests {
-        report.add(expectation, evaluate(&resolver, compiled, expectation)?);
+        report.add(expectation, evaluate(&resolver, compiled, &mut limits, expectation)?);
     }
     Ok(report)
 }
@@ -51,19 +54,16 @@ pub fn run_evaluator_on(
 fn evaluate(
     resolver: &ClientResolver<'_>,
     compiled: &Compiled,
+    limits: &mut RateLimits,
     expectation: &Expectation,
 ) -> Result<DecisionSummary, ExpectError> {
     let invalid =
         |message: String| ExpectError::InvalidRequest { name: expectation.name.clone(), message };
     let to = &expectation.to;
-    let key = WorkloadKey::pod(&to.namespace, &to.name);
-    let workload = compiled
-        .workloads
-        .get(&key)
-        .ok_or_else(|| invalid(format!("to: there is no pod `{key}`")))?;
-    let policy = compiled
-        .port(&key, to.port)
-        .ok_or_else(|| invalid(format!("to: there is no pod `{key}`")))?;
+    let key = to.key();
+    let missing = || invalid(format!("to: there is no workload `{key}`"));
+    let workload = compiled.workloads.get(&key).ok_or_else(missing)?;
+    let policy = compiled.port(&key, to.port).ok_or_else(missing)?;
     let endpoint = resolver.resolve(expectation, &workload.state.facts)?;
     let evaluator =
         Evaluator::build(Arc::clone(&policy)).map_err(|error| invalid(error.to_string()))?;
@@ -73,7 +73,13 @@ fn evaluate(
         facts: &workload.state.facts,
     };
     let request = request(expectation).map_err(invalid)?;
-    Ok(decide(&evaluator, &connection, request.as_ref()))
+    let decided = (0..burst::count(expectation)).map(|_| {
+        let mut take = || limits.take(to, &policy, &connection);
+        (decide(&evaluator, &connection, request.as_ref(), &mut take), Vec::new())
+    });
+    burst::representative(expectation, decided.collect())
+        .map(|(found, _)| found)
+        .ok_or_else(|| invalid("it was never decided".to_owned()))
 }
 
 /// TLS as a sidecar sees it. Opaque ports do not look for it, and TLS for the application is seen
@@ -141,10 +147,13 @@ pub(super) fn headers(expectation: &Expectation) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
+/// Decides on a request as the steps of a sidecar do. `take` takes a token of the rate limits, and
+/// returns false if there is none.
 fn decide(
     evaluator: &Evaluator,
     connection: &Connection<'_>,
     request: Option<&Request>,
+    take: &mut dyn FnMut() -> bool,
 ) -> DecisionSummary {
     let policy = evaluator.policy();
     let Some(request) = request.filter(|_| carries_http(policy, connection)) else {
@@ -166,9 +175,13 @@ fn decide(
                 query: target.query,
                 headers: &request.headers,
             };
-            // The evaluator has no clock, so that rate limits are never reached here.
             let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
-            DecisionSummary::of(evaluator, &decision)
+            let summary = DecisionSummary::of(evaluator, &decision);
+            if matches!(decision, Decision::Permit(_)) && !take() {
+                let limited = DecisionSummary::denied(Denied::RateLimited);
+                return DecisionSummary { route: summary.route, ..limited };
+            }
+            summary
         }
         Err(fault) => DecisionSummary::denied(Denied::Target(fault)),
     }

@@ -2,13 +2,16 @@
 
 use super::cluster::ClusterSettings;
 use super::error::ExpectError;
+use super::header_values::HeaderValues;
+use super::received::ExpectedArrival;
+use super::response::ExpectedResponse;
+use super::workload_port::WorkloadPort;
 use crate::verdict::Verdict;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::num::NonZeroU16;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// A file of expectations.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,26 +57,14 @@ pub struct Expectation {
     pub route: Option<String>,
     /// The grant that permitted the request, `Kind namespace/name` or `default name`.
     pub authorization: Option<String>,
-}
-
-/// One or several header lines.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum HeaderValues {
-    /// One.
-    One(String),
-    /// Several, in order.
-    Several(Vec<String>),
-}
-
-impl HeaderValues {
-    /// The lines.
-    pub fn as_slice(&self) -> &[String] {
-        match self {
-            Self::One(line) => std::slice::from_ref(line),
-            Self::Several(lines) => lines,
-        }
-    }
+    /// The response that the client receives. Only a real client has one, so that the evaluator
+    /// alone does not compare it; nor `received`.
+    pub response: Option<ExpectedResponse>,
+    /// The request as the application receives it.
+    pub received: Option<ExpectedArrival>,
+    /// The request is sent so many times at once. Of those that exceed a rate limit at least one is
+    /// denied as expected; a permit is expected of all.
+    pub burst: Option<NonZeroU32>,
 }
 
 /// The HTTP version of a request.
@@ -116,44 +107,6 @@ pub enum ClientTls {
     Mesh,
     /// For the application, which the sidecar passes through.
     Passthrough,
-}
-
-/// `namespace/pod:port`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkloadPort {
-    /// Namespace.
-    pub namespace: String,
-    /// Pod.
-    pub name: String,
-    /// Port.
-    pub port: NonZeroU16,
-}
-
-impl std::fmt::Display for WorkloadPort {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}:{}", self.namespace, self.name, self.port)
-    }
-}
-
-impl FromStr for WorkloadPort {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is not namespace/pod:port");
-        let (workload, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let (namespace, name) = workload.split_once('/').ok_or_else(wrong)?;
-        if namespace.is_empty() || name.is_empty() || name.contains('/') {
-            return Err(wrong());
-        }
-        let port = port.parse().map_err(|_| wrong())?;
-        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned(), port })
-    }
-}
-
-impl<'de> Deserialize<'de> for WorkloadPort {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
 }
 
 impl Expectations {
@@ -218,6 +171,24 @@ impl Expectation {
         if self.http.as_deref().is_some_and(|http| !http.contains(' ')) {
             return Err("http: write `METHOD /path`");
         }
+        self.check_outcome()
+    }
+
+    fn check_outcome(&self) -> Result<(), &'static str> {
+        if self.tcp && (self.response.is_some() || self.received.is_some() || self.burst.is_some())
+        {
+            return Err("response, received and burst belong to http and grpc");
+        }
+        if self.received.is_some() && self.decision == Verdict::Deny {
+            return Err("received: the application receives nothing that is denied");
+        }
+        let grpc = self.grpc.is_some();
+        if self.response.as_ref().is_some_and(|response| response.is_of_grpc() && !grpc) {
+            return Err("response: grpcStatus and trailersOnly belong to grpc");
+        }
+        if self.received.as_ref().is_some_and(|arrival| arrival.is_of_http() && grpc) {
+            return Err("received: the application tells path and headers of a call, nothing else");
+        }
         Ok(())
     }
 
@@ -251,23 +222,15 @@ mod tests {
             ("http: GET, decision: allow}]", "METHOD /path"),
             ("http: GET /, decision: perhaps}]", "perhaps"),
             ("http: GET /, decision: allow, rout: x}]", "rout"),
+            ("tcp: true, decision: allow, burst: 3}]", "belong to http"),
+            ("http: GET /, decision: deny, reason: x, received: {path: /}}]", "receives nothing"),
+            ("http: GET /, decision: allow, response: {grpcStatus: 0}}]", "belong to grpc"),
+            ("grpc: a.B/C, decision: allow, received: {method: POST}}]", "nothing else"),
         ] {
             let error = Expectations::parse(&format!("{request}{rest}")).unwrap_err().to_string();
             assert!(error.contains(expected), "{rest}: {error}");
         }
         let error = Expectations::parse("requests: []").unwrap_err().to_string();
         assert!(error.contains("promises nothing"), "{error}");
-    }
-
-    #[test]
-    fn a_workload_port_is_read_strictly() {
-        let port: WorkloadPort = "shop/web-0:8080".parse().unwrap();
-        assert_eq!(
-            (port.namespace.as_str(), port.name.as_str(), port.port.get()),
-            ("shop", "web-0", 8080)
-        );
-        for wrong in ["web:80", "shop/web", "shop/web:0", "shop/web:http", "/web:80", "a/b/c:1"] {
-            assert!(wrong.parse::<WorkloadPort>().is_err(), "{wrong}");
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Runs expectations through the whole pipeline: controller, gRPC, sidecar, and a real client over
 //! real sockets.
 
+use super::burst::{self, Decided};
 use super::client_endpoint::{ClientEndpoint, ClientResolver};
 use super::error::ExpectError;
 use super::evaluator::{headers, host};
@@ -10,8 +11,9 @@ use crate::local_mesh::addresses::Peer;
 use crate::local_mesh::decision_log::DecisionRecord;
 use crate::local_mesh::mesh::{LocalMesh, LocalMeshConfig, LocalMeshError};
 use crate::local_mesh::pods::{PortAllocation, RunningPod, application_name};
-use crate::request::{ClientRequest, Outcome, Protocol, RequestError, Tls, send};
-use crate::verdict::{DecisionSummary, Verdict};
+use crate::request::{ClientRequest, ClientResponse, Outcome, Protocol, RequestError, Tls, send};
+use crate::verdict::Verdict;
+use futures_util::future::join_all;
 use policy_core::{WorkloadKey, fold_mapped};
 use policy_engine::WorkloadState;
 use rustls_pki_types::ServerName;
@@ -83,7 +85,7 @@ impl PipelineRun {
     async fn start_pods(&mut self, expectations: &Expectations) -> Result<(), ExpectError> {
         let mut ports_by_pod: BTreeMap<WorkloadKey, BTreeSet<NonZeroU16>> = BTreeMap::new();
         for expectation in &expectations.requests {
-            let key = WorkloadKey::pod(&expectation.to.namespace, &expectation.to.name);
+            let key = expectation.to.key();
             ports_by_pod.entry(key).or_default().insert(expectation.to.port);
         }
         for (key, ports) in ports_by_pod {
@@ -94,18 +96,15 @@ impl PipelineRun {
         Ok(())
     }
 
-    async fn run_request(
-        &mut self,
-        expectation: &Expectation,
-    ) -> Result<(DecisionSummary, Vec<String>), ExpectError> {
+    async fn run_request(&mut self, expectation: &Expectation) -> Result<Decided, ExpectError> {
         let invalid = |message: String| ExpectError::InvalidRequest {
             name: expectation.name.clone(),
             message,
         };
         let to = &expectation.to;
-        let key = WorkloadKey::pod(&to.namespace, &to.name);
+        let key = to.key();
         let (state, unit) =
-            self.pods.get(&key).ok_or_else(|| invalid(format!("there is no pod `{key}`")))?;
+            self.pods.get(&key).ok_or_else(|| invalid(format!("there is no workload `{key}`")))?;
         let resolver = ClientResolver { config: &self.mesh.config };
         let endpoint = resolver.resolve(expectation, &state.facts)?;
         let address = unit.ports.get(&to.port).copied();
@@ -118,35 +117,51 @@ impl PipelineRun {
         client_request.from = Some(IpAddr::V4(from));
         client_request.tls = self.tls(expectation, &endpoint, server_name).map_err(invalid)?;
         let direct = direct.filter(|_| client_request.protocol != Protocol::Tcp);
-        if let Some(own) = direct {
-            let direct_request =
-                ClientRequest { address: own, direct: Some(to.port), ..client_request.clone() };
-            let (entry, response) =
-                self.exchange(&direct_request, endpoint.address).await.map_err(invalid)?;
-            if entry.request.is_some() {
-                return Ok((entry.found.clone(), differs(&entry.found, &response)));
+        let count = burst::count(expectation);
+        let exchanges = match direct {
+            Some(own) => {
+                let direct_request =
+                    ClientRequest { address: own, direct: Some(to.port), ..client_request.clone() };
+                self.exchange(&direct_request, endpoint.address, count).await.map_err(invalid)?
             }
-        }
-        let (entry, response) =
-            self.exchange(&client_request, endpoint.address).await.map_err(invalid)?;
-        Ok((entry.found.clone(), differs(&entry.found, &response)))
+            None => Vec::new(),
+        };
+        let over_http = exchanges.iter().any(|(entry, _)| entry.request.is_some());
+        let exchanges = if over_http {
+            exchanges
+        } else {
+            self.exchange(&client_request, endpoint.address, count).await.map_err(invalid)?
+        };
+        let decided = exchanges.into_iter().map(|(entry, result)| {
+            let contradictions = contradictions(expectation, &entry, &result);
+            (entry.found, contradictions)
+        });
+        burst::representative(expectation, decided.collect())
+            .ok_or_else(|| invalid("it was never sent".to_owned()))
     }
 
-    /// Sends a request and waits for the decision.
+    /// Sends a request `count` times at once and waits for the decisions.
     async fn exchange(
         &mut self,
         client_request: &ClientRequest,
         client: IpAddr,
-    ) -> Result<(DecisionRecord, ClientResult), String> {
-        let (local, response) = send_from(client_request).await;
+        count: u32,
+    ) -> Result<Vec<(DecisionRecord, ClientResult)>, String> {
+        let mut sent = join_all((0..count).map(|_| send_from(client_request))).await;
         let real = fold_mapped(client);
-        let entry = self.decision(|entry| {
-            entry.client.ip() == real && local.is_none_or(|local| entry.client.port() == local)
-        });
-        match entry.await {
-            Some(entry) => Ok((entry, response)),
-            None => Err(format!("no decision was recorded; the client got {response:?}")),
+        let mut exchanges = Vec::new();
+        while !sent.is_empty() {
+            let Some(entry) = self.decision(|entry| entry.client.ip() == real).await else {
+                return Err(format!("no decision was recorded; the client got {sent:?}"));
+            };
+            let port = entry.client.port();
+            let own = sent.iter().position(|(local, _)| *local == Some(port));
+            let unknown = || sent.iter().position(|(local, _)| local.is_none());
+            if let Some(at) = own.or_else(unknown) {
+                exchanges.push((entry, sent.swap_remove(at).1));
+            }
         }
+        Ok(exchanges)
     }
 
     fn tls(
@@ -190,7 +205,7 @@ impl PipelineRun {
 /// Outcome of a request for the client.
 #[derive(Debug)]
 enum ClientResult {
-    Response(Outcome),
+    Response(Box<ClientResponse>),
     Error(RequestError),
 }
 
@@ -198,24 +213,46 @@ enum ClientResult {
 async fn send_from(client_request: &ClientRequest) -> (Option<u16>, ClientResult) {
     match send(client_request).await {
         Ok(response) => {
-            (response.local.map(|local| local.port()), ClientResult::Response(response.outcome))
+            (response.local.map(|local| local.port()), ClientResult::Response(Box::new(response)))
         }
         Err(error) => (None, ClientResult::Error(error)),
     }
 }
 
-/// Contradictions between the client's outcome and the decision.
-fn differs(found: &DecisionSummary, result: &ClientResult) -> Vec<String> {
-    let allowed = found.decision != Verdict::Deny;
+/// Contradictions between the client's result, the expected one and the decision.
+fn contradictions(
+    expectation: &Expectation,
+    entry: &DecisionRecord,
+    result: &ClientResult,
+) -> Vec<String> {
+    let allowed = entry.found.decision != Verdict::Deny;
+    // The response that is stated is that of the expected decision.
+    let expected = entry.found.decision == expectation.decision;
+    let response = expectation.response.as_ref().filter(|_| expected);
+    let received = expectation.received.as_ref().filter(|_| expected);
     match result {
-        ClientResult::Response(Outcome::Ok) if !allowed => {
-            vec!["denied, but the client got through".to_owned()]
+        ClientResult::Response(found) => {
+            let mut all = match response {
+                Some(response) => response.differs(found),
+                None => outcome_contradicts(allowed, found.outcome),
+            };
+            all.extend(received.map(|received| received.differs(found)).unwrap_or_default());
+            all
         }
-        ClientResult::Response(Outcome::Refused | Outcome::Failed) if allowed => {
+        ClientResult::Error(error) if allowed || response.is_some() => {
+            vec![format!("{}, but {error}", expectation.decision.as_str())]
+        }
+        ClientResult::Error(_) => Vec::new(),
+    }
+}
+
+fn outcome_contradicts(allowed: bool, outcome: Outcome) -> Vec<String> {
+    match outcome {
+        Outcome::Ok if !allowed => vec!["denied, but the client got through".to_owned()],
+        Outcome::Refused | Outcome::Failed if allowed => {
             vec!["allowed, but the client was refused".to_owned()]
         }
-        ClientResult::Error(error) if allowed => vec![format!("allowed, but {error}")],
-        ClientResult::Response(_) | ClientResult::Error(_) => Vec::new(),
+        Outcome::Ok | Outcome::Refused | Outcome::Failed => Vec::new(),
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct ControllerSettings {
     pub(super) watched: Option<Vec<String>>,
     /// Its ValidatingWebhookConfiguration; `None`: the webhook is not served.
     pub(super) webhook: Option<String>,
+    /// True if that configuration has a webhook for outbound policy, too.
+    pub(super) outbound: bool,
     /// The injector's MutatingWebhookConfiguration; `None`: the injector is not served.
     pub(super) injector: Option<String>,
     /// True if it redirects Linkerd's proxies to itself.
@@ -43,6 +45,7 @@ impl Default for ControllerSettings {
         Self {
             watched: None,
             webhook: Some(WEBHOOK_CONFIGURATION.to_owned()),
+            outbound: false,
             injector: Some(INJECTOR_CONFIGURATION.to_owned()),
             beside: false,
             secret: Some(WEBHOOK_SECRET.to_owned()),
@@ -116,6 +119,7 @@ fn of_settings(settings: Settings, home: &str) -> ControllerSettings {
             Scope::Cluster => None,
         },
         webhook,
+        outbound: cluster.admission.as_ref().is_some_and(|it| it.linkerd_compatible),
         injector: cluster.injector.as_ref().map(|injector| injector.configuration.clone()),
         beside: cluster.redirector.is_some(),
         secret: provisioning.map(|provisioning| provisioning.secret.clone()),
@@ -172,6 +176,16 @@ mod tests {
         let flags = ["issuer", "--control-plane-namespace=mesh"];
         assert_eq!(issuer(&[pod(&flags)]), Ok(IssuerSettings::default()));
         assert!(issuer(&[pod(&["run"])]).is_err() && controller("mesh", &[]).is_err());
+    }
+
+    #[test]
+    fn a_linkerd_compatible_controller_has_a_webhook_for_outbound_policy() {
+        let outbound = |flags: &[&str]| controller("mesh", &[pod(flags)]).unwrap().outbound;
+        let home = "--control-plane-namespace=mesh";
+        assert!(!outbound(&["run", home]));
+        assert!(outbound(&["run", home, "--linkerd-compatible"]));
+        let disabled = "--admission-controller-disabled";
+        assert!(!outbound(&["run", home, "--linkerd-compatible", disabled]));
     }
 
     #[test]

@@ -24,20 +24,16 @@ fn replica(pod: &str, page: &Result<PodResponse, PodRequestError>) -> Vec<CheckR
     let check = Check::Replicas;
     let page = match page {
         Ok(page) => page,
-        Err(PodRequestError { message, forbidden: false }) => {
-            let why = format!("what pod {pod} reports: {message}");
-            return vec![CheckResult::unknown(check, &FetchError::Failed(why))];
-        }
-        Err(PodRequestError { message, forbidden: true }) => {
-            let why = format!("what pod {pod} reports: {message}");
-            let right =
-                "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
-                         the control plane's namespace"
-                    .to_owned();
-            return vec![CheckResult::unknown(
-                check,
-                &FetchError::Forbidden { permission: right, message: why },
-            )];
+        Err(PodRequestError { message, forbidden }) => {
+            let message = format!("what pod {pod} reports: {message}");
+            let error = if *forbidden {
+                let permission = "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
+                     the control plane's namespace";
+                FetchError::Forbidden { permission: permission.to_owned(), message }
+            } else {
+                FetchError::Failed(message)
+            };
+            return vec![CheckResult::unknown(check, &error)];
         }
     };
     let mut findings = Vec::new();

@@ -79,16 +79,16 @@ pub(super) fn of_all_sidecars(
     let known = running.iter().filter(|one| one.version.is_some());
     let known: usize = known.map(|one| one.pods).sum();
     let warned = findings.iter().any(|finding| finding.outcome == CheckOutcome::Warn);
-    let message = match (known, &controller) {
-        (0, _) if !findings.is_empty() => return findings,
-        _ if warned => return findings,
-        (0, _) => "no pod has a sidecar".to_owned(),
-        (_, Some(version)) => {
-            format!("{known} sidecars are of the controller's version, {version}")
-        }
-        (_, None) => format!("{known} sidecars run"),
-    };
-    findings.push(CheckResult::pass(check, message));
+    if known > 0 && !warned {
+        let message = match &controller {
+            Some(version) => format!("{known} sidecars are of the controller's version, {version}"),
+            None => format!("{known} sidecars run"),
+        };
+        findings.push(CheckResult::pass(check, message));
+    }
+    if findings.is_empty() {
+        findings.push(CheckResult::pass(check, "no pod has a sidecar"));
+    }
     findings
 }
 

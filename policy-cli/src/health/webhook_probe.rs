@@ -75,12 +75,6 @@ pub(super) fn evaluate(response: &ProbeResponse) -> CheckResult {
     let name = webhook();
     let denied = message.contains(&format!("admission webhook \"{name}\" denied the request"));
     let silent = message.contains(&format!("failed calling webhook \"{name}\""));
-    let other = || {
-        let message = format!(
-            "whether {name} responds: the API server returns {status} for another reason: {message}"
-        );
-        CheckResult::unknown(check, &FetchError::Failed(message))
-    };
     match *status {
         _ if denied => {
             CheckResult::pass(check, "the API server calls the webhook and gets its response")
@@ -112,7 +106,13 @@ pub(super) fn evaluate(response: &ProbeResponse) -> CheckResult {
             )
         }
         0 => CheckResult::unknown(check, &FetchError::Failed(message.clone())),
-        _ => other(),
+        _ => {
+            let message = format!(
+                "whether {name} responds: the API server returns {status} for another reason: \
+                 {message}"
+            );
+            CheckResult::unknown(check, &FetchError::Failed(message))
+        }
     }
 }
 

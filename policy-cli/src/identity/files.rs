@@ -47,19 +47,23 @@ impl IdentityFiles {
         chain: &[CertificateDer<'_>],
         roots: &[CertificateDer<'_>],
     ) -> anyhow::Result<()> {
-        replace(&self.key, &key_pem(key), 0o600)?;
-        replace(&self.roots, &roots.iter().map(pem).collect::<String>(), 0o644)?;
-        replace(&self.certificate, &chain.iter().map(pem).collect::<String>(), 0o644)
+        let certificates = |all: &[CertificateDer<'_>]| all.iter().map(pem).collect::<String>();
+        replace(&self.key, key_pem(key).as_bytes(), 0o600)?;
+        replace(&self.roots, certificates(roots).as_bytes(), 0o644)?;
+        replace(&self.certificate, certificates(chain).as_bytes(), 0o644)
     }
 }
 
-/// Replaces a file atomically.
-fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+/// Creates or replaces a file atomically.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn replace(path: &Path, content: &[u8], mode: u32) -> anyhow::Result<()> {
     let written = || {
         let folder = path.parent().unwrap_or_else(|| Path::new("."));
         // A temporary file is created readable only by its owner.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(content)?;
         file.as_file().set_permissions(Permissions::from_mode(mode))?;
         file.persist(path).map_err(|error| error.error)?;
         std::io::Result::Ok(())

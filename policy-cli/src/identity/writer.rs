@@ -1,6 +1,6 @@
 //! Writes an identity to files, once or at each renewal.
 
-use super::files::IdentityFiles;
+use super::files::{IdentityFiles, replace};
 use super::issuer_proxy::IssuerProxy;
 use super::token::{RENEW, Token};
 use crate::output::Paint;
@@ -13,9 +13,8 @@ use policy_tls::identity::{
 };
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
-use std::fs::{OpenOptions, Permissions};
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Writes an identity to files.
@@ -112,10 +111,7 @@ impl IdentityWriter {
         let folder = folder.context("no folder for the key can be made")?;
         for (name, bytes) in [("key.p8", own.key.secret_der()), ("csr.der", own.request.as_slice())]
         {
-            let mut options = OpenOptions::new();
-            let file =
-                options.write(true).create_new(true).mode(0o600).open(folder.path().join(name));
-            file.and_then(|mut file| file.write_all(bytes)).context("the key cannot be written")?;
+            replace(&folder.path().join(name), bytes, 0o600)?;
         }
         let issuer = ControllerAddress::loopback(self.proxy.address())?;
         let roots = Roots::Text(self.roots.iter().map(pem).collect());
