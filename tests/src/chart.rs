@@ -48,6 +48,13 @@ impl Helm {
         Some(Self { program: helm_or_skip()?, namespace, kubeconfig: None })
     }
 
+    /// The same for a release in another namespace.
+    #[must_use]
+    pub fn within(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.namespace);
+        self
+    }
+
     /// The same on a cluster.
     #[must_use]
     pub fn on(mut self, kubeconfig: &Path) -> Self {

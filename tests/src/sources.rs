@@ -1,5 +1,6 @@
 //! The repository's own source files, for tests that hold them to the architecture's rules.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,9 @@ pub fn root() -> PathBuf {
 }
 
 /// Every Rust file that people write, sorted by path; generated code is left out.
+///
+/// # Panics
+/// If a folder or a file cannot be read.
 pub fn rust_files() -> Vec<SourceFile> {
     let mut files = Vec::new();
     for folder in CRATES {
@@ -52,18 +56,57 @@ pub fn rust_files() -> Vec<SourceFile> {
     files
 }
 
+/// A function that is a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// Its name.
+    pub name: String,
+    /// True if it is left out unless it is named (`#[ignore]`).
+    pub ignored: bool,
+}
+
+/// The tests of a file.
+pub fn tests_in(file: &SourceFile) -> Vec<Test> {
+    let mut found = Vec::new();
+    let (mut marked, mut ignored) = (false, false);
+    for line in file.text.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        marked |= line.contains("#[test]") || line.contains("#[tokio::test");
+        ignored |= line.starts_with("#[ignore");
+        if let Some((_, rest)) = line.split_once("fn ") {
+            let name = rest.split(['(', '<']).next().unwrap_or_default().to_owned();
+            if std::mem::take(&mut marked) {
+                found.push(Test { name, ignored });
+            }
+            ignored = false;
+        }
+    }
+    found
+}
+
+/// Names of all tests that are not left out.
+pub fn test_names() -> BTreeSet<String> {
+    let files = rust_files();
+    let all = files.iter().flat_map(tests_in).filter(|test| !test.ignored);
+    all.map(|test| test.name).collect()
+}
+
+/// A rule would hold for what is not looked at.
+fn unread(path: &Path, error: &std::io::Error) -> ! {
+    panic!("{}: {error}", path.display())
+}
+
 fn collect(folder: &Path, files: &mut Vec<SourceFile>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| unread(folder, &error));
+    for entry in entries {
+        let entry = entry.unwrap_or_else(|error| unread(folder, &error));
         let path = entry.path();
         let name = entry.file_name();
         if path.is_dir() {
             if name != "gen" && name != "target" && name != "fuzz" {
                 collect(&path, files);
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs")
-            && let Ok(text) = fs::read_to_string(&path)
-        {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| unread(&path, &error));
             let relative = path.strip_prefix(root()).unwrap_or(&path);
             files.push(SourceFile { path: relative.to_string_lossy().replace('\\', "/"), text });
         }

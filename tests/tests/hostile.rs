@@ -1,11 +1,22 @@
 //! Hostile clients against a real sidecar in a process of its own. Each test states its bound in
 //! seconds and in megabytes of the sidecar's resident memory.
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use policy_cli::echo;
+use policy_testkit::wait_until_blocking;
+use std::convert::Infallible;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -19,11 +30,12 @@ struct World {
 
 impl World {
     fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        Self::in_front_of(None)
+    }
+
+    /// A sidecar in front of this application, or else of the echo.
+    fn in_front_of(other: Option<SocketAddr>) -> Self {
+        let runtime = runtime();
         let application = runtime
             .block_on(echo::start(
                 SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -31,7 +43,7 @@ impl World {
             ))
             .unwrap();
         let mut sidecar = Command::new(env!("CARGO_BIN_EXE_sidecar-under-test"))
-            .arg(application.address().to_string())
+            .arg(other.unwrap_or(application.address()).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -94,6 +106,59 @@ impl Drop for World {
     fn drop(&mut self) {
         let _ = self.sidecar.kill();
         let _ = self.sidecar.wait();
+    }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// Bytes of a response for any path but `/`.
+const LARGE: usize = 8 << 20;
+
+/// An application with long responses, which it offers as fast as they are taken.
+struct Large {
+    address: SocketAddr,
+    asked: Arc<AtomicUsize>,
+    _runtime: Runtime,
+}
+
+impl Large {
+    fn start() -> Self {
+        let runtime = runtime();
+        let bind = tokio::net::TcpListener::bind(("127.0.0.1", 0));
+        let listener = runtime.block_on(bind).unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        runtime.spawn(Self::serve(listener, Arc::clone(&asked)));
+        Self { address, asked, _runtime: runtime }
+    }
+
+    async fn serve(listener: tokio::net::TcpListener, asked: Arc<AtomicUsize>) {
+        let body = Bytes::from(vec![b'x'; LARGE]);
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (body, asked) = (body.clone(), Arc::clone(&asked));
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let large = request.uri().path() != "/";
+                asked.fetch_add(usize::from(large), Ordering::Relaxed);
+                let body = if large { body.clone() } else { Bytes::new() };
+                async { Ok::<_, Infallible>(Response::new(Full::new(body))) }
+            });
+            tokio::spawn(async move {
+                let mut first = [0];
+                _ = stream.peek(&mut first).await;
+                let io = TokioIo::new(stream);
+                // A connection that breaks off is the sidecar's choice.
+                if first == [PREFACE[0]] {
+                    _ = http2::Builder::new(TokioExecutor::new())
+                        .serve_connection(io, answer)
+                        .await;
+                } else {
+                    _ = http1::Builder::new().serve_connection(io, answer).await;
+                }
+            });
+        }
     }
 }
 
@@ -183,14 +248,30 @@ fn heads_that_parsers_read_differently_are_refused() {
     }
 }
 
+/// RFC 9110 section 7.8: a server may ignore an upgrade. What follows is no HTTP/2 either.
 #[test]
 fn an_upgrade_to_cleartext_http2_is_not_honoured() {
     let world = World::start();
-    let answer = exchange(
-        world.connect(),
-        b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n",
-    );
-    assert!(!answer.starts_with("HTTP/1.1 101"), "{answer:?}");
+    let upgrade = b"GET /a HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\n\
+        upgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n";
+    let get = frame(HEADERS, END_STREAM | END_HEADERS, 1, GET);
+    let mut stream = world.connect();
+    stream.write_all(&[upgrade, PREFACE, &frame(SETTINGS, 0, 0, &[]), &get].concat()).unwrap();
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).unwrap();
+    let answers = String::from_utf8(answers).expect("no frame of HTTP/2");
+    let statuses: Vec<&str> =
+        answers.match_indices("HTTP/1.1 ").map(|(at, _)| &answers[at + 9..at + 12]).collect();
+    assert_eq!(statuses, ["200", "400"], "{answers}");
+    let head = answers.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();
+    assert!(!head.contains("upgrade"), "{answers}");
+    // The application read a request without an upgrade, and nothing else.
+    let read = answers.split("\r\n\r\n").nth(1).unwrap();
+    assert!(read.contains(r#""path": "/a""#), "{answers}");
+    for word in ["h2c", "http2-settings", "upgrade"] {
+        assert!(!read.contains(word), "{word} reached the application: {answers}");
+    }
+    assert_eq!(world.forwarded(), 1);
     world.assert_serves();
 }
 
@@ -304,30 +385,49 @@ fn endless_continuations_end_the_connection() {
     world.assert_serves();
 }
 
-/// Bound: 60 MB, for 100 clients that ask for 8 MB each and never open their window.
+/// Bound: 60 MB, for 100 clients of each version that ask for 8 MB each and read none of it: 1.6 GB.
 #[test]
 fn a_client_that_never_reads_is_not_buffered_for() {
-    let world = World::start();
+    const CLIENTS: usize = 100;
+    let application = Large::start();
+    let world = World::in_front_of(Some(application.address));
     // SETTINGS_INITIAL_WINDOW_SIZE = 0.
     let closed_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
-    let body = vec![b'x'; 8 * 1024];
-    let mut streams = Vec::new();
-    for _ in 0..100 {
+    // `:method GET`, `:scheme http`, `:path /8`, `:authority a`.
+    let head = [0x82, 0x86, 0x04, 0x02, b'/', b'8', 0x01, 0x01, b'a'];
+    let head = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head);
+    let mut silent = Vec::new();
+    let mut plain = Vec::new();
+    for _ in 0..CLIENTS {
         let mut stream = world.connect();
-        stream.write_all(&[PREFACE, &closed_window].concat()).unwrap();
-        // `:method POST`, `:scheme http`, `:path /`, `:authority a`; the echo answers with what it got.
-        stream
-            .write_all(&frame(HEADERS, END_HEADERS, 1, &[0x83, 0x86, 0x84, 0x01, 0x01, b'a']))
-            .unwrap();
-        for _ in 0..7 {
-            let _ = stream.write_all(&frame(0, 0, 1, &body));
-        }
-        let _ = stream.write_all(&frame(0, END_STREAM, 1, &[]));
-        streams.push(stream);
+        stream.write_all(&[PREFACE, &closed_window, &head].concat()).unwrap();
+        silent.push(stream);
+        let mut stream = world.connect();
+        let close = b"GET /8 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        stream.write_all(close).unwrap();
+        plain.push(stream);
+        // The application's queue of connections is short, and the sidecar's connections to it have a
+        // time limit.
+        wait_until_blocking("the requests reach the application", || {
+            application.asked.load(Ordering::Relaxed) == 2 * plain.len()
+        });
     }
-    std::thread::sleep(Duration::from_secs(2));
-    assert!(world.peak_megabytes() < 60, "{} MB", world.peak_megabytes());
+    let mut peak = 0;
+    wait_until_blocking("the sidecar takes no more of the responses", || {
+        std::thread::sleep(Duration::from_secs(1));
+        std::mem::replace(&mut peak, world.peak_megabytes()) == peak
+    });
+    assert!(peak < 60, "{peak} MB");
+    // Nothing was given up: who reads at last gets the whole response.
+    for mut stream in [plain.swap_remove(0), plain.swap_remove(CLIENTS / 2)] {
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{:?}", &answer[..answer.len().min(200)]);
+        let body = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+        assert_eq!(answer.len() - body, LARGE);
+    }
     world.assert_serves();
+    drop((silent, plain));
 }
 
 /// Bound: 6 seconds.

@@ -21,6 +21,7 @@ use xtask::structure::{
     workspace_structure, workspace_words,
 };
 
+mod differences;
 mod generated;
 mod protobuf;
 
@@ -49,6 +50,9 @@ fn root() -> Result<PathBuf> {
 fn write_all(root: &Path) -> Result<()> {
     for group in generated::groups(root)? {
         group.write(root)?;
+    }
+    for table in differences::tables() {
+        table.write(root)?;
     }
     Ok(())
 }
@@ -86,6 +90,9 @@ mod tests {
         let mut wrong = Vec::new();
         for group in generated::groups(&root).unwrap() {
             wrong.extend(group.drift(&root).unwrap());
+        }
+        for table in differences::tables() {
+            wrong.extend(table.drift(&root).unwrap());
         }
         assert!(wrong.is_empty(), "run `cargo run -p xtask -- gen`:\n{}", wrong.join("\n"));
     }

@@ -21,5 +21,5 @@ mod workspace;
 pub use kinds::{KindFiles, kind_files, kind_table};
 pub use report::{CrateStructure, Loop, table, workspace_structure};
 pub use server_path::{Stage, server_path, server_path_faults, server_path_table};
-pub use words::{CrateWords, Limits, words_table, workspace_words};
+pub use words::{CrateWords, words_faults, words_table, workspace_words};
 pub use workspace::{Member, Target, members};

@@ -112,6 +112,13 @@ impl ControllerProcess {
         ControllerBuilder { subcommand: "run", addresses, arguments, environment: Vec::new() }
     }
 
+    /// For a controller on a directory of manifests.
+    pub fn of_directory(manifests: &Path) -> ControllerBuilder {
+        let addresses = &["--grpc-addr", "--admin-addr"];
+        let arguments = vec!["--manifests".into(), manifests.into()];
+        ControllerBuilder { subcommand: "run", addresses, arguments, environment: Vec::new() }
+    }
+
     /// For an issuer, `policy-controller issuer`, which is started, asked and ended in the same ways.
     pub fn issuer(kubeconfig: &Path) -> ControllerBuilder {
         let addresses = &["--grpc-addr", "--admin-addr"];

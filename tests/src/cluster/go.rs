@@ -1,9 +1,10 @@
 //! Programs built by Go from small modules of this repository, once, and kept by their sources.
 
 use super::cache::{cache, locked};
-use super::skip::{Missing, say};
+use super::skip::Missing;
 use crate::sources::root;
 use anyhow::{Context as _, Result, bail};
+use policy_testkit::say;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader};

@@ -2,7 +2,8 @@
 
 use super::definition::{Cluster, ClusterBuilder};
 use super::programs;
-use super::skip::{available, fail, skip};
+use super::skip::{available, fail};
+use policy_testkit::skip;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use tokio::sync::{Mutex, OnceCell, Semaphore};

@@ -1,4 +1,5 @@
-//! Support for the tests of several crates: waiting, free ports, certificates, and HTTP clients.
+//! Support for the tests of several crates: waiting, free ports, certificates, HTTP clients, and tests that are
+//! skipped.
 //!
 //! Nothing here knows what is tested, so that every crate's tests can have it. What cannot go on
 //! panics, which ends the test.
@@ -7,10 +8,12 @@ mod authority;
 mod client;
 mod long;
 mod ports;
+mod skip;
 mod wait;
 
 pub use authority::{Authority, Leaf, dns, lasting, leaf_params, self_signed, uri};
 pub use client::{Answer, http1_client, http2_client};
 pub use long::long_or;
 pub use ports::free_port;
+pub use skip::{in_ci, say, skip};
 pub use wait::{PATIENCE, soon, wait_for, wait_until, wait_until_blocking, wait_within};

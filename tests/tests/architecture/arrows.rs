@@ -58,7 +58,7 @@ fn rows() -> BTreeMap<&'static str, Row> {
         row("policy-bench", &["policy-controller", "policy-proxy", "policy-floor"], &[]),
         row("policy-floor", &[], &["tonic", "prost", "rustls", "kube", "tracing"]),
         row("policy-measure", &[], &["tokio", "tonic", "rustls", "kube"]),
-        row("xtask", &["policy-crds", "policy-proto"], &["rustls", "kube"]),
+        row("xtask", &["policy-engine", "policy-proto"], &["rustls", "kube"]),
     ])
 }
 

@@ -118,7 +118,8 @@ impl World {
         let judged = match spec.admission {
             Admission::Policy | Admission::Route | Admission::Grant => Some("Fail"),
             Admission::Workload => Some("Ignore"),
-            Admission::Foreign => None,
+            // Its webhook is not in the configuration of the default flags.
+            Admission::Outbound | Admission::Foreign => None,
         };
         let told = spec.conditions == Conditions::Always;
         let own = kind.group().contains('.');

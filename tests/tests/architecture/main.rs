@@ -11,6 +11,7 @@
 )]
 
 mod arrows;
+mod decisions;
 mod kinds;
 mod loops;
 mod server_path;
@@ -28,7 +29,9 @@ fn files_below(prefix: &str) -> Vec<SourceFile> {
 /// The production code of a product, in whichever of its crates it is.
 fn sources_of(product: &str) -> Vec<SourceFile> {
     let files = files_below(product).into_iter().filter(|f| f.path.contains("/src/"));
-    files.collect()
+    let files: Vec<_> = files.collect();
+    assert!(!files.is_empty(), "no source file of {product}: the rule would hold for nothing");
+    files
 }
 
 fn names(file: &SourceFile, word: &str) -> bool {
@@ -45,6 +48,20 @@ fn kubernetes_types_stop_at_compile() {
     for file in served {
         assert!(!names(&file, "policy_crds"), "{}: serve sees core and proto only", file.path);
     }
+}
+
+/// What permits a reference is decided in one place. A finding lists authentications that are offered.
+#[test]
+fn grants_are_read_where_references_are_followed() {
+    let reading = ["Kind::ReferenceGrant", "Resource::ReferenceGrant"];
+    let files = files_below("policy-controller/engine/src").into_iter();
+    let files: Vec<String> = files
+        .filter(|file| !file.path.ends_with("tests.rs"))
+        .filter(|file| reading.iter().any(|word| names(file, word)))
+        .map(|file| file.path)
+        .collect();
+    let expected = ["findings/unused.rs", "resolve/reference.rs"];
+    assert_eq!(files, expected.map(|file| format!("policy-controller/engine/src/{file}")));
 }
 
 #[test]

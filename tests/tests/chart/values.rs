@@ -1,6 +1,7 @@
 //! The chart's values: every one is documented, known to the schema, and guarded.
 
 use crate::helm;
+use policy_engine::compatibility::DIFFERENCES;
 use policy_tests::chart::{folder, succeeded};
 use policy_tests::cluster::documents;
 use serde_json::Value;
@@ -85,6 +86,22 @@ fn the_schema_knows_every_value_and_every_value_is_stated() {
 }
 
 #[test]
+fn the_differences_of_the_schema_are_those_of_the_controller() {
+    let schema = schema();
+    let differences = &schema["properties"]["policy"]["properties"]["differences"];
+    let switched = DIFFERENCES.iter().filter(|it| it.flag() == Some((it.name, "linkerd")));
+    let names: Vec<&str> = switched.map(|difference| difference.name).collect();
+    let pattern = format!("^({})$", names.join("|"));
+    assert_eq!(differences["propertyNames"]["pattern"], pattern);
+    // Every other flag of the list is a value of its own, unset by default.
+    let stated: Value = serde_saphyr::from_str(&values()).unwrap();
+    for value in ["probeNetworks", "probeRoutes", "referenceGrants", "localhostAuthorization"] {
+        let value = &stated["policy"][value];
+        assert!(value.is_null() || value == "", "{value}");
+    }
+}
+
+#[test]
 fn the_schema_is_strict_and_says_what_each_value_is() {
     fn walk(at: &str, schema: &Value) {
         let name = at.rsplit('/').next().unwrap();
@@ -127,7 +144,9 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["policy.probeNetworks={node}"], &["'/policy/probeNetworks/0'", "'node'", "node-local|"]),
     (&["policy.referenceGrants=off"], &["'off'", "(enforce|warn)"]),
     (&["policy.undeclaredPorts=allow"], &["'allow'", "(default|deny)"]),
-    (&["policy.localhostAuthorization=maybe"], &["got string, want boolean"]),
+    (&["policy.differences.invalid-routes=safe"], &["'safe'", "(portcullis|linkerd)"]),
+    (&["policy.differences.probe-routes=linkerd"], &["invalid propertyName 'probe-routes'"]),
+    (&["policy.localhostAuthorization=maybe"], &["got string, want null or boolean"]),
     (&["identity.trustDomain=Cluster"], &["'/identity/trustDomain'", "'Cluster'"]),
     (&["identity.mode=none"], &["'/identity/mode'", "'none'", "(issuer|external)"]),
     (&["identity.mode=external", "identity.external.address=x"], &["'x'", ":[0-9]"]),

@@ -2,6 +2,7 @@
 //! where it is away, and how its certificate is kept.
 
 mod api;
+mod as_linkerd;
 mod away;
 mod binary;
 mod certificates;
@@ -10,13 +11,15 @@ mod rules;
 mod warnings;
 mod webhook;
 
-use policy_tests::cluster::{Cluster, say};
+use policy_tests::cluster::{Cluster, skip};
 
 /// The cluster, whose API server reaches what listens here; absent: the test is to return.
 async fn cluster() -> Option<&'static Cluster> {
     let cluster = crate::shared().await?;
     if !cluster.is_breakable() {
-        say("skipped: the API server of KUBECONFIG_UNDER_TEST does not reach a webhook here");
+        skip(
+            "an API server that reaches a webhook here, which that of KUBECONFIG_UNDER_TEST does not",
+        );
         return None;
     }
     Some(cluster)

@@ -157,6 +157,7 @@ async fn a_proxy_that_linkerds_injector_adds_asks_us_and_without_us_there_is_non
     let settings = AdmissionSettings {
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: CertificateSource::Files(files(&pair, folder.path())),
+        linkerd_compatible: false,
     };
     let (address, name) =
         ("portcullis-policy.linkerd.svc.cluster.local.:8090", "policy-controller.linkerd.id");

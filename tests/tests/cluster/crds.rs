@@ -225,11 +225,19 @@ async fn what_the_schema_refuses_the_parser_refuses_and_what_it_is_laxer_about_i
         }
     });
     let mut stricter = BTreeSet::new();
+    let mut changed = Vec::new();
     let mut laxer: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (case, admitted) in asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
         match (is_valid(&case.object), admitted) {
             (true, Err(message)) => {
                 stricter.insert((case.field, case.value, message));
+            }
+            // An empty list stays an empty list, and an absent field an absent one.
+            (true, Ok(created)) if body(&created) != body(&case.object) => {
+                changed.push(format!(
+                    "{} {}: {}\nis read as {created}",
+                    case.field, case.value, case.object
+                ));
             }
             // Refused by the parser, and stored by the API server as it is.
             (false, Ok(created)) if !is_valid(&created) => {
@@ -240,6 +248,7 @@ async fn what_the_schema_refuses_the_parser_refuses_and_what_it_is_laxer_about_i
     }
     stricter.retain(|(field, value, _)| !only_in_files(field, value));
     assert!(stricter.is_empty(), "{stricter:#?}");
+    assert!(changed.is_empty(), "{}", changed.join("\n\n"));
     let mut found = String::new();
     for (field, values) in laxer {
         let values: Vec<String> = values.into_iter().collect();

@@ -96,6 +96,10 @@ impl<'a> Plane<'a> {
     }
 }
 
+/// Two identities of another kind.
+const SPIFFE: [&str; 2] =
+    ["spiffe://cluster.local/ns/shop/sa/web", "spiffe://cluster.local/ns/shop/sa/other"];
+
 fn count(bundle: &str) -> usize {
     bundle.matches("BEGIN CERTIFICATE").count()
 }
@@ -139,6 +143,10 @@ async fn a_service_account_gets_its_own_identity_and_nobody_elses() {
         (&*name, web.clone(), vec![&*other], Code::InvalidArgument, "the DNS name `other."),
         (&*name, web.clone(), vec![&*name, &*other], Code::InvalidArgument, "the DNS name `other."),
         (&*name, web.clone(), vec![], Code::InvalidArgument, "subjectAltName is missing"),
+        // CVE-2022-40716: of several names a verifier takes another than the one that was checked.
+        (&*name, web.clone(), vec![&*name, &*name], Code::InvalidArgument, "more than once"),
+        (&*name, web.clone(), vec![&*name, SPIFFE[0]], Code::InvalidArgument, "has a URI"),
+        (&*name, web.clone(), SPIFFE.to_vec(), Code::InvalidArgument, "has a URI"),
     ];
     for (asked, token, names, code, want) in cases {
         let status = known.certify(asked, token, request(&names).0).await.unwrap_err();

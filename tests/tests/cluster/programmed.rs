@@ -12,12 +12,13 @@ use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use line::Line;
 use policy_controller::endpoints::{OwnName, follow_endpoints};
+use policy_core::Protocol;
 use policy_crds::Kind;
 use policy_discovery::peers::Replicas;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::messages::{ObjectsRequest, Undeclared};
 use policy_proto::native::PortState;
-use policy_testkit::free_port;
+use policy_testkit::{free_port, wait_until};
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip};
 use proxy::Proxy;
 use std::collections::BTreeMap;
@@ -281,9 +282,21 @@ async fn a_replica_that_lags_behind_never_undoes_a_revocation() {
     let sent = moved.next(8080, &mut state, Duration::from_secs(5)).await;
     assert!(sent.is_none(), "an older policy was sent: {sent:?}");
     line.thaw();
+    // From here on nothing older is sent to it, up to the next change.
     let mut moved = Watch::open(&workload, lagging, &has).await.unwrap();
-    if let Some((_, policy)) = moved.next(8080, &mut PortState::default(), PATIENCE).await {
-        assert!(policy.authorizations.is_empty(), "{policy:?}");
+    wait_until("the replica that lagged behind has caught up", async || {
+        let mut fresh = Watch::open(&workload, lagging, &BTreeMap::new()).await.unwrap();
+        let (_, policy) = fresh.next(8080, &mut PortState::default(), PATIENCE).await.unwrap();
+        policy.authorizations.is_empty()
+    })
+    .await;
+    cluster.apply(&server(&shop, "HTTP/2")).await.unwrap();
+    let mut state = PortState::default();
+    let mut protocol = Protocol::Http1;
+    while protocol != Protocol::Http2 {
+        let (_, next) = moved.next(8080, &mut state, PATIENCE).await.expect("the next change");
+        assert!(next.authorizations.is_empty(), "an older policy was sent: {next:?}");
+        protocol = next.protocol;
     }
 }
 

@@ -4,6 +4,8 @@ use super::world::{authority, identity};
 use policy_tests::cluster::node::{Ended, Node, Place, Sandbox};
 use serde_json::{Value, json};
 use std::net::IpAddr;
+use std::path::Path;
+use tempfile::TempDir;
 
 /// The image of `portcullis echo` and `portcullis request`.
 pub(crate) const CLI: &str = "ghcr.io/portcullis/cli:0.1.0";
@@ -88,12 +90,72 @@ pub(crate) async fn start_client(node: &Node, namespace: &str, account: &str) ->
 
 /// Asks from a client pod.
 pub(crate) async fn ask(node: &Node, client: (&str, &str), how: How<'_>, url: &str) -> Got {
-    let (namespace, pod) = client;
     let credentials = how.arguments("/identity");
+    let credentials: Vec<&str> = credentials.iter().map(String::as_str).collect();
+    ask_in(node, (client.0, client.1, "client"), &credentials, url).await
+}
+
+/// Asks from a container of the image [`CLI`].
+pub(crate) async fn ask_in(
+    node: &Node,
+    container: (&str, &str, &str),
+    more: &[&str],
+    url: &str,
+) -> Got {
+    let (namespace, pod, container) = container;
     let mut command = vec!["/usr/bin/portcullis", "request", "-o", "json", "--timeout", "20"];
-    command.extend(credentials.iter().map(String::as_str));
+    command.extend(more);
     command.push(url);
-    got(&node.kubectl().exec(namespace, pod, "client", &command).await.unwrap())
+    got(&node.kubectl().exec(namespace, pod, container, &command).await.unwrap())
+}
+
+/// A client that is no pod and has credentials of the mesh.
+pub(crate) struct Visitor {
+    folder: TempDir,
+    place: Place,
+    from: Option<String>,
+}
+
+impl Visitor {
+    /// On this machine, with an identity from the authority of the tests.
+    pub(crate) fn new(identity: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        write_credentials(folder.path(), identity);
+        Self::with(folder)
+    }
+
+    /// On this machine, with the credentials in a folder.
+    pub(crate) fn with(folder: TempDir) -> Self {
+        Self { folder, place: Place::Machine, from: None }
+    }
+
+    /// The same at another place of the network.
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
+    /// The same from an address that [`come_from`] gave to this machine.
+    pub(crate) fn from(self, address: IpAddr) -> Self {
+        Self { from: Some(format!("--from={address}")), ..self }
+    }
+
+    /// Folder of `tls.crt`, `tls.key` and `ca.crt`.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) async fn ask(&self, node: &Node, how: How<'_>, url: &str) -> Got {
+        let mut arguments = how.arguments(&self.folder().display().to_string());
+        arguments.extend(self.from.clone());
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        ask_at(node, self.place, &arguments, url).await
+    }
+}
+
+/// Writes credentials of an identity, from the authority of the tests, into a folder.
+pub(crate) fn write_credentials(folder: &Path, identity: &str) {
+    authority().certify(identity).write(folder, "tls.crt", "tls.key");
+    std::fs::write(folder.join("ca.crt"), authority().pem()).unwrap();
 }
 
 /// Asks in plaintext from a place of the network that is no pod.
@@ -164,9 +226,54 @@ spec:
 /// Starts [`server`] and tells its pod and that pod's address.
 pub(crate) async fn start_server(node: &Node, namespace: &str, name: &str) -> (String, String) {
     node.apply(&server(namespace, name)).await.unwrap();
+    started(node, namespace, name).await
+}
+
+/// Waits until [`server`] is rolled out and tells its pod and that pod's address.
+pub(crate) async fn started(node: &Node, namespace: &str, name: &str) -> (String, String) {
     node.wait_rolled_out(namespace, &format!("deployment/{name}")).await.unwrap();
     let pods = node.pods(namespace, &format!("app={name}")).await.unwrap();
     let [pod] = pods.as_slice() else { panic!("{pods:?}") };
     let found = node.pod(namespace, pod).await.unwrap();
     (pod.clone(), found["status"]["podIP"].as_str().unwrap().to_owned())
+}
+
+/// A pod of `portcullis echo` with annotations (`key: value`).
+pub(crate) fn pod(namespace: &str, name: &str, annotations: &str, ports: Ports<'_>) -> String {
+    let listens: Vec<_> =
+        ports.listens.iter().map(|port| format!("--listen, '0.0.0.0:{port}'")).collect();
+    let declares: Vec<_> =
+        ports.declares.iter().map(|port| format!("{{containerPort: {port}}}")).collect();
+    let (listens, declares) = (listens.join(", "), declares.join(", "));
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  namespace: {namespace}
+  labels: {{app: {name}}}
+  annotations: {{{annotations}}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: server
+    image: {CLI}
+    args: [echo, {listens}]
+    ports: [{declares}]
+"
+    )
+}
+
+/// Ports of a [`pod`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports<'a> {
+    pub(crate) listens: &'a [u16],
+    pub(crate) declares: &'a [u16],
+}
+
+/// Waits until a pod is Ready and tells its address.
+pub(crate) async fn address(node: &Node, namespace: &str, pod: &str) -> String {
+    let pod = node.wait_ready(namespace, pod).await.unwrap();
+    pod["status"]["podIP"].as_str().unwrap().to_owned()
 }

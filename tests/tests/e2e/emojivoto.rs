@@ -1,8 +1,8 @@
 //! The example, installed as the guide says, and its expectations asked by real clients.
 
 use super::away::controller_stays;
-use super::clients::{Got, How, ask_at, come_from};
-use super::world::{authority, identity, node, wait_until_injected};
+use super::clients::{Got, How, ask_at, come_from, write_credentials};
+use super::world::{identity, node, wait_until_injected};
 use policy_cli::expect::{Client, Expectation, Expectations, Verdict, Version};
 use policy_tests::cluster::node::{Node, Place};
 use policy_tests::sources::root;
@@ -118,13 +118,6 @@ fn question(expectation: &Expectation, host: &str) -> (Vec<String>, String) {
 fn credentials(from: &Client, folder: &Path) -> bool {
     let Some(account) = from.service_account.as_deref() else { return false };
     let (namespace, name) = account.split_once('/').unwrap();
-    let leaf = authority().certify(&identity(namespace, name));
-    for (file, text) in [
-        ("tls.crt", &leaf.certificate_pem),
-        ("tls.key", &leaf.key_pem),
-        ("ca.crt", &authority().pem()),
-    ] {
-        std::fs::write(folder.join(file), text).unwrap();
-    }
+    write_credentials(folder, &identity(namespace, name));
     true
 }

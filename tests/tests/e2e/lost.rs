@@ -22,9 +22,9 @@ const LOST: &str = "policy-controller-lost";
 /// An address of the pods' network that nobody has.
 const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 88, 250, 250);
 
-/// Most that may pass until a node is marked which nothing is heard of. Kubernetes waits for 50 s, and
-/// looks every 5 s.
-const MARKED: Duration = Duration::from_secs(60);
+/// Most that may pass until a node is marked which nothing is heard of, and its pods with it. Kubernetes
+/// waits for 50 s in the long form, looks every 5 s, and then writes each pod.
+const MARKED: Duration = Duration::from_secs(90);
 
 /// kube-proxy follows the endpoints within this.
 const FOLLOWED: Duration = Duration::from_secs(2);

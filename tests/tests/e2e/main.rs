@@ -1,6 +1,8 @@
 //! The product as its users have it: the chart installed on a real node, namespaces annotated, real
 //! pods with real sidecars, and clients in pods, on the node, on another node and outside the cluster.
 
+mod annotations;
+mod apart;
 mod asked;
 mod away;
 mod chaos;
@@ -10,6 +12,8 @@ mod emojivoto;
 mod flip;
 mod identities;
 mod lost;
+mod metrics;
+mod modes;
 mod namespaces;
 mod ports;
 mod protocols;

@@ -27,7 +27,12 @@ pub(crate) fn authority() -> &'static Authority {
 
 /// The identity of a service account.
 pub(crate) fn identity(namespace: &str, account: &str) -> String {
-    format!("{account}.{namespace}.serviceaccount.identity.{CONTROL_PLANE}.cluster.local")
+    identity_of(namespace, account, CONTROL_PLANE)
+}
+
+/// The identity of a service account, by the authority of another control plane.
+pub(crate) fn identity_of(namespace: &str, account: &str, control_plane: &str) -> String {
+    format!("{account}.{namespace}.serviceaccount.identity.{control_plane}.cluster.local")
 }
 
 /// The node with Portcullis installed; absent: the test is to return, it has been counted as skipped.

@@ -4,9 +4,15 @@
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod early_ends;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
+mod grants;
+#[cfg(test)]
 mod identity;
+#[cfg(test)]
+mod kills;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
@@ -14,7 +20,11 @@ mod logs;
 #[cfg(test)]
 mod open;
 #[cfg(test)]
+mod outside;
+#[cfg(test)]
 mod restart;
+#[cfg(test)]
+mod series;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]

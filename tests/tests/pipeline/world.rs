@@ -129,7 +129,7 @@ pub(crate) struct World {
     controller: Option<Embedded>,
     listen: SocketAddr,
     ports: BTreeMap<u16, SocketAddr>,
-    _sidecar: Sidecar,
+    sidecar: Sidecar,
     _discovery: DropGuard,
 }
 
@@ -177,6 +177,7 @@ impl World {
         let mut config = SidecarConfig::new("shop/web");
         config.timeouts.pending_policy = pending;
         config.timeouts.detect = Duration::from_secs(2);
+        config.timeouts.request_head = Duration::from_secs(2);
         for port in [HTTP, GRPC, RAW] {
             let port = NonZeroU16::new(port).unwrap();
             let target = Target::Fixed { port, upstream: application.address() };
@@ -195,7 +196,7 @@ impl World {
             controller: None,
             listen,
             ports,
-            _sidecar: sidecar,
+            sidecar,
             _discovery: stop.drop_guard(),
         };
         for (name, text) in files {
@@ -219,6 +220,11 @@ impl World {
         drop(self.controller.take().expect("it runs"));
         let gone = async || TcpStream::connect(self.listen).await.is_err();
         wait_within("the controller is gone", PATIENCE, gone).await;
+    }
+
+    /// Lets the sidecar end once its connections have.
+    pub(crate) fn drain(&self) {
+        self.sidecar.drain();
     }
 
     /// Address on which the controller listens.

@@ -74,6 +74,10 @@ pub fn workspace_words(root: &Path) -> Result<Vec<CrateWords>> {
 }
 
 impl CrateWords {
+    fn figures(&self) -> [usize; 4] {
+        [self.docs, self.questions.len(), self.private, self.several.len()]
+    }
+
     /// Counts the doc comments of all Rust files below `folder`, except in other `crates` and
     /// in generated and built files.
     fn read_docs(&mut self, root: &Path, folder: &Path, crates: &[&str]) -> Result<()> {
@@ -82,8 +86,8 @@ impl CrateWords {
             let path = entry?.path();
             let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
             if path.is_dir() {
-                let generated = name.ends_with("/gen") || name.ends_with("target");
-                if !generated && !crates.contains(&name.as_str()) {
+                let built = ["gen", "target"].iter().any(|folder| path.ends_with(folder));
+                if !built && !crates.contains(&name.as_str()) {
                     self.read_docs(root, &path, crates)?;
                 }
             } else if name.ends_with(".rs") {
@@ -163,23 +167,20 @@ pub fn words_table(words: &[CrateWords]) -> String {
         "{:<28} {:>6} {:>10} {:>9} {:>14}\n",
         "folder", "docs", "questions", "private", "several types"
     );
-    let mut sums = [0_usize; 4];
     for of in words {
-        let figures = [of.docs, of.questions.len(), of.private, of.several.len()];
-        let _ = writeln!(text, "{}", row(&of.folder, figures));
-        for (sum, figure) in sums.iter_mut().zip(figures) {
-            *sum = sum.saturating_add(figure);
-        }
+        let _ = writeln!(text, "{}", row(&of.folder, of.figures()));
     }
+    let sums = sums(words);
+    let [docs, ..] = sums;
     let _ = writeln!(text, "{}", row("all", sums));
     let _ = writeln!(
         text,
         "to reach: at most {} of the doc comments begin with a question word, {} private words \
          ({}) in production code, {} names of several types of a crate",
-        sums.first().map_or(0, |docs| docs / 20),
-        Limits::PRIVATE,
+        questions_limit(docs),
+        PRIVATE_LIMIT,
         PRIVATE.join(", "),
-        Limits::SEVERAL,
+        SEVERAL_LIMIT,
     );
     for of in words {
         for (name, files) in &of.several {
@@ -193,16 +194,45 @@ fn row(name: &str, [docs, questions, private, several]: [usize; 4]) -> String {
     format!("{name:<28} {docs:>6} {questions:>10} {private:>9} {several:>14}")
 }
 
-/// Limits of the figures.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits;
-
-impl Limits {
-    /// Most private words in production code.
-    pub const PRIVATE: usize = 200;
-    /// Most names that crates give to several types each.
-    pub const SEVERAL: usize = 20;
+/// The sums of doc comments, of those that begin with a question word, of private words, and of
+/// names of several types.
+fn sums(words: &[CrateWords]) -> [usize; 4] {
+    let mut sums = [0_usize; 4];
+    for of in words {
+        for (sum, figure) in sums.iter_mut().zip(of.figures()) {
+            *sum = sum.saturating_add(figure);
+        }
+    }
+    sums
 }
+
+/// The limits that the words of all crates exceed, each with what exceeds it.
+pub fn words_faults(words: &[CrateWords]) -> Vec<String> {
+    let [docs, questions, private, several] = sums(words);
+    let mut faults = Vec::new();
+    if questions > questions_limit(docs) {
+        let all: Vec<&str> =
+            words.iter().flat_map(|of| &of.questions).map(String::as_str).collect();
+        faults.push(format!("doc comments begin with a question word:\n{}", all.join("\n")));
+    }
+    if private > PRIVATE_LIMIT {
+        faults.push(format!("{private} private words in production code"));
+    }
+    if several > SEVERAL_LIMIT {
+        faults.push(format!("{several} names of several types of a crate"));
+    }
+    faults
+}
+
+/// Most doc comments, out of `docs`, that may begin with a question word.
+const fn questions_limit(docs: usize) -> usize {
+    docs / 20
+}
+
+/// Most private words in production code.
+const PRIVATE_LIMIT: usize = 200;
+/// Most names that crates give to several types each.
+const SEVERAL_LIMIT: usize = 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,10 @@
 //! The images of this repository, made once from optimised binaries of the sources as they are.
 
 use super::super::cache::{cache, locked};
-use super::super::skip::say;
 use super::definition::Node;
 use crate::sources::root;
 use anyhow::{Context as _, Result, bail};
+use policy_testkit::say;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 

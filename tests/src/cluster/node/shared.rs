@@ -1,7 +1,8 @@
 //! The first line of a test that needs a node.
 
-use super::super::skip::{available, skip};
+use super::super::skip::available;
 use super::definition::Node;
+use policy_testkit::skip;
 use tokio::sync::OnceCell;
 
 /// One node for all tests of a binary, with our definitions and Gateway API's installed or not, as

@@ -13,11 +13,15 @@ use serde_json::{Value, json};
 
 const ACCOUNT: &str = "policy-controller";
 
-/// The documented configuration for a webhook at `url`, about one namespace: other tests are not
+/// A documented configuration for a webhook at `url`, about one namespace: other tests are not
 /// asked.
-async fn install(client: &Client, control_plane: &str, namespace: &str, url: &str) -> Installed {
-    let mut all = documents(include_str!("../../../../docs/admission-webhook.yaml")).unwrap();
-    let mut wanted = all.remove(0);
+pub(super) async fn install(
+    client: &Client,
+    configuration: &str,
+    (control_plane, namespace): (&str, &str),
+    url: &str,
+) -> Installed {
+    let mut wanted = documents(configuration).unwrap().remove(0);
     for webhook in wanted["webhooks"].as_array_mut().unwrap() {
         webhook["clientConfig"] = json!({"url": url});
         let selectors = webhook["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap();
@@ -41,7 +45,7 @@ fn server(namespace: &str, name: &str, app: &str, protocol: &str) -> Value {
 }
 
 /// One that only the webhook refuses.
-fn broken(namespace: &str) -> Value {
+pub(super) fn broken(namespace: &str) -> Value {
     document(&format!(
         "apiVersion: policy.linkerd.io/v1alpha1\nkind: NetworkAuthentication\n\
          metadata: {{name: broken, namespace: {namespace}}}\n\
@@ -65,7 +69,8 @@ async fn the_binary_with_the_documented_configuration_and_rights_refuses_and_war
     let controller = ControllerProcess::start(&kubeconfig, &flags).await.unwrap();
     controller.wait_ready().await.unwrap();
     let url = format!("https://{}/", controller.admission().unwrap());
-    let installed = install(&client, &mesh, &ns, &url).await;
+    let configuration = include_str!("../../../../docs/admission-webhook.yaml");
+    let installed = install(&client, configuration, (&mesh, &ns), &url).await;
 
     let refused = |answer: &super::api::Answer| {
         answer.status == 422 && answer.message().contains("spec.networks[0].except[0]: ")

@@ -78,6 +78,7 @@ async fn replica(client: &Client, settings: &Provisioning) -> (SocketAddr, DropG
     let settings = AdmissionSettings {
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: CertificateSource::Provisioned(settings.clone()),
+        linkerd_compatible: false,
     };
     let admission = Admission::new(settings, None, Some(client.clone())).await.unwrap();
     let address = admission.address();

@@ -106,6 +106,14 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
         ]
     );
 
+    assert_eq!(
+        told(&route("HTTPRoute", "")).await,
+        [
+            "spec.rules: has no rule: the route matches nothing, and its Servers answer 404 to every \
+          request that no other route matches; `- {}` matches everything"
+        ]
+    );
+
     // Pods and Namespaces are told of annotations, and never refused.
     let annotated =
         json!({"metadata": {"annotations": {"config.linkerd.io/default-inbound-policy": "denny"}}});

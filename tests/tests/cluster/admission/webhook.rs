@@ -44,6 +44,7 @@ impl Webhook {
                 certificates: folder.path().join("tls.crt"),
                 key: folder.path().join("tls.key"),
             }),
+            linkerd_compatible: false,
         };
         let review = controller.as_ref().map(|controller| controller.review.clone());
         let admission = Admission::new(settings, review, None).await.unwrap();

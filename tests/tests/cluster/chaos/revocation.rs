@@ -222,6 +222,39 @@ fn routes(n: &mut Namespaces<'_>) -> Vec<Case> {
     cases
 }
 
+/// Routes of another namespace that are attached, each with a grant of its own there.
+fn attached_from_elsewhere(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let mut case = |how, change: fn(&str, &str) -> Change| {
+        let (ns, other) = (n.next(), n.next());
+        let spec = format!(
+            "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web, namespace: {ns}}}], \
+             rules: [{{matches: [{{path: {{value: /get}}}}]}}]"
+        );
+        let on_route = "group: policy.linkerd.io, kind: HTTPRoute, name: r";
+        let setup = [
+            pod(&ns, "web", "web", ""),
+            server(&ns, "proxyProtocol: HTTP/1"),
+            object("HTTPRoute", &other, "r", &spec),
+            mesh(&other, "x.y"),
+            policy(&other, on_route, MESH),
+            routes_grant(&ns, &other),
+        ];
+        Case::new(Kind::ReferenceGrant, how, &ns, setup.concat(), change(&ns, &other))
+    };
+    vec![
+        case("of a route updated", |ns, _| Change::Apply(routes_grant(ns, "elsewhere"))),
+        case("of a route deleted", |ns, other| Change::Delete(routes_grant(ns, other))),
+    ]
+}
+
+fn routes_grant(namespace: &str, from: &str) -> String {
+    let spec = format!(
+        "from: [{{group: policy.linkerd.io, kind: HTTPRoute, namespace: {from}}}], to: [{{group: \
+         policy.linkerd.io, kind: Server, name: web}}]"
+    );
+    object("ReferenceGrant", namespace, "g", &spec)
+}
+
 fn across_namespaces(n: &mut Namespaces<'_>) -> Vec<Case> {
     let grant = |ns: &str, from: &str| {
         let spec = format!(
@@ -241,12 +274,12 @@ fn across_namespaces(n: &mut Namespaces<'_>) -> Vec<Case> {
         ]
         .concat()
     };
-    let mut cases = Vec::new();
+    let mut cases = attached_from_elsewhere(n);
+    let kind = Kind::ReferenceGrant;
     let mut add = |kind, how, change: &dyn Fn(&str, &str) -> Change| {
         let (ns, other) = (n.next(), n.next());
         cases.push(Case::new(kind, how, &ns, base(&ns, &other), change(&ns, &other)));
     };
-    let kind = Kind::ReferenceGrant;
     add(kind, "updated", &|_, other| Change::Apply(grant(other, "elsewhere")));
     add(kind, "deleted", &|ns, other| Change::Delete(grant(other, ns)));
     add(Kind::Namespace, "deleted with what is in it", &|ns, other| {
@@ -367,5 +400,29 @@ async fn what_takes_a_permission_away_is_seen_for_every_kind_and_way() {
         }
         live.until_healthy().await;
         live.converges(cluster.client()).await;
+    }
+}
+
+/// The Gateway API may be removed from a cluster while the controller runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_definition_of_grants_nothing_is_permitted_across_namespaces() {
+    let Some(cluster) = cluster_or_skip(Cluster::builder()).await else { return };
+    cluster.install_crds().await.unwrap();
+    let live = Live::start(cluster.client()).await;
+    let objects = cluster.objects();
+    let mut namespaces = Namespaces { prefix: "undefined", count: 0, yaml: String::new() };
+    let cases = across_namespaces(&mut namespaces);
+    objects.apply(&namespaces.yaml).await.unwrap();
+    for case in &cases {
+        objects.apply_with_status(&case.setup).await.unwrap();
+    }
+    for case in &cases {
+        live.until("the grant permits", &case.workload, case.asks, true).await;
+    }
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+                      metadata: {name: referencegrants.gateway.networking.k8s.io}\n";
+    objects.delete(definition).await.unwrap();
+    for case in &cases {
+        live.until("the definition is gone", &case.workload, case.asks, false).await;
     }
 }

@@ -1,10 +1,10 @@
 //! An installation as the chart renders it, without nodes: its pods are objects, and a controller and
 //! an issuer run beside, with the rights of their service accounts.
 
-use crate::guard::outside;
+use crate::guard::outside_or_skip;
 use policy_testkit::{free_port, wait_until};
 use policy_tests::chart::{Helm, folder, succeeded};
-use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip, documents, say};
+use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip, documents};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -36,6 +36,8 @@ pub(crate) struct World {
 impl World {
     /// Installs it and waits until everything that runs is ready; absent: the test is to return.
     pub(crate) async fn start() -> Option<Self> {
+        // The API server reaches pods by their addresses, and no loopback is one.
+        let address = outside_or_skip()?;
         let cluster = cluster_or_skip(Cluster::builder()).await?;
         let helm = Helm::or_skip(HOME)?.on(cluster.kubeconfig());
         cluster.install_gateway_api().await.unwrap();
@@ -45,11 +47,6 @@ impl World {
         succeeded(&helm.call(&[&install[..], &single].concat()).unwrap()).unwrap();
         let rendered = succeeded(&helm.call(&["get", "manifest", "portcullis"]).unwrap()).unwrap();
         let rendered = documents(&rendered).unwrap();
-        // The API server reaches pods by their addresses, and no loopback is one.
-        let Some(address) = outside() else {
-            say("no health: this machine has no address but loopback");
-            return None;
-        };
         let place = Place { cluster: &cluster, rendered: &rendered, address };
         let issuer = place.run("portcullis-issuer", &[]).await;
         let more = ["--webhook-names=127.0.0.1".to_owned(), format!("--host-ips={address}")];

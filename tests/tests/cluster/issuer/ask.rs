@@ -52,13 +52,16 @@ pub(crate) async fn token(
     answer["status"]["token"].as_str().unwrap().as_bytes().to_vec()
 }
 
-/// A request for these names, and its key.
+/// A request for these names, URIs or names of the DNS, and its key.
 pub(crate) fn request(names: &[&str]) -> (Vec<u8>, KeyPair) {
+    let name = |name: &&str| match name.contains("://") {
+        true => SanType::URI((*name).try_into().unwrap()),
+        false => SanType::DnsName((*name).try_into().unwrap()),
+    };
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params.subject_alt_names =
-        names.iter().map(|name| SanType::DnsName((*name).try_into().unwrap())).collect();
+    params.subject_alt_names = names.iter().map(name).collect();
     (params.serialize_request(&key).unwrap().der().to_vec(), key)
 }
 

@@ -126,8 +126,12 @@ async fn what_clients_of_linkerds_api_are_not_sent_is_told_while_one_of_them_wat
         (events(&cluster, &shop, "slow").await == expected).then_some(())
     })
     .await;
-    let reason = events(&cluster, &shop, "away").await;
-    assert!(reason.iter().all(|line| line.starts_with("Warning ProxyUnsupported")), "{reason:?}");
+    let lines = wait_for("an event tells what is denied", || async {
+        Some(events(&cluster, &shop, "away").await).filter(|lines| !lines.is_empty())
+    })
+    .await;
+    let denied = "Warning ProxyUnsupported: ProxyUnsupported=True: ";
+    assert!(lines.iter().all(|line| line.starts_with(denied)), "{lines:?}");
     // It says nothing of what is in force on our own.
     until_programmed(&cluster, &shop, in_force).await;
     let accepted = told(&cluster, &shop, "slow", "Accepted").await;

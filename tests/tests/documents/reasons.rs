@@ -1,4 +1,4 @@
-//! The documents say what the code does: every reason is explained, with the answer it gets.
+//! docs/reasons.md explains every reason to refuse, with the answer that it gets.
 
 use http::{Method, Request};
 use policy_core::{DefaultPolicy, Denial, Denied};
@@ -9,7 +9,6 @@ use policy_tests::sources::root;
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::{NonZeroU16, NonZeroU32};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The rows of the tables: the reason, and the other cells.
@@ -87,67 +86,4 @@ fn every_reason_is_explained_with_the_answer_it_gets() {
         assert_eq!(stated, answered(reason), "{reason:?}");
     }
     assert!(rows.is_empty(), "reasons that do not exist: {rows:?}");
-}
-
-/// Pages that people read.
-fn pages() -> Vec<PathBuf> {
-    let at = |name: &str| root().join(name);
-    let mut pages: Vec<PathBuf> = [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "charts/portcullis/README.md",
-    ]
-    .map(at)
-    .into();
-    for entry in fs::read_dir(at("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
-    pages
-}
-
-/// The text of a page without what stands in fences.
-fn prose(page: &Path) -> String {
-    let text = fs::read_to_string(page).unwrap();
-    text.split("```").step_by(2).collect()
-}
-
-/// The anchors of a page, as a forge makes them of its headings.
-fn anchors(page: &Path) -> Vec<String> {
-    let prose = prose(page);
-    let headings = prose.lines().filter(|line| line.starts_with('#'));
-    let anchor = |heading: &str| -> String {
-        let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
-        let words = heading.trim_start_matches('#').trim().to_lowercase();
-        words.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
-    };
-    headings.map(anchor).collect()
-}
-
-#[test]
-fn every_link_between_pages_leads_somewhere() {
-    let mut lost = Vec::new();
-    let mut links = 0;
-    for page in pages() {
-        for part in prose(&page).split("](").skip(1) {
-            let (link, _) = part.split_once(')').unwrap();
-            if link.starts_with("https:") {
-                continue;
-            }
-            links += 1;
-            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let to = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
-            let there =
-                to.exists() && (anchor.is_empty() || anchors(&to).contains(&anchor.to_owned()));
-            if !there {
-                lost.push(format!("{}: {link}", page.display()));
-            }
-        }
-    }
-    assert!(links > 50, "{links}");
-    assert!(lost.is_empty(), "{}", lost.join("\n"));
 }
