@@ -144,14 +144,27 @@ readinessProbe:
 - --log-format={{ $v.controller.logFormat }}
 - --default-policy={{ $v.policy.default }}
 - --cluster-networks={{ join "," $v.policy.clusterNetworks }}
+{{- if $v.linkerdCompatible }}
+- --linkerd-compatible
+{{- end }}
+{{- range $difference, $whose := $v.policy.differences }}
+- --{{ $difference }}={{ $whose }}
+{{- end }}
+{{- /* A flag that is not given follows --linkerd-compatible. */}}
+{{- if kindIs "slice" $v.policy.probeNetworks }}
 - --probe-networks={{ join "," $v.policy.probeNetworks }}
-- --probe-routes={{ $v.policy.probeRoutes }}
+{{- end }}
+{{- with $v.policy.probeRoutes }}
+- --probe-routes={{ . }}
+{{- end }}
 - --pod-gateways={{ $v.policy.podGateways }}
 - --kubelet-exemption={{ $v.policy.kubeletExemption }}
-{{- if $v.policy.localhostAuthorization }}
-- --localhost-authorization
+{{- if kindIs "bool" $v.policy.localhostAuthorization }}
+- --localhost-authorization={{ $v.policy.localhostAuthorization }}
 {{- end }}
-- --reference-grants={{ $v.policy.referenceGrants }}
+{{- with $v.policy.referenceGrants }}
+- --reference-grants={{ . }}
+{{- end }}
 {{- with $v.policy.sharedNamespaces }}
 - --shared-namespaces={{ join "," . }}
 {{- end }}

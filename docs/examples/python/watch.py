@@ -4,6 +4,13 @@
     python3 -m pip install -r requirements.txt
     python3 watch.py --controller 127.0.0.1:8090 emojivoto:web-0
 
+A controller in a cluster speaks TLS. It proves the identity `--tls-name`; the client proves its own
+by a certificate (`portcullis identity` writes one with its key and the roots) or by a token:
+
+    python3 watch.py --controller portcullis-policy.portcullis.svc:8090 --tls-roots id/ca.crt \\
+        --tls-name policy-controller.portcullis.serviceaccount.identity.portcullis.cluster.local \\
+        --tls-cert id/tls.crt --tls-key id/tls.key shop:web-7d9c
+
 One JSON object per line goes to standard output:
 
     {"event": "workload", "name": ..., "declared_ports": [...], ...}
@@ -11,17 +18,20 @@ One JSON object per line goes to standard output:
     {"event": "ended", "code": "OK", "details": ""}
 
 This is an example of the client's side of docs/watch-api.md: it keeps the state of each port by
-key, applies updates whole or not at all, acknowledges what it "enforces", asks for a resync when an
-update does not build on what it has, and reconnects with back-off, saying what it has in force.
+key, applies updates whole or not at all, refuses what it cannot read, acknowledges what it
+"enforces", asks for a resync when an update does not build on what it has, and reconnects with
+back-off, saying what it has in force.
 Give it --ack only if something really enforces the policy: the controller counts acknowledgements.
 """
 
 import argparse
 import importlib
+import ipaddress
 import json
 import pathlib
 import queue
 import random
+import re
 import sys
 import tempfile
 import time
@@ -32,13 +42,59 @@ from grpc_tools import protoc
 PROTO = pathlib.Path(__file__).resolve().parents[3] / "proto"
 FILES = ["portcullis/policy/v1/policy.proto", "portcullis/policy/v1/discovery.proto"]
 
-# Codes that say that asking again the same way cannot help.
+# Codes that say that asking again the same way cannot help. All others are worth another attempt;
+# PERMISSION_DENIED is, because the workload or the caller's rights may change.
 FINAL = {
     grpc.StatusCode.INVALID_ARGUMENT,
-    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.OUT_OF_RANGE,
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.UNIMPLEMENTED,
 }
+
+# Every reason to deny. One that is not known here refuses the update that has it.
+REASONS = {
+    "no_route",
+    "unauthorized",
+    "cannot_tell",
+    "tls_required",
+    "protocol_mismatch",
+    "server_invalid",
+    "routes_invalid",
+    "proxy_unsupported",
+    "port_undeclared",
+    "policy_pending",
+    "policy_expired",
+    "rate_limited",
+    "revoked",
+    "target_malformed",
+    "target_dot_segment",
+    "target_empty_segment",
+    "target_encoded_slash",
+    "target_backslash",
+    "target_control",
+    "target_bad_encoding",
+    "target_path_parameter",
+    "target_non_ascii",
+    "host_duplicate",
+    "host_mismatch",
+    "host_invalid",
+    "host_missing",
+    "header_obs_text",
+    "header_outer_blanks",
+}
+
+# Messages and oneofs that need not be there. Of a port's update, the state before stands in for what
+# is missing; PortUpdate is therefore not among the messages that are read as a whole.
+ABSENT = {
+    "portcullis.policy.v1.Facts.logs",
+    "portcullis.policy.v1.Exemption.request",
+    "portcullis.policy.v1.PortHeader.rate_limit",
+    "portcullis.policy.v1.Redirect.path",
+}
+
+# No decision depends on these: what cannot be read in them is left out.
+UNREAD = {"portcullis.policy.v1.Logs"}
 
 
 def generate(proto, into):
@@ -54,11 +110,97 @@ def generate(proto, into):
 
 
 class Refused(Exception):
-    """An update that must not be applied, and where in it."""
+    """A message that must not be applied, and where in it."""
 
     def __init__(self, field_path, reason):
         super().__init__(reason)
         self.field_path = field_path
+
+
+class WrongBase(Exception):
+    """An update does not build on what this client has."""
+
+
+def read(message, path):
+    """Refuses a message in which anything cannot be read: an enum at 0 or with an unknown value, a
+    oneof or a message that is not set, and values that mean nothing."""
+    for oneof in message.DESCRIPTOR.oneofs:
+        optional = len(oneof.fields) == 1 and oneof.name.startswith("_")
+        if not optional and oneof.full_name not in ABSENT and not message.WhichOneof(oneof.name):
+            alternatives = ", ".join(field.name for field in oneof.fields)
+            raise Refused(path, f"none of {alternatives} is set, or one not known here")
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        place = f"{path}.{field.name}" if path else field.name
+        if field.is_repeated:
+            if field.message_type is None or field.message_type.GetOptions().map_entry:
+                continue
+            for number, element in enumerate(value):
+                read(element, f"{place}[{number}]")
+        elif field.type == field.TYPE_MESSAGE:
+            if message.HasField(field.name):
+                if field.message_type.full_name not in UNREAD:
+                    read(value, place)
+            elif field.containing_oneof is None and field.full_name not in ABSENT:
+                raise Refused(place, "must be set")
+        elif field.type == field.TYPE_ENUM:
+            if value == 0 or value not in field.enum_type.values_by_number:
+                raise Refused(place, f"value {value} is not known here")
+        elif not field.has_presence or message.HasField(field.name):
+            read_value(field, value, place)
+    check = CHECKS.get(message.DESCRIPTOR.full_name)
+    if check:
+        check(message, path)
+
+
+def read_value(field, value, place):
+    """Refuses values of single fields that mean nothing here."""
+    if field.name == "deny" and value not in REASONS:
+        raise Refused(place, f"reason `{value}` is not known here")
+    if field.name == "key" and value == 0:
+        raise Refused(place, "must not be 0")
+    if field.name == "regex":
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise Refused(place, f"`{value}` is not an expression: {error}") from error
+
+
+def address(value, place):
+    try:
+        return ipaddress.ip_address(value)
+    except ValueError as error:
+        raise Refused(place, f"must have 4 or 16 bytes, has {len(value)}") from error
+
+
+def check_network(network, path):
+    most = address(network.address, f"{path}.address").max_prefixlen
+    if network.prefix_length > most:
+        raise Refused(f"{path}.prefix_length", f"must be at most {most}")
+
+
+def check_facts(facts, path):
+    for name in ("pod_addresses", "pod_gateways"):
+        for number, value in enumerate(getattr(facts, name)):
+            address(value, f"{path}.{name}[{number}]")
+
+
+def check_origin(origin, path):
+    if origin.WhichOneof("kind") == "objects" and not origin.objects.chain:
+        raise Refused(f"{path}.objects.chain", "must not be empty")
+
+
+def check_redirect(redirect, path):
+    if not 300 <= redirect.status <= 399:
+        raise Refused(f"{path}.status", f"must be between 300 and 399, is {redirect.status}")
+
+
+CHECKS = {
+    "portcullis.policy.v1.Network": check_network,
+    "portcullis.policy.v1.Facts": check_facts,
+    "portcullis.policy.v1.Origin": check_origin,
+    "portcullis.policy.v1.Redirect": check_redirect,
+}
 
 
 class Port:
@@ -74,14 +216,16 @@ class Port:
         self.route_order = []
 
     def apply(self, update, features):
-        """The state after `update`; this one is left as it is. LookupError: resync."""
-        unknown = set(update.required_features) - features
-        if unknown:
-            raise Refused("required_features", f"unknown: {', '.join(sorted(unknown))}")
+        """The state after `update`; this one is left as it is."""
+        for number, name in enumerate(update.required_features):
+            if name not in features:
+                raise Refused(f"required_features[{number}]", f"`{name}` is not known here")
+        if not update.HasField("revision"):
+            raise Refused("revision", "must be set")
         new = Port()
         if update.HasField("base"):
             if self.revision is None or self.revision.content != update.base:
-                raise LookupError("base")
+                raise WrongBase
             new.header = self.header
             new.authorizations = dict(self.authorizations)
             new.server_authorizations = self.server_authorizations
@@ -89,38 +233,41 @@ class Port:
             new.route_order = self.route_order
         new.required_features = list(update.required_features)
         if update.HasField("header"):
+            read(update.header, "header")
             new.header = update.header
         if new.header is None:
             raise Refused("header", "must be set")
         for key in update.removed_authorizations:
             new.authorizations.pop(key, None)
-        for authorization in update.authorizations:
+        for number, authorization in enumerate(update.authorizations):
+            read(authorization, f"authorizations[{number}]")
             new.authorizations[authorization.key] = authorization
         for key in update.removed_routes:
             new.routes.pop(key, None)
-        for route in update.routes:
+        for number, route in enumerate(update.routes):
+            read(route, f"routes[{number}]")
             new.routes[route.key] = route
-        if update.HasField("server_authorizations"):
-            new.server_authorizations = splice(
-                new.server_authorizations, update.server_authorizations
-            )
-        if update.HasField("route_order"):
-            new.route_order = splice(new.route_order, update.route_order)
+        for name in ("server_authorizations", "route_order"):
+            if update.HasField(name):
+                setattr(new, name, splice(getattr(new, name), getattr(update, name), name))
         new.check()
         new.revision = update.revision
         return new
 
     def check(self):
         """Every key must stand for something: a grant that is not there is no grant."""
-        for key in self.server_authorizations:
-            if key not in self.authorizations:
-                raise Refused("server_authorizations", f"no authorization {key}")
+        self.granted(self.server_authorizations, "server_authorizations")
+        for number, exemption in enumerate(self.header.exemptions):
+            self.granted([exemption.authorization], f"header.exemptions[{number}].authorization")
         for key in self.route_order:
             if key not in self.routes:
                 raise Refused("route_order", f"no route {key}")
-            for grant in self.routes[key].authorizations:
-                if grant not in self.authorizations:
-                    raise Refused("routes", f"no authorization {grant}")
+            self.granted(self.routes[key].authorizations, "routes")
+
+    def granted(self, keys, place):
+        for key in keys:
+            if key not in self.authorizations:
+                raise Refused(place, f"no authorization {key}")
 
     def describe(self):
         """The gist, for people and tests."""
@@ -136,11 +283,11 @@ class Port:
         }
 
 
-def splice(old, change):
+def splice(old, change, place):
     """A list of keys after a KeyList: some kept at the start, new ones, some kept at the end."""
     kept = change.keep_first + change.keep_last
     if kept > len(old):
-        raise Refused("keys", f"keeps {kept} of {len(old)} keys")
+        raise Refused(place, f"keeps {kept} of {len(old)} keys")
     tail = old[len(old) - change.keep_last :]
     return old[: change.keep_first] + list(change.keys) + tail
 
@@ -167,9 +314,10 @@ class Watch:
         self.messages = messages
         self.stub_class = services.PolicyDiscoveryStub
         self.ports = {}
+        self.workload_revision = None
         self.updates = 0
 
-    def run(self, channel):
+    def run(self, channel, metadata):
         """One stream. Returns its status code."""
         m = self.messages
         requests = queue.SimpleQueue()
@@ -181,12 +329,13 @@ class Watch:
             workload=self.options.workload,
             features=sorted(self.options.features),
             applied=applied,
+            workload_revision=self.workload_revision,
             client="watch.py",
         )
         requests.put(m.WatchRequest(hello=hello))
         if self.options.port:
             requests.put(m.WatchRequest(subscribe=m.Subscribe(ports=self.options.port)))
-        call = self.stub_class(channel).Watch(iter(requests.get, None))
+        call = self.stub_class(channel).Watch(iter(requests.get, None), metadata=metadata)
         try:
             for response in call:
                 self.response(response, requests)
@@ -207,37 +356,41 @@ class Watch:
     def response(self, response, requests):
         kind = response.WhichOneof("kind")
         if kind == "workload":
-            workload = response.workload
-            say(
-                "workload",
-                name=workload.name,
-                declared_ports=list(workload.declared_ports),
-                undeclared=self.messages.Undeclared.Name(workload.undeclared),
-            )
+            self.workload(response.workload, requests)
         elif kind == "port":
             self.update(response.port, requests)
         else:
             # From a newer server; what we cannot read we could not enforce.
             raise RuntimeError("a message of a kind that is not known here")
 
+    def workload(self, workload, requests):
+        try:
+            read(workload, "")
+        except Refused as error:
+            # With port 0 and no revision: the Workload. The server ends the stream.
+            self.refuse(requests, error, port=0)
+            return
+        self.workload_revision = workload.revision
+        watched = {*workload.declared_ports, *(self.options.port or [])}
+        self.ports = {number: port for number, port in self.ports.items() if number in watched}
+        say(
+            "workload",
+            name=workload.name,
+            declared_ports=list(workload.declared_ports),
+            undeclared=self.messages.Undeclared.Name(workload.undeclared),
+        )
+
     def update(self, update, requests):
         m = self.messages
         try:
             port = self.ports.get(update.port, Port()).apply(update, self.options.features)
-        except LookupError:
+        except WrongBase:
             # What we have stays in force until the full state arrives.
             requests.put(m.WatchRequest(resync=m.Resync(port=update.port)))
             say("resync", port=update.port)
             return
         except Refused as error:
-            nack = m.Nack(
-                port=update.port,
-                revision=update.revision,
-                reason=str(error),
-                field_path=error.field_path,
-            )
-            requests.put(m.WatchRequest(nack=nack))
-            say("refused", port=update.port, field_path=error.field_path, reason=str(error))
+            self.refuse(requests, error, port=update.port, revision=update.revision)
             return
         self.ports[update.port] = port
         self.updates += 1
@@ -247,14 +400,51 @@ class Watch:
         changed = {"routes_changed": len(update.routes), "full": not update.HasField("base")}
         say("port", port=update.port, **changed, **port.describe())
 
+    def refuse(self, requests, error, **which):
+        nack = self.messages.Nack(reason=str(error), field_path=error.field_path, **which)
+        requests.put(self.messages.WatchRequest(nack=nack))
+        say("refused", port=which["port"], field_path=error.field_path, reason=str(error))
+
     def done(self):
         return self.options.updates is not None and self.updates >= self.options.updates
 
 
-def main():
+def connect(options):
+    """A channel, and the metadata of calls on it. Files are read anew for each: certificates and
+    tokens are renewed."""
+    # Messages are bounded on both sides; the controller's default is 16 MiB.
+    settings = [("grpc.max_receive_message_length", 16 * 1024 * 1024)]
+    if not options.tls_roots:
+        return grpc.insecure_channel(options.controller, settings), None
+    # Without a certificate of its own, the client proves who it is by a token.
+    key = options.tls_key.read_bytes() if options.tls_key else None
+    chain = options.tls_cert.read_bytes() if options.tls_cert else None
+    credentials = grpc.ssl_channel_credentials(options.tls_roots.read_bytes(), key, chain)
+    # The controller's certificate is for its identity, not for the address that it has.
+    settings.append(("grpc.ssl_target_name_override", options.tls_name))
+    token = options.token.read_text().strip() if options.token else None
+    metadata = [("authorization", f"Bearer {token}")] if token else None
+    return grpc.secure_channel(options.controller, credentials, settings), metadata
+
+
+def is_loopback(controller):
+    host = controller.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workload", help="the workload's token, for example namespace:pod")
     parser.add_argument("--controller", default="127.0.0.1:8090", metavar="HOST:PORT")
+    parser.add_argument("--tls-roots", type=pathlib.Path, help="roots of the mesh, PEM; needed "
+                        "unless the controller is on loopback")
+    parser.add_argument("--tls-name", help="the identity that the controller must prove")
+    parser.add_argument("--tls-cert", type=pathlib.Path, help="this client's certificate, PEM")
+    parser.add_argument("--tls-key", type=pathlib.Path, help="its key, PEM")
+    parser.add_argument("--token", type=pathlib.Path, help="file with a token, over TLS alone")
     parser.add_argument("--proto", default=PROTO, type=pathlib.Path, help="folder of .proto files")
     parser.add_argument("--port", action="append", type=int, help="also watch this port")
     parser.add_argument("--feature", action="append", default=[], help="a feature it can enforce")
@@ -262,22 +452,41 @@ def main():
     parser.add_argument("--updates", type=int, help="end after so many updates")
     options = parser.parse_args()
     options.features = set(options.feature)
-    # Messages are bounded on both sides; the controller's default is 16 MiB.
-    limits = [("grpc.max_receive_message_length", 16 * 1024 * 1024)]
+    if bool(options.tls_roots) != bool(options.tls_name):
+        parser.error("--tls-roots and --tls-name belong together")
+    if bool(options.tls_cert) != bool(options.tls_key):
+        parser.error("--tls-cert and --tls-key belong together")
+    if (options.tls_cert or options.token) and not options.tls_roots:
+        parser.error("a certificate or a token needs --tls-roots and --tls-name")
+    if not options.tls_roots and not is_loopback(options.controller):
+        parser.error(f"{options.controller} is not loopback: give --tls-roots and --tls-name")
+    return options
+
+
+def main():
+    options = parse()
     with tempfile.TemporaryDirectory() as into:
         watch = Watch(options, *generate(options.proto, into))
         backoff = 0.1
         while True:
             before = watch.updates
-            with grpc.insecure_channel(options.controller, limits) as channel:
-                code = watch.run(channel)
+            channel, metadata = connect(options)
+            with channel:
+                code = watch.run(channel, metadata)
             if watch.done():
                 return 0
-            if code in FINAL:
+            if code in FINAL and not renewed(options, code, metadata):
                 return 1
             # A stream that brought something starts the back-off anew.
             backoff = 0.1 if watch.updates > before else min(backoff * 2, 10)
             time.sleep(backoff * random.uniform(0.5, 1.5))
+
+
+def renewed(options, code, metadata):
+    """True if a token expired and its file has another one by now."""
+    if code != grpc.StatusCode.UNAUTHENTICATED or not options.token:
+        return False
+    return metadata != [("authorization", f"Bearer {options.token.read_text().strip()}")]
 
 
 if __name__ == "__main__":
