@@ -156,7 +156,7 @@ async fn a_whole_request_that_waits_behind_what_is_not_taken_is_answered() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     fill(&setup, &mut client, head, &pieces()[0]).await;
     let taken = read(&setup);
-    answered(client, &END[2..], (go, got)).await;
+    answered(&setup, client, &END[2..], (go, got)).await;
     // The same without chunks: more is left than is read to reach the end.
     let (address, go, got) = late().await;
     let setup = Setup::new(server(detect(), everybody()), address).await;
@@ -166,20 +166,27 @@ async fn a_whole_request_that_waits_behind_what_is_not_taken_is_answered() {
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n");
     client.write_all(head.as_bytes()).await.unwrap();
     client.write_all(&body).await.unwrap();
-    let all = answered(client, END, (go, got)).await;
+    let all = answered(&setup, client, END, (go, got)).await;
     assert_eq!(all, head.len() + bytes);
 }
 
-/// Closes the client's side behind `end`; the application reads some seconds later. Returns the
-/// bytes that it received.
+/// Closes the client's side behind `end`; the application reads once the sidecar has read nothing
+/// for some seconds. Returns the bytes that the application received.
 async fn answered(
+    setup: &Setup,
     mut client: TcpStream,
     end: &[u8],
     (go, got): (oneshot::Sender<()>, oneshot::Receiver<usize>),
 ) -> usize {
     client.write_all(end).await.unwrap();
     client.shutdown().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    // Not a fixed time: on a busy machine the sidecar may still be reading by then, and a client
+    // that ends its side before its request stalls is gone once the request was read.
+    let mut before = None;
+    while before != Some(read(setup)) {
+        before = Some(read(setup));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+    }
     go.send(()).unwrap();
     let got = tokio::time::timeout(LONG, got).await.unwrap().unwrap();
     let mut answer = String::new();
