@@ -110,7 +110,7 @@ fn sidecar(name: &str, text: &str) -> Option<config::Config> {
     config::read(&sidecar_args::RunArgs::default(), &environment).ok()
 }
 
-/// What each of our own readers makes of a text: of one that is a list, an only item. Those of addresses
+/// The results of each of our own readers for a text: of one that is a list, an only item. Those of addresses
 /// are not asked about blocks.
 fn ours(text: &str) -> Vec<(&'static str, Option<IpNet>)> {
     let settings: Result<ClusterSettings, _> =
@@ -175,7 +175,7 @@ fn our_own_readers_read_alike_and_refuse_what_is_ambiguous() {
 /// Places of the probes that a text contains, by reader; none: the reader refuses the text.
 type Readings = BTreeMap<String, Vec<Option<BTreeSet<usize>>>>;
 
-/// What the readers of all three languages make of the corpus; none: one of the languages is missing.
+/// The results of the readers of all three languages for the corpus; none: one of the languages is missing.
 fn others() -> Option<Readings> {
     let mut all = Readings::new();
     for (program, arguments) in

@@ -88,7 +88,7 @@ pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {
     inbound.then(|| FieldError::new("spec.parentRefs", message))
 }
 
-/// What rules name beside their matches.
+/// The parts of rules beside their matches.
 struct Beside<'a> {
     /// The namespace of the route.
     namespace: &'a str,

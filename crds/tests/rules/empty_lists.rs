@@ -58,7 +58,7 @@ fn yaml(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// What a text means: the same as JSON and as YAML.
+/// The meaning of a text: the same as JSON and as YAML.
 fn body(object: &Value) -> Body {
     let mut text = String::new();
     yaml(object, 0, &mut text);

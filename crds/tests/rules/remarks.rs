@@ -67,3 +67,27 @@ fn good_and_invalid_manifests_get_no_remarks() {
     let invalid = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: a}, spec: {podSelector: {}}}";
     assert_eq!(parse(&value(invalid)).unwrap().remarks(), []);
 }
+
+#[test]
+fn a_match_on_host_that_no_canonical_host_has_is_remarked_on() {
+    let header = |kind: &str, value: &str| {
+        let spec = format!(
+            "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: a}}]\n\
+             rules: [{{matches: [{{headers: [{{name: host, type: {kind}, value: {value:?}}}]}}]}}]"
+        );
+        of("gateway.networking.k8s.io/v1", "HTTPRoute", &spec)
+    };
+    let never = "spec.rules[0].matches[0].headers[0].value: matches nothing: the header `host` is \
+                 compared with the canonical host, in lower case and without a port; name hosts in \
+                 `hostnames`";
+    for value in [r"Admin\.example", r"a\.example:8080", r"\d:80"] {
+        assert_eq!(header("RegularExpression", value), [never], "{value}");
+    }
+    for value in ["*.a.example", "a b"] {
+        assert_eq!(header("Exact", value), [never], "{value}");
+    }
+    for value in [r"a\.example", r"a\.example(:80)?", r"[A-Za-z]+\.example", r"\D+"] {
+        assert_eq!(header("RegularExpression", value), [""; 0], "{value}");
+    }
+    assert_eq!(header("Exact", "a.example"), [""; 0]);
+}

@@ -51,7 +51,7 @@ pub(crate) struct ReferencePair {
     pub(crate) from: FromEntry,
     /// Objects that may be named.
     pub(crate) to: ToEntry,
-    /// Whether a reference uses it.
+    /// True if a reference uses it.
     pub(crate) usage: Usage,
     /// Reason why that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ pub(crate) struct ReferenceWithout {
     pub(crate) field: &'static str,
     /// The object that it names.
     pub(crate) names: NamedObject,
-    /// Whether it is followed.
+    /// True if it is followed.
     pub(crate) followed: Followed,
     /// Reason why that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]

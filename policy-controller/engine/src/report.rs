@@ -88,7 +88,7 @@ pub struct ConditionReport {
 pub struct Overview {
     /// The objects, in order.
     pub objects: Vec<ObjectReport>,
-    /// What this replica is missing, in words: parts that are not ready, remarks on them, and the
+    /// The parts that this replica is missing, in words: parts that are not ready, remarks on them, and the
     /// reason of unknown counts; empty if nothing.
     pub missing: Vec<String>,
 }

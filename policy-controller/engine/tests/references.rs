@@ -234,7 +234,7 @@ fn both_versions_of_a_grant_are_one_object() {
     assert_eq!((entries(&[&new]), entries(&[&old]), entries(&[&new, &old])), (1, 1, 1));
 }
 
-/// What an outsider can learn of a reference: the conditions of the objects that refer, and why
+/// Everything that an outsider can learn of a reference: the conditions of the objects that refer, and why
 /// nothing is granted.
 fn disclosed(compiled: &Compiled) -> Vec<String> {
     let told = compiled.conditions.iter().filter(|(key, _)| ["p", "r"].contains(&&*key.name));

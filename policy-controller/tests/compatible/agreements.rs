@@ -1,4 +1,4 @@
-//! What does not differ: manifests whose messages are Linkerd's with and without the preset.
+//! Agreements with Linkerd: manifests whose messages are Linkerd's with and without the preset.
 
 use crate::cases::{POD, annotated, server};
 use crate::messages::*;

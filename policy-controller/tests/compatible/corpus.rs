@@ -34,7 +34,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// What Linkerd's controller would not say.
+/// Parts of a message that Linkerd's controller would not send.
 fn foreign(server: &Server) -> Vec<String> {
     let mut found = Vec::new();
     if !server.server_ips.is_empty() {

@@ -50,7 +50,7 @@ fn kubernetes_types_stop_at_compile() {
     }
 }
 
-/// What permits a reference is decided in one place. A finding lists authentications that are offered.
+/// One place decides if a reference is permitted. A finding lists authentications that are offered.
 #[test]
 fn grants_are_read_where_references_are_followed() {
     let reading = ["Kind::ReferenceGrant", "Resource::ReferenceGrant"];

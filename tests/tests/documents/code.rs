@@ -54,7 +54,7 @@ fn declared() -> Vec<Metric> {
     all
 }
 
-/// What a scrape adds to a name.
+/// Endings that a scrape adds to a name.
 const ADDED: [&str; 6] = ["", "_total", "_info", "_bucket", "_sum", "_count"];
 
 /// The metrics, also with what a scrape adds.

@@ -134,7 +134,7 @@ fn subcommand(page: &Page, line: &Line, words: &[String]) -> Option<Fault> {
     Some(page.fault(line, "command", path, format!("{program} has no such subcommand")))
 }
 
-/// Why a line cannot be pasted.
+/// The reason that a line cannot be pasted.
 fn refused(program: &str, words: &[String]) -> Option<String> {
     if words.iter().any(|word| word.contains('…')) {
         return None;
@@ -169,7 +169,7 @@ pub(crate) fn faults(page: &Page) -> (usize, Vec<Fault>) {
     (count, faults)
 }
 
-/// What make and cargo are given.
+/// Arguments of make and cargo.
 fn tools(page: &Page, line: &Line, words: &[String]) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut look = |class, name: &str, there: bool| {

@@ -161,7 +161,7 @@ fn sentences(line: &Line) -> Vec<String> {
     sentences
 }
 
-/// What is wrong with a flag that stands alone in a sentence.
+/// The error of a flag that stands alone in a sentence.
 fn alone(page: &str, line: &Line, sentence: &str, flag: &str, tools: &[&str]) -> Option<String> {
     let in_tool = |tool: &&str| OF_TOOLS.get(*tool).is_some_and(|flags| flags.contains(bare(flag)));
     if tools.iter().any(in_tool) || allowed::has(&allowed::FLAGS, page, bare(flag)) {
@@ -183,7 +183,7 @@ fn alone(page: &str, line: &Line, sentence: &str, flag: &str, tools: &[&str]) ->
     (!anywhere).then(|| "no command of ours has it".to_owned())
 }
 
-/// What is wrong with a flag of a command line.
+/// The error of a flag of a command line.
 fn in_line(words: &[String]) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     let first = words.first().filter(|word| known()["portcullis"].subcommands.contains(*word));

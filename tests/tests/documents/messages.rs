@@ -1,4 +1,4 @@
-//! What programs print about themselves, help and messages, names flags, variables and pages that exist.
+//! Help texts and messages of programs name flags, variables and pages that exist.
 
 use crate::code;
 use crate::commands::{known, programs};

@@ -53,7 +53,7 @@ fn series(code: &str) -> Option<(&str, Vec<(&str, &str)>)> {
     is_snake(name).then(|| (name, labels.map(label).collect()))
 }
 
-/// What is wrong with a name.
+/// The error of a name.
 fn wrong(named: &Named) -> Option<(&'static str, String, &'static str)> {
     let Named { code, kind } = named;
     if let Some((name, labels)) = series(code) {

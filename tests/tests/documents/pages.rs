@@ -25,7 +25,7 @@ pub(crate) struct Line {
     pub(crate) columns: Vec<String>,
 }
 
-/// Where a line stands.
+/// The place of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the text.
@@ -42,7 +42,7 @@ pub(crate) struct Fault {
     /// The kind of name.
     pub(crate) class: &'static str,
     pub(crate) name: String,
-    /// What is wrong with it.
+    /// The error, in words.
     pub(crate) why: String,
 }
 
@@ -160,7 +160,7 @@ fn comments(text: &str) -> Vec<Line> {
     (1..).zip(text.lines()).filter_map(comment).collect()
 }
 
-/// What `helm` prints: indented lines are commands.
+/// Output of `helm`: indented lines are commands.
 fn notes(text: &str) -> Vec<Line> {
     let line = |(number, text): (usize, &str)| {
         let text = text.replace("{{ $namespace }}", "portcullis");

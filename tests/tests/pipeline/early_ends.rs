@@ -30,7 +30,7 @@ fn open() -> String {
     BASE.replace("default-inbound-policy: deny", "default-inbound-policy: all-unauthenticated")
 }
 
-/// What clients send first, with the port that it is for.
+/// The first bytes of clients, with the port that they are for.
 fn beginnings() -> [(u16, &'static [u8]); 4] {
     [
         (HTTP, b"GET /denied HTTP/1.1\r\nhost: web\r\ncontent-length: 4\r\n\r\nbody"),
@@ -171,7 +171,7 @@ impl Pod {
         soon(TcpStream::connect(self.sidecar.addresses()[place])).await.unwrap()
     }
 
-    /// What a request gets; empty: the connection ended without an answer.
+    /// The answer to a request; empty: the connection ended without an answer.
     async fn ask(&self) -> String {
         let mut stream = self.connect(HTTP).await;
         _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n").await;

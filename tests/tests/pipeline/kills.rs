@@ -27,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const ALLOWED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const DENIED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// What bytes of a denied client contain.
+/// A part of all bytes of a denied client.
 const MARK: &str = "denied-client";
 
 /// A pod, a Server for each of its two ports, and a grant.

@@ -8,13 +8,13 @@ use crate::config::ControllerConfig;
 pub struct Difference {
     /// Stable name.
     pub name: &'static str,
-    /// What differs.
+    /// The difference, in words.
     pub matter: &'static str,
     /// Behaviour of Linkerd.
     pub linkerd: &'static str,
     /// Behaviour of Portcullis, without settings.
     pub portcullis: &'static str,
-    /// Where it is seen.
+    /// The place in which it is seen.
     pub seen_in: SeenIn,
     /// The setting that undoes it.
     pub restoration: Restoration,

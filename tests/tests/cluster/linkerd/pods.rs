@@ -7,7 +7,7 @@ use super::expected::{
 };
 use super::world::{Watch, World, world};
 use linkerd2_proxy_api::inbound::http_local_rate_limit::{Limit, Override, r#override};
-use linkerd2_proxy_api::inbound::{HttpLocalRateLimit, HttpRoute, Identity};
+use linkerd2_proxy_api::inbound::{HttpLocalRateLimit, HttpRoute, Identity, ProxyProtocol};
 use policy_testkit::wait_for;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -46,6 +46,21 @@ async fn watch_default(world: &World, ns: &str) -> Watch {
     let mut watch = watch(world, ns).await;
     is_default(&watch.next().await, &detect(vec![default_route(), probe_route()]));
     watch
+}
+
+/// Applies a Server that nobody may call yet, and returns it.
+async fn closed(
+    world: &World,
+    ns: &str,
+    watch: &mut Watch,
+    protocol: &Option<ProxyProtocol>,
+) -> String {
+    let admin = server(ns, "linkerd-admin", "");
+    world.cluster.apply(&admin).await.unwrap();
+    let closed = watch.next().await;
+    is_server(&closed, "linkerd-admin", protocol);
+    assert_eq!(closed.authorizations, []);
+    admin
 }
 
 fn server(ns: &str, name: &str, more: &str) -> String {
@@ -89,11 +104,7 @@ async fn server_with_server_authorization() {
     let ns = &pod(&world, "saz").await;
     let mut watch = watch_default(&world, ns).await;
     let defaults = &http1(vec![default_route(), probe_route()], None);
-    let admin = server(ns, "linkerd-admin", "");
-    world.cluster.apply(&admin).await.unwrap();
-    let closed = watch.next().await;
-    is_server(&closed, "linkerd-admin", defaults);
-    assert_eq!(closed.authorizations, []);
+    let admin = closed(&world, ns, &mut watch, defaults).await;
 
     let authorization = format!(
         "apiVersion: policy.linkerd.io/v1beta1\nkind: ServerAuthorization\n\
@@ -116,10 +127,7 @@ async fn server_with_authorization_policy() {
     let ns = &pod(&world, "ap").await;
     let mut watch = watch_default(&world, ns).await;
     let defaults = &http1(vec![default_route(), probe_route()], None);
-    world.cluster.apply(&server(ns, "linkerd-admin", "")).await.unwrap();
-    let closed = watch.next().await;
-    is_server(&closed, "linkerd-admin", defaults);
-    assert_eq!(closed.authorizations, []);
+    closed(&world, ns, &mut watch, defaults).await;
 
     world.cluster.apply(&all_networks(ns)).await.unwrap();
     world.cluster.apply(&policy(ns, "Server", "linkerd-admin")).await.unwrap();
@@ -204,10 +212,7 @@ async fn server_with_http_route() {
     let ns = &pod(&world, "route").await;
     let mut watch = watch_default(&world, ns).await;
     let defaults = &http1(vec![default_route(), probe_route()], None);
-    world.cluster.apply(&server(ns, "linkerd-admin", "")).await.unwrap();
-    let closed = watch.next().await;
-    is_server(&closed, "linkerd-admin", defaults);
-    assert_eq!(closed.authorizations, []);
+    closed(&world, ns, &mut watch, defaults).await;
 
     let metrics = route(ns, "metrics-route", "/metrics");
     world.cluster.apply(&metrics).await.unwrap();
