@@ -19,10 +19,10 @@ pub(super) fn built_in(name: &str) -> Metadata {
     Metadata { kind: Some(Kind::Default(name.to_owned())) }
 }
 
-fn resource(object: &ObjectRef, kind: String) -> Metadata {
+fn resource(object: &ObjectRef, kind: String, section: String) -> Metadata {
     // Inbound messages leave the namespace out: it is the workload's.
     let (group, name) = (object.group().to_owned(), object.name().to_owned());
-    let resource = Resource { group, kind, name, ..Resource::default() };
+    let resource = Resource { group, kind, name, section, ..Resource::default() };
     Metadata { kind: Some(Kind::Resource(resource)) }
 }
 
@@ -30,7 +30,7 @@ fn resource(object: &ObjectRef, kind: String) -> Metadata {
 pub(super) fn grant(source: &Source) -> Metadata {
     match source {
         Source::Default(name) => built_in(name),
-        Source::Object(object) => resource(object, object.kind().to_ascii_lowercase()),
+        Source::Object(object) => resource(object, object.kind().to_ascii_lowercase(), String::new()),
     }
 }
 
@@ -46,15 +46,20 @@ pub(super) fn grant_labels(source: &Source) -> BTreeMap<String, String> {
 pub(super) fn limit(source: &Source) -> Metadata {
     match source {
         Source::Default(name) => built_in(name),
-        Source::Object(object) => resource(object, object.kind().to_string()),
+        Source::Object(object) => resource(object, object.kind().to_string(), String::new()),
     }
 }
 
-/// A route's metadata: kinds as written; of a chain, the object that holds the rule.
+/// A route's metadata: kinds as written; of a chain, the object that holds the rule; of a path that
+/// was handed down, that path as the section.
 pub(super) fn route(origin: &Origin) -> Metadata {
     match origin {
-        Origin::Objects(chain) => match chain.last() {
-            Some(object) => resource(object, object.kind().to_string()),
+        Origin::Objects(_) => match origin.object() {
+            Some(object) => resource(object, object.kind().to_string(), String::new()),
+            None => built_in("guard"),
+        },
+        Origin::Delegated(path) | Origin::Undelegated(path) => match path.chain.last() {
+            Some(object) => resource(object, object.kind().to_string(), path.prefix.to_string()),
             None => built_in("guard"),
         },
         Origin::Default => built_in("default"),

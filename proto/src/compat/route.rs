@@ -15,7 +15,6 @@ use policy_core::decision::Denied;
 use policy_core::filter::Filter;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment, WrittenMatch};
-use policy_core::name::Origin;
 use policy_core::policy::{Route, RouteTable, ServerPolicy, Unmatched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -121,7 +120,7 @@ fn planned<F: LinkerdRoute>(
         inherits_server,
         withheld: _,
     } = route;
-    let mut permits = !matches!(origin, Origin::Deny(_));
+    let mut permits = origin.refusal().is_none();
     let mut planned_rules: Vec<RulePlan<F>> = Vec::with_capacity(rules.len());
     for rule in rules {
         let options = grants.options();
@@ -373,7 +372,7 @@ fn is_indifferent(matches: &[Contender<'_>]) -> bool {
             && wanted.query().is_empty()
             && route.authorizations == first.authorizations
             && route.inherits_server == first.inherits_server
-            && matches!(route.origin, Origin::Deny(_)) == matches!(first.origin, Origin::Deny(_))
+            && route.origin.refusal().is_some() == first.origin.refusal().is_some()
     })
 }
 
