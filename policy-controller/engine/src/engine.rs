@@ -73,6 +73,10 @@ impl Engine {
                 }
                 QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
                 QueryKey::MembersOf(_)
+                | QueryKey::AdmissionRules(_)
+                | QueryKey::ClaimsOn(_)
+                | QueryKey::TreeOf(_)
+                | QueryKey::DelegatedRoutesOf(_)
                 | QueryKey::NamespaceDefaults(_)
                 | QueryKey::ServersOf(_)
                 | QueryKey::SelectorKeys(_)

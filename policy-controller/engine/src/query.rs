@@ -2,6 +2,7 @@
 //! functions, `incremental` memoizes them.
 
 pub mod condition;
+pub(crate) mod delegation;
 pub(crate) mod effective_servers;
 pub(crate) mod grant;
 pub(crate) mod policy;

@@ -11,6 +11,9 @@ use super::interned::Interned;
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::query::condition::{Conditions, ObjectCondition};
+use crate::query::delegation::{
+    AdmissionRules, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HostClaims, TreeOf,
+};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::grant::{
     Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
@@ -30,6 +33,7 @@ use crate::query::workload::{
 };
 use hashbrown::{HashMap, HashSet};
 use policy_core::{RateLimit, Route, ServerPolicy};
+use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -116,6 +120,8 @@ macro_rules! queries {
 
 queries! {
     MembersOf => Clients,
+    AdmissionRules => Arc<RouteAdmission>,
+    ClaimsOn => Arc<HostClaims>,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
@@ -126,6 +132,8 @@ queries! {
     RouteGrants => Arc<GrantSet>,
     GrpcRouteOf => Option<ObjectKey>,
     CompiledRoute => Option<Arc<Route>>,
+    TreeOf => Arc<DelegationTree>,
+    DelegatedRoutesOf => Arc<DelegatedRoutes>,
     AttachedRoutesOf => Arc<AttachedRoutes>,
     PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
     RateLimitOf => Option<(ObjectKey, Arc<RateLimit>)>,
