@@ -119,9 +119,14 @@ pub(crate) enum NodeEffect {
         route: Arc<Route>,
     },
     /// Others answer. What they do not match is denied.
-    Delegates(Vec<ObjectKey>),
-    /// The path is denied.
-    Denied(EdgeFault),
+    Delegates {
+        /// The objects that take part.
+        children: Vec<ObjectKey>,
+        /// Those that do not, of several that are selected.
+        refused: Vec<EdgeFault>,
+    },
+    /// The path is denied, for these reasons; there is at least one.
+    Denied(Vec<EdgeFault>),
     /// An ancestor, or an older object, has the path.
     Shadowed,
     /// Another root holds the path of every host.
@@ -196,7 +201,7 @@ impl TreeNode {
     pub(crate) fn servers(&self) -> &[ObjectKey] {
         match &self.effect {
             NodeEffect::Serves { servers, .. } | NodeEffect::Route { servers, .. } => servers,
-            NodeEffect::Delegates(_)
+            NodeEffect::Delegates { .. }
             | NodeEffect::Denied(_)
             | NodeEffect::Shadowed
             | NodeEffect::Inactive => &[],
@@ -208,7 +213,7 @@ impl TreeNode {
         match self.effect {
             NodeEffect::Serves { .. }
             | NodeEffect::Route { .. }
-            | NodeEffect::Delegates(_)
+            | NodeEffect::Delegates { .. }
             | NodeEffect::Denied(_) => true,
             NodeEffect::Shadowed | NodeEffect::Inactive => false,
         }

@@ -140,11 +140,20 @@ pub(crate) fn refused(cx: &mut Context<'_>, object: &Object) -> Vec<RefFault> {
     let trees = trees(cx, object);
     let mut faults: Vec<RefFault> = Vec::new();
     for node in own(&trees, &object.meta.key) {
-        let NodeEffect::Denied(fault) = &node.effect else { continue };
-        let message = format!("`{}` is denied: {}", node.path.as_str(), fault.message).into();
-        let fault = RefFault { reason: fault.reason, message };
-        if !faults.contains(&fault) {
-            faults.push(fault);
+        let (words, refused) = match &node.effect {
+            NodeEffect::Denied(refused) => ("is denied", refused),
+            NodeEffect::Delegates { refused, .. } => ("goes to fewer objects", refused),
+            NodeEffect::Serves { .. }
+            | NodeEffect::Route { .. }
+            | NodeEffect::Shadowed
+            | NodeEffect::Inactive => continue,
+        };
+        for fault in refused {
+            let message = format!("`{}` {words}: {}", node.path.as_str(), fault.message).into();
+            let fault = RefFault { reason: fault.reason, message };
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
         }
     }
     faults

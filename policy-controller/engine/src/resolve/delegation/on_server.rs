@@ -193,7 +193,7 @@ fn permitting(
             // What the route does not match is nobody's.
             vec![route, denying(node, hosts)]
         }
-        NodeEffect::Delegates(_)
+        NodeEffect::Delegates { .. }
         | NodeEffect::Denied(_)
         | NodeEffect::Shadowed
         | NodeEffect::Inactive => Vec::new(),

@@ -161,7 +161,7 @@ impl Walk {
                 None => {
                     let message = "the root names no Server in `virtualhost.targetRef`".into();
                     let fault = EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
-                    self.push(chain, &rule.path, &place, NodeEffect::Denied(fault));
+                    self.push(chain, &rule.path, &place, NodeEffect::Denied(vec![fault]));
                     return;
                 }
             },
@@ -204,26 +204,27 @@ impl Walk {
         let found = match children(cx, &from, delegate) {
             Ok(found) => found,
             Err(fault) => {
-                self.push(chain, path, &place, NodeEffect::Denied(fault));
+                self.push(chain, path, &place, NodeEffect::Denied(vec![fault]));
                 return;
             }
         };
-        self.push(chain, path, &place, NodeEffect::Delegates(Vec::new()));
-        let (mut connected, mut refused) = (Vec::new(), None);
+        self.push(chain, path, &place, NodeEffect::Shadowed);
+        let (mut children, mut refused) = (Vec::new(), Vec::new());
         for child in found {
             let child = child.and_then(|child| self.bounded(&child, chain).map(|()| child));
             match child {
                 Ok(child) => {
-                    connected.push(child.key.clone());
+                    children.push(child.key.clone());
                     self.enter(cx, child, path, &place, chain);
                 }
-                Err(fault) => refused = refused.or(Some(fault)),
+                Err(fault) => refused.push(fault),
             }
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            node.effect = match refused {
-                Some(fault) if connected.is_empty() => NodeEffect::Denied(fault),
-                Some(_) | None => NodeEffect::Delegates(connected),
+            node.effect = if children.is_empty() {
+                NodeEffect::Denied(refused)
+            } else {
+                NodeEffect::Delegates { children, refused }
             };
         }
     }
