@@ -274,6 +274,11 @@ pub enum HostPattern {
     Suffix(Arc<str>),
 }
 
+/// The name without its first label.
+fn parent_name(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(_, rest)| rest)
+}
+
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -303,8 +308,7 @@ impl HostPattern {
 
     /// The names above it, the nearest first: `b.c` and `c` of `a.b.c` and of `*.a.b.c`.
     pub fn names_above(&self) -> impl Iterator<Item = &str> {
-        let next = |name: &&str| name.split_once('.').map(|(_, rest)| rest);
-        std::iter::successors(next(&self.name()), next)
+        std::iter::successors(parent_name(self.name()), |name| parent_name(name))
     }
 
     /// Returns true if some host has both patterns.

@@ -196,9 +196,7 @@ impl Downgrade<'_> {
                 }
                 Unmatched::Deny(sent)
             }
-            Unmatched::DefaultRoute
-            | Unmatched::NotFound
-            | Unmatched::FallThrough => unmatched,
+            Unmatched::DefaultRoute | Unmatched::NotFound | Unmatched::FallThrough => unmatched,
         }
     }
 

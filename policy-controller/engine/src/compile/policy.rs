@@ -12,8 +12,8 @@ use crate::query::workload::WorkloadShape;
 use crate::resolve::delegation::met;
 use crate::resolve::workload;
 use policy_core::{
-    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, PathHandling, Predicate, Protocol,
-    Requirement, ServerPolicy, Source, UndeclaredPorts, Unmatched,
+    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, PathHandling, Predicate,
+    Protocol, Requirement, ServerPolicy, Source, UndeclaredPorts, Unmatched,
 };
 use policy_crds::resource::{ProxyProtocol, Server};
 use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
@@ -203,8 +203,7 @@ fn add_trees(cx: &mut Context<'_>, server: &ObjectKey, policy: &mut ServerPolicy
     policy.paths = PathHandling::Canonical;
     policy.routes.hosts.extend(delegated.hosts.iter().map(|host| (host.clone(), closed)));
     let routes = delegated.routes.iter();
-    let routes =
-        routes.map(|(route, constraints)| met(route, constraints, &policy.authorizations));
+    let routes = routes.map(|(route, constraints)| met(route, constraints, &policy.authorizations));
     policy.routes.routes.extend(routes.collect::<Vec<_>>());
 }
 

@@ -12,8 +12,10 @@ use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
-    AdmissionRules, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HostClaims, TreeOf,
+    AdmissionRules, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HostClaims,
+    TreeOf,
 };
+use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::grant::{
     Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
@@ -142,6 +144,7 @@ queries! {
     WorkloadOf => Option<Arc<ResolvedWorkload>>,
     DisplacedServersOf => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
+    DelegationStateOf => Arc<DelegationState>,
     EffectiveServersOf => Arc<EffectiveServers>,
     ForeignReferencesOf => Arc<[ForeignReference]>,
 }

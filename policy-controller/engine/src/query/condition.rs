@@ -112,11 +112,13 @@ pub enum Reason {
     TooDeep,
     /// The tree has too many objects or paths.
     TooLarge,
+    /// A root in another namespace holds a path above or below.
+    SubpathClaimedByOther,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,
@@ -142,6 +144,7 @@ impl Reason {
         Self::PrefixNotContained,
         Self::TooDeep,
         Self::TooLarge,
+        Self::SubpathClaimedByOther,
     ];
 
     /// The `reason` of the condition.
@@ -171,6 +174,7 @@ impl Reason {
             Self::PrefixNotContained => "PrefixNotContained",
             Self::TooDeep => "TooDeep",
             Self::TooLarge => "TooLarge",
+            Self::SubpathClaimedByOther => "SubpathClaimedByOther",
         }
     }
 }

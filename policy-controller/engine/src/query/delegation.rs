@@ -27,26 +27,35 @@ pub(crate) struct DelegatedRoutesOf(pub(crate) ObjectKey);
 /// The place of a claim: recorded or first seen earlier, then by namespace and name. Claims without a
 /// time are last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ClaimOrder {
-    pub(crate) timeless: bool,
-    pub(crate) time: i64,
-    pub(crate) namespace: Arc<str>,
-    pub(crate) name: Arc<str>,
+pub struct ClaimOrder {
+    /// True if the claim has no time yet.
+    pub timeless: bool,
+    /// Seconds since the epoch.
+    pub time: i64,
+    /// The namespace of the root.
+    pub namespace: Arc<str>,
+    /// The name of the root.
+    pub name: Arc<str>,
 }
 
 /// A claim of a root on a path of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostClaim {
-    pub(crate) root: ObjectKey,
-    pub(crate) host: HostPattern,
-    pub(crate) path: PathPrefix,
-    pub(crate) order: ClaimOrder,
-    pub(crate) state: ClaimState,
+pub struct HostClaim {
+    /// The root.
+    pub root: ObjectKey,
+    /// The host.
+    pub host: HostPattern,
+    /// The path.
+    pub path: PathPrefix,
+    /// Its place among other claims.
+    pub order: ClaimOrder,
+    /// Its state.
+    pub state: ClaimState,
 }
 
 /// The state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ClaimState {
+pub enum ClaimState {
     /// The root holds the path of the host.
     Active {
         /// True if another namespace holds a path above or below it.
@@ -58,7 +67,7 @@ pub(crate) enum ClaimState {
 
 /// The reason why a claim is inactive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ClaimRefusal {
+pub enum ClaimRefusal {
     /// This root, which may be in another namespace, claimed earlier.
     AlreadyClaimed(ObjectKey),
     /// Roots are not allowed in the namespace.
@@ -69,41 +78,41 @@ pub(crate) enum ClaimRefusal {
 
 /// The claims on hosts that overlap, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HostClaims {
+pub struct HostClaims {
     /// The claims.
-    pub(crate) claims: Vec<HostClaim>,
+    pub claims: Vec<HostClaim>,
     /// True if the namespace of an active claim owns its host as a whole.
-    pub(crate) strict: bool,
+    pub strict: bool,
 }
 
 /// The tree of a root.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct DelegationTree {
+pub struct DelegationTree {
     /// Conditions that every grant in the tree is met with.
-    pub(crate) constraints: Arc<[Condition]>,
+    pub constraints: Arc<[Condition]>,
     /// The rules of the root and of everything that it delegates to, each behind the rule that leads
     /// to it.
-    pub(crate) nodes: Vec<TreeNode>,
+    pub nodes: Vec<TreeNode>,
 }
 
 /// One rule of an object, as one chain reaches it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TreeNode {
+pub struct TreeNode {
     /// The objects from the root to the one that holds the rule.
-    pub(crate) chain: Arc<[ObjectKey]>,
+    pub chain: Arc<[ObjectKey]>,
     /// Its match. Of a route: the path that is delegated to it.
-    pub(crate) path: PathPrefix,
+    pub path: PathPrefix,
     /// The hosts that reach it, in the order of the root.
-    pub(crate) hosts: Vec<HostPattern>,
+    pub hosts: Vec<HostPattern>,
     /// The place of the root's claim, among other trees.
-    pub(crate) order: ClaimOrder,
+    pub order: ClaimOrder,
     /// Its effect.
-    pub(crate) effect: NodeEffect,
+    pub effect: NodeEffect,
 }
 
 /// The effect of a rule.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum NodeEffect {
+pub enum NodeEffect {
     /// These Servers answer.
     Serves {
         /// Servers of the namespace of the object, or the one of the root.
@@ -135,13 +144,13 @@ pub(crate) enum NodeEffect {
 
 /// The reason why a delegation is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EdgeFault {
+pub struct EdgeFault {
     /// For programs.
-    pub(crate) reason: Reason,
+    pub reason: Reason,
     /// For people.
-    pub(crate) message: Arc<str>,
+    pub message: Arc<str>,
     /// The object, where the delegator may know of it.
-    pub(crate) child: Option<ObjectKey>,
+    pub child: Option<ObjectKey>,
 }
 
 /// The routes that trees give a Server.
@@ -160,26 +169,22 @@ pub(crate) type PathTable = BTreeMap<PathPrefix, (ClaimOrder, usize, usize)>;
 
 impl HostClaims {
     /// The active claims of a root on a host.
-    pub(crate) fn active<'a>(
-        &'a self,
-        root: &'a ObjectKey,
-    ) -> impl Iterator<Item = &'a HostClaim> {
+    pub(crate) fn active<'a>(&'a self, root: &'a ObjectKey) -> impl Iterator<Item = &'a HostClaim> {
         self.claims.iter().filter(move |claim| claim.root == *root && claim.is_active())
     }
 
     /// True if another namespace owns the host, or a host that overlaps with it.
     pub(crate) fn is_foreign(&self, host: &HostPattern, namespace: &str) -> bool {
         let foreign = |claim: &HostClaim| {
-            claim.is_active()
-                && *claim.root.namespace != *namespace
-                && claim.host.overlaps(host)
+            claim.is_active() && *claim.root.namespace != *namespace && claim.host.overlaps(host)
         };
         self.strict && self.claims.iter().any(foreign)
     }
 }
 
 impl HostClaim {
-    pub(crate) fn is_active(&self) -> bool {
+    /// True if the root holds the path of the host.
+    pub fn is_active(&self) -> bool {
         matches!(self.state, ClaimState::Active { .. })
     }
 }
@@ -193,12 +198,12 @@ impl ClaimOrder {
 
 impl TreeNode {
     /// The object that holds the rule.
-    pub(crate) fn object(&self) -> Option<&ObjectKey> {
+    pub fn object(&self) -> Option<&ObjectKey> {
         self.chain.last()
     }
 
     /// The Servers that answer.
-    pub(crate) fn servers(&self) -> &[ObjectKey] {
+    pub fn servers(&self) -> &[ObjectKey] {
         match &self.effect {
             NodeEffect::Serves { servers, .. } | NodeEffect::Route { servers, .. } => servers,
             NodeEffect::Delegates { .. }

@@ -1,9 +1,9 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
+use super::delegation::EFFECTIVE;
 use super::delegation::condition::{
     Acceptance, acceptance, child_acceptance, inbound_parents, refused as refused_delegations,
 };
-use super::delegation::EFFECTIVE;
 use super::grant::reason;
 use super::reference::{FollowedReference, ReferenceError, follow, follow_unread};
 use super::route::{Attachment, attachment};
@@ -18,7 +18,9 @@ use crate::query::grant::{PolicyGrant, RefFault};
 use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
 use crate::query::port_ownership::{DisplacedServersOf, displaced_message};
 use crate::query::precedence::PrecedenceDifferencesOf;
-use policy_crds::resource::{InboundRoute, PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
+use policy_crds::resource::{
+    InboundRoute, PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef,
+};
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;

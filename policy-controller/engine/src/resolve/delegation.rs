@@ -12,6 +12,7 @@ mod child;
 mod claims;
 pub(crate) mod condition;
 mod on_server;
+mod state;
 mod tree;
 
 pub(crate) use admission::EFFECTIVE;

@@ -8,7 +8,8 @@ use crate::query::condition::Reason;
 use crate::query::delegation::EdgeFault;
 use crate::query::grant::CreationOrder;
 use crate::resolve::reference::{ReferenceError, follow, is_permitted};
-use policy_core::{HostPattern, PathPattern, Segment};
+use policy_core::matching::Segment;
+use policy_core::{HostPattern, PathPattern};
 use policy_crds::resource::{Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
@@ -115,8 +116,10 @@ fn child<'a>(
     // not consent.
     let unwilling = || {
         let message = if key.namespace == parent.namespace {
-            format!("{key} does not consent: its delegatedFrom, or the hostnames and parentRefs of \
-                     a route, must name {parent} or its host")
+            format!(
+                "{key} does not consent: its delegatedFrom, or the hostnames and parentRefs of \
+                     a route, must name {parent} or its host"
+            )
         } else {
             format!("{key} {}", ReferenceError::NotPermitted.as_str())
         };
@@ -162,14 +165,12 @@ fn child<'a>(
             }
             Ok(Child { key, content: ChildContent::Route(route), hosts })
         }
-        Body::Valid(_) | Body::Invalid(_) => {
-            Err(unusable(ReferenceError::Invalid, key))
-        }
+        Body::Valid(_) | Body::Invalid(_) => Err(unusable(ReferenceError::Invalid, key)),
     }
 }
 
 /// True if a vertex lists a host, and the delegator if it lists one with it.
-fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPattern) -> bool {
+pub(super) fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPattern) -> bool {
     route.delegated_from.iter().any(|consent| {
         consent.host == *host
             && consent.parent.as_ref().is_none_or(|named| {
@@ -179,12 +180,7 @@ fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPattern) -> boo
 }
 
 /// True if an HTTPRoute or GRPCRoute names the delegator as a parent and the host as one of its own.
-fn agrees(
-    route: &RouteResource,
-    key: &ObjectKey,
-    parent: &ObjectKey,
-    host: &HostPattern,
-) -> bool {
+fn agrees(route: &RouteResource, key: &ObjectKey, parent: &ObjectKey, host: &HostPattern) -> bool {
     let names = |reference: &ParentRef| inbound_parent(reference, key).as_ref() == Some(parent);
     route.parents.iter().any(names)
         && route.hostnames.iter().any(|own| match (own, host) {
@@ -208,7 +204,7 @@ fn outside(route: &RouteResource, from: &Delegator<'_>) -> Option<String> {
     let everything = from.path.as_str() == "/";
     for (i, rule) in route.rules.iter().enumerate() {
         for (j, request) in rule.matches.iter().enumerate() {
-            let contained = match &request.path {
+            let contained = match &*request.path.in_match_form() {
                 PathPattern::Regex(_) => everything && from.allow_regex,
                 PathPattern::Segments { segments, .. } => {
                     everything || is_inside(segments, from.path)
@@ -231,7 +227,7 @@ pub(super) fn is_inside<'s>(
     prefix: &PathPrefix,
 ) -> bool {
     let mut own = segments.into_iter();
-    prefix.segments().all(|wanted| {
-        matches!(own.next(), Some(Segment::Literal(text)) if **text == *wanted)
-    })
+    prefix
+        .segments()
+        .all(|wanted| matches!(own.next(), Some(Segment::Literal(text)) if **text == *wanted))
 }

@@ -131,16 +131,17 @@ fn decide(claims: &mut [HostClaim], strict: bool) {
     let mut refused: Vec<(usize, ObjectKey)> = Vec::new();
     // The first active claim on each host, and on each path of it.
     let mut owners: BTreeMap<&HostPattern, &HostClaim> = BTreeMap::new();
-    let mut holders: HashMap<(&HostPattern, &str), &HostClaim> = HashMap::new();
+    let mut holders: Holders<'_> = HashMap::new();
     for (at, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.is_active()) {
         let owner = if strict { foreign_owner(&owners, claim) } else { None };
-        let path = (&claim.host, claim.path.as_str());
-        let earlier = || holders.get(&path).copied().filter(|other| other.root != claim.root);
+        let held = holders.entry(&claim.host).or_default();
+        let earlier = held.get(claim.path.as_str()).copied();
+        let earlier = || earlier.filter(|other| other.root != claim.root);
         if let Some(earlier) = owner.or_else(earlier) {
             refused.push((at, earlier.root.clone()));
         } else {
             owners.entry(&claim.host).or_insert(claim);
-            holders.entry(path).or_insert(claim);
+            held.entry(claim.path.as_str()).or_insert(claim);
         }
     }
     let refused_places: BTreeSet<usize> = refused.iter().map(|(at, _)| *at).collect();
@@ -157,6 +158,9 @@ fn decide(claims: &mut [HostClaim], strict: bool) {
     }
 }
 
+/// The first active claim on each path of each host.
+type Holders<'a> = HashMap<&'a HostPattern, HashMap<&'a str, &'a HostClaim>>;
+
 /// The owner of a host that overlaps with that of a claim, in another namespace.
 fn foreign_owner<'a>(
     owners: &BTreeMap<&HostPattern, &'a HostClaim>,
@@ -167,7 +171,8 @@ fn foreign_owner<'a>(
     if let Some(owner) = exact.filter(foreign) {
         return Some(owner);
     }
-    let covering = covering(&claim.host).find_map(|host| owners.get(&host).copied().filter(foreign));
+    let covering =
+        covering(&claim.host).find_map(|host| owners.get(&host).copied().filter(foreign));
     if covering.is_some() || matches!(claim.host, HostPattern::Exact(_)) {
         return covering;
     }
@@ -180,24 +185,19 @@ fn covering(host: &HostPattern) -> impl Iterator<Item = HostPattern> {
 }
 
 /// The active claims that hold a path above or below one that another namespace holds.
-fn shared(
-    claims: &[HostClaim],
-    refused: &BTreeSet<usize>,
-    holders: &HashMap<(&HostPattern, &str), &HostClaim>,
-) -> Vec<usize> {
+fn shared(claims: &[HostClaim], refused: &BTreeSet<usize>, holders: &Holders<'_>) -> Vec<usize> {
     let mut touching: HashSet<(&HostPattern, &str)> = HashSet::new();
-    let active = || claims.iter().enumerate().filter(|(at, claim)| {
-        claim.is_active() && !refused.contains(at)
-    });
+    let active = || {
+        claims.iter().enumerate().filter(|(at, claim)| claim.is_active() && !refused.contains(at))
+    };
     for (_, claim) in active() {
         let own = std::iter::once(claim.host.clone());
         for host in own.chain(covering(&claim.host)) {
             for path in claim.path.and_above() {
-                let Some(((host, path), other)) = holders.get_key_value(&(&host, path)) else {
-                    continue;
-                };
-                if other.root.namespace != claim.root.namespace {
-                    touching.insert((host, path));
+                let other = holders.get(&host).and_then(|held| held.get(path).copied());
+                let elsewhere = |other: &&HostClaim| other.root.namespace != claim.root.namespace;
+                if let Some(other) = other.filter(elsewhere) {
+                    touching.insert((&other.host, other.path.as_str()));
                     touching.insert((&claim.host, claim.path.as_str()));
                 }
             }

@@ -38,7 +38,7 @@ fn roots<'a>(cx: &mut Context<'a>, object: &Object) -> BTreeSet<&'a ObjectKey> {
 }
 
 /// The trees that may have rules of an object.
-fn trees(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<DelegationTree>> {
+pub(super) fn trees(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<DelegationTree>> {
     let roots = roots(cx, object);
     roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect()
 }
@@ -94,7 +94,7 @@ pub(crate) fn acceptance(
             match &claim.state {
                 ClaimState::Active { .. } => active = active.saturating_add(1),
                 ClaimState::Inactive(refusal) => {
-                    lost.push((reason(refusal), lost_claim(claim, refusal)));
+                    lost.push((reason_of(refusal), words_of(claim, refusal)));
                 }
             }
         }
@@ -107,7 +107,7 @@ pub(crate) fn acceptance(
     }
 }
 
-fn reason(refusal: &ClaimRefusal) -> Reason {
+pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
     match refusal {
         ClaimRefusal::AlreadyClaimed(_) => Reason::HostAlreadyClaimed,
         ClaimRefusal::NamespaceNotAllowed => Reason::RootNotAllowedInNamespace,
@@ -116,7 +116,7 @@ fn reason(refusal: &ClaimRefusal) -> Reason {
 }
 
 /// The loss of a claim in words. Of another namespace no object is named.
-fn lost_claim(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
+pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
     let host = &claim.host;
     match refusal {
         ClaimRefusal::AlreadyClaimed(holder) if holder.namespace == claim.root.namespace => {

@@ -80,7 +80,8 @@ fn of_root<'r>(
     for host in &own.hosts {
         let claims = cx.query(&ClaimsOn(host.clone()));
         for claim in claims.active(key).filter(|claim| claim.host == *host) {
-            let Some((_, place)) = places.iter_mut().find(|(rule, _)| rule.path == claim.path) else {
+            let Some((_, place)) = places.iter_mut().find(|(rule, _)| rule.path == claim.path)
+            else {
                 continue;
             };
             match place {
@@ -160,7 +161,8 @@ impl Walk {
                 Some(server) => vec![server.clone()],
                 None => {
                     let message = "the root names no Server in `virtualhost.targetRef`".into();
-                    let fault = EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
+                    let fault =
+                        EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
                     self.push(chain, &rule.path, &place, NodeEffect::Denied(vec![fault]));
                     return;
                 }
@@ -172,8 +174,7 @@ impl Walk {
                 let kept = kept.chain(inside).cloned().collect();
                 let parents = chain.split_last().map_or(&[][..], |(_, parents)| parents);
                 let handed = place.hosts.iter();
-                let handed =
-                    handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
+                let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
                 self.handed.extend(handed);
                 self.delegate(cx, delegate, &rule.path, Place { kept, ..place }, chain);
                 return;
@@ -299,7 +300,8 @@ impl Walk {
             self.push(chain, path, &place, NodeEffect::Shadowed);
             return;
         };
-        self.paths = self.paths.saturating_add(compiled.rules.len().saturating_mul(place.hosts.len()));
+        self.paths =
+            self.paths.saturating_add(compiled.rules.len().saturating_mul(place.hosts.len()));
         self.take(&place.hosts, path);
         let route = Arc::new(in_tree(&compiled, chain, path, &place));
         self.push(chain, path, &place, NodeEffect::Route { servers, route });
@@ -347,8 +349,7 @@ fn in_tree(route: &Route, chain: &[ObjectKey], path: &PathPrefix, place: &Place)
         PathPattern::Regex(_) => false,
     };
     let rules = route.rules.iter().filter_map(|rule| {
-        let matches: Vec<_> =
-            rule.matches.iter().filter(|one| !kept(&one.path)).cloned().collect();
+        let matches: Vec<_> = rule.matches.iter().filter(|one| !kept(&one.path)).cloned().collect();
         // A rule without matches would match every request.
         let left = !matches.is_empty();
         left.then(|| policy_core::Rule { matches: matches.into(), effects: rule.effects.clone() })
@@ -366,9 +367,9 @@ fn in_tree(route: &Route, chain: &[ObjectKey], path: &PathPrefix, place: &Place)
 }
 
 /// The origin of a rule that a chain leads to.
-pub(super) fn delegated_path(chain: &[ObjectKey], path: &PathPrefix) -> DelegatedPath {
+pub(super) fn delegated_path(chain: &[ObjectKey], path: &PathPrefix) -> Arc<DelegatedPath> {
     let chain: Vec<_> = chain.iter().map(ObjectKey::to_ref).collect();
-    DelegatedPath { chain: chain.into(), prefix: path.as_str().into() }
+    Arc::new(DelegatedPath { chain: chain.into(), prefix: path.as_str().into() })
 }
 
 /// True if a route is a child of InboundRoutes: then it counts on its Servers through them alone.
