@@ -182,11 +182,9 @@ impl Origin {
         match self {
             Self::Deny(reason) => Some(*reason),
             Self::Undelegated(_) => Some(Denied::NotDelegated),
-            Self::Objects(_)
-            | Self::Default
-            | Self::Probe
-            | Self::Guard
-            | Self::Delegated(_) => None,
+            Self::Objects(_) | Self::Default | Self::Probe | Self::Guard | Self::Delegated(_) => {
+                None
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::report::{Access, ClientRequirement};
 use policy_core::{
-    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Route,
-    ServerPolicy, Unmatched,
+    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Route, ServerPolicy,
+    Unmatched,
 };
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;

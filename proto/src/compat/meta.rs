@@ -30,7 +30,9 @@ fn resource(object: &ObjectRef, kind: String, section: String) -> Metadata {
 pub(super) fn grant(source: &Source) -> Metadata {
     match source {
         Source::Default(name) => built_in(name),
-        Source::Object(object) => resource(object, object.kind().to_ascii_lowercase(), String::new()),
+        Source::Object(object) => {
+            resource(object, object.kind().to_ascii_lowercase(), String::new())
+        }
     }
 }
 
