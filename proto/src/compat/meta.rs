@@ -19,10 +19,23 @@ pub(super) fn built_in(name: &str) -> Metadata {
     Metadata { kind: Some(Kind::Default(name.to_owned())) }
 }
 
-fn resource(object: &ObjectRef, kind: String, section: String) -> Metadata {
+fn resource(object: &ObjectRef, kind: String) -> Metadata {
     // Inbound messages leave the namespace out: it is the workload's.
     let (group, name) = (object.group().to_owned(), object.name().to_owned());
-    let resource = Resource { group, kind, name, section, ..Resource::default() };
+    let resource = Resource { group, kind, name, ..Resource::default() };
+    Metadata { kind: Some(Kind::Resource(resource)) }
+}
+
+/// An object that may be in another namespace than the workload, and the path that it was handed.
+fn delegated(object: &ObjectRef, prefix: &str) -> Metadata {
+    let resource = Resource {
+        group: object.group().to_owned(),
+        kind: object.kind().to_owned(),
+        name: object.name().to_owned(),
+        namespace: object.namespace().to_owned(),
+        section: prefix.to_owned(),
+        ..Resource::default()
+    };
     Metadata { kind: Some(Kind::Resource(resource)) }
 }
 
@@ -30,9 +43,7 @@ fn resource(object: &ObjectRef, kind: String, section: String) -> Metadata {
 pub(super) fn grant(source: &Source) -> Metadata {
     match source {
         Source::Default(name) => built_in(name),
-        Source::Object(object) => {
-            resource(object, object.kind().to_ascii_lowercase(), String::new())
-        }
+        Source::Object(object) => resource(object, object.kind().to_ascii_lowercase()),
     }
 }
 
@@ -48,7 +59,7 @@ pub(super) fn grant_labels(source: &Source) -> BTreeMap<String, String> {
 pub(super) fn limit(source: &Source) -> Metadata {
     match source {
         Source::Default(name) => built_in(name),
-        Source::Object(object) => resource(object, object.kind().to_string(), String::new()),
+        Source::Object(object) => resource(object, object.kind().to_string()),
     }
 }
 
@@ -57,11 +68,11 @@ pub(super) fn limit(source: &Source) -> Metadata {
 pub(super) fn route(origin: &Origin) -> Metadata {
     match origin {
         Origin::Objects(_) => match origin.object() {
-            Some(object) => resource(object, object.kind().to_string(), String::new()),
+            Some(object) => resource(object, object.kind().to_string()),
             None => built_in("guard"),
         },
         Origin::Delegated(path) | Origin::Undelegated(path) => match path.chain.last() {
-            Some(object) => resource(object, object.kind().to_string(), path.prefix.to_string()),
+            Some(object) => delegated(object, &path.prefix),
             None => built_in("guard"),
         },
         Origin::Default => built_in("default"),

@@ -216,9 +216,12 @@ impl Downgrade<'_> {
         } = &**route;
         let sent = self.origin(origin);
         // What refuses by its origin alone has grants that must not count.
-        let denies = origin.refusal().is_some();
-        if denies && sent != *origin {
+        let denies = sent != *origin && origin.refusal().is_some();
+        if denies {
             self.report.otherwise(Part::Route(origin.clone()), "sent without its reason");
+        } else if sent != *origin {
+            let message = "sent without the path that was handed down";
+            self.report.otherwise(Part::Route(origin.clone()), message);
         }
         let rules = rules
             .iter()
