@@ -8,12 +8,14 @@
 mod authorization_policy;
 mod egress_network;
 mod external_workload;
+pub(crate) mod inbound_route;
 mod mesh_tls_authentication;
 mod network_authentication;
 mod node;
 mod rate_limit;
 mod reference_grant;
-mod route;
+pub(crate) mod route;
+mod route_admission_policy;
 mod server;
 mod server_authorization;
 mod workload;
@@ -43,6 +45,8 @@ impl Kind {
             Self::GatewayHttpRoute => &GATEWAY_HTTP_ROUTE,
             Self::GrpcRoute => &GRPC_ROUTE,
             Self::ReferenceGrant => &REFERENCE_GRANT,
+            Self::InboundRoute => &INBOUND_ROUTE,
+            Self::RouteAdmissionPolicy => &ROUTE_ADMISSION_POLICY,
             Self::ExternalWorkload => &EXTERNAL_WORKLOAD,
             Self::Pod => &POD,
             Self::Namespace => &NAMESPACE,
@@ -182,6 +186,40 @@ const REFERENCE_GRANT: KindSpec = KindSpec {
     )
 };
 
+const INBOUND_ROUTE: KindSpec = KindSpec {
+    watched: Watched::IfPresent,
+    projection: Projection::PolicyAndStatus,
+    references: &[
+        ReferenceField {
+            grant: GrantRule::Grant,
+            ..reference(
+                Field::Delegate,
+                "spec.routes.delegate",
+                &[Kind::InboundRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute],
+            )
+        },
+        reference(Field::Serving, "spec.routes.servers", &[Kind::Server]),
+    ],
+    claims: inbound_route::claims,
+    references_of: inbound_route::references,
+    idle: inbound_route::idle,
+    definition: Some(inbound_route::definition),
+    ..policy(names(OWN_GROUP, "InboundRoute", "inboundroutes", &["ir"]), FIRST, inbound_route::read)
+};
+
+const ROUTE_ADMISSION_POLICY: KindSpec = KindSpec {
+    scope: Scope::Cluster,
+    watched: Watched::IfPresent,
+    contributes: false,
+    of_ports: false,
+    definition: Some(route_admission_policy::definition),
+    ..policy(
+        names(OWN_GROUP, "RouteAdmissionPolicy", "routeadmissionpolicies", &["rap"]),
+        FIRST,
+        |it| unclaimed(route_admission_policy::read(it)),
+    )
+};
+
 const EXTERNAL_WORKLOAD: KindSpec = KindSpec {
     watched: Watched::IfPresent,
     contributes: false,
@@ -237,6 +275,9 @@ const JOB: KindSpec = template("batch", "Job", "jobs", &[]);
 
 const CRON_JOB: KindSpec = template("batch", "CronJob", "cronjobs", &["cj"]);
 
+/// The group of the kinds of this project.
+const OWN_GROUP: &str = "portcullis.dev";
+
 /// The versions of Linkerd's oldest kinds.
 const NEWEST: &[&str] = &["v1beta3", "v1beta2", "v1beta1", "v1alpha1"];
 
@@ -253,6 +294,7 @@ const POLICY_REFERENCES: &[ReferenceField] = &[
             Kind::PolicyHttpRoute,
             Kind::GatewayHttpRoute,
             Kind::GrpcRoute,
+            Kind::InboundRoute,
         ],
     ),
     ReferenceField {

@@ -10,6 +10,7 @@ pub mod annotation;
 mod annotation_reading;
 pub mod document;
 mod field;
+mod inbound;
 pub mod kind;
 mod kinds;
 mod lookup;

@@ -1,9 +1,11 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
+use crate::inbound::Recorded;
 use crate::kind::Kind;
 use crate::resource::{
     NamespacedName, ParentRef, PolicyTarget, PortRef, Resource, ServerRef, WorkloadSelector,
 };
+use policy_core::HostPattern;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -79,6 +81,8 @@ pub struct ObjectMeta {
     pub created: Option<i64>,
     /// The API server's uid, if any.
     pub uid: Option<Arc<str>>,
+    /// The parts of its own status that decisions depend on. Only InboundRoutes have some.
+    pub recorded: Option<Arc<Recorded>>,
     /// Generation, if any.
     pub generation: Option<i64>,
 }
@@ -138,6 +142,16 @@ pub enum Claims {
     ServerAuthorization {
         /// The Servers, if readable.
         server: Option<ServerRef>,
+    },
+    /// Hosts and Servers, which stay closed.
+    InboundRoute {
+        /// Its own hosts and those that it consents to, as far as they could be read.
+        hosts: Vec<HostPattern>,
+        /// The Servers of its namespace that could be read.
+        servers: Vec<Arc<str>>,
+        /// True if the name of a Server could not be read: it may have been any Server of the
+        /// namespace.
+        unread: bool,
     },
     /// The Server whose limit it would set; it sets none.
     RateLimit {

@@ -25,6 +25,7 @@ fn pod(object: &Object, workload: &WorkloadResource, index: u32) -> Object {
         name: format!("{}-{index}", owner.name).into(),
     };
     let meta = ObjectMeta {
+        recorded: None,
         key,
         labels: workload.labels.clone(),
         annotations: workload.annotations.clone(),

@@ -9,6 +9,10 @@ use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
+pub use crate::inbound::{
+    Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespaceOwnership, PathPrefix,
+    Recorded, RequiredTls, RouteAdmission, VirtualHost,
+};
 pub use crate::routes::{ParentRef, RouteResource, RouteRule, UnsupportedFilter};
 
 /// A valid body.
@@ -32,6 +36,10 @@ pub enum Resource {
     Unused,
     /// ReferenceGrant.
     ReferenceGrant(ReferenceGrant),
+    /// InboundRoute.
+    InboundRoute(InboundRoute),
+    /// RouteAdmissionPolicy.
+    RouteAdmission(RouteAdmission),
     /// ExternalWorkload.
     ExternalWorkload(ExternalWorkload),
     /// Pod.

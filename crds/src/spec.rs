@@ -128,6 +128,8 @@ pub enum Projection {
     /// Everything but `metadata.managedFields` and `status`, so that unknown fields are still
     /// reported.
     Policy,
+    /// The same with `status`, because decisions depend on what it records.
+    PolicyAndStatus,
     /// `metadata` alone.
     Metadata,
     /// The parts of a Pod that policy depends on.
@@ -207,6 +209,10 @@ pub enum Field {
     Client,
     /// `server` of a ServerAuthorization.
     Server,
+    /// `delegate` of the rules of an InboundRoute.
+    Delegate,
+    /// `virtualhost.targetRef` and `servers` of an InboundRoute.
+    Serving,
     /// `backendRefs` of the rules of a route: enforced by nobody inbound, reported in the status.
     Backend,
 }

@@ -8,7 +8,7 @@ mod definition;
 mod dialect;
 mod filter;
 mod grpc;
-mod host;
+pub(crate) mod host;
 mod http;
 mod parent;
 mod remark;

@@ -5,7 +5,9 @@ use super::error::NotAnObject;
 use super::name::{is_dns_label, is_dns_name};
 use super::part::MAX_LIST_DEPTH;
 use super::target::SET_GROUP;
+use crate::inbound::Recorded;
 use crate::kind::Kind;
+use crate::kinds::inbound_route;
 use crate::object::{ObjectKey, ObjectMeta};
 use crate::reader::{AllowedFields, Fields, JsonNode, describe, one_of, quote, shared};
 use policy_core::suggest::nearest;
@@ -113,6 +115,7 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
         .ok_or_else(|| fail("metadata", "expected a mapping"))?;
     let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields)? };
     Ok(ObjectMeta {
+        recorded: recorded(root, kind),
         key,
         labels: texts(fields.get("labels")),
         annotations: texts(fields.get("annotations")),
@@ -120,6 +123,11 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
         uid: fields.get("uid").and_then(|n| n.text()).map(shared),
         generation: fields.get("generation").and_then(|n| n.integer(0, i64::MAX)),
     })
+}
+
+fn recorded(root: &Fields<'_>, kind: Kind) -> Option<Arc<Recorded>> {
+    let status = root.get("status").filter(|_| kind == Kind::InboundRoute)?;
+    inbound_route::recorded(status.value()).map(Arc::new)
 }
 
 fn fail(field: &str, message: &str) -> NotAnObject {

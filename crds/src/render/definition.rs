@@ -70,7 +70,7 @@ impl Definition {
             "spec": {
                 "group": group,
                 "names": names,
-                "scope": "Namespaced",
+                "scope": if self.kind.is_namespaced() { "Namespaced" } else { "Cluster" },
                 "versions": versions,
             },
         })

@@ -2,8 +2,8 @@
 
 use super::report::{Access, ClientRequirement};
 use policy_core::{
-    Authorization, Condition, Exemption, Origin, Predicate, Protocol, Requirement, Route,
-    ServerPolicy, Unmatched,
+    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Route, ServerPolicy,
+    Unmatched,
 };
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ fn route_rows(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Ve
         ..no_access()
     };
     let mut rows = Vec::new();
-    if matches!(route.origin, Origin::Deny(_)) {
+    if route.origin.refusal().is_some() {
         rows.extend((!what.is_empty()).then(|| about(what)));
     } else if !what.is_empty() {
         let server = route.inherits_server.then(|| policy.authorizations.iter());

@@ -5,12 +5,16 @@ use crate::engine::Engine;
 use crate::findings::Finding;
 use crate::publish::WorkloadState;
 use crate::query::condition::ConditionTable;
+use crate::query::delegation::{DelegationTree, HostClaims};
+use crate::query::delegation_state::DelegationState;
 use crate::query::reference::ForeignReference;
 use crate::query::workload::{ResolvedWorkload, ShapeContent};
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
 use parking_lot::Mutex;
-use policy_core::{ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy};
-use policy_crds::{Object, pods_of};
+use policy_core::{
+    HostPattern, ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy,
+};
+use policy_crds::{Object, ObjectKey, pods_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroU16;
@@ -57,6 +61,21 @@ impl Compiled {
         let mut engine = self.engine.lock();
         let keys = self.objects.iter().map(|object| &object.meta.key);
         keys.flat_map(|key| engine.foreign_references(key).to_vec()).collect()
+    }
+
+    /// The state of an InboundRoute.
+    pub fn delegation_state(&self, key: &ObjectKey) -> Arc<DelegationState> {
+        self.engine.lock().delegation_state(key)
+    }
+
+    /// The claims on a host and on hosts that overlap with it.
+    pub fn claims_on(&self, host: &HostPattern) -> Arc<HostClaims> {
+        self.engine.lock().claims_on(host)
+    }
+
+    /// The tree of a root.
+    pub fn tree_of(&self, root: &ObjectKey) -> Arc<DelegationTree> {
+        self.engine.lock().tree_of(root)
     }
 
     /// Findings about all objects, in their order.

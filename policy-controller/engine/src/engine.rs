@@ -7,6 +7,8 @@ use crate::incremental::{Memo, QueryKey};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
+use crate::query::delegation::{ClaimsOn, DelegationTree, HostClaims, TreeOf};
+use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::policy::PolicyOf;
 use crate::query::port_ownership::{PortOwners, PortOwnersOf};
@@ -15,7 +17,7 @@ use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
 use crate::review::Snapshot;
 use crate::source::Batch;
-use policy_core::{ServerPolicy, WorkloadKey, WorkloadKind};
+use policy_core::{HostPattern, ServerPolicy, WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -73,6 +75,11 @@ impl Engine {
                 }
                 QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
                 QueryKey::MembersOf(_)
+                | QueryKey::AdmissionRules(_)
+                | QueryKey::ClaimsOn(_)
+                | QueryKey::TreeOf(_)
+                | QueryKey::DelegatedRoutesOf(_)
+                | QueryKey::DelegationStateOf(_)
                 | QueryKey::NamespaceDefaults(_)
                 | QueryKey::ServersOf(_)
                 | QueryKey::SelectorKeys(_)
@@ -168,6 +175,21 @@ impl Engine {
     /// The references of an object into other namespaces.
     pub(crate) fn foreign_references(&mut self, key: &ObjectKey) -> Arc<[ForeignReference]> {
         self.memo.query(&ForeignReferencesOf(key.clone()), &self.index, &self.config).0
+    }
+
+    /// The state of an InboundRoute.
+    pub(crate) fn delegation_state(&mut self, key: &ObjectKey) -> Arc<DelegationState> {
+        self.memo.query(&DelegationStateOf(key.clone()), &self.index, &self.config).0
+    }
+
+    /// The claims on a host and on hosts that overlap with it.
+    pub(crate) fn claims_on(&mut self, host: &HostPattern) -> Arc<HostClaims> {
+        self.memo.query(&ClaimsOn(host.clone()), &self.index, &self.config).0
+    }
+
+    /// The tree of a root.
+    pub(crate) fn tree_of(&mut self, root: &ObjectKey) -> Arc<DelegationTree> {
+        self.memo.query(&TreeOf(root.clone()), &self.index, &self.config).0
     }
 
     /// Conditions of every object.

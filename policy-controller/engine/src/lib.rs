@@ -66,3 +66,4 @@ pub use latest::Latest;
 pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
 pub use query::condition as conditions;
 pub use query::reference as references;
+pub use query::{delegation as trees, delegation_state as delegation};

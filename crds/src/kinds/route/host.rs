@@ -25,7 +25,7 @@ fn hostname(node: &JsonNode<'_>) -> Option<HostPattern> {
 }
 
 /// A name without port in canonical form; the reason follows the quoted text.
-pub(super) fn check(text: &str) -> Result<(), &'static str> {
+pub(crate) fn check(text: &str) -> Result<(), &'static str> {
     let name = text.strip_prefix("*.").unwrap_or(text);
     if text == "*" {
         return Err("is not a host name, leave `hostnames` out to match every host");

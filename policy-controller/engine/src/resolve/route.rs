@@ -1,5 +1,6 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
+use super::delegation::{foreign_hosts, is_child, served_by};
 use super::reference::{ReferenceError, follow, is_permitted, routes_naming};
 use crate::behaviour::Behaviour;
 use crate::config::ControllerConfig;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub(crate) enum Attachment {
     /// It takes effect.
     Accepted,
+    /// It takes effect through an InboundRoute alone.
+    Delegated,
     /// It denies what it matches, because it has a filter that is not supported.
     Denying {
         /// For people.
@@ -92,6 +95,7 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
         some_accepted |= outcomes.contains(&Attachment::Accepted);
         if outcomes.iter().any(Attachment::matches)
             && let Some(route) = cx.query(&CompiledRoute(key.clone()))
+            && let Some(route) = on_held_hosts(cx, route, &key.namespace)
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;
@@ -107,10 +111,27 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     Arc::new(AttachedRoutes { bound, routes })
 }
 
+/// A route without the hosts that a root in another namespace holds; `None` if none is left.
+fn on_held_hosts(
+    cx: &mut Context<'_>,
+    route: Arc<Route>,
+    namespace: &Arc<str>,
+) -> Option<Arc<Route>> {
+    let foreign = foreign_hosts(cx, &route.hosts, namespace);
+    if foreign.is_empty() {
+        return Some(route);
+    }
+    let held = route.hosts.iter().filter(|host| !foreign.contains(host));
+    let hosts: Box<[_]> = held.cloned().collect();
+    // Without hosts it would be for every host.
+    (!hosts.is_empty()).then(|| Arc::new(Route { hosts, ..Route::clone(&route) }))
+}
+
 impl Attachment {
     fn binds(&self) -> bool {
         match self {
             Self::Accepted | Self::Denying { .. } => true,
+            Self::Delegated => false,
             Self::Refused { binds, .. } => *binds,
         }
     }
@@ -119,7 +140,7 @@ impl Attachment {
     fn matches(&self) -> bool {
         match self {
             Self::Accepted | Self::Denying { .. } => true,
-            Self::Refused { .. } => false,
+            Self::Delegated | Self::Refused { .. } => false,
         }
     }
 }
@@ -165,7 +186,19 @@ pub(crate) fn attachment(
         return refused(Reason::NoMatchingParent, format!("{server} is invalid"), true);
     };
     let binds = match pairing(spec.protocol, key.kind, cx.config) {
+        Pairing::Effective if is_child(&own.parents, key) => {
+            if served_by(cx, route).contains(server) {
+                return Attachment::Delegated;
+            }
+            let message = "the route is a child of an InboundRoute that does not delegate to it";
+            return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
+        }
         Pairing::Effective => {
+            let foreign = foreign_hosts(cx, &own.hostnames, &key.namespace);
+            if !foreign.is_empty() && foreign.len() == own.hostnames.len() {
+                let message = "a root in another namespace holds every hostname of the route";
+                return refused(Reason::HostAlreadyClaimed, message.to_owned(), true);
+            }
             return own.denies_because().map_or(Attachment::Accepted, |reason| {
                 Attachment::Denying { message: reason.into() }
             });

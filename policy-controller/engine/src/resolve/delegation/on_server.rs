@@ -1,0 +1,264 @@
+//! The routes that trees give a Server.
+//!
+//! On a host of a tree nothing counts but the trees of that host. A path that belongs to another
+//! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
+//! it.
+
+use super::claims::valid;
+use super::tree::{KIND, delegated_path, is_child};
+use crate::incremental::{Context, query};
+use crate::index::{Edge, parents};
+use crate::query::delegation::{
+    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, NodeEffect, PathTable, TreeNode, TreeOf,
+};
+use crate::query::grant::RouteGrants;
+use policy_core::{
+    Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
+    RequestMatch, Requirement, Route, Rule,
+};
+use policy_crds::resource::{InboundRoute, PathPrefix};
+use policy_crds::{Body, Claims, Invalid, Object, ObjectKey, Resource};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+query!(DelegatedRoutesOf, Arc<DelegatedRoutes>, delegated);
+
+/// The hosts on which a Server answers a rule, and if nobody else has a path below it there.
+#[derive(Default)]
+struct Answered {
+    hosts: Vec<HostPattern>,
+    shared: bool,
+}
+
+fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRoutes> {
+    let server = &query.0;
+    let (bound, mentioned) = mentioned(cx, server);
+    if !bound {
+        return Arc::default();
+    }
+    let (hosts, trees) = trees(cx, mentioned);
+    let mut permitted: BTreeMap<(usize, usize), Answered> = BTreeMap::new();
+    let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
+    for host in &hosts {
+        let table = paths(&trees, host);
+        let above: HashSet<&str> = table.keys().flat_map(|path| path.and_above().skip(1)).collect();
+        for (path, (_, tree, node)) in &table {
+            let Some(found) = node_at(&trees, *tree, *node) else { continue };
+            let place = (*tree, *node);
+            if found.servers().contains(server) {
+                let answered = permitted.entry(place).or_default();
+                answered.hosts.push(host.clone());
+                answered.shared |= above.contains(path.as_str());
+            } else if is_below_own(&trees, &table, path, server) {
+                denied.entry(place).or_default().push(host.clone());
+            }
+        }
+    }
+    let mut routes = Vec::new();
+    for ((t, n), answered) in permitted {
+        let Some((tree, node)) = trees.get(t).zip(node_at(&trees, t, n)) else { continue };
+        let made = permitting(cx, node, &answered.hosts, !answered.shared);
+        routes.extend(made.into_iter().map(|route| (Arc::new(route), tree.constraints.clone())));
+    }
+    for ((t, n), hosts) in denied {
+        let Some(node) = node_at(&trees, t, n) else { continue };
+        routes.push((Arc::new(denying(node, &hosts)), Arc::from([])));
+    }
+    Arc::new(DelegatedRoutes { bound, hosts, routes })
+}
+
+/// True if an object of its namespace names a Server in a tree, valid or not; and the hosts that
+/// these objects name. Only they can name the Server, so that strangers cannot add hosts to it.
+fn mentioned(cx: &mut Context<'_>, server: &ObjectKey) -> (bool, BTreeSet<HostPattern>) {
+    let mut serving = cx.edge(Edge::Serves(server.clone()));
+    serving.extend(cx.edge(Edge::AnyServes(server.namespace.clone())));
+    let mut hosts = BTreeSet::new();
+    let mut bound = !serving.is_empty();
+    for object in serving.into_iter().filter_map(|key| cx.object(key)).collect::<Vec<_>>() {
+        hosts.extend(hosts_of(object));
+    }
+    for key in cx.edge(Edge::Parent(server.clone(), server.namespace.clone())) {
+        let Some(object) = cx.object(key) else { continue };
+        if is_child(parents(object), key) {
+            bound = true;
+            hosts.extend(hosts_of(object));
+        }
+    }
+    (bound, hosts)
+}
+
+/// The hosts that an object has, consents to, or has as a route.
+pub(super) fn hosts_of(object: &Object) -> Vec<HostPattern> {
+    match &object.body {
+        Body::Valid(Resource::InboundRoute(route)) => own_hosts(route),
+        Body::Valid(Resource::Route(route)) => route.hostnames.clone(),
+        Body::Invalid(Invalid { claims: Claims::InboundRoute { hosts, .. }, .. }) => hosts.clone(),
+        Body::Valid(_) | Body::Invalid(_) => Vec::new(),
+    }
+}
+
+fn own_hosts(route: &InboundRoute) -> Vec<HostPattern> {
+    let own = route.virtual_host.iter().flat_map(|own| &own.hosts);
+    let consented = route.delegated_from.iter().map(|consent| &consent.host);
+    own.chain(consented).cloned().collect()
+}
+
+/// The trees of hosts, and the hosts with those below wildcards: what another root has there is not
+/// the wildcard's.
+fn trees(
+    cx: &mut Context<'_>,
+    mentioned: BTreeSet<HostPattern>,
+) -> (BTreeSet<HostPattern>, Vec<Arc<DelegationTree>>) {
+    let mut hosts = mentioned;
+    let mut roots: BTreeSet<&ObjectKey> = BTreeSet::new();
+    for host in hosts.clone() {
+        if let HostPattern::Suffix(_) = host {
+            for root in cx.edge(Edge::HostBelow(host.name().into())) {
+                let Some(object) = cx.object(root) else { continue };
+                let own = valid(object).and_then(|route| route.virtual_host.as_ref());
+                let below = own.into_iter().flat_map(|own| &own.hosts);
+                hosts.extend(below.filter(|own| own.overlaps(&host)).cloned());
+            }
+        }
+    }
+    for host in &hosts {
+        roots.extend(cx.edge(Edge::Host(host.clone())));
+    }
+    let trees = roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect();
+    (hosts, trees)
+}
+
+/// The paths of a host with the rule that has each: of two trees the one whose root claimed earlier,
+/// and within a tree the child before the rule that delegates to it.
+fn paths(trees: &[Arc<DelegationTree>], host: &HostPattern) -> PathTable {
+    let mut table = PathTable::new();
+    for (t, tree) in trees.iter().enumerate() {
+        for (n, node) in tree.nodes.iter().enumerate() {
+            if !node.has_path() || !node.hosts.contains(host) {
+                continue;
+            }
+            let replaces = match table.get(&node.path) {
+                None => true,
+                Some((_, other, _)) if *other == t => true,
+                Some((order, _, _)) => node.order < *order,
+            };
+            if replaces {
+                table.insert(node.path.clone(), (node.order.clone(), t, n));
+            }
+        }
+    }
+    table
+}
+
+fn node_at(trees: &[Arc<DelegationTree>], tree: usize, node: usize) -> Option<&TreeNode> {
+    trees.get(tree)?.nodes.get(node)
+}
+
+/// True if the nearest path above another is answered by a Server, which would answer the other too.
+fn is_below_own(
+    trees: &[Arc<DelegationTree>],
+    table: &PathTable,
+    path: &PathPrefix,
+    server: &ObjectKey,
+) -> bool {
+    let above = path.and_above().skip(1).find_map(|above| table.get(above));
+    above
+        .and_then(|(_, tree, node)| node_at(trees, *tree, *node))
+        .is_some_and(|above| above.servers().contains(server))
+}
+
+/// The routes of a rule that a Server answers.
+fn permitting(
+    cx: &mut Context<'_>,
+    node: &TreeNode,
+    hosts: &[HostPattern],
+    alone: bool,
+) -> Vec<Route> {
+    match &node.effect {
+        NodeEffect::Serves { inherits_server, .. } => {
+            let Some(object) = node.object() else { return Vec::new() };
+            let grants = cx.query(&RouteGrants(object.clone()));
+            vec![Route {
+                authorizations: grants.authorizations.iter().cloned().collect(),
+                inherits_server: *inherits_server,
+                withheld: grants.withheld.iter().cloned().collect(),
+                ..bare(Origin::Delegated(delegated_path(&node.chain, &node.path)), node, hosts)
+            }]
+        }
+        NodeEffect::Route { route, .. } => {
+            let mut route = Route { hosts: hosts.into(), ..Route::clone(route) };
+            if !alone {
+                route.rules = without_expressions(&route);
+            }
+            // What the route does not match is nobody's.
+            vec![route, denying(node, hosts)]
+        }
+        NodeEffect::Delegates { .. }
+        | NodeEffect::Denied(_)
+        | NodeEffect::Shadowed
+        | NodeEffect::Inactive => Vec::new(),
+    }
+}
+
+/// The rules of a route without regular expressions, which could match what others have below it.
+fn without_expressions(route: &Route) -> OneOrMany<Rule> {
+    let rules = route.rules.iter().filter_map(|rule| {
+        let plain = |one: &&RequestMatch| !matches!(one.path, PathPattern::Regex(_));
+        let matches: Vec<RequestMatch> = rule.matches.iter().filter(plain).cloned().collect();
+        // A rule without matches would match every request.
+        let left = !matches.is_empty();
+        left.then(|| Rule { matches: matches.into(), effects: rule.effects.clone() })
+    });
+    rules.collect()
+}
+
+fn denying(node: &TreeNode, hosts: &[HostPattern]) -> Route {
+    bare(Origin::Undelegated(delegated_path(&node.chain, &node.path)), node, hosts)
+}
+
+/// A route of a path that grants nothing.
+fn bare(origin: Origin, node: &TreeNode, hosts: &[HostPattern]) -> Route {
+    let matches = [RequestMatch::path(node.path.pattern())].into();
+    Route {
+        origin,
+        kind: KIND,
+        created: None,
+        hosts: hosts.into(),
+        rules: [Rule { matches, effects: Vec::new().into_iter().collect() }].into(),
+        authorizations: AuthorizationSet::default(),
+        inherits_server: false,
+        withheld: Vec::new().into_iter().collect(),
+    }
+}
+
+/// A route whose grants, and those of the Server where they count, are met with the constraints of
+/// its root.
+pub(crate) fn met(
+    route: &Arc<Route>,
+    constraints: &[Condition],
+    server: &[Arc<Authorization>],
+) -> Arc<Route> {
+    if constraints.is_empty() {
+        return Arc::clone(route);
+    }
+    let inherited = server.iter().filter(|_| route.inherits_server);
+    let grants = route.authorizations.iter().chain(inherited);
+    let met = grants.map(|grant| Arc::new(constrained(grant, constraints))).collect();
+    Arc::new(Route { authorizations: met, inherits_server: false, ..Route::clone(route) })
+}
+
+/// A grant that holds only if the constraints hold too.
+fn constrained(grant: &Authorization, constraints: &[Condition]) -> Authorization {
+    let own: &[Condition] = match &grant.requirement {
+        Requirement::Nothing => &[],
+        Requirement::All(own) => own,
+    };
+    // No condition at all is a requirement that nobody meets.
+    let requirement = match (&grant.requirement, own) {
+        (Requirement::All(_), []) => grant.requirement.clone(),
+        (Requirement::All(_) | Requirement::Nothing, _) => {
+            Requirement::All(own.iter().chain(constraints).cloned().collect())
+        }
+    };
+    Authorization { source: grant.source.clone(), requirement, audit: grant.audit }
+}

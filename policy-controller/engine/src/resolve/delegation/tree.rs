@@ -1,0 +1,381 @@
+//! The tree of a root: the walk along its delegations.
+
+use super::child::{Child, ChildContent, Delegator, children, inbound_parent, is_inside};
+use super::claims::valid;
+use crate::incremental::{Context, query};
+use crate::query::condition::Reason;
+use crate::query::delegation::{
+    ClaimOrder, ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf,
+};
+use crate::query::policy::CompiledRoute;
+use policy_core::{
+    Condition, DelegatedPath, HostPattern, IdentityMatch, Origin, PathPattern, Predicate, Route,
+    RouteKind, Source,
+};
+use policy_crds::resource::{
+    InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls, RouteResource,
+    VirtualHost,
+};
+use policy_crds::{Kind, ObjectKey};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+query!(TreeOf, Arc<DelegationTree>, tree);
+
+/// The most objects in a chain, the root included.
+const MAX_DEPTH: usize = 16;
+/// The most objects that the walk from one root visits. Without a bound, objects that delegate to one
+/// another over several ways are visited exponentially often.
+const MAX_VISITS: usize = 1024;
+/// The most pairs of a host and a path in a tree.
+const MAX_PATHS: usize = 65_536;
+
+fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
+    let Some(object) = cx.object(&query.0) else { return Arc::default() };
+    let Some(root) = valid(object) else { return Arc::default() };
+    let Some(own) = &root.virtual_host else { return Arc::default() };
+    let target = own.target.as_ref().map(|name| query.0.beside(Kind::Server, name));
+    let allow_regex = own.allow_regex_children;
+    let mut walk = Walk {
+        target,
+        allow_regex,
+        nodes: Vec::new(),
+        taken: HashSet::new(),
+        handed: HashSet::new(),
+        visits: 0,
+        paths: 0,
+    };
+    let chain = [query.0.clone()];
+    for (rule, place) in of_root(cx, &query.0, root, own) {
+        let Some(place) = place else {
+            walk.nodes.push(inactive(&chain, rule));
+            continue;
+        };
+        walk.rule(cx, root, rule, place, &chain);
+    }
+    Arc::new(DelegationTree { constraints: constraints(&query.0, own), nodes: walk.nodes })
+}
+
+/// The conditions that a root puts on every grant in its tree.
+fn constraints(root: &ObjectKey, own: &VirtualHost) -> Arc<[Condition]> {
+    let networks = own.access_list.clone().map(Predicate::Network);
+    let tls = match own.tls {
+        RequiredTls::Optional => None,
+        RequiredTls::Required => Some(Predicate::MeshTls),
+        RequiredTls::MutualRequired => Some(Predicate::Identity(vec![IdentityMatch::Any])),
+    };
+    let condition = |test| Condition { source: Source::Object(root.to_ref()), test };
+    networks.into_iter().chain(tls).map(condition).collect()
+}
+
+/// The rules of a root, each with the hosts of which it holds the path; `None` if it holds none.
+fn of_root<'r>(
+    cx: &mut Context<'_>,
+    key: &ObjectKey,
+    root: &'r InboundRoute,
+    own: &VirtualHost,
+) -> Vec<(&'r InboundRule, Option<Place>)> {
+    let mut places: Vec<(&InboundRule, Option<Place>)> =
+        root.routes.iter().map(|rule| (rule, None)).collect();
+    for host in &own.hosts {
+        let claims = cx.query(&ClaimsOn(host.clone()));
+        for claim in claims.active(key).filter(|claim| claim.host == *host) {
+            let Some((_, place)) = places.iter_mut().find(|(rule, _)| rule.path == claim.path)
+            else {
+                continue;
+            };
+            match place {
+                Some(place) => {
+                    place.hosts.push(host.clone());
+                    place.order = place.order.clone().min(claim.order.clone());
+                }
+                None => {
+                    let (hosts, order) = (vec![host.clone()], claim.order.clone());
+                    *place = Some(Place { hosts, order, kept: Vec::new() });
+                }
+            }
+        }
+    }
+    places
+}
+
+fn inactive(chain: &[ObjectKey], rule: &InboundRule) -> TreeNode {
+    TreeNode {
+        chain: chain.into(),
+        path: rule.path.clone(),
+        hosts: Vec::new(),
+        order: ClaimOrder::last(),
+        effect: NodeEffect::Inactive,
+    }
+}
+
+/// The place at which an object is reached.
+#[derive(Clone)]
+struct Place {
+    /// The hosts that reach it.
+    hosts: Vec<HostPattern>,
+    /// The place of the root's claim.
+    order: ClaimOrder,
+    /// Paths that ancestors keep, although they are inside what is delegated.
+    kept: Vec<PathPrefix>,
+}
+
+struct Walk {
+    target: Option<ObjectKey>,
+    allow_regex: bool,
+    nodes: Vec<TreeNode>,
+    /// Paths of hosts that a rule has, apart from those that delegate.
+    taken: HashSet<(HostPattern, PathPrefix)>,
+    /// Paths of hosts that rules hand down, each with the objects above that of the rule.
+    handed: HashSet<(Arc<[ObjectKey]>, HostPattern, PathPrefix)>,
+    visits: usize,
+    paths: usize,
+}
+
+impl Walk {
+    /// Adds a rule of an object, and what it leads to.
+    fn rule(
+        &mut self,
+        cx: &mut Context<'_>,
+        holder: &InboundRoute,
+        rule: &InboundRule,
+        place: Place,
+        chain: &[ObjectKey],
+    ) {
+        let kept = place.kept.iter().any(|kept| kept.contains(&rule.path));
+        let place = Place { hosts: self.free(&place.hosts, &rule.path, chain), ..place };
+        if kept || place.hosts.is_empty() {
+            self.push(chain, &rule.path, &place, NodeEffect::Shadowed);
+            return;
+        }
+        self.paths = self.paths.saturating_add(place.hosts.len());
+        let servers = match &rule.action {
+            InboundAction::Servers(names) => {
+                let own = chain.last();
+                let own = own.into_iter().flat_map(|object| {
+                    names.iter().map(move |name| object.beside(Kind::Server, name))
+                });
+                own.collect()
+            }
+            InboundAction::Serve => match &self.target {
+                Some(server) => vec![server.clone()],
+                None => {
+                    let message = "the root names no Server in `virtualhost.targetRef`".into();
+                    let fault =
+                        EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
+                    self.push(chain, &rule.path, &place, NodeEffect::Denied(vec![fault]));
+                    return;
+                }
+            },
+            InboundAction::Delegate(delegate) => {
+                let more = holder.routes.iter().map(|other| &other.path);
+                let inside = more.filter(|path| **path != rule.path && rule.path.contains(path));
+                let kept = place.kept.iter().filter(|path| rule.path.contains(path));
+                let kept = kept.chain(inside).cloned().collect();
+                let parents = chain.split_last().map_or(&[][..], |(_, parents)| parents);
+                let handed = place.hosts.iter();
+                let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
+                self.handed.extend(handed);
+                self.delegate(cx, delegate, &rule.path, Place { kept, ..place }, chain);
+                return;
+            }
+        };
+        self.take(&place.hosts, &rule.path);
+        let effect = NodeEffect::Serves { servers, inherits_server: rule.inherits_server };
+        self.push(chain, &rule.path, &place, effect);
+    }
+
+    /// Adds a rule that delegates, with the children that take part behind it.
+    fn delegate(
+        &mut self,
+        cx: &mut Context<'_>,
+        delegate: &policy_crds::resource::Delegate,
+        path: &PathPrefix,
+        place: Place,
+        chain: &[ObjectKey],
+    ) {
+        let at = self.nodes.len();
+        let from = Delegator {
+            chain,
+            path,
+            hosts: &place.hosts,
+            // An expression could match what an ancestor keeps.
+            allow_regex: self.allow_regex && place.kept.is_empty(),
+        };
+        let found = match children(cx, &from, delegate) {
+            Ok(found) => found,
+            Err(fault) => {
+                self.push(chain, path, &place, NodeEffect::Denied(vec![fault]));
+                return;
+            }
+        };
+        self.push(chain, path, &place, NodeEffect::Shadowed);
+        let (mut children, mut refused) = (Vec::new(), Vec::new());
+        for child in found {
+            let child = child.and_then(|child| self.bounded(&child, chain).map(|()| child));
+            match child {
+                Ok(child) => {
+                    children.push(child.key.clone());
+                    self.enter(cx, child, path, &place, chain);
+                }
+                Err(fault) => refused.push(fault),
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.effect = if children.is_empty() {
+                NodeEffect::Denied(refused)
+            } else {
+                NodeEffect::Delegates { children, refused }
+            };
+        }
+    }
+
+    /// Checks the bounds before a child is visited; what was visited before stays as it is.
+    fn bounded(&mut self, child: &Child<'_>, chain: &[ObjectKey]) -> Result<(), EdgeFault> {
+        let fault = |reason, message: String| EdgeFault {
+            reason,
+            message: message.into(),
+            child: Some(child.key.clone()),
+        };
+        if chain.len() >= MAX_DEPTH {
+            let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
+            return Err(fault(Reason::TooDeep, message));
+        }
+        let routes = match child.content {
+            ChildContent::Vertex(route) => route.routes.len(),
+            ChildContent::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
+        };
+        let paths = self.paths.saturating_add(routes.saturating_mul(child.hosts.len()));
+        if self.visits >= MAX_VISITS || paths > MAX_PATHS {
+            let message = format!(
+                "the tree has {MAX_VISITS} objects or {MAX_PATHS} paths of hosts without {}",
+                child.key
+            );
+            return Err(fault(Reason::TooLarge, message));
+        }
+        self.visits = self.visits.saturating_add(1);
+        Ok(())
+    }
+
+    fn enter(
+        &mut self,
+        cx: &mut Context<'_>,
+        child: Child<'_>,
+        path: &PathPrefix,
+        place: &Place,
+        chain: &[ObjectKey],
+    ) {
+        let chain: Vec<ObjectKey> = chain.iter().chain([child.key]).cloned().collect();
+        let place = Place { hosts: child.hosts, ..place.clone() };
+        match child.content {
+            ChildContent::Vertex(vertex) => {
+                for rule in &vertex.routes {
+                    self.rule(cx, vertex, rule, place.clone(), &chain);
+                }
+            }
+            ChildContent::Route(route) => self.route(cx, child.key, route, path, place, &chain),
+        }
+    }
+
+    /// Adds an HTTPRoute or GRPCRoute at the path that is delegated to it.
+    fn route(
+        &mut self,
+        cx: &mut Context<'_>,
+        key: &ObjectKey,
+        route: &RouteResource,
+        path: &PathPrefix,
+        place: Place,
+        chain: &[ObjectKey],
+    ) {
+        let place = Place { hosts: self.free(&place.hosts, path, chain), ..place };
+        let own: Vec<ObjectKey> = route
+            .parents
+            .iter()
+            .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
+            .filter(|server| server.namespace == key.namespace)
+            .collect();
+        let servers = if own.is_empty() { self.target.clone().into_iter().collect() } else { own };
+        let compiled = cx.query(&CompiledRoute(key.clone()));
+        let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
+            self.push(chain, path, &place, NodeEffect::Shadowed);
+            return;
+        };
+        self.paths =
+            self.paths.saturating_add(compiled.rules.len().saturating_mul(place.hosts.len()));
+        self.take(&place.hosts, path);
+        let route = Arc::new(in_tree(&compiled, chain, path, &place));
+        self.push(chain, path, &place, NodeEffect::Route { servers, route });
+    }
+
+    /// The hosts of which nobody has the path yet, and no sibling hands it down.
+    fn free(
+        &self,
+        hosts: &[HostPattern],
+        path: &PathPrefix,
+        chain: &[ObjectKey],
+    ) -> Vec<HostPattern> {
+        let parents = chain.split_last().map_or(&[][..], |(_, parents)| parents);
+        let free = |host: &&HostPattern| {
+            let place = ((*host).clone(), path.clone());
+            !self.taken.contains(&place)
+                && !self.handed.contains(&(parents.into(), place.0, place.1))
+        };
+        hosts.iter().filter(free).cloned().collect()
+    }
+
+    fn take(&mut self, hosts: &[HostPattern], path: &PathPrefix) {
+        self.taken.extend(hosts.iter().map(|host| (host.clone(), path.clone())));
+    }
+
+    fn push(&mut self, chain: &[ObjectKey], path: &PathPrefix, place: &Place, effect: NodeEffect) {
+        self.nodes.push(TreeNode {
+            chain: chain.into(),
+            path: path.clone(),
+            hosts: place.hosts.clone(),
+            order: place.order.clone(),
+            effect,
+        });
+    }
+}
+
+/// A route as a tree has it: for the hosts of the tree, and without matches inside what ancestors
+/// keep.
+fn in_tree(route: &Route, chain: &[ObjectKey], path: &PathPrefix, place: &Place) -> Route {
+    let kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
+        PathPattern::Segments { segments, .. } => {
+            place.kept.iter().any(|kept| is_inside(segments, kept))
+        }
+        // Only where nothing is kept.
+        PathPattern::Regex(_) => false,
+    };
+    let rules = route.rules.iter().filter_map(|rule| {
+        let matches: Vec<_> = rule.matches.iter().filter(|one| !kept(&one.path)).cloned().collect();
+        // A rule without matches would match every request.
+        let left = !matches.is_empty();
+        left.then(|| policy_core::Rule { matches: matches.into(), effects: rule.effects.clone() })
+    });
+    Route {
+        origin: Origin::Delegated(delegated_path(chain, path)),
+        kind: route.kind,
+        created: route.created,
+        hosts: place.hosts.clone().into(),
+        rules: rules.collect(),
+        authorizations: route.authorizations.clone(),
+        inherits_server: route.inherits_server,
+        withheld: route.withheld.clone(),
+    }
+}
+
+/// The origin of a rule that a chain leads to.
+pub(super) fn delegated_path(chain: &[ObjectKey], path: &PathPrefix) -> Arc<DelegatedPath> {
+    let chain: Vec<_> = chain.iter().map(ObjectKey::to_ref).collect();
+    Arc::new(DelegatedPath { chain: chain.into(), prefix: path.as_str().into() })
+}
+
+/// True if a route is a child of InboundRoutes: then it counts on its Servers through them alone.
+pub(crate) fn is_child(parents: &[ParentRef], key: &ObjectKey) -> bool {
+    parents.iter().any(|parent| inbound_parent(parent, key).is_some())
+}
+
+/// The kind of a route whose object is an InboundRoute.
+pub(super) const KIND: RouteKind = RouteKind::Http;
