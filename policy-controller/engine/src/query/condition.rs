@@ -112,13 +112,15 @@ pub enum Reason {
     TooDeep,
     /// The tree has too many objects or paths.
     TooLarge,
+    /// The claims of other namespaces on the host are not known.
+    HostNotAssumed,
     /// A root in another namespace holds a path above or below.
     SubpathClaimedByOther,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,
@@ -144,6 +146,7 @@ impl Reason {
         Self::PrefixNotContained,
         Self::TooDeep,
         Self::TooLarge,
+        Self::HostNotAssumed,
         Self::SubpathClaimedByOther,
     ];
 
@@ -174,6 +177,7 @@ impl Reason {
             Self::PrefixNotContained => "PrefixNotContained",
             Self::TooDeep => "TooDeep",
             Self::TooLarge => "TooLarge",
+            Self::HostNotAssumed => "HostNotAssumed",
             Self::SubpathClaimedByOther => "SubpathClaimedByOther",
         }
     }

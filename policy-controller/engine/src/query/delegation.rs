@@ -74,6 +74,8 @@ pub enum ClaimRefusal {
     NamespaceNotAllowed,
     /// Wildcards are not allowed.
     WildcardNotAllowed,
+    /// Claims of other namespaces are not known, and no flag assumes that there are none.
+    NotAssumed,
 }
 
 /// The claims on hosts that overlap, in order.

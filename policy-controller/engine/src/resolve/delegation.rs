@@ -16,6 +16,6 @@ mod state;
 mod tree;
 
 pub(crate) use admission::EFFECTIVE;
-pub(crate) use condition::{foreign_hosts, served_by};
+pub(crate) use condition::{lost_hosts, served_by};
 pub(crate) use on_server::met;
 pub(crate) use tree::is_child;

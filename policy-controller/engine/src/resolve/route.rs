@@ -1,6 +1,6 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
-use super::delegation::{foreign_hosts, is_child, served_by};
+use super::delegation::{is_child, lost_hosts, served_by};
 use super::reference::{ReferenceError, follow, is_permitted, routes_naming};
 use crate::behaviour::Behaviour;
 use crate::config::ControllerConfig;
@@ -95,7 +95,7 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
         some_accepted |= outcomes.contains(&Attachment::Accepted);
         if outcomes.iter().any(Attachment::matches)
             && let Some(route) = cx.query(&CompiledRoute(key.clone()))
-            && let Some(route) = on_held_hosts(cx, route, &key.namespace)
+            && let Some(route) = on_held_hosts(cx, route, server, &key.namespace)
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;
@@ -111,17 +111,18 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     Arc::new(AttachedRoutes { bound, routes })
 }
 
-/// A route without the hosts that a root in another namespace holds; `None` if none is left.
+/// A route without the hosts that it may not have on a Server; `None` if none is left.
 fn on_held_hosts(
     cx: &mut Context<'_>,
     route: Arc<Route>,
+    server: &ObjectKey,
     namespace: &Arc<str>,
 ) -> Option<Arc<Route>> {
-    let foreign = foreign_hosts(cx, &route.hosts, namespace);
-    if foreign.is_empty() {
+    let lost = lost_hosts(cx, &route.hosts, server, namespace);
+    if lost.is_empty() {
         return Some(route);
     }
-    let held = route.hosts.iter().filter(|host| !foreign.contains(host));
+    let held = route.hosts.iter().filter(|host| !lost.contains(host));
     let hosts: Box<[_]> = held.cloned().collect();
     // Without hosts it would be for every host.
     (!hosts.is_empty()).then(|| Arc::new(Route { hosts, ..Route::clone(&route) }))
@@ -194,9 +195,10 @@ pub(crate) fn attachment(
             return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
         }
         Pairing::Effective => {
-            let foreign = foreign_hosts(cx, &own.hostnames, &key.namespace);
-            if !foreign.is_empty() && foreign.len() == own.hostnames.len() {
-                let message = "a root in another namespace holds every hostname of the route";
+            let lost = lost_hosts(cx, &own.hostnames, server, &key.namespace);
+            if !lost.is_empty() && lost.len() == own.hostnames.len() {
+                let message = "InboundRoutes hold every hostname of the route; a route takes part in \
+                               their trees by a parentRef to one that delegates to it";
                 return refused(Reason::HostAlreadyClaimed, message.to_owned(), true);
             }
             return own.denies_because().map_or(Attachment::Accepted, |reason| {

@@ -1,6 +1,7 @@
 //! The claims on hosts. They are decided by the time of the claim, not by the age of the object,
 //! because an old object can claim another host at any time.
 
+use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::delegation::{
@@ -24,7 +25,7 @@ fn claims_on(query: &ClaimsOn, cx: &mut Context<'_>) -> Arc<HostClaims> {
         let Some(route) = valid(object) else { continue };
         for host in hosts {
             for path in route.routes.iter().map(|rule| &rule.path) {
-                claims.push(claim(&object.meta, &host, path, &rules));
+                claims.push(claim(cx.config, &object.meta, &host, path, &rules));
             }
         }
     }
@@ -91,6 +92,7 @@ fn widest_wildcard(cx: &mut Context<'_>, host: &HostPattern) -> Option<Arc<str>>
 
 /// A claim before others are looked at.
 fn claim(
+    config: &ControllerConfig,
     meta: &ObjectMeta,
     host: &HostPattern,
     path: &PathPrefix,
@@ -101,6 +103,8 @@ fn claim(
         ClaimState::Inactive(ClaimRefusal::NamespaceNotAllowed)
     } else if matches!(host, HostPattern::Suffix(_)) && !rules.wildcards {
         ClaimState::Inactive(ClaimRefusal::WildcardNotAllowed)
+    } else if config.assumed_claims.as_ref().is_some_and(|assumed| !assumed.contains(host)) {
+        ClaimState::Inactive(ClaimRefusal::NotAssumed)
     } else {
         ClaimState::Active { shared: false }
     };

@@ -7,7 +7,8 @@ use crate::incremental::Context;
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimRefusal, ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, TreeNode, TreeOf,
+    ClaimRefusal, ClaimState, ClaimsOn, DelegatedRoutesOf, DelegationTree, HostClaim, NodeEffect,
+    TreeNode, TreeOf,
 };
 use crate::query::grant::RefFault;
 use policy_core::HostPattern;
@@ -57,19 +58,31 @@ pub(crate) fn served_by(cx: &mut Context<'_>, object: &Object) -> BTreeSet<Objec
     own(&trees, &object.meta.key).flat_map(TreeNode::servers).cloned().collect()
 }
 
-/// The hosts of a route that another namespace owns, in its order.
-pub(crate) fn foreign_hosts(
+/// The hosts of a route, in its order, that another namespace owns, or on which the trees of a Server
+/// decide alone.
+pub(crate) fn lost_hosts(
     cx: &mut Context<'_>,
     hosts: &[HostPattern],
+    server: &ObjectKey,
     namespace: &str,
 ) -> Vec<HostPattern> {
-    let mut foreign = Vec::new();
+    if hosts.is_empty() {
+        return Vec::new();
+    }
+    let trees = cx.query(&DelegatedRoutesOf(server.clone()));
+    let mut lost = Vec::new();
     for host in hosts {
-        if cx.query(&ClaimsOn(host.clone())).is_foreign(host, namespace) {
-            foreign.push(host.clone());
+        let decided = trees.hosts.iter().any(|decided| covers(decided, host));
+        if decided || cx.query(&ClaimsOn(host.clone())).is_foreign(host, namespace) {
+            lost.push(host.clone());
         }
     }
-    foreign
+    lost
+}
+
+/// True if every name of `host` has the pattern `wide`.
+fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
+    wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
 }
 
 /// If an InboundRoute takes effect: a root by its claims, a vertex by the trees that it is part of.
@@ -112,6 +125,7 @@ pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
         ClaimRefusal::AlreadyClaimed(_) => Reason::HostAlreadyClaimed,
         ClaimRefusal::NamespaceNotAllowed => Reason::RootNotAllowedInNamespace,
         ClaimRefusal::WildcardNotAllowed => Reason::WildcardNotAllowed,
+        ClaimRefusal::NotAssumed => Reason::HostNotAssumed,
     }
 }
 
@@ -132,6 +146,10 @@ pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
         ClaimRefusal::WildcardNotAllowed => {
             format!("the RouteAdmissionPolicy allows no wildcards such as {host}")
         }
+        ClaimRefusal::NotAssumed => format!(
+            "the controller watches some namespaces alone and does not know who claims {host} \
+             elsewhere: name it in --assume-claims"
+        ),
     }
 }
 
