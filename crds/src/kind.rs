@@ -46,6 +46,10 @@ kinds! {
     GrpcRoute,
     /// `gateway.networking.k8s.io` ReferenceGrant.
     ReferenceGrant,
+    /// `portcullis.dev` InboundRoute.
+    InboundRoute,
+    /// `portcullis.dev` RouteAdmissionPolicy.
+    RouteAdmissionPolicy,
     /// `workload.linkerd.io` ExternalWorkload.
     ExternalWorkload,
     /// Core Pod.

@@ -8,12 +8,14 @@
 mod authorization_policy;
 mod egress_network;
 mod external_workload;
+mod inbound_route;
 mod mesh_tls_authentication;
 mod network_authentication;
 mod node;
 mod rate_limit;
 mod reference_grant;
 mod route;
+mod route_admission_policy;
 mod server;
 mod server_authorization;
 mod workload;
@@ -43,6 +45,8 @@ impl Kind {
             Self::GatewayHttpRoute => &GATEWAY_HTTP_ROUTE,
             Self::GrpcRoute => &GRPC_ROUTE,
             Self::ReferenceGrant => &REFERENCE_GRANT,
+            Self::InboundRoute => &INBOUND_ROUTE,
+            Self::RouteAdmissionPolicy => &ROUTE_ADMISSION_POLICY,
             Self::ExternalWorkload => &EXTERNAL_WORKLOAD,
             Self::Pod => &POD,
             Self::Namespace => &NAMESPACE,
@@ -182,6 +186,36 @@ const REFERENCE_GRANT: KindSpec = KindSpec {
     )
 };
 
+const INBOUND_ROUTE: KindSpec = KindSpec {
+    watched: Watched::IfPresent,
+    projection: Projection::PolicyAndStatus,
+    references: &[
+        ReferenceField {
+            grant: GrantRule::Grant,
+            ..reference(
+                Field::Delegate,
+                "spec.routes.delegate",
+                &[Kind::InboundRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute],
+            )
+        },
+        reference(Field::Serving, "spec.routes.servers", &[Kind::Server]),
+    ],
+    claims: inbound_route::claims,
+    references_of: inbound_route::references,
+    remarks: inbound_route::remarks,
+    ..policy(ours("InboundRoute", "inboundroutes", &["ir"]), FIRST, inbound_route::read)
+};
+
+const ROUTE_ADMISSION_POLICY: KindSpec = KindSpec {
+    scope: Scope::Cluster,
+    watched: Watched::IfPresent,
+    contributes: false,
+    remarks: route_admission_policy::remarks,
+    ..policy(ours("RouteAdmissionPolicy", "routeadmissionpolicies", &["rap"]), FIRST, |it| {
+        unclaimed(route_admission_policy::read(it))
+    })
+};
+
 const EXTERNAL_WORKLOAD: KindSpec = KindSpec {
     watched: Watched::IfPresent,
     contributes: false,
@@ -240,7 +274,7 @@ const CRON_JOB: KindSpec = template("batch", "CronJob", "cronjobs", &["cj"]);
 /// The versions of Linkerd's oldest kinds.
 const NEWEST: &[&str] = &["v1beta3", "v1beta2", "v1beta1", "v1alpha1"];
 
-/// The one version of most of Linkerd's kinds.
+/// The one version of most kinds.
 const FIRST: &[&str] = &["v1alpha1"];
 
 const POLICY_REFERENCES: &[ReferenceField] = &[
@@ -253,6 +287,7 @@ const POLICY_REFERENCES: &[ReferenceField] = &[
             Kind::PolicyHttpRoute,
             Kind::GatewayHttpRoute,
             Kind::GrpcRoute,
+            Kind::InboundRoute,
         ],
     ),
     ReferenceField {
@@ -270,6 +305,11 @@ const ROUTE_REFERENCES: &[ReferenceField] = &[
     ReferenceField {
         grant: GrantRule::Grant,
         ..reference(Field::Parent, "spec.parentRefs", &[Kind::Server])
+    },
+    // Its `delegate` is the agreement.
+    ReferenceField {
+        grant: GrantRule::Exempt,
+        ..reference(Field::Parent, "spec.parentRefs", &[Kind::InboundRoute])
     },
     // A Service, mostly: requests are sent there by others.
     ReferenceField {
@@ -296,6 +336,10 @@ const fn linkerd(
     short: &'static [&'static str],
 ) -> Names {
     names("policy.linkerd.io", kind, plural, short)
+}
+
+const fn ours(kind: &'static str, plural: &'static str, short: &'static [&'static str]) -> Names {
+    names("portcullis.dev", kind, plural, short)
 }
 
 const fn gateway(

@@ -2,8 +2,10 @@
 
 use crate::kind::Kind;
 use crate::resource::{
-    NamespacedName, ParentRef, PolicyTarget, PortRef, Resource, ServerRef, WorkloadSelector,
+    NamespacedName, ParentRef, PolicyTarget, PortRef, Recorded, Resource, ServerRef,
+    WorkloadSelector,
 };
+use policy_core::HostPattern;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -43,8 +45,13 @@ impl ObjectKey {
 
     /// The Server that a parent reference names, seen from a route's namespace.
     pub fn server_of(parent: &ParentRef, namespace: &Arc<str>) -> Option<Self> {
-        parent.is_server().then(|| Self {
-            kind: Kind::Server,
+        Self::parent_of(parent, namespace).filter(|key| key.kind == Kind::Server)
+    }
+
+    /// The Server or InboundRoute that a parent reference names, seen from a route's namespace.
+    pub fn parent_of(parent: &ParentRef, namespace: &Arc<str>) -> Option<Self> {
+        Some(Self {
+            kind: parent.inbound_kind()?,
             namespace: Arc::clone(parent.namespace.as_ref().unwrap_or(namespace)),
             name: Arc::clone(&parent.name),
         })
@@ -81,6 +88,8 @@ pub struct ObjectMeta {
     pub uid: Option<Arc<str>>,
     /// Generation, if any.
     pub generation: Option<i64>,
+    /// The times that the status of an InboundRoute records, if any.
+    pub recorded: Option<Arc<Recorded>>,
 }
 
 /// An object: always indexed, valid or not.
@@ -127,6 +136,16 @@ pub enum Claims {
         /// The parents that could be read.
         parents: Vec<ParentRef>,
         /// True if a parent could not be read: it may have been any Server of the namespace.
+        unread: bool,
+    },
+    /// Hosts and Servers, which stay closed but for what other objects permit on them.
+    InboundRoute {
+        /// The hosts that could be read, its own and those that it would be delegated.
+        hosts: Vec<HostPattern>,
+        /// The Servers of its namespace that could be read.
+        servers: Vec<Arc<str>>,
+        /// True if a part that may name a Server could not be read: it may have been any one of the
+        /// namespace.
         unread: bool,
     },
     /// The target on which it would grant; it grants nothing, and is listed there as withheld.

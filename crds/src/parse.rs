@@ -3,6 +3,7 @@
 pub(crate) mod duration;
 mod error;
 pub(crate) mod header;
+pub(crate) mod host;
 pub(crate) mod identity;
 pub(crate) mod input;
 pub(crate) mod label;

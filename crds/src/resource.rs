@@ -9,6 +9,11 @@ use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
+pub use crate::inbound::{
+    Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespaceOwnership, PathPrefix,
+    RequiredTls, RouteAdmission, UnknownValue, VirtualHost,
+};
+pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
 pub use crate::routes::{ParentRef, RouteResource, RouteRule, UnsupportedFilter};
 
 /// A valid body.
@@ -32,6 +37,10 @@ pub enum Resource {
     Unused,
     /// ReferenceGrant.
     ReferenceGrant(ReferenceGrant),
+    /// InboundRoute.
+    InboundRoute(InboundRoute),
+    /// RouteAdmissionPolicy.
+    RouteAdmission(RouteAdmission),
     /// ExternalWorkload.
     ExternalWorkload(ExternalWorkload),
     /// Pod.
@@ -175,9 +184,9 @@ pub enum PolicyTarget {
     Namespace,
     /// A route.
     Route {
-        /// `PolicyHttpRoute`, `GatewayHttpRoute` or `GrpcRoute`.
+        /// `PolicyHttpRoute`, `GatewayHttpRoute`, `GrpcRoute` or `InboundRoute`.
         kind: Kind,
-        /// Name, compared without case.
+        /// Name, compared without case unless it is an InboundRoute's.
         name: Arc<str>,
     },
 }

@@ -8,6 +8,7 @@ use super::target::SET_GROUP;
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};
 use crate::reader::{AllowedFields, Fields, JsonNode, describe, one_of, quote, shared};
+use crate::resource::Recorded;
 use policy_core::suggest::nearest;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -112,7 +113,9 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
         .fields(AllowedFields::Any)
         .ok_or_else(|| fail("metadata", "expected a mapping"))?;
     let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields)? };
+    let status = root.get("status").filter(|_| kind == Kind::InboundRoute);
     Ok(ObjectMeta {
+        recorded: status.and_then(|status| Recorded::read(status.value())),
         key,
         labels: texts(fields.get("labels")),
         annotations: texts(fields.get("annotations")),

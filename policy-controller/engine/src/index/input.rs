@@ -73,7 +73,14 @@ impl Edge {
                 Some(Self::Selects(within))
             }
             (_, ReferenceTarget::Unread(_))
-            | (Field::Authentication | Field::Client | Field::Backend, _) => None,
+            | (
+                Field::Authentication
+                | Field::Client
+                | Field::Backend
+                | Field::Delegate
+                | Field::Serving,
+                _,
+            ) => None,
         }
     }
 

@@ -36,7 +36,15 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
                     }
                 }
                 (_, ReferenceTarget::Unread(_))
-                | (Field::Authentication | Field::Parent | Field::Client | Field::Backend, _) => {}
+                | (
+                    Field::Authentication
+                    | Field::Parent
+                    | Field::Client
+                    | Field::Backend
+                    | Field::Delegate
+                    | Field::Serving,
+                    _,
+                ) => {}
             }
         }
     }
