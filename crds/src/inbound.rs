@@ -1,12 +1,9 @@
 //! InboundRoutes and RouteAdmissionPolicies as typed values.
 
-use crate::object::ObjectKey;
-use crate::parse::path::canonical;
-use crate::resource::NamespacedName;
-use policy_core::{HostPattern, NetworkMatch, PathPattern, match_form};
-use std::borrow::Borrow;
+use crate::key::{NamespacedName, ObjectKey};
+use crate::path::PathPrefix;
+use policy_core::{HostPattern, NetworkMatch};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// InboundRoute. With a virtual host it is the root of a tree, without one it takes effect through
@@ -91,90 +88,6 @@ pub enum Delegate {
         /// Labels that they all have; never empty.
         labels: BTreeMap<Arc<str>, Arc<str>>,
     },
-}
-
-/// A path prefix in match form: `/`, or `/a/b` without a slash at its end. It stands for whole
-/// segments: `/a` contains `/a/b`, not `/ab`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PathPrefix(Arc<str>);
-
-impl PathPrefix {
-    /// Reads a prefix. A text with another form than the one in which paths are matched is refused,
-    /// not repaired: its author would not see what is matched. Hex digits are written in upper case,
-    /// and a slash at the end is left out. The reason follows the quoted text.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let path = canonical(text)?;
-        if let Some((written, form)) = other_form(&path) {
-            return Err(format!("has `{written}`, which paths are matched with as `{form}`"));
-        }
-        let trimmed = path.strip_suffix('/').unwrap_or(&path);
-        Ok(Self(if trimmed.is_empty() { "/" } else { trimmed }.into()))
-    }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// True if `other` is the same path or below it, by whole segments.
-    pub fn contains(&self, other: &Self) -> bool {
-        let rest = other.0.strip_prefix(&*self.0);
-        *self.0 == *"/" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    }
-
-    /// The segments; none for `/`.
-    pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.0.split('/').filter(|segment| !segment.is_empty())
-    }
-
-    /// The path and each one above it, the longest first; `/` is the last.
-    pub fn and_above(&self) -> impl Iterator<Item = &str> {
-        std::iter::successors(Some(&*self.0), |path| above(path))
-    }
-
-    /// The pattern of the paths that it contains.
-    pub fn pattern(&self) -> PathPattern {
-        PathPattern::prefix(&self.0)
-    }
-}
-
-impl Borrow<str> for PathPrefix {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for PathPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The path above; `None` for `/`.
-fn above(path: &str) -> Option<&str> {
-    match path.rsplit_once('/')? {
-        ("", "") => None,
-        ("", _) => Some("/"),
-        (above, _) => Some(above),
-    }
-}
-
-/// The first character of a canonical path that its match form spells in another way, as it is
-/// written and as it is matched.
-fn other_form(path: &str) -> Option<(String, String)> {
-    let mut rest = path.chars();
-    while let Some(first) = rest.next() {
-        let mut written = String::from(first);
-        if first == '%' {
-            written.extend(rest.by_ref().take(2));
-        }
-        let form = match_form(&written);
-        if *form != *written {
-            let form = form.into_owned();
-            return Some((written, form));
-        }
-    }
-    None
 }
 
 /// RouteAdmissionPolicy: the rules of who holds a host.

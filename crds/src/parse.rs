@@ -14,6 +14,7 @@ mod object;
 mod part;
 pub(crate) mod path;
 pub(crate) mod probe;
+mod recorded;
 pub(crate) mod target;
 
 pub use error::NotAnObject;

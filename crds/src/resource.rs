@@ -10,9 +10,11 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 pub use crate::inbound::{
-    Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespaceOwnership, PathPrefix,
-    RequiredTls, RouteAdmission, UnknownValue, VirtualHost,
+    Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespaceOwnership, RequiredTls,
+    RouteAdmission, UnknownValue, VirtualHost,
 };
+pub use crate::key::NamespacedName;
+pub use crate::path::PathPrefix;
 pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
 pub use crate::routes::{ParentRef, RouteResource, RouteRule, UnsupportedFilter};
 
@@ -153,15 +155,6 @@ pub enum ClientRequirement {
         /// By ServiceAccount.
         service_accounts: Vec<NamespacedName>,
     },
-}
-
-/// A name in a namespace; absent: the namespace of the object that holds the reference.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NamespacedName {
-    /// Namespace, if stated.
-    pub namespace: Option<Arc<str>>,
-    /// Name.
-    pub name: Arc<str>,
 }
 
 /// AuthorizationPolicy (1.3, 2.5). With neither requirement it admits every client.

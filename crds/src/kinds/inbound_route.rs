@@ -1,6 +1,7 @@
 //! InboundRoute (docs/spec/delegation.md).
 
 mod claims;
+mod definition;
 mod delegate;
 mod virtual_host;
 
@@ -19,6 +20,7 @@ use policy_core::HostPattern;
 use std::sync::Arc;
 
 pub(super) use claims::claims;
+pub(super) use definition::definition;
 
 /// The fields of the spec.
 const SPEC: &[&str] = &["virtualhost", "delegatedFrom", "routes"];
@@ -103,6 +105,13 @@ pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
         .filter(|networks| networks.is_empty())
         .map(|_| FieldError::new("spec.virtualhost.accessList", "is empty: no client is admitted"));
     closed.into_iter().collect()
+}
+
+pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {
+    let Resource::InboundRoute(_) = resource else { return None };
+    let message = "answers nothing: no tree that reaches it is answered by a Server that owns a port of \
+                   any workload";
+    Some(FieldError::new("spec.routes", message))
 }
 
 /// `serve` in a root is answered by the root's own Server.

@@ -1,10 +1,16 @@
 //! RouteAdmissionPolicy (docs/spec/delegation.md, *Claims*): the object `default` alone counts.
 
+use crate::kind::Kind;
 use crate::object::FieldError;
 use crate::parse::input::Input;
 use crate::parse::name::is_dns_label;
 use crate::reader::{AllowedFields, Fields, JsonNode, quote, shared};
+use crate::render::conditions::conditions;
+use crate::render::definition::{Definition, Status, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{LABEL, at_most, list_of, matching, object, set, text};
 use crate::resource::{NamespaceOwnership, Resource, RouteAdmission, UnknownValue};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The name of the object that counts.
@@ -82,4 +88,44 @@ fn namespaces(node: &JsonNode<'_>) -> Option<Vec<Arc<str>>> {
         }
         Some(names)
     })
+}
+
+pub(super) fn definition(_: Profile) -> Definition {
+    let mut namespace = matching("A namespace.", LABEL);
+    set(&mut namespace, "minLength", json!(1));
+    set(&mut namespace, "maxLength", json!(63));
+    let about = "Namespaces whose roots count; empty: every one.";
+    let namespaces = list_of(about, namespace, None, at_most(MAX_NAMESPACES));
+    let mut fields = values().to_vec();
+    fields.push(("rootNamespaces", namespaces));
+    let in_effect = object("The rules in effect.", &values(), &[]);
+    Definition {
+        kind: Kind::RouteAdmissionPolicy,
+        short_names: Kind::RouteAdmissionPolicy.spec().names.short,
+        categories: &[],
+        versions: vec![Version {
+            name: "v1alpha1",
+            storage: true,
+            deprecated: None,
+            columns: &[
+                ("Ownership", "string", ".status.routeAdmission.namespaceOwnership"),
+                ("Wildcards", "string", ".status.routeAdmission.wildcardPolicy"),
+            ],
+            spec: object("Rules of who holds a host.", &fields, &[]),
+            status: Status::Always(object(
+                "Status of this object.",
+                &[("conditions", conditions(true)), ("routeAdmission", in_effect)],
+                &[],
+            )),
+        }],
+    }
+}
+
+/// The schema has no lists of values: an unknown one means the stricter one, and is reported.
+fn values() -> [(&'static str, Value); 2] {
+    let ownership = "`Strict`: the first namespace with a claim holds the host. \
+                     `InterNamespaceAllowed`: the first claim on a path holds it.";
+    let wildcards = "`WildcardsAllowed`: hosts such as `*.example.com` may be claimed; else \
+                     `WildcardsDisallowed`.";
+    [("namespaceOwnership", text(ownership)), ("wildcardPolicy", text(wildcards))]
 }

@@ -10,8 +10,8 @@ use policy_core::{HostPattern, NetworkMatch};
 use std::sync::Arc;
 
 /// The most aliases and networks.
-const MAX_ALIASES: usize = 16;
-const MAX_NETWORKS: usize = 32;
+pub(super) const MAX_ALIASES: usize = 16;
+pub(super) const MAX_NETWORKS: usize = 32;
 
 pub(super) fn read(node: &JsonNode<'_>) -> Option<VirtualHost> {
     let fields = node.fields(AllowedFields::Only(VIRTUAL_HOST))?;
