@@ -36,11 +36,12 @@ fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRo
     if !bound {
         return Arc::default();
     }
-    let (hosts, trees) = trees(cx, mentioned);
+    let hosts = with_hosts_below(cx, mentioned);
+    let (trees, by_host) = trees(cx, &hosts);
     let mut permitted: BTreeMap<(usize, usize), Answered> = BTreeMap::new();
     let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
-    for host in &hosts {
-        let table = paths(&trees, host);
+    for (host, of_host) in hosts.iter().zip(&by_host) {
+        let table = paths(&trees, of_host, host);
         let above: HashSet<&str> = table.keys().flat_map(|path| path.and_above().skip(1)).collect();
         for (path, (_, tree, node)) in &table {
             let Some(found) = node_at(&trees, *tree, *node) else { continue };
@@ -103,36 +104,45 @@ fn own_hosts(route: &InboundRoute) -> Vec<HostPattern> {
     own.chain(consented).cloned().collect()
 }
 
-/// The trees of hosts, and the hosts with those below wildcards: what another root has there is not
-/// the wildcard's.
-fn trees(
+/// Hosts with those below wildcards: what another root has there is not the wildcard's.
+fn with_hosts_below(
     cx: &mut Context<'_>,
-    mentioned: BTreeSet<HostPattern>,
-) -> (BTreeSet<HostPattern>, Vec<Arc<DelegationTree>>) {
-    let mut hosts = mentioned;
-    let mut roots: BTreeSet<&ObjectKey> = BTreeSet::new();
+    mut hosts: BTreeSet<HostPattern>,
+) -> BTreeSet<HostPattern> {
     for host in hosts.clone() {
-        if let HostPattern::Suffix(_) = host {
-            for root in cx.edge(Edge::HostBelow(host.name().into())) {
-                let Some(object) = cx.object(root) else { continue };
-                let own = valid(object).and_then(|route| route.virtual_host.as_ref());
-                let below = own.into_iter().flat_map(|own| &own.hosts);
-                hosts.extend(below.filter(|own| own.overlaps(&host)).cloned());
-            }
+        let HostPattern::Suffix(_) = host else { continue };
+        for root in cx.edge(Edge::HostBelow(host.name().into())) {
+            let Some(object) = cx.object(root) else { continue };
+            let own = valid(object).and_then(|route| route.virtual_host.as_ref());
+            let below = own.into_iter().flat_map(|own| &own.hosts);
+            hosts.extend(below.filter(|own| own.overlaps(&host)).cloned());
         }
     }
-    for host in &hosts {
-        roots.extend(cx.edge(Edge::Host(host.clone())));
-    }
-    let trees = roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect();
-    (hosts, trees)
+    hosts
+}
+
+/// The trees of hosts, and the numbers of those of each host.
+fn trees(
+    cx: &mut Context<'_>,
+    hosts: &BTreeSet<HostPattern>,
+) -> (Vec<Arc<DelegationTree>>, Vec<Vec<usize>>) {
+    let of_host = hosts.iter().map(|host| cx.edge(Edge::Host(host.clone())));
+    let of_host: Vec<Vec<&ObjectKey>> = of_host.collect();
+    let roots: BTreeSet<&ObjectKey> = of_host.iter().flatten().copied().collect();
+    let number: BTreeMap<&ObjectKey, usize> = roots.iter().copied().zip(0..).collect();
+    let trees = roots.iter().map(|root| cx.query(&TreeOf((*root).clone()))).collect();
+    let numbers = of_host
+        .iter()
+        .map(|roots| roots.iter().filter_map(|root| number.get(root).copied()).collect());
+    (trees, numbers.collect())
 }
 
 /// The paths of a host with the rule that has each: of two trees the one whose root claimed earlier,
 /// and within a tree the child before the rule that delegates to it.
-fn paths(trees: &[Arc<DelegationTree>], host: &HostPattern) -> PathTable {
+fn paths(trees: &[Arc<DelegationTree>], of_host: &[usize], host: &HostPattern) -> PathTable {
     let mut table = PathTable::new();
-    for (t, tree) in trees.iter().enumerate() {
+    let of_host = of_host.iter().filter_map(|t| Some((*t, trees.get(*t)?)));
+    for (t, tree) in of_host {
         for (n, node) in tree.nodes.iter().enumerate() {
             if !node.has_path() || !node.hosts.contains(host) {
                 continue;
