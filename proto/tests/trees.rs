@@ -78,10 +78,10 @@ mod model {
     }
 
     pub(super) fn routes(server: &Server) -> &[HttpRoute] {
-        match server.protocol.as_ref().unwrap().kind.as_ref().unwrap() {
-            ProtocolKind::Http1(http1) => &http1.routes,
-            other => panic!("{other:?}"),
-        }
+        let Some(ProtocolKind::Http1(http1)) = &server.protocol.as_ref().unwrap().kind else {
+            panic!("another protocol: {server:?}")
+        };
+        &http1.routes
     }
 
     fn of_host(hosts: &[HostMatch], host: Option<&str>) -> Option<(u8, usize)> {
@@ -153,9 +153,13 @@ mod model {
             block(network.net.as_ref().unwrap()).contains(&client.client)
                 && !network.except.iter().any(|net| block(net).contains(&client.client))
         });
-        let identity = match &client.tls {
-            testing::OwnedTls::Terminated(Some(policy_core::Identity::Dns(name))) => Some(name),
-            _ => None,
+        let identity = client.view().tls;
+        let identity = if let policy_core::Tls::Terminated(Some(policy_core::Identity::Dns(name))) =
+            identity
+        {
+            Some(name)
+        } else {
+            None
         };
         let known = match grant.authentication.as_ref().unwrap().permit.as_ref().unwrap() {
             Permit::Unauthenticated(_) => true,
