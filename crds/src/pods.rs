@@ -25,13 +25,13 @@ fn pod(object: &Object, workload: &WorkloadResource, index: u32) -> Object {
         name: format!("{}-{index}", owner.name).into(),
     };
     let meta = ObjectMeta {
-        recorded: None,
         key,
         labels: workload.labels.clone(),
         annotations: workload.annotations.clone(),
         created: None,
         uid: None,
         generation: None,
+        recorded: None,
     };
     Object { meta, body: Body::Valid(Resource::Pod(workload.pod.clone())) }
 }

@@ -8,7 +8,7 @@ mod definition;
 mod dialect;
 mod filter;
 mod grpc;
-pub(crate) mod host;
+mod host;
 mod http;
 mod parent;
 mod remark;
@@ -58,7 +58,7 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     Claims::Route { parents: route.parents.clone(), unread: false }
 }
 
-/// The Servers among its parents, valid or not, and its backends in other namespaces.
+/// The Servers and InboundRoutes among its parents, valid or not, and its backends in other namespaces.
 pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let (parents, unread, backends) = match &object.body {
         Body::Valid(Resource::Route(route)) => {
@@ -70,9 +70,9 @@ pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
         Body::Valid(_) | Body::Invalid(_) => (&[][..], false, &[][..]),
     };
     let namespace = &object.meta.key.namespace;
-    let servers = parents.iter().filter_map(|parent| ObjectKey::server_of(parent, namespace));
+    let named = parents.iter().filter_map(|parent| ObjectKey::parent_of(parent, namespace));
     let any = unread.then(|| ReferenceTarget::AnyOf(Kind::Server, namespace.clone()));
-    let parents = servers.map(ReferenceTarget::One).chain(any);
+    let parents = named.map(ReferenceTarget::One).chain(any);
     let parents = parents.map(|what| ObjectReference { field: Field::Parent, what });
     let backends = backends.iter().map(|backend| ObjectReference {
         field: Field::Backend,

@@ -22,7 +22,7 @@ pub(crate) fn selector(node: &JsonNode<'_>) -> Option<LabelSelector> {
     })
 }
 
-/// A mapping of labels. Names and values that no object can have are errors.
+/// A mapping of names of labels to their values.
 pub(crate) fn labels(node: &JsonNode<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
     let Some(fields) = node.fields(AllowedFields::Any) else { return BTreeMap::new() };
     let pair = |(key, node): (&str, JsonNode<'_>)| {

@@ -29,7 +29,7 @@ pub(super) fn coverage(kind: Kind, object: &Value, linkerd_compatible: bool) -> 
     let admission = kind.spec().admission;
     let is_policy = match admission {
         Admission::Policy | Admission::Workload => true,
-        Admission::Route => has_server(object),
+        Admission::Route => has_inbound(object),
         Admission::Grant => opens_ours(object),
         Admission::Outbound | Admission::Foreign => false,
     };
@@ -58,27 +58,35 @@ fn has_outbound(route: &Value, own: &str) -> bool {
     })
 }
 
-/// True if a parent of a route is a Server, or an unreadable reference that may be one.
-fn has_server(route: &Value) -> bool {
+/// True if a parent of a route is a Server or an InboundRoute, or an unreadable reference that may be
+/// one.
+fn has_inbound(route: &Value) -> bool {
     match route.get("spec").and_then(|spec| spec.get("parentRefs")) {
         None => false,
-        Some(Value::Array(parents)) => parents.iter().any(is_server),
+        Some(Value::Array(parents)) => parents.iter().any(is_inbound),
         Some(_) => true,
     }
 }
 
-fn is_server(parent: &Value) -> bool {
+fn is_inbound(parent: &Value) -> bool {
     if !parent.is_object() {
         return true;
     }
     let kind = match parent.get("kind") {
-        None => false,
-        Some(Value::String(kind)) => kind.eq_ignore_ascii_case(Kind::Server.as_str()),
-        Some(_) => true,
+        None => return false,
+        Some(Value::String(kind)) => kind,
+        Some(_) => return true,
     };
-    kind && match parent.get("group") {
+    let own = match kind {
+        kind if kind.eq_ignore_ascii_case(Kind::Server.as_str()) => None,
+        kind if kind.eq_ignore_ascii_case(Kind::InboundRoute.as_str()) => {
+            Some(Kind::InboundRoute.group())
+        }
+        _ => return false,
+    };
+    match parent.get("group") {
         Some(Value::String(group)) => {
-            SERVER_GROUPS.iter().any(|ours| group.eq_ignore_ascii_case(ours))
+            SERVER_GROUPS.into_iter().chain(own).any(|ours| group.eq_ignore_ascii_case(ours))
         }
         None | Some(_) => true,
     }
