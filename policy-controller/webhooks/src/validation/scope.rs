@@ -8,9 +8,14 @@ use serde_json::Value;
 
 /// The API group of our kinds.
 pub(super) const GROUP: &str = "policy.linkerd.io";
-/// Groups under which a parent of kind Server counts as ours: the right one, and those that have no
-/// such kind and are given by mistake.
-pub(super) const SERVER_GROUPS: [&str; 4] = [GROUP, "", "core", "gateway.networking.k8s.io"];
+/// The API group of this project's own kinds.
+pub(super) const OWN_GROUP: &str = "portcullis.dev";
+/// The kinds of parents through which a route counts for inbound traffic, in lower case.
+pub(super) const PARENT_KINDS: [&str; 2] = ["server", "inboundroute"];
+/// Groups under which such a parent counts as ours: the right ones, and those that have no such kind
+/// and are given by mistake.
+pub(super) const PARENT_GROUPS: [&str; 5] =
+    [GROUP, OWN_GROUP, "", "core", "gateway.networking.k8s.io"];
 
 /// The validation that an object gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,35 +78,37 @@ fn is_inbound(parent: &Value) -> bool {
         return true;
     }
     let kind = match parent.get("kind") {
-        None => return false,
-        Some(Value::String(kind)) => kind,
-        Some(_) => return true,
-    };
-    let own = match kind {
-        kind if kind.eq_ignore_ascii_case(Kind::Server.as_str()) => None,
-        kind if kind.eq_ignore_ascii_case(Kind::InboundRoute.as_str()) => {
-            Some(Kind::InboundRoute.group())
+        None => false,
+        Some(Value::String(kind)) => {
+            PARENT_KINDS.iter().any(|ours| kind.eq_ignore_ascii_case(ours))
         }
-        _ => return false,
+        Some(_) => true,
     };
-    match parent.get("group") {
+    kind && match parent.get("group") {
         Some(Value::String(group)) => {
-            SERVER_GROUPS.into_iter().chain(own).any(|ours| group.eq_ignore_ascii_case(ours))
+            PARENT_GROUPS.iter().any(|ours| group.eq_ignore_ascii_case(ours))
         }
         None | Some(_) => true,
     }
 }
 
-/// True if a ReferenceGrant is for objects of our group, or may be.
+/// True if a ReferenceGrant is for objects of our groups, or may be, or lets InboundRoutes refer to
+/// others.
 fn opens_ours(grant: &Value) -> bool {
-    match grant.get("spec").and_then(|spec| spec.get("to")) {
+    let part = |name: &str| grant.get("spec").and_then(|spec| spec.get(name));
+    let to_ours = match part("to") {
         None => false,
         Some(Value::Array(to)) => to.iter().any(|to| match to.get("group") {
-            Some(Value::String(group)) => group.eq_ignore_ascii_case(GROUP),
+            Some(Value::String(group)) => {
+                [GROUP, OWN_GROUP].iter().any(|ours| group.eq_ignore_ascii_case(ours))
+            }
             None | Some(_) => !to.is_object() || to.get("group").is_some(),
         }),
         Some(_) => true,
-    }
+    };
+    let from = part("from").and_then(Value::as_array).into_iter().flatten();
+    let mut groups = from.filter_map(|from| from.get("group").and_then(Value::as_str));
+    to_ours || groups.any(|group| group.eq_ignore_ascii_case(OWN_GROUP))
 }
 
 /// True if a validated part differs between two versions of an object.
