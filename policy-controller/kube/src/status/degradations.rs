@@ -8,7 +8,8 @@ use serde_json::Value;
 
 /// The reasons of a conflict with another object. They are reported for new objects too, because
 /// their author does not look for the other one.
-const CONFLICT_REASONS: [&str; 2] = ["Conflicted", "RateLimitReasonAlreadyExists"];
+const CONFLICT_REASONS: [&str; 3] =
+    ["Conflicted", "RateLimitReasonAlreadyExists", "HostAlreadyClaimed"];
 
 /// A condition that became worse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) struct Degradation {
     pub(crate) note: String,
 }
 
-/// Returns the degradations of the object and of each parent of a route. `controller` is our name.
+/// Returns the degradations of the object, of each parent of a route, and of each connection. `controller` is our name.
 pub(crate) fn degradations(before: &Value, after: &Value, controller: &str) -> Vec<Degradation> {
     let mut found = of_conditions(conditions(before), conditions(after));
     for entry in ours(after, controller) {
@@ -27,7 +28,29 @@ pub(crate) fn degradations(before: &Value, after: &Value, controller: &str) -> V
         let known = ours(before, controller).find(same);
         found.extend(of_conditions(known.and_then(conditions), conditions(entry)));
     }
+    found.extend(orphaned(before, after));
     found
+}
+
+/// The connections of an InboundRoute that ended, where none of the same parent is left.
+fn orphaned(before: &Value, after: &Value) -> Vec<Degradation> {
+    let connected: Vec<&Value> =
+        states(before, "connected").filter_map(|c| c.get("parent")).collect();
+    let ended = states(after, "orphaned").filter_map(|state| {
+        let parent = state.get("lastParent")?;
+        let (namespace, name) = (text(parent, "namespace"), text(parent, "name"));
+        let same = |of: &&Value| text(of, "namespace") == namespace && text(of, "name") == name;
+        connected.iter().copied().find(same)?;
+        let reason = text(state, "reason").to_owned();
+        let note = format!("InboundRoute {namespace}/{name} does not delegate to it any more");
+        Some(Degradation { reason, note })
+    });
+    ended.collect()
+}
+
+fn states<'a>(status: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    let entries = status.get("delegationStatuses").and_then(Value::as_array).into_iter().flatten();
+    entries.filter_map(move |entry| entry.get("state")?.get(name))
 }
 
 fn conditions(of: &Value) -> Option<&Vec<Value>> {

@@ -69,9 +69,11 @@ impl StatusSettings {
         Kind::ALL.into_iter().filter(|kind| kind.spec().conditions != Conditions::None)
     }
 
-    /// The namespaces to list, or `None` for all. No request goes anywhere else.
-    pub(crate) fn list_scopes(&self) -> Vec<Option<&str>> {
+    /// The namespaces to list for a kind, or `None` for all. No request goes anywhere else: objects of
+    /// the cluster are not listed where only some namespaces are watched.
+    pub(crate) fn list_scopes(&self, kind: Kind) -> Vec<Option<&str>> {
         match &self.namespaces {
+            Some(_) if !kind.is_namespaced() => Vec::new(),
             None => vec![None],
             Some(namespaces) => namespaces.iter().map(|name| Some(&**name)).collect(),
         }

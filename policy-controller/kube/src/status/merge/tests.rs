@@ -10,7 +10,7 @@ fn desired_condition(kind: &'static str, status: &'static str, reason: &str) -> 
 }
 
 fn desired(conditions: Vec<DesiredCondition>, parents: Vec<ParentStatus>) -> DesiredStatus {
-    DesiredStatus { generation: Some(7), uid: None, conditions, keep: false, parents }
+    DesiredStatus { generation: Some(7), uid: None, conditions, keep: false, parents, fields: None }
 }
 
 fn item(spec: Value, status: Value) -> Item {

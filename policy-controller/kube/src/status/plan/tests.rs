@@ -31,6 +31,7 @@ fn accepted(object: &ObjectKey, message: &str, generation: i64) -> DesiredCondit
         conditions: Arc::from([condition]),
         generation: Some(generation),
         uid: None,
+        fields: None,
     }
 }
 
