@@ -389,4 +389,14 @@ mod tests {
     async fn who_does_not_lead_writes_nothing() {
         assert_eq!(became(200, true, false).await, (Outcome::NotLeading, 0));
     }
+
+    #[test]
+    fn an_object_of_the_cluster_is_in_no_namespace() {
+        let policy = key(Kind::RouteAdmissionPolicy, "", "default");
+        let expected = "/apis/portcullis.dev/v1alpha1/routeadmissionpolicies/default";
+        assert_eq!(path(&policy, "v1alpha1"), expected);
+        let server = key(Kind::Server, "ns", "s");
+        let expected = "/apis/policy.linkerd.io/v1beta3/namespaces/ns/servers/s";
+        assert_eq!(path(&server, "v1beta3"), expected);
+    }
 }

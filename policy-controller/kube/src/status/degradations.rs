@@ -172,4 +172,35 @@ mod tests {
             entry("b", "us", "False")]});
         assert_eq!(degradations(&before, &after, "us").len(), 1);
     }
+
+    #[test]
+    fn an_object_that_becomes_orphaned_is_told_who_delegated_to_it() {
+        let parent = |name: &str| json!({"namespace": "prod", "name": name, "prefix": "/a"});
+        let connected = |name: &str| json!({"state": {"connected": {"parent": parent(name)}}});
+        let orphaned = |name: &str| {
+            let last = json!({"namespace": "prod", "name": name});
+            json!({"state": {"orphaned": {"lastParent": last, "reason": "GrantRevoked"}}})
+        };
+        let reported = |before: &[Value], after: &[Value]| {
+            let status = |entries: &[Value]| json!({"delegationStatuses": entries});
+            let found = degradations(&status(before), &status(after), "us");
+            found.into_iter().map(|one| format!("{} {}", one.reason, one.note)).collect::<Vec<_>>()
+        };
+        let words = ["GrantRevoked InboundRoute prod/one does not delegate to it any more"];
+        let both = [connected("one"), connected("two")];
+        assert_eq!(reported(&both, &[connected("two"), orphaned("one")]), words);
+        assert_eq!(reported(&[orphaned("one")], &[orphaned("one")]), NONE);
+        let never = json!({"state": {"orphaned": {"reason": "NeverDelegated"}}});
+        assert_eq!(reported(&[], &[never]), NONE);
+    }
+
+    #[test]
+    fn a_root_without_any_of_its_claims_is_told_even_if_it_is_new() {
+        let yes = condition("Accepted", "True", "Accepted");
+        let lost = condition("Accepted", "False", "HostAlreadyClaimed");
+        let words = ["HostAlreadyClaimed Accepted=False: words"];
+        assert_eq!(reported(&[yes], std::slice::from_ref(&lost)), words);
+        assert_eq!(reported(&[], std::slice::from_ref(&lost)), words);
+        assert_eq!(reported(std::slice::from_ref(&lost), std::slice::from_ref(&lost)), NONE);
+    }
 }

@@ -90,4 +90,13 @@ mod tests {
         assert!(settings.is_written(Kind::GrpcRoute));
         assert!(!settings.is_written(Kind::HttpLocalRateLimitPolicy));
     }
+
+    #[test]
+    fn objects_of_the_cluster_are_listed_by_those_who_may_list_everything() {
+        let all = StatusSettings::default();
+        assert_eq!(all.list_scopes(Kind::RouteAdmissionPolicy), [None]);
+        let some = StatusSettings { namespaces: Some(vec!["ns".into()]), ..all };
+        assert_eq!(some.list_scopes(Kind::InboundRoute), [Some("ns")]);
+        assert!(some.list_scopes(Kind::RouteAdmissionPolicy).is_empty());
+    }
 }
