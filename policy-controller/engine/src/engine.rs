@@ -1,6 +1,7 @@
 //! The index and its memoized queries, without tasks or clocks.
 
 use crate::config::ControllerConfig;
+use crate::delegations::{DelegationCounts, DelegationTable, has_state};
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
 use crate::incremental::{Memo, QueryKey};
@@ -29,6 +30,7 @@ pub(crate) struct Engine {
     index: Index,
     memo: Memo,
     conditions: ConditionTable,
+    delegations: DelegationTable,
 }
 
 /// Changes caused by a batch.
@@ -38,7 +40,8 @@ pub(crate) struct Changes {
     pub(crate) workloads: Vec<WorkloadKey>,
     /// Queried policies that may have changed.
     pub(crate) policies: Vec<PolicyOf>,
-    /// True if a condition has changed, or an object that has conditions.
+    /// True if a condition has changed, the state of an InboundRoute, or an object that has
+    /// conditions.
     pub(crate) conditions: bool,
     /// Every object that is not as it was.
     pub(crate) objects: Vec<ObjectKey>,
@@ -56,6 +59,7 @@ impl Engine {
             index: Index::default(),
             memo: Memo::default(),
             conditions: ConditionTable::new(),
+            delegations: DelegationTable::default(),
         }
     }
 
@@ -70,6 +74,9 @@ impl Engine {
                 QueryKey::Conditions(Conditions(key)) => {
                     changes.conditions |= self.update_conditions(&key);
                 }
+                QueryKey::DelegationStateOf(DelegationStateOf(key)) => {
+                    changes.conditions |= self.update_delegation(&key);
+                }
                 QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
                     changes.effective_servers.push(key)
                 }
@@ -79,7 +86,6 @@ impl Engine {
                 | QueryKey::ClaimsOn(_)
                 | QueryKey::TreeOf(_)
                 | QueryKey::DelegatedRoutesOf(_)
-                | QueryKey::DelegationStateOf(_)
                 | QueryKey::NamespaceDefaults(_)
                 | QueryKey::ServersOf(_)
                 | QueryKey::SelectorKeys(_)
@@ -119,12 +125,22 @@ impl Engine {
 
     /// Brings the conditions of one object up to date; true if they differ.
     fn update_conditions(&mut self, key: &ObjectKey) -> bool {
+        if key.kind == Kind::InboundRoute {
+            self.update_delegation(key);
+        }
         if self.index.object(key).is_none() {
             return self.conditions.remove(key).is_some();
         }
         let query = Conditions(key.clone());
         let (conditions, _) = self.memo.query(&query, &self.index, &self.config);
         self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
+    }
+
+    /// Brings the state of one InboundRoute up to date; true if it differs.
+    fn update_delegation(&mut self, key: &ObjectKey) -> bool {
+        let kept = self.index.object(key).is_some_and(|object| has_state(object));
+        let state = kept.then(|| self.delegation_state(key));
+        self.delegations.set(key, state)
     }
 
     /// Updates the conditions of a Pod or Namespace, which has some only if its annotations are
@@ -200,16 +216,21 @@ impl Engine {
     /// The same, with the version of each object that they are about.
     pub(crate) fn desired_conditions(&self) -> DesiredConditionTable {
         let desired = self.conditions.iter().filter_map(|(key, conditions)| {
-            let meta = &self.index.object(key)?.meta;
-            let conditions = conditions.clone();
+            let object = self.index.object(key)?;
             let desired = DesiredConditions {
-                conditions,
-                generation: meta.generation,
-                uid: meta.uid.clone(),
+                conditions: conditions.clone(),
+                generation: object.meta.generation,
+                uid: object.meta.uid.clone(),
+                fields: self.delegations.fields(object),
             };
             Some((key.clone(), desired))
         });
         desired.collect()
+    }
+
+    /// Numbers of claims, vertices and rules of all InboundRoutes.
+    pub(crate) fn delegation_counts(&self) -> DelegationCounts {
+        self.delegations.counts()
     }
 
     /// The names of all objects of these kinds.
@@ -294,7 +315,9 @@ impl Engine {
     pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = QueryKey>) {
         let conditions =
             self.conditions.keys().map(|key| QueryKey::Conditions(Conditions(key.clone())));
-        let roots: Vec<QueryKey> = roots.into_iter().chain(conditions).collect();
+        let states = self.delegations.keys();
+        let states = states.map(|key| QueryKey::DelegationStateOf(DelegationStateOf(key.clone())));
+        let roots: Vec<QueryKey> = roots.into_iter().chain(conditions).chain(states).collect();
         self.memo.retain(roots);
     }
 

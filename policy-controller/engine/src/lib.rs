@@ -24,6 +24,7 @@ mod compile;
 mod compiled;
 pub mod config;
 pub mod controller;
+mod delegations;
 pub mod desired;
 pub mod desired_conditions;
 pub mod enforcement;

@@ -142,7 +142,7 @@ impl Rule {
 /// The rules of a controller that watches the whole cluster.
 pub fn cluster_rules() -> Vec<PolicyRule> {
     let mut rules = rules_on(Kind::watched(), WATCH);
-    rules.extend(status_rules());
+    rules.extend(status_rules(|_| true));
     rules.extend(CLUSTER.iter().map(Rule::to_rule));
     rules
 }
@@ -172,7 +172,7 @@ pub fn beside_linkerd_rules() -> Vec<PolicyRule> {
 /// The rules of a controller that watches some namespaces, in each of them.
 pub fn namespace_rules() -> Vec<PolicyRule> {
     let mut rules = rules_on(Kind::watched().filter(|kind| kind.is_namespaced()), WATCH);
-    rules.extend(status_rules());
+    rules.extend(status_rules(Kind::is_namespaced));
     rules.extend(NAMESPACE.iter().map(Rule::to_rule));
     rules
 }
@@ -248,9 +248,10 @@ fn rules_on(kinds: impl Iterator<Item = Kind>, verbs: &[&str]) -> Vec<PolicyRule
 }
 
 /// The rules of the leader for writing status: each object is read before it is written.
-fn status_rules() -> Vec<PolicyRule> {
+fn status_rules(written: fn(Kind) -> bool) -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().status.is_some()) {
+    let with_status = Kind::ALL.into_iter().filter(|kind| kind.spec().status.is_some());
+    for kind in with_status.filter(|kind| written(*kind)) {
         groups.entry(kind.group()).or_default().push(kind.plural());
     }
     let rule = |group: &str, resources: Vec<String>, verb: &str| PolicyRule {
