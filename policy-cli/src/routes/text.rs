@@ -189,7 +189,7 @@ impl Lines<'_> {
 fn grant_words(grant: &GrantItem) -> String {
     let GrantItem { by, inherited, who, .. } = grant;
     let through = if *inherited { ", on the Server" } else { "" };
-    format!("{who} may call ({by}{through})")
+    format!("may call: {who} ({by}{through})")
 }
 
 /// What would complete the delegations, as documents.

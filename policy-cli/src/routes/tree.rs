@@ -3,11 +3,11 @@
 use super::missing::Missing;
 use super::refusal_words;
 use super::report::{
-    GrantItem, ObjectItem, RuleEffect, RuleItem, ServerItem, TreeItem, WithheldItem,
+    GrantItem, ObjectItem, RefusedItem, RuleEffect, RuleItem, ServerItem, TreeItem, WithheldItem,
 };
 use crate::authz::{grant_row, requirement, who};
 use crate::inventory::Inventory;
-use policy_core::{Authorization, HostPattern, Route, ServerPolicy};
+use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy};
 use policy_crds::ObjectKey;
 use policy_engine::trees::{ClaimState, EdgeFault, HostClaim, NodeEffect, TreeNode};
 use policy_engine::view::request;
@@ -55,6 +55,7 @@ impl<'a> TreeReader<'a> {
         };
         let of_root = node.chain.len() == 1;
         Some(match &node.effect {
+            NodeEffect::Shadowed if !self.is_shadowed_here(node) => return None,
             NodeEffect::Shadowed => {
                 RuleItem { note: self.holder(whole, node), ..item(RuleEffect::Shadowed) }
             }
@@ -117,7 +118,7 @@ impl<'a> TreeReader<'a> {
         found
     }
 
-    fn refused(&mut self, node: &TreeNode, faults: &[EdgeFault]) -> Vec<super::RefusedItem> {
+    fn refused(&mut self, node: &TreeNode, faults: &[EdgeFault]) -> Vec<RefusedItem> {
         faults.iter().map(|fault| self.missing.refused(node, fault, self.host)).collect()
     }
 
@@ -131,6 +132,17 @@ impl<'a> TreeReader<'a> {
             ClaimState::Inactive(refusal) => Some(refusal_words(self.inventory, refusal).1),
             ClaimState::Active { .. } => None,
         }
+    }
+
+    /// True if the host reaches a rule that is shadowed. Of one that is shadowed on every host no host
+    /// is left, so that the consent of its object decides.
+    fn is_shadowed_here(&self, node: &TreeNode) -> bool {
+        let mut chain = node.chain.iter().rev();
+        node.hosts.contains(self.host)
+            || node.hosts.is_empty()
+                && chain.next().zip(chain.next()).is_none_or(|(child, parent)| {
+                    self.inventory.compiled.consents(child, parent, self.host)
+                })
     }
 
     /// The rule that has the path of one that is shadowed.
@@ -179,17 +191,14 @@ impl<'a> TreeReader<'a> {
 
     /// True if a compiled route is what a rule became on a Server.
     fn is_of(&self, route: &Route, node: &TreeNode) -> bool {
+        let same_chain = |path: &DelegatedPath| {
+            path.chain.len() == node.chain.len()
+                && path.chain.iter().zip(node.chain.iter()).all(|(name, key)| *name == key.to_ref())
+        };
+        let path = route.origin.delegated_path();
         route.origin.refusal().is_none()
             && route.hosts.contains(self.host)
-            && route.origin.delegated_path().is_some_and(|path| {
-                *path.prefix == *node.path.as_str()
-                    && path.chain.iter().eq(node
-                        .chain
-                        .iter()
-                        .map(ObjectKey::to_ref)
-                        .collect::<Vec<_>>()
-                        .iter())
-            })
+            && path.is_some_and(|path| *path.prefix == *node.path.as_str() && same_chain(path))
     }
 }
 
