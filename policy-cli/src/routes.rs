@@ -22,7 +22,7 @@ use policy_crds::{Body, Claims, Kind, Object, ObjectKey, Resource, nearest};
 use policy_engine::conditions::Reason;
 use policy_engine::trees::{ClaimRefusal, ClaimState, HostClaim};
 use report::InvalidItem;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tree::TreeReader;
 
 /// Kinds that decide who holds a host and to whom it is delegated.
@@ -73,12 +73,8 @@ fn one(inventory: &Inventory, host: &HostPattern) -> anyhow::Result<HostItem> {
     let claims = inventory.compiled.claims_on(host);
     let overlapping = claims.claims.iter().filter(|claim| claim.host.overlaps(host));
     let mut item = item(inventory, &of, overlapping);
-    let mut reader = TreeReader::new(inventory, &of);
-    let roots: BTreeSet<&ObjectKey> = claimed.get(&of).into_iter().flatten().copied().collect();
-    let active = roots
-        .into_iter()
-        .filter(|root| claims.claims.iter().any(|claim| claim.is_active() && claim.root == **root));
-    let trees: Vec<TreeItem> = active.map(|root| reader.tree(root, &claims.claims)).collect();
+    let roots = claimed.get(&of).map(Vec::as_slice).unwrap_or_default();
+    let trees = trees(inventory, &of, roots, &claims.claims);
     item.count(&trees);
     item.trees = Some(trees);
     item.covered_by = (of != *host).then(|| of.to_string());
@@ -96,14 +92,27 @@ fn all(inventory: &Inventory) -> Vec<HostItem> {
     let of_host = |(host, roots): (&HostPattern, &Vec<&ObjectKey>)| {
         let claims = inventory.compiled.claims_on(host);
         let mut item = item(inventory, host, claims.claims.iter().filter(|c| c.host == *host));
-        let mut reader = TreeReader::new(inventory, host);
-        let trees: Vec<TreeItem> =
-            roots.iter().map(|root| reader.tree(root, &claims.claims)).collect();
+        let trees = trees(inventory, host, roots, &claims.claims);
         item.count(&trees);
         item.invalid = named.get(host).map(|objects| invalid(objects)).unwrap_or_default();
         item
     };
     claimed.iter().filter(|(_, roots)| shown(roots)).map(of_host).collect()
+}
+
+/// The trees of the roots that hold a path of a host.
+fn trees(
+    inventory: &Inventory,
+    host: &HostPattern,
+    roots: &[&ObjectKey],
+    claims: &[HostClaim],
+) -> Vec<TreeItem> {
+    let holds = |root: &&&ObjectKey| {
+        let own = |claim: &HostClaim| claim.root == ***root && claim.host == *host;
+        claims.iter().any(|claim| claim.is_active() && own(claim))
+    };
+    let mut reader = TreeReader::new(inventory, host);
+    roots.iter().filter(holds).map(|root| reader.tree(root, claims)).collect()
 }
 
 fn item<'a>(
@@ -195,10 +204,10 @@ fn named(inventory: &Inventory) -> BTreeMap<HostPattern, Vec<&Object>> {
             Body::Valid(Resource::InboundRoute(route)) => {
                 route.delegated_from.iter().map(|consent| &consent.host).collect()
             }
-            Body::Invalid(invalid) => match &invalid.claims {
-                Claims::InboundRoute { hosts, .. } => hosts.iter().collect(),
-                _ => continue,
-            },
+            Body::Invalid(invalid) => {
+                let Claims::InboundRoute { hosts, .. } = &invalid.claims else { continue };
+                hosts.iter().collect()
+            }
             Body::Valid(_) => continue,
         };
         for host in hosts {

@@ -143,7 +143,22 @@ fn step(reason: Reason, node: &TreeNode) -> Option<String> {
         Reason::PrefixNotContained => format!("matches inside `{path}`"),
         Reason::TooDeep | Reason::TooLarge => "a smaller tree".to_owned(),
         Reason::NoMatchingTarget => "a Server in `virtualhost.targetRef` of the root".to_owned(),
-        _ => return None,
+        Reason::Accepted
+        | Reason::ResolvedRefs
+        | Reason::PrecedenceDiffers
+        | Reason::Invalid
+        | Reason::NoMatchingParent
+        | Reason::NotAllowedByListeners
+        | Reason::UnsupportedValue
+        | Reason::Conflicted
+        | Reason::RateLimitAlreadyExists
+        | Reason::RefWarned
+        | Reason::InvalidKind
+        | Reason::HostAlreadyClaimed
+        | Reason::RootNotAllowedInNamespace
+        | Reason::WildcardNotAllowed
+        | Reason::NotPermitted
+        | Reason::SubpathClaimedByOther => return None,
     };
     Some(words)
 }

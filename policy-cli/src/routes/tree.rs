@@ -53,19 +53,18 @@ impl<'a> TreeReader<'a> {
             refused: Vec::new(),
             note: None,
         };
-        let of_root = node.chain.len() == 1;
+        if !self.reaches(node) {
+            let of_root = node.chain.len() == 1;
+            let lost = || RuleItem { note: self.lost(whole, node), ..item(RuleEffect::Inactive) };
+            return of_root.then(lost);
+        }
         Some(match &node.effect {
-            NodeEffect::Shadowed if !self.is_shadowed_here(node) => return None,
             NodeEffect::Shadowed => {
                 RuleItem { note: self.holder(whole, node), ..item(RuleEffect::Shadowed) }
             }
             NodeEffect::Inactive => {
                 RuleItem { note: self.lost(whole, node), ..item(RuleEffect::Inactive) }
             }
-            _ if !node.hosts.contains(self.host) && of_root => {
-                RuleItem { note: self.lost(whole, node), ..item(RuleEffect::Inactive) }
-            }
-            _ if !node.hosts.contains(self.host) => return None,
             NodeEffect::Serves { servers, .. } => {
                 let servers = servers.iter().map(|server| self.server(server, node, None));
                 RuleItem { servers: servers.collect(), ..item(RuleEffect::Serves) }
@@ -134,12 +133,13 @@ impl<'a> TreeReader<'a> {
         }
     }
 
-    /// True if the host reaches a rule that is shadowed. Of one that is shadowed on every host no host
-    /// is left, so that the consent of its object decides.
-    fn is_shadowed_here(&self, node: &TreeNode) -> bool {
+    /// True if the host reaches a rule. Of one that is shadowed on every host no host is left, so that
+    /// the consent of its object decides.
+    fn reaches(&self, node: &TreeNode) -> bool {
         let mut chain = node.chain.iter().rev();
+        let everywhere = node.hosts.is_empty() && node.effect == NodeEffect::Shadowed;
         node.hosts.contains(self.host)
-            || node.hosts.is_empty()
+            || everywhere
                 && chain.next().zip(chain.next()).is_none_or(|(child, parent)| {
                     self.inventory.compiled.consents(child, parent, self.host)
                 })
