@@ -151,6 +151,11 @@ fn no_access() -> Access {
     }
 }
 
+/// Returns the row of one grant, whatever it is about.
+pub(crate) fn grant_row(grant: &Authorization) -> Access {
+    access_row(grant, &no_access())
+}
+
 fn access_row(grant: &Authorization, about: &Access) -> Access {
     let (requires, granted) = match &grant.requirement {
         Requirement::Nothing => (Vec::new(), true),
@@ -177,7 +182,7 @@ fn matches_no_client(condition: &Condition) -> bool {
     }
 }
 
-fn requirement(condition: &Condition) -> ClientRequirement {
+pub(crate) fn requirement(condition: &Condition) -> ClientRequirement {
     let from = condition.source.to_string();
     match &condition.test {
         Predicate::Network(networks) => ClientRequirement {

@@ -11,7 +11,7 @@ use crate::query::condition::{ConditionTable, Conditions};
 use crate::query::delegation::{ClaimsOn, DelegationTree, HostClaims, TreeOf};
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
-use crate::query::policy::PolicyOf;
+use crate::query::policy::{PolicyOf, ServerBaseOf};
 use crate::query::port_ownership::{PortOwners, PortOwnersOf};
 use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
@@ -206,6 +206,11 @@ impl Engine {
     /// The tree of a root.
     pub(crate) fn tree_of(&mut self, root: &ObjectKey) -> Arc<DelegationTree> {
         self.memo.query(&TreeOf(root.clone()), &self.index, &self.config).0
+    }
+
+    /// The policy that a Server gives the ports that it owns.
+    pub(crate) fn server_policy(&mut self, server: &ObjectKey) -> Arc<ServerPolicy> {
+        self.memo.query(&ServerBaseOf(server.clone()), &self.index, &self.config).0
     }
 
     /// Conditions of every object.

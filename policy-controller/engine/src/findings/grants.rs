@@ -58,7 +58,10 @@ impl Finder<'_> {
             }
             let attached = self.query(&AttachedRoutesOf(server.clone()));
             // Of two that are accepted one is left.
-            if !attached.bound || attached.routes.len() > 1 || !self.grants(&server) {
+            // A Server of a tree stays closed without the route.
+            let closed = self.query(&DelegatedRoutesOf(server.clone())).bound;
+            let several = attached.routes.len() > 1;
+            if closed || !attached.bound || several || !self.grants(&server) {
                 continue;
             }
             let mut without = self.index.clone();

@@ -169,6 +169,15 @@ fn child<'a>(
     }
 }
 
+/// True if an object consents that another delegates a host to it.
+pub(crate) fn consents_to(object: &Object, parent: &ObjectKey, host: &HostPattern) -> bool {
+    match &object.body {
+        Body::Valid(Resource::InboundRoute(route)) => consents(route, parent, host),
+        Body::Valid(Resource::Route(route)) => agrees(route, &object.meta.key, parent, host),
+        Body::Valid(_) | Body::Invalid(_) => false,
+    }
+}
+
 /// True if a vertex lists a host, and the delegator if it lists one with it.
 pub(super) fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPattern) -> bool {
     route.delegated_from.iter().any(|consent| {
