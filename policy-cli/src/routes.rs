@@ -181,6 +181,11 @@ fn refusal_words(inventory: &Inventory, refusal: &ClaimRefusal) -> (Reason, Stri
             (Reason::RootNotAllowedInNamespace, admission("roots in the namespace"))
         }
         ClaimRefusal::WildcardNotAllowed => (Reason::WildcardNotAllowed, admission("wildcards")),
+        ClaimRefusal::NotAssumed => {
+            let words = "claims of other namespaces are not known, and --assume-claims does not name \
+                         the host";
+            (Reason::HostNotAssumed, words.to_owned())
+        }
     }
 }
 

@@ -157,6 +157,7 @@ fn step(reason: Reason, node: &TreeNode) -> Option<String> {
         | Reason::HostAlreadyClaimed
         | Reason::RootNotAllowedInNamespace
         | Reason::WildcardNotAllowed
+        | Reason::HostNotAssumed
         | Reason::NotPermitted
         | Reason::SubpathClaimedByOther => return None,
     };
