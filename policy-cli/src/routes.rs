@@ -70,7 +70,8 @@ fn one(inventory: &Inventory, host: &HostPattern) -> anyhow::Result<HostItem> {
     let Some(of) = candidates.find(|pattern| claimed.contains_key(pattern)) else {
         bail!("{}", unclaimed(inventory, host, claimed.keys(), &named));
     };
-    let claims = inventory.compiled.claims_on(host);
+    // Without wildcards those of a wildcard are not among the host's.
+    let claims = inventory.compiled.claims_on(&of);
     let overlapping = claims.claims.iter().filter(|claim| claim.host.overlaps(host));
     let mut item = item(inventory, &of, overlapping);
     let roots = claimed.get(&of).map(Vec::as_slice).unwrap_or_default();
