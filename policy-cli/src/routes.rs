@@ -4,6 +4,7 @@
 pub(crate) mod host;
 pub(crate) mod mermaid;
 mod missing;
+mod refusal;
 mod report;
 mod text;
 mod tree;
@@ -20,7 +21,8 @@ use anyhow::bail;
 use policy_core::HostPattern;
 use policy_crds::{Body, Claims, Kind, Object, ObjectKey, Resource, nearest};
 use policy_engine::conditions::Reason;
-use policy_engine::trees::{ClaimRefusal, ClaimState, HostClaim};
+use policy_engine::trees::{ClaimState, HostClaim};
+use refusal::refusal_words;
 use report::InvalidItem;
 use std::collections::BTreeMap;
 use tree::TreeReader;
@@ -164,24 +166,6 @@ fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
         claimed_at: time.map(|time| time.to_string()),
         reason: reason.map(Reason::as_str),
         message,
-    }
-}
-
-/// The loss of a claim in words. The user may list the holder, so it is named.
-fn refusal_words(inventory: &Inventory, refusal: &ClaimRefusal) -> (Reason, String) {
-    let admission =
-        |words: &str| match inventory.permissions.can_list_everywhere(Kind::RouteAdmissionPolicy) {
-            true => format!("the RouteAdmissionPolicy `default` allows no {words}"),
-            false => format!("no RouteAdmissionPolicy that can be read allows {words}"),
-        };
-    match refusal {
-        ClaimRefusal::AlreadyClaimed(holder) => {
-            (Reason::HostAlreadyClaimed, format!("{holder} claimed it earlier"))
-        }
-        ClaimRefusal::NamespaceNotAllowed => {
-            (Reason::RootNotAllowedInNamespace, admission("roots in the namespace"))
-        }
-        ClaimRefusal::WildcardNotAllowed => (Reason::WildcardNotAllowed, admission("wildcards")),
     }
 }
 
