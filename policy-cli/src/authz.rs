@@ -5,13 +5,12 @@
 mod grants;
 mod report;
 pub(crate) mod select;
-mod text;
+pub(crate) mod text;
 
 pub(crate) use grants::{grant_row, requirement};
 pub(crate) use report::{
     Access, AuthzReport, ClientRequirement, Port, Sidecar, UnresolvedGrantEntry, WorkloadGroup,
 };
-pub(crate) use text::{need, who};
 
 use crate::cluster::undetermined;
 use crate::inventory::Inventory;

@@ -4,6 +4,7 @@
 pub(crate) mod host;
 pub(crate) mod mermaid;
 mod missing;
+mod refusal;
 mod report;
 mod text;
 mod tree;
@@ -20,7 +21,8 @@ use anyhow::bail;
 use policy_core::HostPattern;
 use policy_crds::{Body, Claims, Kind, Object, ObjectKey, Resource, nearest};
 use policy_engine::conditions::Reason;
-use policy_engine::trees::{ClaimRefusal, ClaimState, HostClaim};
+use policy_engine::trees::{ClaimState, HostClaim};
+use refusal::refusal_words;
 use report::InvalidItem;
 use std::collections::BTreeMap;
 use tree::TreeReader;
@@ -70,7 +72,8 @@ fn one(inventory: &Inventory, host: &HostPattern) -> anyhow::Result<HostItem> {
     let Some(of) = candidates.find(|pattern| claimed.contains_key(pattern)) else {
         bail!("{}", unclaimed(inventory, host, claimed.keys(), &named));
     };
-    let claims = inventory.compiled.claims_on(host);
+    // Without wildcards those of a wildcard are not among the host's.
+    let claims = inventory.compiled.claims_on(&of);
     let overlapping = claims.claims.iter().filter(|claim| claim.host.overlaps(host));
     let mut item = item(inventory, &of, overlapping);
     let roots = claimed.get(&of).map(Vec::as_slice).unwrap_or_default();
@@ -163,29 +166,6 @@ fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
         claimed_at: time.map(|time| time.to_string()),
         reason: reason.map(Reason::as_str),
         message,
-    }
-}
-
-/// The loss of a claim in words. The user may list the holder, so it is named.
-fn refusal_words(inventory: &Inventory, refusal: &ClaimRefusal) -> (Reason, String) {
-    let admission =
-        |words: &str| match inventory.permissions.can_list_everywhere(Kind::RouteAdmissionPolicy) {
-            true => format!("the RouteAdmissionPolicy `default` allows no {words}"),
-            false => format!("no RouteAdmissionPolicy that can be read allows {words}"),
-        };
-    match refusal {
-        ClaimRefusal::AlreadyClaimed(holder) => {
-            (Reason::HostAlreadyClaimed, format!("{holder} claimed it earlier"))
-        }
-        ClaimRefusal::NamespaceNotAllowed => {
-            (Reason::RootNotAllowedInNamespace, admission("roots in the namespace"))
-        }
-        ClaimRefusal::WildcardNotAllowed => (Reason::WildcardNotAllowed, admission("wildcards")),
-        ClaimRefusal::NotAssumed => {
-            let words = "claims of other namespaces are not known, and --assume-claims does not name \
-                         the host";
-            (Reason::HostNotAssumed, words.to_owned())
-        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! The tree of a root as one host sees it.
 
 use super::missing::Missing;
-use super::refusal_words;
+use super::refusal::refusal_words;
 use super::report::{
     GrantItem, ObjectItem, RefusedItem, RuleEffect, RuleItem, ServerItem, TreeItem, WithheldItem,
 };
-use crate::authz::{grant_row, requirement, who};
+use crate::authz::text::who;
+use crate::authz::{grant_row, requirement};
 use crate::inventory::Inventory;
 use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy};
 use policy_crds::ObjectKey;
