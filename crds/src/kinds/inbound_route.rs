@@ -3,11 +3,11 @@
 mod claims;
 mod definition;
 mod delegate;
+mod fields;
 mod virtual_host;
 
 use crate::kind::Kind;
 use crate::object::{Body, Claims, FieldError, Invalid, Object};
-use crate::parse::host;
 use crate::parse::input::{Draft, Input};
 use crate::parse::name::{is_dns_label, object_name};
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote, shared};
@@ -16,26 +16,11 @@ use crate::resource::{
     Resource, VirtualHost,
 };
 use crate::spec::{Field, ObjectReference, ReferenceTarget};
-use policy_core::HostPattern;
+use fields::{ACTIONS, MAX_CONSENTS, MAX_RULES, MAX_SERVERS, RULE, SPEC, hostname};
 use std::sync::Arc;
 
 pub(super) use claims::claims;
 pub(super) use definition::definition;
-
-/// The fields of the spec.
-const SPEC: &[&str] = &["virtualhost", "delegatedFrom", "routes"];
-/// The fields of a virtual host.
-const VIRTUAL_HOST: &[&str] =
-    &["fqdn", "aliases", "targetRef", "tls", "accessList", "allowRegexChildren"];
-/// The fields of a rule.
-const RULE: &[&str] = &["match", "servers", "serve", "delegate", "serverAuthorizations"];
-/// The fields of a rule that say how it is answered.
-const ACTIONS: &[&str] = &["servers", "serve", "delegate"];
-
-/// The most rules of an object, Servers of a rule, and entries of `delegatedFrom`.
-const MAX_RULES: usize = 64;
-const MAX_SERVERS: usize = 8;
-const MAX_CONSENTS: usize = 16;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let claims = claims::of(input.root.get("spec").map(|spec| spec.value()));
@@ -173,18 +158,6 @@ fn parent(node: &JsonNode<'_>) -> Option<NamespacedName> {
         Some(shared(text))
     });
     Some(NamespacedName { namespace: Some(namespace?), name: name? })
-}
-
-/// A host name, or `*.name`.
-fn hostname(node: &JsonNode<'_>) -> Option<HostPattern> {
-    let text = node.text_up_to(254)?;
-    match host::pattern(text) {
-        Ok(host) => Some(host),
-        Err(reason) => {
-            node.error(format!("{} {reason}", quote(text)));
-            None
-        }
-    }
 }
 
 fn rules(spec: &Fields<'_>, namespace: &Arc<str>) -> Option<Vec<InboundRule>> {

@@ -117,7 +117,7 @@ fn every_rule_of_an_object_is_checked() {
         (rule("{match: /, delegate: {selector: {matchLabels: {a: b}, matchExpressions: []}}}"), vec!["spec.routes[0].delegate.selector.matchExpressions: unknown field, expected `matchLabels`".into()]),
         (rule("{match: /, delegate: {kind: HTTPRoute, selector: {matchLabels: {a: b}}}}"), vec!["spec.routes[0].delegate.selector: selects objects of kind `InboundRoute` only, name others by `name`".into()]),
         (rule("{match: /, delegate: {name: a}, serverAuthorizations: Ignore}"), vec!["spec.routes[0].serverAuthorizations: must be absent with `delegate`: the objects below say it of their own routes".into()]),
-        (rule("{match: /, serve: {}, serverAuthorizations: No}"), vec!["spec.routes[0].serverAuthorizations: unknown value `No`, expected one of `Inherit`, `Ignore`".into()]),
+        (rule("{match: /, serve: {}, serverAuthorizations: Never}"), vec!["spec.routes[0].serverAuthorizations: unknown value `Never`, expected one of `Inherit`, `Ignore`".into()]),
     ];
     for (spec, expected) in table {
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();

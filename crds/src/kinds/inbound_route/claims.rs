@@ -2,7 +2,7 @@
 //!
 //! They are read on their own, so that an error of one field does not hide another field.
 
-use super::{ACTIONS, RULE, SPEC, VIRTUAL_HOST};
+use super::fields::{ACTIONS, RULE, SPEC, VIRTUAL_HOST};
 use crate::object::Claims;
 use crate::parse::host;
 use crate::parse::name::is_dns_name;

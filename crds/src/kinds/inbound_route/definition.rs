@@ -1,6 +1,6 @@
 //! The definition of InboundRoute (docs/spec/delegation.md).
 
-use super::{MAX_CONSENTS, MAX_RULES, MAX_SERVERS, virtual_host};
+use super::fields::{MAX_ALIASES, MAX_CONSENTS, MAX_NETWORKS, MAX_RULES, MAX_SERVERS};
 use crate::kind::Kind;
 use crate::render::conditions::conditions;
 use crate::render::definition::{Definition, Status, Version};
@@ -69,14 +69,10 @@ fn virtual_host() -> Value {
         "message": "is immutable: create another InboundRoute for another host",
     }]);
     set(&mut fqdn, "x-kubernetes-validations", immutable);
-    let aliases = list_of(
-        "Further hosts with the same routes.",
-        host("A host."),
-        None,
-        at_most(virtual_host::MAX_ALIASES),
-    );
+    let aliases =
+        list_of("Further hosts with the same routes.", host("A host."), None, at_most(MAX_ALIASES));
     let mut access = networks("Networks of its clients; absent: every network.");
-    set(&mut access, "maxItems", json!(virtual_host::MAX_NETWORKS));
+    set(&mut access, "maxItems", json!(MAX_NETWORKS));
     let mode = one_of(
         "`Required`: over mesh TLS. `MutualRequired`: with an identity too.",
         &["MutualRequired", "Required", "Optional"],

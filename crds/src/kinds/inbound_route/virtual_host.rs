@@ -1,6 +1,6 @@
 //! `virtualhost`: the hosts of a root, and the constraints of its tree.
 
-use super::{VIRTUAL_HOST, hostname};
+use super::fields::{MAX_ALIASES, MAX_NETWORKS, VIRTUAL_HOST, hostname};
 use crate::kind::Kind;
 use crate::parse::network::networks;
 use crate::parse::target::{Reference, Target};
@@ -8,10 +8,6 @@ use crate::reader::{AllowedFields, Fields, JsonNode};
 use crate::resource::{RequiredTls, VirtualHost};
 use policy_core::{HostPattern, NetworkMatch};
 use std::sync::Arc;
-
-/// The most aliases and networks.
-pub(super) const MAX_ALIASES: usize = 16;
-pub(super) const MAX_NETWORKS: usize = 32;
 
 pub(super) fn read(node: &JsonNode<'_>) -> Option<VirtualHost> {
     let fields = node.fields(AllowedFields::Only(VIRTUAL_HOST))?;
