@@ -116,7 +116,8 @@ mod tests {
             "{{apiVersion: portcullis.dev/v1alpha1, kind: InboundRoute, \
               metadata: {{name: root, namespace: {namespace}, generation: 2, \
               creationTimestamp: '2026-11-20T08:00:00Z'}}, \
-              spec: {{virtualhost: {{fqdn: a.example, targetRef: {{name: web}}}}, \
+              spec: {{virtualhost: {{fqdn: a.example, \
+              targetRef: {{group: policy.linkerd.io, kind: Server, name: web}}}}, \
               routes: [{{match: /, serve: {{}}}}, {{match: /a, delegate: {{name: gone}}}}]}}, \
               status: {status}}}"
         ))

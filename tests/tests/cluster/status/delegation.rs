@@ -10,7 +10,8 @@ fn root(namespace: &str, rules: &str) -> String {
     format!(
         "apiVersion: portcullis.dev/v1alpha1\nkind: InboundRoute\n\
          metadata: {{name: root, namespace: {namespace}}}\n\
-         spec: {{virtualhost: {{fqdn: www.example.com, targetRef: {{name: web}}}}, \
+         spec: {{virtualhost: {{fqdn: www.example.com, \
+         targetRef: {{group: policy.linkerd.io, kind: Server, name: web}}}}, \
          routes: [{{match: /, serve: {{}}}}{rules}]}}\n"
     )
 }
