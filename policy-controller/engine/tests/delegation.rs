@@ -9,24 +9,28 @@
     reason = "a test"
 )]
 
+mod common;
+
 use policy_core::{HostPattern, WorkloadKey};
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::testing::trees::{
-    HOSTS, NAMESPACES, World, check, claims_are_those_of_the_objects, contained, permitted,
+    HOSTS, NAMESPACES, Permitted, World, claims_are_those_of_the_objects, contained, permitted,
 };
-use policy_engine::trees::NodeEffect;
+use policy_engine::trees::{DelegationTree, NodeEffect};
 use policy_engine::{Compiled, ControllerConfig, History, compile_objects};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn compiled(objects: Vec<Object>) -> Compiled {
     compile_objects(objects, &ControllerConfig::default())
 }
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(any::<u8>(), 260)
+    prop::collection::vec(any::<u8>(), 600)
 }
 
 proptest! {
@@ -93,6 +97,20 @@ proptest! {
         }
     }
 
+    /// A root without any active claim changes nothing for Servers of other namespaces.
+    #[test]
+    fn a_root_that_holds_nothing_changes_nothing_elsewhere(data in bytes()) {
+        let world = World::read(&data).without_selectors();
+        let before = permitted(&world, &compiled(world.objects()));
+        for (namespace, less) in world.without_idle_roots() {
+            let after = permitted(&less, &compiled(less.objects()));
+            let elsewhere = |set: &BTreeSet<Permitted>| -> BTreeSet<Permitted> {
+                set.iter().filter(|request| request.0.0 != namespace).cloned().collect()
+            };
+            prop_assert_eq!(elsewhere(&before), elsewhere(&after), "{:?}\n{:?}", world, less);
+        }
+    }
+
     /// Objects that come, change and go in any order leave the policies, claims, trees and conditions
     /// of those that are left.
     #[test]
@@ -147,31 +165,139 @@ fn port(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).unwrap()
 }
 
-/// The worlds are worth something: many of them hand paths down over several objects.
+/// The worlds are worth something: many of them hand paths down over several objects, and edges are
+/// refused for every reason that a small world can have.
 #[test]
 fn random_worlds_hand_paths_down() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut lengths = [0; 8];
-    let mut faults = BTreeMap::<&str, usize>::new();
-    for _ in 0..400 {
-        let data = bytes().new_tree(&mut runner).unwrap().current();
-        assert_eq!(check(&data), Ok(()));
-        let world = World::read(&data);
-        let compiled = compiled(world.objects());
+    let mut reasons = BTreeSet::new();
+    for _ in 0..300 {
+        let world = World::read(&bytes().new_tree(&mut runner).unwrap().current());
+        let objects = world.objects();
+        let compiled = compiled(objects.clone());
         let mut longest = 0;
-        for object in world.objects().iter().filter(|o| o.meta.key.kind == Kind::InboundRoute) {
-            for node in &compiled.tree_of(&object.meta.key).nodes {
+        for root in objects.iter().filter(|object| object.meta.key.kind == Kind::InboundRoute) {
+            for node in &compiled.tree_of(&root.meta.key).nodes {
                 if !node.servers().is_empty() {
                     longest = longest.max(node.chain.len());
                 }
-                if let NodeEffect::Denied(denied) = &node.effect {
-                    for fault in denied {
-                        *faults.entry(fault.reason.as_str()).or_default() += 1;
-                    }
+                if let NodeEffect::Denied(faults) = &node.effect {
+                    reasons.extend(faults.iter().map(|fault| fault.reason.as_str()));
                 }
             }
         }
         lengths[longest] += 1;
     }
-    eprintln!("{lengths:?} {faults:?}");
+    assert!(lengths[2] > 25 && lengths[3] > 2, "{lengths:?}");
+    assert!(reasons.len() > 7, "{reasons:?}");
+}
+
+fn root(routes: &str) -> String {
+    format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: InboundRoute\n\
+         metadata: {{name: root, namespace: shop, creationTimestamp: '2026-01-01T00:00:00Z'}}\n\
+         spec: {{virtualhost: {{fqdn: a.io}}, routes: [{routes}]}}"
+    )
+}
+
+fn vertex(name: &str, routes: &str) -> String {
+    format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: InboundRoute\n\
+         metadata: {{name: {name}, namespace: shop, labels: {{level: l{}}}}}\n\
+         spec: {{delegatedFrom: [{{fqdn: a.io}}], routes: [{routes}]}}",
+        name.trim_start_matches('v').split('-').next().unwrap()
+    )
+}
+
+fn to(path: &str, name: &str) -> String {
+    format!("{{match: {path}, delegate: {{name: {name}}}}}")
+}
+
+fn tree(documents: &[String]) -> Arc<DelegationTree> {
+    let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
+    let compiled = compiled(common::objects(&texts));
+    let key = ObjectKey { kind: Kind::InboundRoute, namespace: "shop".into(), name: "root".into() };
+    compiled.tree_of(&key)
+}
+
+fn faults(tree: &DelegationTree) -> Vec<(usize, &'static str)> {
+    let denied = tree.nodes.iter().filter_map(|node| match &node.effect {
+        NodeEffect::Denied(faults) => Some((node.chain.len(), faults[0].reason.as_str())),
+        _ => None,
+    });
+    denied.collect()
+}
+
+/// Two vertices of each level have the labels that both vertices of the level above ask for: there
+/// are 2^15 ways to the last.
+#[test]
+fn a_ladder_of_many_ways_ends_at_the_bound_of_visits() {
+    let selects = |level: usize| {
+        format!(
+            "{{match: /, delegate: {{selector: {{matchLabels: {{level: l{level}}}}}, \
+             namespace: shop}}}}"
+        )
+    };
+    let mut documents = vec![root(&selects(1))];
+    for level in 1..15 {
+        for side in ["a", "b"] {
+            documents.push(vertex(&format!("v{level}-{side}"), &selects(level + 1)));
+        }
+    }
+    for side in ["a", "b"] {
+        documents.push(vertex(&format!("v15-{side}"), "{match: /, servers: [{name: s}]}"));
+    }
+    let begun = Instant::now();
+    let tree = tree(&documents);
+    assert!(tree.nodes.len() <= 1 + 2 * 1024, "{}", tree.nodes.len());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// Rules of several paths lead to each level, so that none is taken by the first way.
+#[test]
+fn a_ladder_of_different_paths_ends_at_the_bound_of_visits() {
+    let mut documents = vec![root(&to("/", "v0"))];
+    for level in 0..14 {
+        // Both rules are inside both rules of the level above.
+        let below = "/a".repeat(level + 1);
+        let next = format!("v{}", level + 1);
+        let more = [to(&below, &next), to(&format!("{below}/b"), &next)];
+        documents.push(vertex(&format!("v{level}"), &more.join(", ")));
+    }
+    documents.push(vertex("v14", "{match: /a, servers: [{name: s}]}"));
+    let tree = tree(&documents);
+    assert!(tree.nodes.len() <= 1 + 2 * 1024, "{}", tree.nodes.len());
+}
+
+#[test]
+fn a_chain_ends_at_sixteen_objects() {
+    let chain = |length: usize| {
+        let mut documents = vec![root(&to("/", "v1"))];
+        documents.extend(
+            (1..length - 1).map(|i| vertex(&format!("v{i}"), &to("/", &format!("v{}", i + 1)))),
+        );
+        documents.push(vertex(&format!("v{}", length - 1), "{match: /, servers: [{name: s}]}"));
+        tree(&documents)
+    };
+    let whole = chain(16);
+    let answers = |tree: &DelegationTree| tree.nodes.iter().any(|node| !node.servers().is_empty());
+    assert!(answers(&whole) && faults(&whole).is_empty());
+    let cut = chain(17);
+    assert!(!answers(&cut));
+    assert_eq!(faults(&cut), [(16, "TooDeep")]);
+}
+
+#[test]
+fn a_cycle_is_cut_where_it_closes_and_no_earlier() {
+    let own = "{match: /own, servers: [{name: s}]}";
+    let itself = vertex("v1", &[to("/", "v1"), own.to_owned()].join(", "));
+    let alone = tree(&[root(&to("/", "v1")), itself]);
+    assert_eq!(faults(&alone), [(2, "Cycle")]);
+    assert_eq!(alone.nodes.iter().filter(|node| !node.servers().is_empty()).count(), 1);
+    let one = vertex("v1", &[to("/", "v2"), own.to_owned()].join(", "));
+    let two = vertex("v2", &to("/", "v1"));
+    let both = tree(&[root(&to("/", "v1")), one, two]);
+    assert_eq!(faults(&both), [(3, "Cycle")]);
+    assert_eq!(both.nodes.iter().filter(|node| !node.servers().is_empty()).count(), 1);
 }

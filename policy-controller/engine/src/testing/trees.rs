@@ -7,5 +7,5 @@ mod render;
 mod world;
 
 pub use oracle::{Claim, claims, may_answer};
-pub use properties::{check, claims_are_those_of_the_objects, contained, permitted};
+pub use properties::{Permitted, check, claims_are_those_of_the_objects, contained, permitted};
 pub use world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};

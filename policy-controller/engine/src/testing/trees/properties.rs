@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 
 /// A request that a Server permits: the Server, the host, the path, and whether the client is meshed.
-type Permitted = ((usize, usize), &'static str, String, bool);
+pub type Permitted = ((usize, usize), &'static str, String, bool);
 
 fn paths() -> Vec<String> {
     let below = PATHS.iter().map(|path| format!("{}/x", path.trim_end_matches('/')));

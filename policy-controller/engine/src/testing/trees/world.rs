@@ -138,8 +138,8 @@ impl World {
     /// Reads a world from any bytes.
     pub fn read(data: &[u8]) -> Self {
         let mut from = Choices(data);
-        let admission = (!from.one_in(3)).then(|| Admission {
-            strict: from.one_in(3),
+        let admission = (!from.one_in(6)).then(|| Admission {
+            strict: from.one_in(4),
             wildcards: !from.one_in(3),
             namespaces: if from.one_in(6) { [from.below(3)].into() } else { BTreeSet::new() },
         });
@@ -163,7 +163,7 @@ impl World {
         for to in 0..NAMESPACES.len() {
             for source in (0..NAMESPACES.len()).filter(|source| *source != to) {
                 for route in [false, true] {
-                    if !from.one_in(4) {
+                    if !from.one_in(8) {
                         let named = !route && from.one_in(5);
                         let name = named.then(|| from.below(OBJECTS));
                         grants.insert((source, to, route, name));
@@ -217,6 +217,21 @@ impl World {
         worlds
     }
 
+    /// Every world with a root less that holds nothing, with the namespace of the root.
+    pub fn without_idle_roots(&self) -> Vec<(usize, Self)> {
+        let claims = super::oracle::claims(self);
+        let idle = self.inbound.iter().enumerate().filter(|(_, object)| {
+            object.root.is_some()
+                && !claims.iter().any(|claim| claim.active && claim.root == object.at)
+        });
+        let less = idle.map(|(i, object)| {
+            let mut less = self.clone();
+            less.inbound.remove(i);
+            (object.at.0, less)
+        });
+        less.collect()
+    }
+
     /// Keeps the first valid root, and makes the selectors name one object. Then no path is given to
     /// several, and none falls to another if one loses it.
     pub fn alone(mut self) -> Self {
@@ -227,6 +242,11 @@ impl World {
             at += 1;
             keep
         });
+        self.without_selectors()
+    }
+
+    /// Makes each selector name one object.
+    pub fn without_selectors(mut self) -> Self {
         for object in &mut self.inbound {
             for (_, action) in &mut object.rules {
                 if let Action::Selected(namespace) = action {
@@ -247,7 +267,11 @@ fn one(from: &mut Choices<'_>, at: Place) -> Inbound {
     });
     let mut consents: Vec<(&'static str, Option<Place>)> = Vec::new();
     if root.is_none() {
-        for host in from.hosts() {
+        let mut hosts = from.hosts();
+        if from.one_in(2) && !hosts.contains(&"a.io") {
+            hosts.push("a.io");
+        }
+        for host in hosts {
             consents.push((host, from.one_in(6).then(|| from.place())));
         }
     }
@@ -260,7 +284,7 @@ fn one(from: &mut Choices<'_>, at: Place) -> Inbound {
         created: from.below(3),
         edited: from.one_in(6),
         labelled: from.one_in(2),
-        valid: !from.one_in(12),
+        valid: !from.one_in(20),
         root,
         consents,
         rules,
@@ -268,7 +292,7 @@ fn one(from: &mut Choices<'_>, at: Place) -> Inbound {
 }
 
 fn action(from: &mut Choices<'_>, root: &Option<Root>, at: Place) -> Action {
-    match from.below(12) {
+    match from.below(14) {
         0 => Action::Servers(vec![0]),
         1 => Action::Servers(vec![1, 0]),
         // A root cannot serve without a target.
@@ -277,8 +301,12 @@ fn action(from: &mut Choices<'_>, root: &Option<Root>, at: Place) -> Action {
         4 => Action::Selected(from.below(NAMESPACES.len())),
         5 => Action::Inbound(from.place()),
         // The farther down, the more is answered.
-        n if n >= 12 - at.1 * 3 => Action::Servers(vec![from.below(SERVERS.len())]),
-        _ => Action::Inbound((from.below(NAMESPACES.len()), (at.1 + 1) % OBJECTS)),
+        n if n >= 14 - at.1 * 3 => Action::Servers(vec![from.below(SERVERS.len())]),
+        _ => {
+            let elsewhere = from.one_in(2);
+            let namespace = if elsewhere { from.below(NAMESPACES.len()) } else { at.0 };
+            Action::Inbound((namespace, (at.1 + 1) % OBJECTS))
+        }
     }
 }
 
@@ -286,7 +314,7 @@ fn leaf(from: &mut Choices<'_>, namespace: usize) -> Leaf {
     let base = PATHS[from.below(4)];
     Leaf {
         namespace,
-        valid: !from.one_in(12),
+        valid: !from.one_in(20),
         // Without any it is an ordinary route of its Server.
         parents: (0..from.below(4)).map(|_| from.place()).collect(),
         server: from.one_in(2).then(|| from.below(SERVERS.len())),
