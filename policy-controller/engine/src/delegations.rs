@@ -57,18 +57,16 @@ impl DelegationTable {
     /// The fields of an object's status besides its conditions.
     pub(crate) fn fields(&self, object: &Object) -> Option<StatusFields> {
         let key = &object.meta.key;
-        match key.kind {
-            Kind::InboundRoute => Some(StatusFields::Delegation(self.states.get(key).cloned())),
-            Kind::RouteAdmissionPolicy if *key.name == *EFFECTIVE => match &object.body {
-                Body::Valid(Resource::RouteAdmission(rules)) => {
-                    Some(StatusFields::admission(rules))
-                }
-                Body::Valid(_) | Body::Invalid(_) => {
-                    Some(StatusFields::admission(&Default::default()))
-                }
-            },
-            _ => None,
+        if key.kind == Kind::InboundRoute {
+            return Some(StatusFields::Delegation(self.states.get(key).cloned()));
         }
+        if key.kind != Kind::RouteAdmissionPolicy || *key.name != *EFFECTIVE {
+            return None;
+        }
+        Some(match &object.body {
+            Body::Valid(Resource::RouteAdmission(rules)) => StatusFields::admission(rules),
+            Body::Valid(_) | Body::Invalid(_) => StatusFields::admission(&Default::default()),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::query::condition::Reason;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf};
 use policy_core::{Filter, FilterKind, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant};
-use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
+use policy_crds::resource::{ParentRef, ProxyProtocol, RouteResource, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
@@ -187,24 +187,7 @@ pub(crate) fn attachment(
         return refused(Reason::NoMatchingParent, format!("{server} is invalid"), true);
     };
     let binds = match pairing(spec.protocol, key.kind, cx.config) {
-        Pairing::Effective if is_child(&own.parents, key) => {
-            if served_by(cx, route).contains(server) {
-                return Attachment::Delegated;
-            }
-            let message = "the route is a child of an InboundRoute that does not delegate to it";
-            return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
-        }
-        Pairing::Effective => {
-            let lost = lost_hosts(cx, &own.hostnames, server, &key.namespace);
-            if !lost.is_empty() && lost.len() == own.hostnames.len() {
-                let message = "InboundRoutes hold every hostname of the route; a route takes part in \
-                               their trees by a parentRef to one that delegates to it";
-                return refused(Reason::HostAlreadyClaimed, message.to_owned(), true);
-            }
-            return own.denies_because().map_or(Attachment::Accepted, |reason| {
-                Attachment::Denying { message: reason.into() }
-            });
-        }
+        Pairing::Effective => return effective(cx, route, own, server),
         Pairing::Inert => false,
         Pairing::Mismatched => !cx.config.follows_linkerd(Behaviour::MismatchedRoutes),
     };
@@ -214,6 +197,31 @@ pub(crate) fn attachment(
         key.kind.as_str()
     );
     refused(Reason::NotAllowedByListeners, message, binds)
+}
+
+/// The outcome of a route that a valid Server can carry.
+fn effective(
+    cx: &mut Context<'_>,
+    route: &Object,
+    own: &RouteResource,
+    server: &ObjectKey,
+) -> Attachment {
+    let key = &route.meta.key;
+    if is_child(&own.parents, key) {
+        if served_by(cx, route).contains(server) {
+            return Attachment::Delegated;
+        }
+        let message = "the route is a child of an InboundRoute that does not delegate to it";
+        return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
+    }
+    let lost = lost_hosts(cx, &own.hostnames, server, &key.namespace);
+    if !lost.is_empty() && lost.len() == own.hostnames.len() {
+        let message = "InboundRoutes hold every hostname of the route; a route takes part in their \
+                       trees by a parentRef to one that delegates to it";
+        return refused(Reason::HostAlreadyClaimed, message.to_owned(), true);
+    }
+    own.denies_because()
+        .map_or(Attachment::Accepted, |reason| Attachment::Denying { message: reason.into() })
 }
 
 fn refused(reason: Reason, message: String, binds: bool) -> Attachment {

@@ -13,8 +13,8 @@ use policy_core::{
     RouteKind, Source,
 };
 use policy_crds::resource::{
-    InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls, RouteResource,
-    VirtualHost,
+    Delegate, InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls,
+    RouteResource, VirtualHost,
 };
 use policy_crds::{Kind, ObjectKey};
 use std::collections::HashSet;
@@ -45,13 +45,11 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
         visits: 0,
         paths: 0,
     };
-    let chain = [query.0.clone()];
     for (rule, place) in of_root(cx, &query.0, root, own) {
-        let Some(place) = place else {
-            walk.nodes.push(inactive(&chain, rule));
-            continue;
-        };
-        walk.rule(cx, root, rule, place, &chain);
+        match place {
+            Some(place) => walk.rule(cx, root, rule, place),
+            None => walk.nodes.push(inactive(&query.0, rule)),
+        }
     }
     Arc::new(DelegationTree { constraints: constraints(&query.0, own), nodes: walk.nodes })
 }
@@ -91,7 +89,8 @@ fn of_root<'r>(
                 }
                 None => {
                     let (hosts, order) = (vec![host.clone()], claim.order.clone());
-                    *place = Some(Place { hosts, order, kept: Vec::new() });
+                    let chain = Arc::from([key.clone()]);
+                    *place = Some(Place { chain, hosts, order, kept: Vec::new() });
                 }
             }
         }
@@ -99,9 +98,9 @@ fn of_root<'r>(
     places
 }
 
-fn inactive(chain: &[ObjectKey], rule: &InboundRule) -> TreeNode {
+fn inactive(root: &ObjectKey, rule: &InboundRule) -> TreeNode {
     TreeNode {
-        chain: chain.into(),
+        chain: Arc::from([root.clone()]),
         path: rule.path.clone(),
         hosts: Vec::new(),
         order: ClaimOrder::last(),
@@ -112,6 +111,8 @@ fn inactive(chain: &[ObjectKey], rule: &InboundRule) -> TreeNode {
 /// The place at which an object is reached.
 #[derive(Clone)]
 struct Place {
+    /// The objects from the root to it.
+    chain: Arc<[ObjectKey]>,
     /// The hosts that reach it.
     hosts: Vec<HostPattern>,
     /// The place of the root's claim.
@@ -120,6 +121,14 @@ struct Place {
     kept: Vec<PathPrefix>,
 }
 
+impl Place {
+    /// The objects above the last.
+    fn parents(&self) -> &[ObjectKey] {
+        self.chain.split_last().map_or(&[], |(_, parents)| parents)
+    }
+}
+
+/// The state of a walk through one tree.
 struct Walk {
     target: Option<ObjectKey>,
     allow_regex: bool,
@@ -140,18 +149,17 @@ impl Walk {
         holder: &InboundRoute,
         rule: &InboundRule,
         place: Place,
-        chain: &[ObjectKey],
     ) {
         let kept = place.kept.iter().any(|kept| kept.contains(&rule.path));
-        let place = Place { hosts: self.free(&place.hosts, &rule.path, chain), ..place };
+        let place = self.free(place, &rule.path);
         if kept || place.hosts.is_empty() {
-            self.push(chain, &rule.path, &place, NodeEffect::Shadowed);
+            self.push(&rule.path, &place, NodeEffect::Shadowed);
             return;
         }
         self.paths = self.paths.saturating_add(place.hosts.len());
         let servers = match &rule.action {
             InboundAction::Servers(names) => {
-                let own = chain.last();
+                let own = place.chain.last();
                 let own = own.into_iter().flat_map(|object| {
                     names.iter().map(move |name| object.beside(Kind::Server, name))
                 });
@@ -163,7 +171,7 @@ impl Walk {
                     let message = "the root names no Server in `virtualhost.targetRef`".into();
                     let fault =
                         EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
-                    self.push(chain, &rule.path, &place, NodeEffect::Denied(vec![fault]));
+                    self.push(&rule.path, &place, NodeEffect::Denied(vec![fault]));
                     return;
                 }
             },
@@ -172,31 +180,30 @@ impl Walk {
                 let inside = more.filter(|path| **path != rule.path && rule.path.contains(path));
                 let kept = place.kept.iter().filter(|path| rule.path.contains(path));
                 let kept = kept.chain(inside).cloned().collect();
-                let parents = chain.split_last().map_or(&[][..], |(_, parents)| parents);
+                let parents = place.parents();
                 let handed = place.hosts.iter();
                 let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
                 self.handed.extend(handed);
-                self.delegate(cx, delegate, &rule.path, Place { kept, ..place }, chain);
+                self.delegate(cx, delegate, &rule.path, &Place { kept, ..place });
                 return;
             }
         };
         self.take(&place.hosts, &rule.path);
         let effect = NodeEffect::Serves { servers, inherits_server: rule.inherits_server };
-        self.push(chain, &rule.path, &place, effect);
+        self.push(&rule.path, &place, effect);
     }
 
     /// Adds a rule that delegates, with the children that take part behind it.
     fn delegate(
         &mut self,
         cx: &mut Context<'_>,
-        delegate: &policy_crds::resource::Delegate,
+        delegate: &Delegate,
         path: &PathPrefix,
-        place: Place,
-        chain: &[ObjectKey],
+        place: &Place,
     ) {
         let at = self.nodes.len();
         let from = Delegator {
-            chain,
+            chain: &place.chain,
             path,
             hosts: &place.hosts,
             // An expression could match what an ancestor keeps.
@@ -205,18 +212,18 @@ impl Walk {
         let found = match children(cx, &from, delegate) {
             Ok(found) => found,
             Err(fault) => {
-                self.push(chain, path, &place, NodeEffect::Denied(vec![fault]));
+                self.push(path, place, NodeEffect::Denied(vec![fault]));
                 return;
             }
         };
-        self.push(chain, path, &place, NodeEffect::Shadowed);
+        self.push(path, place, NodeEffect::Shadowed);
         let (mut children, mut refused) = (Vec::new(), Vec::new());
         for child in found {
-            let child = child.and_then(|child| self.bounded(&child, chain).map(|()| child));
+            let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
             match child {
                 Ok(child) => {
                     children.push(child.key.clone());
-                    self.enter(cx, child, path, &place, chain);
+                    self.enter(cx, child, path, place);
                 }
                 Err(fault) => refused.push(fault),
             }
@@ -231,13 +238,13 @@ impl Walk {
     }
 
     /// Checks the bounds before a child is visited; what was visited before stays as it is.
-    fn bounded(&mut self, child: &Child<'_>, chain: &[ObjectKey]) -> Result<(), EdgeFault> {
+    fn bounded(&mut self, child: &Child<'_>, place: &Place) -> Result<(), EdgeFault> {
         let fault = |reason, message: String| EdgeFault {
             reason,
             message: message.into(),
             child: Some(child.key.clone()),
         };
-        if chain.len() >= MAX_DEPTH {
+        if place.chain.len() >= MAX_DEPTH {
             let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
             return Err(fault(Reason::TooDeep, message));
         }
@@ -257,23 +264,16 @@ impl Walk {
         Ok(())
     }
 
-    fn enter(
-        &mut self,
-        cx: &mut Context<'_>,
-        child: Child<'_>,
-        path: &PathPrefix,
-        place: &Place,
-        chain: &[ObjectKey],
-    ) {
-        let chain: Vec<ObjectKey> = chain.iter().chain([child.key]).cloned().collect();
-        let place = Place { hosts: child.hosts, ..place.clone() };
+    fn enter(&mut self, cx: &mut Context<'_>, child: Child<'_>, path: &PathPrefix, place: &Place) {
+        let chain = place.chain.iter().chain([child.key]).cloned().collect();
+        let place = Place { chain, hosts: child.hosts, ..place.clone() };
         match child.content {
             ChildContent::Vertex(vertex) => {
                 for rule in &vertex.routes {
-                    self.rule(cx, vertex, rule, place.clone(), &chain);
+                    self.rule(cx, vertex, rule, place.clone());
                 }
             }
-            ChildContent::Route(route) => self.route(cx, child.key, route, path, place, &chain),
+            ChildContent::Route(route) => self.route(cx, route, path, place),
         }
     }
 
@@ -281,13 +281,12 @@ impl Walk {
     fn route(
         &mut self,
         cx: &mut Context<'_>,
-        key: &ObjectKey,
         route: &RouteResource,
         path: &PathPrefix,
         place: Place,
-        chain: &[ObjectKey],
     ) {
-        let place = Place { hosts: self.free(&place.hosts, path, chain), ..place };
+        let Some(key) = place.chain.last().cloned() else { return };
+        let place = self.free(place, path);
         let own: Vec<ObjectKey> = route
             .parents
             .iter()
@@ -297,39 +296,34 @@ impl Walk {
         let servers = if own.is_empty() { self.target.clone().into_iter().collect() } else { own };
         let compiled = cx.query(&CompiledRoute(key.clone()));
         let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
-            self.push(chain, path, &place, NodeEffect::Shadowed);
+            self.push(path, &place, NodeEffect::Shadowed);
             return;
         };
         self.paths =
             self.paths.saturating_add(compiled.rules.len().saturating_mul(place.hosts.len()));
         self.take(&place.hosts, path);
-        let route = Arc::new(in_tree(&compiled, chain, path, &place));
-        self.push(chain, path, &place, NodeEffect::Route { servers, route });
+        let route = Arc::new(in_tree(&compiled, path, &place));
+        self.push(path, &place, NodeEffect::Route { servers, route });
     }
 
-    /// The hosts of which nobody has the path yet, and no sibling hands it down.
-    fn free(
-        &self,
-        hosts: &[HostPattern],
-        path: &PathPrefix,
-        chain: &[ObjectKey],
-    ) -> Vec<HostPattern> {
-        let parents = chain.split_last().map_or(&[][..], |(_, parents)| parents);
-        let free = |host: &&HostPattern| {
-            let place = ((*host).clone(), path.clone());
-            !self.taken.contains(&place)
-                && !self.handed.contains(&(parents.into(), place.0, place.1))
+    /// A place with the hosts of which nobody has the path yet, and no sibling hands it down.
+    fn free(&self, place: Place, path: &PathPrefix) -> Place {
+        let parents: Arc<[ObjectKey]> = place.parents().into();
+        let free = |host: &HostPattern| {
+            !self.taken.contains(&(host.clone(), path.clone()))
+                && !self.handed.contains(&(parents.clone(), host.clone(), path.clone()))
         };
-        hosts.iter().filter(free).cloned().collect()
+        let hosts = place.hosts.iter().filter(|host| free(host)).cloned().collect();
+        Place { hosts, ..place }
     }
 
     fn take(&mut self, hosts: &[HostPattern], path: &PathPrefix) {
         self.taken.extend(hosts.iter().map(|host| (host.clone(), path.clone())));
     }
 
-    fn push(&mut self, chain: &[ObjectKey], path: &PathPrefix, place: &Place, effect: NodeEffect) {
+    fn push(&mut self, path: &PathPrefix, place: &Place, effect: NodeEffect) {
         self.nodes.push(TreeNode {
-            chain: chain.into(),
+            chain: place.chain.clone(),
             path: path.clone(),
             hosts: place.hosts.clone(),
             order: place.order.clone(),
@@ -340,7 +334,7 @@ impl Walk {
 
 /// A route as a tree has it: for the hosts of the tree, and without matches inside what ancestors
 /// keep.
-fn in_tree(route: &Route, chain: &[ObjectKey], path: &PathPrefix, place: &Place) -> Route {
+fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
     let kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
         PathPattern::Segments { segments, .. } => {
             place.kept.iter().any(|kept| is_inside(segments, kept))
@@ -355,7 +349,7 @@ fn in_tree(route: &Route, chain: &[ObjectKey], path: &PathPrefix, place: &Place)
         left.then(|| policy_core::Rule { matches: matches.into(), effects: rule.effects.clone() })
     });
     Route {
-        origin: Origin::Delegated(delegated_path(chain, path)),
+        origin: Origin::Delegated(delegated_path(&place.chain, path)),
         kind: route.kind,
         created: route.created,
         hosts: place.hosts.clone().into(),

@@ -98,14 +98,14 @@ fn leads(world: &World, way: &Way<'_>, object: &Inbound, chain: &[Place]) -> boo
     match action {
         Action::Servers(numbers) => object.at.0 == way.server.0 && numbers.contains(&way.server.1),
         Action::Serve => of_root == Some(way.server),
-        Action::Inbound(at) => enters(world, way, object, *at, prefix, chain),
+        Action::Inbound(at) => enters((world, way), object, *at, prefix, chain),
         Action::Selected(namespace) => {
             let with_label = world.inbound.iter().filter(|child| {
                 child.labelled && child.at.0 == *namespace && granted(world, object, child.at)
             });
             let children: Vec<&Inbound> = with_label.collect();
             let root = children.iter().any(|child| child.valid && child.root.is_some());
-            let enters = |child: &&Inbound| enters(world, way, object, child.at, prefix, chain);
+            let enters = |child: &&Inbound| enters((world, way), object, child.at, prefix, chain);
             !root && children.iter().any(enters)
         }
         Action::Leaf(namespace) => {
@@ -143,8 +143,7 @@ fn granted(world: &World, from: &Inbound, to: Place) -> bool {
 }
 
 fn enters(
-    world: &World,
-    way: &Way<'_>,
+    (world, way): (&World, &Way<'_>),
     parent: &Inbound,
     at: Place,
     prefix: &str,
