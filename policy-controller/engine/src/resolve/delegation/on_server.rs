@@ -4,31 +4,29 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
-use super::claims::valid;
-use super::tree::{KIND, delegated_path, is_child};
+use super::tree::{KIND, beside, delegated_path, is_child};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::delegation::{
-    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, NodeEffect, PathTable, TreeNode, TreeOf,
+    ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, NodeEffect, PathTable, TreeNode,
+    TreeOf,
 };
 use crate::query::grant::RouteGrants;
 use policy_core::{
-    Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
-    RequestMatch, Requirement, Route, Rule,
+    Authorization, AuthorizationSet, Condition, HostPattern, Origin, RequestMatch, Requirement,
+    Route, Rule,
 };
 use policy_crds::resource::{InboundRoute, PathPrefix};
 use policy_crds::{Body, Claims, Invalid, Object, ObjectKey, Resource};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 query!(DelegatedRoutesOf, Arc<DelegatedRoutes>, delegated);
 
-/// The hosts on which a Server answers a rule, and if nobody else has a path below it there.
-#[derive(Default)]
-struct Answered {
-    hosts: Vec<HostPattern>,
-    shared: bool,
-}
+/// A rule that a Server answers: its tree, its place in the tree, and of a route the paths inside its
+/// own that others have.
+type Answered = (usize, usize, Vec<PathPrefix>);
 
 fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRoutes> {
     let server = &query.0;
@@ -37,27 +35,25 @@ fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRo
         return Arc::default();
     }
     let (hosts, trees) = trees(cx, mentioned);
-    let mut permitted: BTreeMap<(usize, usize), Answered> = BTreeMap::new();
+    let mut permitted: BTreeMap<Answered, Vec<HostPattern>> = BTreeMap::new();
     let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
     for host in &hosts {
         let table = paths(&trees, host);
-        let above: HashSet<&str> = table.keys().flat_map(|path| path.and_above().skip(1)).collect();
         for (path, (_, tree, node)) in &table {
             let Some(found) = node_at(&trees, *tree, *node) else { continue };
-            let place = (*tree, *node);
             if found.servers().contains(server) {
-                let answered = permitted.entry(place).or_default();
-                answered.hosts.push(host.clone());
-                answered.shared |= above.contains(path.as_str());
+                let is_route = matches!(found.effect, NodeEffect::Route { .. });
+                let others = if is_route { inside(&table, path) } else { Vec::new() };
+                permitted.entry((*tree, *node, others)).or_default().push(host.clone());
             } else if is_below_own(&trees, &table, path, server) {
-                denied.entry(place).or_default().push(host.clone());
+                denied.entry((*tree, *node)).or_default().push(host.clone());
             }
         }
     }
     let mut routes = Vec::new();
-    for ((t, n), answered) in permitted {
+    for ((t, n, others), hosts) in permitted {
         let Some((tree, node)) = trees.get(t).zip(node_at(&trees, t, n)) else { continue };
-        let made = permitting(cx, node, &answered.hosts, !answered.shared);
+        let made = permitting(cx, node, &hosts, &others);
         routes.extend(made.into_iter().map(|route| (Arc::new(route), tree.constraints.clone())));
     }
     for ((t, n), hosts) in denied {
@@ -113,12 +109,11 @@ fn trees(
     let mut roots: BTreeSet<&ObjectKey> = BTreeSet::new();
     for host in hosts.clone() {
         if let HostPattern::Suffix(_) = host {
-            for root in cx.edge(Edge::HostBelow(host.name().into())) {
-                let Some(object) = cx.object(root) else { continue };
-                let own = valid(object).and_then(|route| route.virtual_host.as_ref());
-                let below = own.into_iter().flat_map(|own| &own.hosts);
-                hosts.extend(below.filter(|own| own.overlaps(&host)).cloned());
-            }
+            // A claim that was lost is none: strangers would close names of the wildcard by it.
+            let claims = cx.query(&ClaimsOn(host.clone()));
+            let active = claims.claims.iter().filter(|claim| claim.is_active());
+            hosts
+                .extend(active.map(|claim| &claim.host).filter(|own| own.overlaps(&host)).cloned());
         }
     }
     for host in &hosts {
@@ -150,6 +145,14 @@ fn paths(trees: &[Arc<DelegationTree>], host: &HostPattern) -> PathTable {
     table
 }
 
+/// The paths of a table that are inside another.
+fn inside(table: &PathTable, path: &PathPrefix) -> Vec<PathPrefix> {
+    let below = format!("{}/", path.as_str().trim_end_matches('/'));
+    let from = table.range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
+    let inside = from.map(|(other, _)| other).take_while(|other| path.contains(other));
+    inside.filter(|other| *other != path).cloned().collect()
+}
+
 fn node_at(trees: &[Arc<DelegationTree>], tree: usize, node: usize) -> Option<&TreeNode> {
     trees.get(tree)?.nodes.get(node)
 }
@@ -172,7 +175,7 @@ fn permitting(
     cx: &mut Context<'_>,
     node: &TreeNode,
     hosts: &[HostPattern],
-    alone: bool,
+    others: &[PathPrefix],
 ) -> Vec<Route> {
     match &node.effect {
         NodeEffect::Serves { inherits_server, .. } => {
@@ -186,10 +189,8 @@ fn permitting(
             }]
         }
         NodeEffect::Route { route, .. } => {
-            let mut route = Route { hosts: hosts.into(), ..Route::clone(route) };
-            if !alone {
-                route.rules = without_expressions(&route);
-            }
+            let rules = beside(&route.rules, others);
+            let route = Route { hosts: hosts.into(), rules, ..Route::clone(route) };
             // What the route does not match is nobody's.
             vec![route, denying(node, hosts)]
         }
@@ -198,18 +199,6 @@ fn permitting(
         | NodeEffect::Shadowed
         | NodeEffect::Inactive => Vec::new(),
     }
-}
-
-/// The rules of a route without regular expressions, which could match what others have below it.
-fn without_expressions(route: &Route) -> OneOrMany<Rule> {
-    let rules = route.rules.iter().filter_map(|rule| {
-        let plain = |one: &&RequestMatch| !matches!(one.path, PathPattern::Regex(_));
-        let matches: Vec<RequestMatch> = rule.matches.iter().filter(plain).cloned().collect();
-        // A rule without matches would match every request.
-        let left = !matches.is_empty();
-        left.then(|| Rule { matches: matches.into(), effects: rule.effects.clone() })
-    });
-    rules.collect()
 }
 
 fn denying(node: &TreeNode, hosts: &[HostPattern]) -> Route {
