@@ -4,30 +4,32 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
-use super::claims::valid;
-use super::tree::{KIND, delegated_path, is_child};
+use super::tree::{KIND, beside, delegated_path, is_child};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::delegation::{
-    DelegatedRoutes, DelegatedRoutesOf, DelegationTree, NodeEffect, PathTable, TreeNode, TreeOf,
+    ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, NodeEffect, PathTable, TreeNode,
+    TreeOf,
 };
 use crate::query::grant::RouteGrants;
 use policy_core::{
-    Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
-    RequestMatch, Requirement, Route, Rule,
+    Authorization, AuthorizationSet, Condition, HostPattern, Origin, RequestMatch, Requirement,
+    Route, Rule,
 };
 use policy_crds::resource::{InboundRoute, PathPrefix};
 use policy_crds::{Body, Claims, Invalid, Object, ObjectKey, Resource};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 query!(DelegatedRoutesOf, Arc<DelegatedRoutes>, delegated);
 
-/// The hosts on which a Server answers a rule, and if nobody else has a path below it there.
+/// The hosts on which a Server answers a rule; and, of a route, the paths inside its own that others
+/// have on one of them.
 #[derive(Default)]
 struct Answered {
     hosts: Vec<HostPattern>,
-    shared: bool,
+    others: BTreeSet<PathPrefix>,
 }
 
 fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRoutes> {
@@ -42,23 +44,23 @@ fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRo
     let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
     for (host, of_host) in hosts.iter().zip(&by_host) {
         let table = paths(&trees, of_host, host);
-        let above: HashSet<&str> = table.keys().flat_map(|path| path.and_above().skip(1)).collect();
         for (path, (_, tree, node)) in &table {
             let Some(found) = node_at(&trees, *tree, *node) else { continue };
-            let place = (*tree, *node);
             if found.servers().contains(server) {
-                let answered = permitted.entry(place).or_default();
+                let answered = permitted.entry((*tree, *node)).or_default();
                 answered.hosts.push(host.clone());
-                answered.shared |= above.contains(path.as_str());
+                if let NodeEffect::Route { .. } = found.effect {
+                    answered.others.extend(inside(&table, path).cloned());
+                }
             } else if is_below_own(&trees, &table, path, server) {
-                denied.entry(place).or_default().push(host.clone());
+                denied.entry((*tree, *node)).or_default().push(host.clone());
             }
         }
     }
     let mut routes = Vec::new();
     for ((t, n), answered) in permitted {
         let Some((tree, node)) = trees.get(t).zip(node_at(&trees, t, n)) else { continue };
-        let made = permitting(cx, node, &answered.hosts, !answered.shared);
+        let made = permitting(cx, node, &answered);
         routes.extend(made.into_iter().map(|route| (Arc::new(route), tree.constraints.clone())));
     }
     for ((t, n), hosts) in denied {
@@ -111,12 +113,10 @@ fn with_hosts_below(
 ) -> BTreeSet<HostPattern> {
     for host in hosts.clone() {
         let HostPattern::Suffix(_) = host else { continue };
-        for root in cx.edge(Edge::HostBelow(host.name().into())) {
-            let Some(object) = cx.object(root) else { continue };
-            let own = valid(object).and_then(|route| route.virtual_host.as_ref());
-            let below = own.into_iter().flat_map(|own| &own.hosts);
-            hosts.extend(below.filter(|own| own.overlaps(&host)).cloned());
-        }
+        // A claim that was lost is none: strangers would close names of the wildcard by it.
+        let claims = cx.query(&ClaimsOn(host.clone()));
+        let active = claims.claims.iter().filter(|claim| claim.is_active());
+        hosts.extend(active.map(|claim| &claim.host).filter(|own| own.overlaps(&host)).cloned());
     }
     hosts
 }
@@ -160,6 +160,14 @@ fn paths(trees: &[Arc<DelegationTree>], of_host: &[usize], host: &HostPattern) -
     table
 }
 
+/// The paths of a table that are inside another.
+fn inside<'t>(table: &'t PathTable, path: &'t PathPrefix) -> impl Iterator<Item = &'t PathPrefix> {
+    let below = format!("{}/", path.as_str().trim_end_matches('/'));
+    let from = table.range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
+    let inside = from.map(|(other, _)| other).take_while(move |other| path.contains(other));
+    inside.filter(move |other| *other != path)
+}
+
 fn node_at(trees: &[Arc<DelegationTree>], tree: usize, node: usize) -> Option<&TreeNode> {
     trees.get(tree)?.nodes.get(node)
 }
@@ -181,8 +189,7 @@ fn is_below_own(
 fn permitting(
     cx: &mut Context<'_>,
     node: &TreeNode,
-    hosts: &[HostPattern],
-    alone: bool,
+    Answered { hosts, others }: &Answered,
 ) -> Vec<Route> {
     match &node.effect {
         NodeEffect::Serves { inherits_server, .. } => {
@@ -196,10 +203,8 @@ fn permitting(
             }]
         }
         NodeEffect::Route { route, .. } => {
-            let mut route = Route { hosts: hosts.into(), ..Route::clone(route) };
-            if !alone {
-                route.rules = without_expressions(&route);
-            }
+            let rules = beside(&route.rules, others);
+            let route = Route { hosts: hosts.as_slice().into(), rules, ..Route::clone(route) };
             // What the route does not match is nobody's.
             vec![route, denying(node, hosts)]
         }
@@ -208,18 +213,6 @@ fn permitting(
         | NodeEffect::Shadowed
         | NodeEffect::Inactive => Vec::new(),
     }
-}
-
-/// The rules of a route without regular expressions, which could match what others have below it.
-fn without_expressions(route: &Route) -> OneOrMany<Rule> {
-    let rules = route.rules.iter().filter_map(|rule| {
-        let plain = |one: &&RequestMatch| !matches!(one.path, PathPattern::Regex(_));
-        let matches: Vec<RequestMatch> = rule.matches.iter().filter(plain).cloned().collect();
-        // A rule without matches would match every request.
-        let left = !matches.is_empty();
-        left.then(|| Rule { matches: matches.into(), effects: rule.effects.clone() })
-    });
-    rules.collect()
 }
 
 fn denying(node: &TreeNode, hosts: &[HostPattern]) -> Route {

@@ -9,8 +9,8 @@ use crate::query::delegation::{
 };
 use crate::query::policy::CompiledRoute;
 use policy_core::{
-    Condition, DelegatedPath, HostPattern, IdentityMatch, Origin, PathPattern, Predicate, Route,
-    RouteKind, Source,
+    Condition, DelegatedPath, HostPattern, IdentityMatch, OneOrMany, Origin, PathPattern,
+    Predicate, Route, RouteKind, Rule, Source,
 };
 use policy_crds::resource::{
     Delegate, InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls,
@@ -335,29 +335,37 @@ impl Walk {
 /// A route as a tree has it: for the hosts of the tree, and without matches inside what ancestors
 /// keep.
 fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
-    let kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
-        PathPattern::Segments { segments, .. } => {
-            place.kept.iter().any(|kept| is_inside(segments, kept))
-        }
-        // Only where nothing is kept.
-        PathPattern::Regex(_) => false,
-    };
-    let rules = route.rules.iter().filter_map(|rule| {
-        let matches: Vec<_> = rule.matches.iter().filter(|one| !kept(&one.path)).cloned().collect();
-        // A rule without matches would match every request.
-        let left = !matches.is_empty();
-        left.then(|| policy_core::Rule { matches: matches.into(), effects: rule.effects.clone() })
-    });
     Route {
         origin: Origin::Delegated(delegated_path(&place.chain, path)),
         kind: route.kind,
         created: route.created,
         hosts: place.hosts.clone().into(),
-        rules: rules.collect(),
+        rules: beside(&route.rules, &place.kept),
         authorizations: route.authorizations.clone(),
         inherits_server: route.inherits_server,
         withheld: route.withheld.clone(),
     }
+}
+
+/// The rules of a route without matches inside paths that others keep. A regular expression could match
+/// what is inside.
+pub(super) fn beside<'k>(
+    rules: &[Rule],
+    kept: impl IntoIterator<Item = &'k PathPrefix>,
+) -> OneOrMany<Rule> {
+    let kept: Vec<&PathPrefix> = kept.into_iter().collect();
+    let is_kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
+        PathPattern::Segments { segments, .. } => kept.iter().any(|kept| is_inside(segments, kept)),
+        PathPattern::Regex(_) => !kept.is_empty(),
+    };
+    let rules = rules.iter().filter_map(|rule| {
+        let matches: Vec<_> =
+            rule.matches.iter().filter(|one| !is_kept(&one.path)).cloned().collect();
+        // A rule without matches would match every request.
+        let left = !matches.is_empty();
+        left.then(|| Rule { matches: matches.into(), effects: rule.effects.clone() })
+    });
+    rules.collect()
 }
 
 /// The origin of a rule that a chain leads to.

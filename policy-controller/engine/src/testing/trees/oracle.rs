@@ -75,11 +75,12 @@ pub fn may_answer(world: &World, server: (usize, usize), host: &str, path: &str)
     held.filter(|claim| contains(claim.path, path)).any(|claim| {
         let Some(root) = world.inbound(claim.root) else { return false };
         longest(root, path).is_some_and(|(own, _)| *own == claim.path)
-            && leads(world, &Way { claim, server, path }, root, &[claim.root])
+            && leads(world, &Way { claims: &claims, claim, server, path }, root, &[claim.root])
     })
 }
 
 struct Way<'w> {
+    claims: &'w [Claim],
     claim: &'w Claim,
     server: Place,
     path: &'w str,
@@ -121,7 +122,14 @@ fn leads(world: &World, way: &Way<'_>, object: &Inbound, chain: &[Place]) -> boo
                     })
                     && leaf.matches.iter().all(|(own, _)| contains(prefix, own))
             };
+            // What another root holds inside it is no part of the path.
+            let others = way.claims.iter().any(|other| {
+                let inside = other.path != *prefix && contains(prefix, other.path);
+                let own = other.root == way.claim.root || other.host != way.claim.host;
+                other.active && !own && inside && contains(other.path, way.path)
+            });
             granted
+                && !others
                 && leaf.filter(agrees).is_some_and(|leaf| {
                     let own = leaf.server.map(|number| (leaf.namespace, number));
                     own.or(of_root) == Some(way.server) && matches(leaf, way.path)
