@@ -106,8 +106,6 @@ pub struct TreeNode {
     pub path: PathPrefix,
     /// The hosts that reach it, in the order of the root.
     pub hosts: Vec<HostPattern>,
-    /// The place of the root's claim, among other trees.
-    pub order: ClaimOrder,
     /// Its effect.
     pub effect: NodeEffect,
 }
@@ -167,7 +165,7 @@ pub(crate) struct DelegatedRoutes {
 }
 
 /// The paths of the hosts of a tree with the rule that has each.
-pub(crate) type PathTable = BTreeMap<PathPrefix, (ClaimOrder, usize, usize)>;
+pub(crate) type PathTable = BTreeMap<PathPrefix, (usize, usize)>;
 
 impl HostClaims {
     /// The active claims of a root on a host.
@@ -188,13 +186,6 @@ impl HostClaim {
     /// True if the root holds the path of the host.
     pub fn is_active(&self) -> bool {
         matches!(self.state, ClaimState::Active { .. })
-    }
-}
-
-impl ClaimOrder {
-    /// The last place.
-    pub(crate) fn last() -> Self {
-        Self { timeless: true, time: 0, namespace: "".into(), name: "".into() }
     }
 }
 

@@ -39,12 +39,13 @@ fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRo
         return Arc::default();
     }
     let hosts = with_hosts_below(cx, mentioned);
-    let (trees, by_host) = trees(cx, &hosts);
+    let trees = trees(cx, &hosts);
+    let holders: Vec<Holders> = hosts.iter().map(|host| holders(cx, host)).collect();
+    let holders = hosts.iter().zip(&holders).collect();
     let mut permitted: BTreeMap<(usize, usize), Answered> = BTreeMap::new();
     let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
-    for (host, of_host) in hosts.iter().zip(&by_host) {
-        let table = paths(&trees, of_host, host);
-        for (path, (_, tree, node)) in &table {
+    for (host, table) in tables(&trees, &holders) {
+        for (path, (tree, node)) in &table {
             let Some(found) = node_at(&trees, *tree, *node) else { continue };
             if found.servers().contains(server) {
                 let answered = permitted.entry((*tree, *node)).or_default();
@@ -121,43 +122,43 @@ fn with_hosts_below(
     hosts
 }
 
-/// The trees of hosts, and the numbers of those of each host.
-fn trees(
-    cx: &mut Context<'_>,
-    hosts: &BTreeSet<HostPattern>,
-) -> (Vec<Arc<DelegationTree>>, Vec<Vec<usize>>) {
-    let of_host = hosts.iter().map(|host| cx.edge(Edge::Host(host.clone())));
-    let of_host: Vec<Vec<&ObjectKey>> = of_host.collect();
-    let roots: BTreeSet<&ObjectKey> = of_host.iter().flatten().copied().collect();
-    let number: BTreeMap<&ObjectKey, usize> = roots.iter().copied().zip(0..).collect();
-    let trees = roots.iter().map(|root| cx.query(&TreeOf((*root).clone()))).collect();
-    let numbers = of_host
-        .iter()
-        .map(|roots| roots.iter().filter_map(|root| number.get(root).copied()).collect());
-    (trees, numbers.collect())
+/// The trees of the roots that claim hosts.
+fn trees(cx: &mut Context<'_>, hosts: &BTreeSet<HostPattern>) -> Vec<Arc<DelegationTree>> {
+    let roots = hosts.iter().flat_map(|host| cx.edge(Edge::Host(host.clone())));
+    let roots: BTreeSet<&ObjectKey> = roots.collect();
+    roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect()
 }
 
-/// The paths of a host with the rule that has each: of two trees the one whose root claimed earlier,
-/// and within a tree the child before the rule that delegates to it.
-fn paths(trees: &[Arc<DelegationTree>], of_host: &[usize], host: &HostPattern) -> PathTable {
-    let mut table = PathTable::new();
-    let of_host = of_host.iter().filter_map(|t| Some((*t, trees.get(*t)?)));
-    for (t, tree) in of_host {
-        for (n, node) in tree.nodes.iter().enumerate() {
-            if !node.has_path() || !node.hosts.contains(host) {
-                continue;
-            }
-            let replaces = match table.get(&node.path) {
-                None => true,
-                Some((_, other, _)) if *other == t => true,
-                Some((order, _, _)) => node.order < *order,
-            };
-            if replaces {
-                table.insert(node.path.clone(), (node.order.clone(), t, n));
+/// The roots that hold paths of a host.
+type Holders = BTreeMap<PathPrefix, ObjectKey>;
+
+fn holders(cx: &mut Context<'_>, host: &HostPattern) -> Holders {
+    let claims = cx.query(&ClaimsOn(host.clone()));
+    let active = claims.claims.iter().filter(|claim| claim.is_active() && claim.host == *host);
+    active.map(|claim| (claim.path.clone(), claim.root.clone())).collect()
+}
+
+/// The paths of each host with the rule that has each: a path is that of the root with the longest
+/// claim that contains it, whatever another root hands down there; within a tree the child has it
+/// before the rule that delegates to it. One pass over the trees, because a Server may have as many
+/// hosts as trees.
+fn tables<'h>(
+    trees: &[Arc<DelegationTree>],
+    holders: &BTreeMap<&'h HostPattern, &Holders>,
+) -> BTreeMap<&'h HostPattern, PathTable> {
+    let mut tables: BTreeMap<&HostPattern, PathTable> = BTreeMap::new();
+    for (t, tree) in trees.iter().enumerate() {
+        for (n, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.has_path()) {
+            for host in &node.hosts {
+                let Some((host, held)) = holders.get_key_value(host) else { continue };
+                let holder = node.path.and_above().find_map(|path| held.get(path));
+                if holder == node.chain.first() {
+                    tables.entry(host).or_default().insert(node.path.clone(), (t, n));
+                }
             }
         }
     }
-    table
+    tables
 }
 
 /// The paths of a table that are inside another.
@@ -181,7 +182,7 @@ fn is_below_own(
 ) -> bool {
     let above = path.and_above().skip(1).find_map(|above| table.get(above));
     above
-        .and_then(|(_, tree, node)| node_at(trees, *tree, *node))
+        .and_then(|(tree, node)| node_at(trees, *tree, *node))
         .is_some_and(|above| above.servers().contains(server))
 }
 

@@ -4,9 +4,7 @@ use super::child::{Child, ChildContent, Delegator, children, inbound_parent, is_
 use super::claims::valid;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
-use crate::query::delegation::{
-    ClaimOrder, ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf,
-};
+use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
 use crate::query::policy::CompiledRoute;
 use policy_core::{
     Condition, DelegatedPath, HostPattern, IdentityMatch, OneOrMany, Origin, PathPattern,
@@ -83,14 +81,10 @@ fn of_root<'r>(
                 continue;
             };
             match place {
-                Some(place) => {
-                    place.hosts.push(host.clone());
-                    place.order = place.order.clone().min(claim.order.clone());
-                }
+                Some(place) => place.hosts.push(host.clone()),
                 None => {
-                    let (hosts, order) = (vec![host.clone()], claim.order.clone());
-                    let chain = Arc::from([key.clone()]);
-                    *place = Some(Place { chain, hosts, order, kept: Vec::new() });
+                    let (chain, hosts) = (Arc::from([key.clone()]), vec![host.clone()]);
+                    *place = Some(Place { chain, hosts, kept: Vec::new() });
                 }
             }
         }
@@ -103,7 +97,6 @@ fn inactive(root: &ObjectKey, rule: &InboundRule) -> TreeNode {
         chain: Arc::from([root.clone()]),
         path: rule.path.clone(),
         hosts: Vec::new(),
-        order: ClaimOrder::last(),
         effect: NodeEffect::Inactive,
     }
 }
@@ -115,8 +108,6 @@ struct Place {
     chain: Arc<[ObjectKey]>,
     /// The hosts that reach it.
     hosts: Vec<HostPattern>,
-    /// The place of the root's claim.
-    order: ClaimOrder,
     /// Paths that ancestors keep, although they are inside what is delegated.
     kept: Vec<PathPrefix>,
 }
@@ -326,7 +317,6 @@ impl Walk {
             chain: place.chain.clone(),
             path: path.clone(),
             hosts: place.hosts.clone(),
-            order: place.order.clone(),
             effect,
         });
     }
