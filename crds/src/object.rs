@@ -72,6 +72,8 @@ pub enum Claims {
     Route {
         /// The parents that could be read.
         parents: Vec<ParentRef>,
+        /// The hosts that could be read, which stay closed where it is a child of InboundRoutes.
+        hostnames: Vec<HostPattern>,
         /// True if a parent could not be read: it may have been any Server of the namespace.
         unread: bool,
     },

@@ -215,12 +215,16 @@ pub fn viewing_rules() -> Vec<PolicyRule> {
     rules_on(policy_kinds(), &["get", "list", "watch"])
 }
 
+/// Kinds that are not for everybody who writes policies of a namespace.
+const KEPT: [Kind; 2] = [Kind::ExternalWorkload, Kind::InboundRoute];
+
 /// Additional rules for people who write these policies. ExternalWorkloads are not among them: they
 /// name addresses and identities outside of the cluster, which Kubernetes keeps from `admin` and
-/// `edit` since 1.22 (CVE-2021-25740).
+/// `edit` since 1.22 (CVE-2021-25740). InboundRoutes are not either: a root claims hosts of the whole
+/// cluster.
 pub fn writing_rules() -> Vec<PolicyRule> {
     let verbs = ["create", "delete", "deletecollection", "patch", "update"];
-    rules_on(policy_kinds().filter(|kind| *kind != Kind::ExternalWorkload), &verbs)
+    rules_on(policy_kinds().filter(|kind| !KEPT.contains(kind)), &verbs)
 }
 
 /// The verbs of a watch.

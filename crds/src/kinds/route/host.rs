@@ -4,11 +4,13 @@ use crate::parse::host;
 use crate::reader::{Fields, JsonNode, quote};
 use policy_core::HostPattern;
 
-/// Absent and empty mean every host.
-pub(super) fn hostnames(spec: &Fields<'_>) -> Option<Vec<HostPattern>> {
-    let Some(node) = spec.get("hostnames") else { return Some(Vec::new()) };
-    let hosts: Vec<Option<HostPattern>> = node.list_up_to(16)?.iter().map(hostname).collect();
-    hosts.into_iter().collect()
+/// The hosts that can be read, and whether these are all. Absent and empty mean every host.
+pub(super) fn hostnames(spec: &Fields<'_>) -> (Vec<HostPattern>, bool) {
+    let Some(node) = spec.get("hostnames") else { return (Vec::new(), true) };
+    let Some(list) = node.list_up_to(16) else { return (Vec::new(), false) };
+    let hosts: Vec<HostPattern> = list.iter().filter_map(hostname).collect();
+    let all = hosts.len() == list.len();
+    (hosts, all)
 }
 
 fn hostname(node: &JsonNode<'_>) -> Option<HostPattern> {

@@ -167,7 +167,9 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     if attached.bound {
         policy.routes.otherwise = Unmatched::NotFound;
         policy.routes.routes = attached.routes.clone();
-        if attached.routes.is_empty() {
+        let closed = Unmatched::Deny(Denied::NotDelegated);
+        policy.routes.hosts.extend(attached.lost.iter().map(|host| (host.clone(), closed)));
+        if attached.routes.is_empty() && attached.lost.is_empty() {
             policy.deny = Some(Denied::RoutesInvalid);
             policy.routes.otherwise = Unmatched::Deny(Denied::RoutesInvalid);
         }

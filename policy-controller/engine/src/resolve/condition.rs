@@ -357,6 +357,9 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
         };
         conditions.push(match (&object.body, attachment(cx, object, parent, &server)) {
             (_, Attachment::Accepted | Attachment::Delegated) => about.accepted(""),
+            (_, Attachment::Lost { message }) => {
+                about.refused(Reason::HostAlreadyClaimed, &message)
+            }
             (_, Attachment::Denying { message }) => {
                 about.refused(Reason::UnsupportedValue, &message)
             }

@@ -113,7 +113,10 @@ fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers
     for parent in parents(route) {
         let Some(server) = ObjectKey::server_of(parent, namespace) else { continue };
         match attachment(cx, route, parent, &server) {
-            Attachment::Accepted | Attachment::Delegated | Attachment::Denying { .. } => {
+            Attachment::Accepted
+            | Attachment::Delegated
+            | Attachment::Lost { .. }
+            | Attachment::Denying { .. } => {
                 effective.servers.insert(server);
             }
             // For other reasons the Server exists, and the route is not accepted.

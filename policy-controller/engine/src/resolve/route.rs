@@ -9,9 +9,12 @@ use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf};
-use policy_core::{Filter, FilterKind, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant};
+use policy_core::{
+    Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant,
+};
 use policy_crds::resource::{ParentRef, ProxyProtocol, RouteResource, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The outcome of one parent reference.
@@ -23,6 +26,11 @@ pub(crate) enum Attachment {
     Delegated,
     /// It denies what it matches, because it has a filter that is not supported.
     Denying {
+        /// For people.
+        message: Arc<str>,
+    },
+    /// It is valid, and others hold all its hosts, which it leaves closed.
+    Lost {
         /// For people.
         message: Arc<str>,
     },
@@ -81,7 +89,7 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
 fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {
     let server = &query.0;
     let mut found: Vec<(bool, CreationOrder, Arc<Route>)> = Vec::new();
-    let mut some_accepted = false;
+    let (mut some_accepted, mut lost) = (false, BTreeSet::new());
     // An invalid route that may have named this Server binds it, as one that names it does.
     let mut bound = !cx.config.follows_linkerd(Behaviour::InvalidRoutes)
         && !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
@@ -92,10 +100,13 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
             .filter(|p| ObjectKey::server_of(p, &key.namespace).as_ref() == Some(server));
         let outcomes: Vec<Attachment> = own.map(|p| attachment(cx, object, p, server)).collect();
         bound |= outcomes.iter().any(Attachment::binds);
-        some_accepted |= outcomes.contains(&Attachment::Accepted);
+        // One whose hosts all belong to others is a valid route: nobody can close a Server by claims.
+        some_accepted |= outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Attachment::Accepted | Attachment::Lost { .. }));
         if outcomes.iter().any(Attachment::matches)
             && let Some(route) = cx.query(&CompiledRoute(key.clone()))
-            && let Some(route) = on_held_hosts(cx, route, server, &key.namespace)
+            && let Some(route) = on_held_hosts(cx, route, server, &mut lost)
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;
@@ -108,7 +119,7 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     }
     found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let routes = found.into_iter().map(|(_, _, route)| route).collect();
-    Arc::new(AttachedRoutes { bound, routes })
+    Arc::new(AttachedRoutes { bound, routes, lost })
 }
 
 /// A route without the hosts that it may not have on a Server; `None` if none is left.
@@ -116,14 +127,16 @@ fn on_held_hosts(
     cx: &mut Context<'_>,
     route: Arc<Route>,
     server: &ObjectKey,
-    namespace: &Arc<str>,
+    lost: &mut BTreeSet<HostPattern>,
 ) -> Option<Arc<Route>> {
-    let lost = lost_hosts(cx, &route.hosts, server, namespace);
-    if lost.is_empty() {
+    let namespace = route.origin.object().map(|object| object.namespace().to_owned());
+    let own = lost_hosts(cx, &route.hosts, server, &namespace.unwrap_or_default());
+    if own.is_empty() {
         return Some(route);
     }
-    let held = route.hosts.iter().filter(|host| !lost.contains(host));
+    let held = route.hosts.iter().filter(|host| !own.contains(host));
     let hosts: Box<[_]> = held.cloned().collect();
+    lost.extend(own);
     // Without hosts it would be for every host.
     (!hosts.is_empty()).then(|| Arc::new(Route { hosts, ..Route::clone(&route) }))
 }
@@ -131,7 +144,7 @@ fn on_held_hosts(
 impl Attachment {
     fn binds(&self) -> bool {
         match self {
-            Self::Accepted | Self::Denying { .. } => true,
+            Self::Accepted | Self::Denying { .. } | Self::Lost { .. } => true,
             Self::Delegated => false,
             Self::Refused { binds, .. } => *binds,
         }
@@ -140,7 +153,7 @@ impl Attachment {
     /// True if requests are compared with the matches of the route.
     fn matches(&self) -> bool {
         match self {
-            Self::Accepted | Self::Denying { .. } => true,
+            Self::Accepted | Self::Denying { .. } | Self::Lost { .. } => true,
             Self::Delegated | Self::Refused { .. } => false,
         }
     }
@@ -218,7 +231,7 @@ fn effective(
     if !lost.is_empty() && lost.len() == own.hostnames.len() {
         let message = "InboundRoutes hold every hostname of the route; a route takes part in their \
                        trees by a parentRef to one that delegates to it";
-        return refused(Reason::HostAlreadyClaimed, message.to_owned(), true);
+        return Attachment::Lost { message: message.into() };
     }
     own.denies_because()
         .map_or(Attachment::Accepted, |reason| Attachment::Denying { message: reason.into() })

@@ -48,7 +48,7 @@ impl Scope {
             format!("references to objects outside {scope} are not resolved"),
             "Nodes are not watched: probes come from --node-addresses alone".to_owned(),
             "Namespaces are polled every 10 s: a new annotation there takes as long".to_owned(),
-            "InboundRoutes with `virtualhost` claim nothing: claims of other namespaces are unknown"
+            "InboundRoutes claim only the hosts of --assume-claims: claims elsewhere are unknown"
                 .to_owned(),
         ]
         .into()

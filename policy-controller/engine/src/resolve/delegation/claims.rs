@@ -108,7 +108,7 @@ fn claim(
     } else {
         ClaimState::Active { shared: false }
     };
-    let time = time_of(meta, host, path);
+    let time = time_of(meta, host, path, rules);
     let order = ClaimOrder {
         timeless: time.is_none(),
         time: time.unwrap_or_default(),
@@ -121,9 +121,19 @@ fn claim(
 /// The time of a claim: the one that the status records; otherwise that of the object's creation,
 /// if the object was never edited since. The claim of an edited object waits until it is recorded,
 /// so that a lost status can postpone a claim and never advance it.
-fn time_of(meta: &ObjectMeta, host: &HostPattern, path: &PathPrefix) -> Option<i64> {
+fn time_of(
+    meta: &ObjectMeta,
+    host: &HostPattern,
+    path: &PathPrefix,
+    rules: &RouteAdmission,
+) -> Option<i64> {
     let recorded = meta.recorded.as_ref();
-    let recorded = recorded.and_then(|recorded| recorded.claimed_at(host, path));
+    // Who holds a host as a whole does not lose it by another path.
+    let strict = rules.ownership == NamespaceOwnership::Strict;
+    let recorded = recorded.and_then(|recorded| {
+        let of_host = recorded.claims.iter().filter(|((own, _), _)| strict && own == host);
+        recorded.claimed_at(host, path).or(of_host.map(|(_, time)| *time).min())
+    });
     // Nothing is claimed before the object exists.
     let valid = recorded.filter(|time| meta.created.is_none_or(|created| *time >= created));
     let unedited = meta.generation.is_none_or(|generation| generation == 1);

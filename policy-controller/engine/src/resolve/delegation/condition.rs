@@ -3,6 +3,7 @@
 use super::child::inbound_parent;
 use super::claims::valid;
 use super::on_server::hosts_of;
+use super::tree::is_child;
 use crate::incremental::Context;
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
@@ -40,6 +41,9 @@ fn roots<'a>(cx: &mut Context<'a>, object: &Object) -> BTreeSet<&'a ObjectKey> {
 
 /// The trees that may have rules of an object.
 pub(super) fn trees(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<DelegationTree>> {
+    if valid(object).is_some_and(|route| route.virtual_host.is_some()) {
+        return vec![cx.query(&TreeOf(object.meta.key.clone()))];
+    }
     let roots = roots(cx, object);
     roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect()
 }
@@ -54,6 +58,10 @@ fn own<'t>(
 
 /// The Servers that answer for an object in trees.
 pub(crate) fn served_by(cx: &mut Context<'_>, object: &Object) -> BTreeSet<ObjectKey> {
+    // Most routes are no children, and there may be many.
+    if object.meta.key.kind.is_route() && !is_child(parents(object), &object.meta.key) {
+        return BTreeSet::new();
+    }
     let trees = trees(cx, object);
     own(&trees, &object.meta.key).flat_map(TreeNode::servers).cloned().collect()
 }

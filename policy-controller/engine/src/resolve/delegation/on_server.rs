@@ -4,6 +4,7 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
+use super::claims::valid;
 use super::tree::{KIND, beside, delegated_path, is_child};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
@@ -96,7 +97,10 @@ pub(super) fn hosts_of(object: &Object) -> Vec<HostPattern> {
     match &object.body {
         Body::Valid(Resource::InboundRoute(route)) => own_hosts(route),
         Body::Valid(Resource::Route(route)) => route.hostnames.clone(),
-        Body::Invalid(Invalid { claims: Claims::InboundRoute { hosts, .. }, .. }) => hosts.clone(),
+        Body::Invalid(Invalid {
+            claims: Claims::InboundRoute { hosts, .. } | Claims::Route { hostnames: hosts, .. },
+            ..
+        }) => hosts.clone(),
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
     }
 }
@@ -114,10 +118,18 @@ fn with_hosts_below(
 ) -> BTreeSet<HostPattern> {
     for host in hosts.clone() {
         let HostPattern::Suffix(_) = host else { continue };
-        // A claim that was lost is none: strangers would close names of the wildcard by it.
-        let claims = cx.query(&ClaimsOn(host.clone()));
-        let active = claims.claims.iter().filter(|claim| claim.is_active());
-        hosts.extend(active.map(|claim| &claim.host).filter(|own| own.overlaps(&host)).cloned());
+        for root in cx.edge(Edge::HostBelow(host.name().into())) {
+            let Some(object) = cx.object(root) else { continue };
+            let own = valid(object).and_then(|route| route.virtual_host.as_ref());
+            let below = own.into_iter().flat_map(|own| &own.hosts);
+            for below in below.filter(|own| own.overlaps(&host)) {
+                // A claim that was lost is none: strangers would close names of the wildcard by it.
+                let claims = cx.query(&ClaimsOn(below.clone()));
+                if claims.active(root).any(|claim| claim.host == *below) {
+                    hosts.insert(below.clone());
+                }
+            }
+        }
     }
     hosts
 }

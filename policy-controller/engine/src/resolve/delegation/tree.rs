@@ -6,6 +6,7 @@ use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
 use crate::query::policy::CompiledRoute;
+use policy_core::matching::Segment;
 use policy_core::{
     Condition, DelegatedPath, HostPattern, IdentityMatch, OneOrMany, Origin, PathPattern,
     Predicate, Route, RouteKind, Rule, Source,
@@ -162,6 +163,7 @@ impl Walk {
                     let message = "the root names no Server in `virtualhost.targetRef`".into();
                     let fault =
                         EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
+                    self.take(&place.hosts, &rule.path);
                     self.push(&rule.path, &place, NodeEffect::Denied(vec![fault]));
                     return;
                 }
@@ -210,6 +212,8 @@ impl Walk {
         self.push(path, place, NodeEffect::Shadowed);
         let (mut children, mut refused) = (Vec::new(), Vec::new());
         for child in found {
+            // Refused ones cost too.
+            self.visits = self.visits.saturating_add(1);
             let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
             match child {
                 Ok(child) => {
@@ -244,14 +248,13 @@ impl Walk {
             ChildContent::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
         };
         let paths = self.paths.saturating_add(routes.saturating_mul(child.hosts.len()));
-        if self.visits >= MAX_VISITS || paths > MAX_PATHS {
+        if self.visits > MAX_VISITS || paths > MAX_PATHS {
             let message = format!(
                 "the tree has {MAX_VISITS} objects or {MAX_PATHS} paths of hosts without {}",
                 child.key
             );
             return Err(fault(Reason::TooLarge, message));
         }
-        self.visits = self.visits.saturating_add(1);
         Ok(())
     }
 
@@ -281,10 +284,12 @@ impl Walk {
         let own: Vec<ObjectKey> = route
             .parents
             .iter()
+            .filter(|parent| parent.port.is_none() && parent.section.is_none())
             .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
             .filter(|server| server.namespace == key.namespace)
             .collect();
-        let servers = if own.is_empty() { self.target.clone().into_iter().collect() } else { own };
+        let own_server = route.parents.iter().any(ParentRef::is_server);
+        let servers = if own_server { own } else { self.target.clone().into_iter().collect() };
         let compiled = cx.query(&CompiledRoute(key.clone()));
         let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
             self.push(path, &place, NodeEffect::Shadowed);
@@ -345,7 +350,9 @@ pub(super) fn beside<'k>(
 ) -> OneOrMany<Rule> {
     let kept: Vec<&PathPrefix> = kept.into_iter().collect();
     let is_kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
-        PathPattern::Segments { segments, .. } => kept.iter().any(|kept| is_inside(segments, kept)),
+        PathPattern::Segments { segments, rest } => kept
+            .iter()
+            .any(|kept| is_inside(segments, kept) || (!rest && may_be_inside(segments, kept))),
         PathPattern::Regex(_) => !kept.is_empty(),
     };
     let rules = rules.iter().filter_map(|rule| {
@@ -356,6 +363,17 @@ pub(super) fn beside<'k>(
         left.then(|| Rule { matches: matches.into(), effects: rule.effects.clone() })
     });
     rules.collect()
+}
+
+/// True if a pattern with parameters, such as one for every method of a gRPC service, matches a path
+/// inside another. It is no prefix, and would come before the rule that has the path.
+fn may_be_inside<'s>(segments: impl IntoIterator<Item = &'s Segment>, prefix: &PathPrefix) -> bool {
+    let mut own = segments.into_iter();
+    prefix.segments().all(|wanted| match own.next() {
+        Some(Segment::Literal(text)) => **text == *wanted,
+        Some(Segment::Parameter(_)) => true,
+        None => false,
+    })
 }
 
 /// The origin of a rule that a chain leads to.
