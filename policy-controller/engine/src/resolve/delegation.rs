@@ -17,6 +17,6 @@ mod tree;
 
 pub(crate) use admission::EFFECTIVE;
 pub(crate) use child::consents_to;
-pub(crate) use condition::{lost_hosts, served_by};
+pub(crate) use condition::{is_decided, lost_hosts, served_by};
 pub(crate) use on_server::met;
 pub(crate) use tree::is_child;

@@ -1,12 +1,13 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
-use super::delegation::{is_child, lost_hosts, served_by};
+use super::delegation::{is_child, is_decided, lost_hosts, served_by};
 use super::reference::{ReferenceError, follow, is_permitted, routes_naming};
 use crate::behaviour::Behaviour;
 use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
+use crate::query::delegation::DelegatedRoutesOf;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf};
 use policy_core::{
@@ -136,7 +137,9 @@ fn on_held_hosts(
     }
     let held = route.hosts.iter().filter(|host| !own.contains(host));
     let hosts: Box<[_]> = held.cloned().collect();
-    lost.extend(own);
+    // Within a wildcard of a tree of the Server, the tree decides.
+    let trees = cx.query(&DelegatedRoutesOf(server.clone()));
+    lost.extend(own.into_iter().filter(|host| !is_decided(&trees, host)));
     // Without hosts it would be for every host.
     (!hosts.is_empty()).then(|| Arc::new(Route { hosts, ..Route::clone(&route) }))
 }

@@ -8,8 +8,8 @@ use crate::incremental::Context;
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimRefusal, ClaimState, ClaimsOn, DelegatedRoutesOf, DelegationTree, HostClaim, NodeEffect,
-    TreeNode, TreeOf,
+    ClaimRefusal, ClaimState, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree,
+    HostClaim, NodeEffect, TreeNode, TreeOf,
 };
 use crate::query::grant::RefFault;
 use policy_core::HostPattern;
@@ -80,12 +80,17 @@ pub(crate) fn lost_hosts(
     let trees = cx.query(&DelegatedRoutesOf(server.clone()));
     let mut lost = Vec::new();
     for host in hosts {
-        let decided = trees.hosts.iter().any(|decided| covers(decided, host));
-        if decided || cx.query(&ClaimsOn(host.clone())).is_foreign(host, namespace) {
+        if is_decided(&trees, host) || cx.query(&ClaimsOn(host.clone())).is_foreign(host, namespace)
+        {
             lost.push(host.clone());
         }
     }
     lost
+}
+
+/// True if the trees of a Server alone decide about a host.
+pub(crate) fn is_decided(trees: &DelegatedRoutes, host: &HostPattern) -> bool {
+    trees.hosts.iter().any(|decided| covers(decided, host))
 }
 
 /// True if every name of `host` has the pattern `wide`.
