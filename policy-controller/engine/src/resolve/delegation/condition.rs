@@ -94,7 +94,7 @@ pub(crate) fn is_decided(trees: &DelegatedRoutes, host: &HostPattern) -> bool {
 }
 
 /// True if every name of `host` has the pattern `wide`.
-fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
+pub(super) fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
     wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
 }
 

@@ -5,6 +5,7 @@
 //! it.
 
 use super::claims::valid;
+use super::condition::covers;
 use super::tree::{KIND, beside, delegated_path, is_child};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
@@ -40,9 +41,11 @@ fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRo
         return Arc::default();
     }
     let hosts = with_hosts_below(cx, mentioned);
+    let held: BTreeMap<HostPattern, Holders> =
+        hosts.iter().map(|host| (host.clone(), holders(cx, host))).collect();
+    let hosts = without_covered(hosts, &held);
     let trees = trees(cx, &hosts);
-    let holders: Vec<Holders> = hosts.iter().map(|host| holders(cx, host)).collect();
-    let holders = hosts.iter().zip(&holders).collect();
+    let holders = held.iter().filter(|(host, _)| hosts.contains(host)).collect();
     let mut permitted: BTreeMap<(usize, usize), Answered> = BTreeMap::new();
     let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
     for (host, table) in tables(&trees, &holders) {
@@ -132,6 +135,19 @@ fn with_hosts_below(
         }
     }
     hosts
+}
+
+/// Hosts without those that nobody holds and that are below a wildcard that somebody holds: its tree
+/// decides there.
+fn without_covered(
+    hosts: BTreeSet<HostPattern>,
+    held: &BTreeMap<HostPattern, Holders>,
+) -> BTreeSet<HostPattern> {
+    let is_held = |host: &HostPattern| held.get(host).is_some_and(|held| !held.is_empty());
+    let covered = |host: &HostPattern| {
+        hosts.iter().any(|wide| wide != host && covers(wide, host) && is_held(wide))
+    };
+    hosts.iter().filter(|host| is_held(host) || !covered(host)).cloned().collect()
 }
 
 /// The trees of the roots that claim hosts.
