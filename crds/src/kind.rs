@@ -1,5 +1,8 @@
 //! The kinds by name. What each of them is, the table of kinds says ([`crate::kinds`]).
 
+/// The API group of this project's own kinds.
+pub(crate) const OWN_GROUP: &str = "portcullis.dev";
+
 /// Declares the kinds and the list of all of them, so that none can be missing from it.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident,)*) => {
@@ -46,6 +49,10 @@ kinds! {
     GrpcRoute,
     /// `gateway.networking.k8s.io` ReferenceGrant.
     ReferenceGrant,
+    /// `portcullis.dev` InboundRoute.
+    InboundRoute,
+    /// `portcullis.dev` RouteAdmissionPolicy.
+    RouteAdmissionPolicy,
     /// `workload.linkerd.io` ExternalWorkload.
     ExternalWorkload,
     /// Core Pod.

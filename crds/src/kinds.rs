@@ -8,25 +8,27 @@
 mod authorization_policy;
 mod egress_network;
 mod external_workload;
+mod inbound_route;
 mod mesh_tls_authentication;
 mod network_authentication;
 mod node;
 mod rate_limit;
 mod reference_grant;
 mod route;
+mod route_admission_policy;
+mod row;
 mod server;
 mod server_authorization;
 mod workload;
 
 use crate::annotation;
 use crate::kind::Kind;
-use crate::object::Claims;
-use crate::parse::input::{Draft, Input};
 use crate::resource::Resource;
 use crate::spec::{
     Admission, Conditions, Field, GrantRule, KindSpec, Names, Projection, ReferenceField, Scope,
     StatusStyle, Watched,
 };
+use row::{client, core, gateway, linkerd, names, ours, policy, reference, unclaimed, unused};
 
 impl Kind {
     /// The row of the kind.
@@ -43,6 +45,8 @@ impl Kind {
             Self::GatewayHttpRoute => &GATEWAY_HTTP_ROUTE,
             Self::GrpcRoute => &GRPC_ROUTE,
             Self::ReferenceGrant => &REFERENCE_GRANT,
+            Self::InboundRoute => &INBOUND_ROUTE,
+            Self::RouteAdmissionPolicy => &ROUTE_ADMISSION_POLICY,
             Self::ExternalWorkload => &EXTERNAL_WORKLOAD,
             Self::Pod => &POD,
             Self::Namespace => &NAMESPACE,
@@ -182,6 +186,39 @@ const REFERENCE_GRANT: KindSpec = KindSpec {
     )
 };
 
+const INBOUND_ROUTE: KindSpec = KindSpec {
+    watched: Watched::IfPresent,
+    projection: Projection::PolicyAndStatus,
+    references: &[
+        ReferenceField {
+            grant: GrantRule::Grant,
+            ..reference(
+                Field::Delegate,
+                "spec.routes.delegate",
+                &[Kind::InboundRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute],
+            )
+        },
+        reference(Field::Serving, "spec.routes.servers", &[Kind::Server]),
+    ],
+    claims: inbound_route::claims,
+    references_of: inbound_route::references,
+    remarks: inbound_route::remarks,
+    idle: inbound_route::idle,
+    definition: Some(inbound_route::definition),
+    ..policy(ours("InboundRoute", "inboundroutes", &["ir"]), FIRST, inbound_route::read)
+};
+
+const ROUTE_ADMISSION_POLICY: KindSpec = KindSpec {
+    scope: Scope::Cluster,
+    watched: Watched::IfPresent,
+    contributes: false,
+    remarks: route_admission_policy::remarks,
+    definition: Some(route_admission_policy::definition),
+    ..policy(ours("RouteAdmissionPolicy", "routeadmissionpolicies", &["rap"]), FIRST, |it| {
+        unclaimed(route_admission_policy::read(it))
+    })
+};
+
 const EXTERNAL_WORKLOAD: KindSpec = KindSpec {
     watched: Watched::IfPresent,
     contributes: false,
@@ -240,7 +277,7 @@ const CRON_JOB: KindSpec = template("batch", "CronJob", "cronjobs", &["cj"]);
 /// The versions of Linkerd's oldest kinds.
 const NEWEST: &[&str] = &["v1beta3", "v1beta2", "v1beta1", "v1alpha1"];
 
-/// The one version of most of Linkerd's kinds.
+/// The one version of most kinds.
 const FIRST: &[&str] = &["v1alpha1"];
 
 const POLICY_REFERENCES: &[ReferenceField] = &[
@@ -253,6 +290,7 @@ const POLICY_REFERENCES: &[ReferenceField] = &[
             Kind::PolicyHttpRoute,
             Kind::GatewayHttpRoute,
             Kind::GrpcRoute,
+            Kind::InboundRoute,
         ],
     ),
     ReferenceField {
@@ -271,90 +309,17 @@ const ROUTE_REFERENCES: &[ReferenceField] = &[
         grant: GrantRule::Grant,
         ..reference(Field::Parent, "spec.parentRefs", &[Kind::Server])
     },
+    // Its `delegate` is the agreement.
+    ReferenceField {
+        grant: GrantRule::Exempt,
+        ..reference(Field::Parent, "spec.parentRefs", &[Kind::InboundRoute])
+    },
     // A Service, mostly: requests are sent there by others.
     ReferenceField {
         grant: GrantRule::Grant,
         ..reference(Field::Backend, "spec.rules.backendRefs", &[])
     },
 ];
-
-/// Reads an object of a kind.
-type Read = fn(&Input<'_>) -> Draft;
-
-const fn names(
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-) -> Names {
-    Names { group, kind, plural, short }
-}
-
-const fn linkerd(
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-) -> Names {
-    names("policy.linkerd.io", kind, plural, short)
-}
-
-const fn gateway(
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-) -> Names {
-    names("gateway.networking.k8s.io", kind, plural, short)
-}
-
-/// A field that names objects of its own namespace.
-const fn reference(field: Field, path: &'static str, to: &'static [Kind]) -> ReferenceField {
-    ReferenceField { field, path, to, grant: GrantRule::Local }
-}
-
-/// A field that names clients.
-const fn client(path: &'static str, to: &'static [Kind]) -> ReferenceField {
-    ReferenceField { grant: GrantRule::Exempt, ..reference(Field::Client, path, to) }
-}
-
-/// A kind that is parsed and not used.
-const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
-    KindSpec {
-        names,
-        versions,
-        scope: Scope::Namespaced,
-        watched: Watched::Never,
-        projection: Projection::Policy,
-        references: &[],
-        contributes: false,
-        of_ports: false,
-        only_grants: false,
-        conditions: Conditions::None,
-        status: None,
-        admission: Admission::Foreign,
-        annotations: &[],
-        linkerd_metric: None,
-        read,
-        claims: |_| Claims::Nothing,
-        references_of: |_| Vec::new(),
-        clients: |_| Vec::new(),
-        remarks: |_| Vec::new(),
-        idle: |_, _| None,
-        definition: None,
-    }
-}
-
-/// A kind of policy: validated at admission, with conditions in its status.
-const fn policy(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
-    KindSpec {
-        watched: Watched::Required,
-        contributes: true,
-        of_ports: true,
-        conditions: Conditions::Always,
-        status: Some(StatusStyle::Apply),
-        admission: Admission::Policy,
-        ..unused(names, versions, read)
-    }
-}
 
 /// A kind of route.
 const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
@@ -372,20 +337,6 @@ const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
     }
 }
 
-/// A kind of the core group.
-const fn core(
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-    read: Read,
-) -> KindSpec {
-    KindSpec {
-        watched: Watched::Required,
-        projection: Projection::Metadata,
-        ..unused(names("", kind, plural, short), &["v1"], read)
-    }
-}
-
 /// A kind that stands for pods in manifests.
 const fn template(
     group: &'static str,
@@ -399,9 +350,4 @@ const fn template(
             unclaimed(workload::read_template(it))
         })
     }
-}
-
-/// The draft of a kind that claims nothing.
-fn unclaimed(resource: Option<Resource>) -> Draft {
-    (resource, Claims::Nothing)
 }

@@ -1,70 +1,14 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
-use crate::kind::Kind;
 use crate::resource::{
-    NamespacedName, ParentRef, PolicyTarget, PortRef, Resource, ServerRef, WorkloadSelector,
+    ParentRef, PolicyTarget, PortRef, Recorded, Resource, ServerRef, WorkloadSelector,
 };
+use policy_core::HostPattern;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The identity of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
-    /// Kind.
-    pub kind: Kind,
-    /// Namespace; empty for cluster-scoped kinds.
-    pub namespace: Arc<str>,
-    /// Name.
-    pub name: Arc<str>,
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            write!(f, "{} {}", self.kind.as_str(), self.name)
-        } else {
-            write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name)
-        }
-    }
-}
-
-impl ObjectKey {
-    /// The object of another kind and name in the same namespace.
-    pub fn beside(&self, kind: Kind, name: &Arc<str>) -> Self {
-        Self { kind, namespace: Arc::clone(&self.namespace), name: Arc::clone(name) }
-    }
-
-    /// The object that a reference of this one names.
-    pub fn elsewhere(&self, kind: Kind, name: &NamespacedName) -> Self {
-        let namespace = name.namespace.as_ref().unwrap_or(&self.namespace);
-        Self { kind, namespace: Arc::clone(namespace), name: Arc::clone(&name.name) }
-    }
-
-    /// The Server that a parent reference names, seen from a route's namespace.
-    pub fn server_of(parent: &ParentRef, namespace: &Arc<str>) -> Option<Self> {
-        parent.is_server().then(|| Self {
-            kind: Kind::Server,
-            namespace: Arc::clone(parent.namespace.as_ref().unwrap_or(namespace)),
-            name: Arc::clone(&parent.name),
-        })
-    }
-
-    /// The Namespace that holds it.
-    pub fn own_namespace(&self) -> Self {
-        Self { kind: Kind::Namespace, namespace: "".into(), name: Arc::clone(&self.namespace) }
-    }
-
-    /// The same name for the policy model.
-    pub fn to_ref(&self) -> policy_core::ObjectRef {
-        let family = policy_core::name::Family {
-            group: self.kind.group().into(),
-            kind: self.kind.as_str().into(),
-            namespace: Arc::clone(&self.namespace),
-        };
-        policy_core::ObjectRef::of(Arc::new(family), Arc::clone(&self.name))
-    }
-}
+pub use crate::key::ObjectKey;
 
 /// The metadata that policy depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +25,8 @@ pub struct ObjectMeta {
     pub uid: Option<Arc<str>>,
     /// Generation, if any.
     pub generation: Option<i64>,
+    /// The times that the status of an InboundRoute records, if any.
+    pub recorded: Option<Arc<Recorded>>,
 }
 
 /// An object: always indexed, valid or not.
@@ -126,7 +72,19 @@ pub enum Claims {
     Route {
         /// The parents that could be read.
         parents: Vec<ParentRef>,
+        /// The hosts that could be read, which stay closed where it is a child of InboundRoutes.
+        hostnames: Vec<HostPattern>,
         /// True if a parent could not be read: it may have been any Server of the namespace.
+        unread: bool,
+    },
+    /// Hosts and Servers, which stay closed but for what other objects permit on them.
+    InboundRoute {
+        /// The hosts that could be read, its own and those that it would be delegated.
+        hosts: Vec<HostPattern>,
+        /// The Servers of its namespace that could be read.
+        servers: Vec<Arc<str>>,
+        /// True if a part that may name a Server could not be read: it may have been any one of the
+        /// namespace.
         unread: bool,
     },
     /// The target on which it would grant; it grants nothing, and is listed there as withheld.

@@ -3,6 +3,7 @@
 pub(crate) mod duration;
 mod error;
 pub(crate) mod header;
+pub(crate) mod host;
 pub(crate) mod identity;
 pub(crate) mod input;
 pub(crate) mod label;
@@ -13,6 +14,7 @@ mod object;
 mod part;
 pub(crate) mod path;
 pub(crate) mod probe;
+mod recorded;
 pub(crate) mod target;
 
 pub use error::NotAnObject;

@@ -31,6 +31,7 @@ fn pod(object: &Object, workload: &WorkloadResource, index: u32) -> Object {
         created: None,
         uid: None,
         generation: None,
+        recorded: None,
     };
     Object { meta, body: Body::Valid(Resource::Pod(workload.pod.clone())) }
 }

@@ -9,11 +9,10 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::sync::Arc;
 
+pub(crate) use crate::quote::quote;
+
 /// The most errors of one object that are kept.
 const MAX_ERRORS: usize = 100;
-
-/// Longest part of a user's value that a message repeats, in characters.
-const MAX_QUOTED: usize = 80;
 
 /// The most regular expressions of one object that are compiled. Each may take a quarter of a
 /// mebibyte and a millisecond, however short it is.
@@ -260,24 +259,6 @@ impl<'a> Fields<'a> {
 pub(crate) fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     if quoted.len() == 1 { quoted.concat() } else { format!("one of {}", quoted.join(", ")) }
-}
-
-/// A user's value in backticks, shortened, control characters escaped.
-pub(crate) fn quote(text: &str) -> String {
-    let mut quoted = String::from("`");
-    for (i, c) in text.chars().enumerate() {
-        if i == MAX_QUOTED {
-            quoted.push('…');
-            break;
-        }
-        match c {
-            '`' => quoted.push('\''),
-            c if c.is_control() => quoted.extend(c.escape_default()),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('`');
-    quoted
 }
 
 /// A description of a value, for messages.

@@ -2,8 +2,8 @@
 //! compares the schemas that the cluster will see.
 //!
 //! Linkerd's kinds keep Linkerd's versions and schemas, so that manifests apply unchanged whichever
-//! of the two installed them. No kind of the group `portcullis.dev` exists yet. The Gateway API's
-//! CRDs belong to the cluster.
+//! of the two installed them. The kinds of the group `portcullis.dev` are this project's alone. The
+//! Gateway API's CRDs belong to the cluster.
 
 pub(crate) mod conditions;
 pub(crate) mod definition;
@@ -18,7 +18,8 @@ use serde_json::Value;
 
 /// The files of a profile: their names in [`Profile::folder`] and their text.
 pub fn crds(profile: Profile) -> Vec<(String, String)> {
-    let definitions = Kind::ALL.into_iter().filter_map(|kind| kind.spec().definition);
+    let kinds = Kind::ALL.into_iter().filter(|kind| profile.has(*kind));
+    let definitions = kinds.filter_map(|kind| kind.spec().definition);
     definitions.map(|definition| definition(profile).file(profile)).collect()
 }
 

@@ -9,6 +9,13 @@ use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
+pub use crate::inbound::{
+    Consent, Delegate, InboundAction, InboundRoute, InboundRule, NamespaceOwnership, RequiredTls,
+    RouteAdmission, UnknownValue, VirtualHost,
+};
+pub use crate::key::NamespacedName;
+pub use crate::path::PathPrefix;
+pub use crate::recorded::{Recorded, RecordedConnection, RecordedOrphan};
 pub use crate::routes::{ParentRef, RouteResource, RouteRule, UnsupportedFilter};
 
 /// A valid body.
@@ -32,6 +39,10 @@ pub enum Resource {
     Unused,
     /// ReferenceGrant.
     ReferenceGrant(ReferenceGrant),
+    /// InboundRoute.
+    InboundRoute(InboundRoute),
+    /// RouteAdmissionPolicy.
+    RouteAdmission(RouteAdmission),
     /// ExternalWorkload.
     ExternalWorkload(ExternalWorkload),
     /// Pod.
@@ -146,15 +157,6 @@ pub enum ClientRequirement {
     },
 }
 
-/// A name in a namespace; absent: the namespace of the object that holds the reference.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct NamespacedName {
-    /// Namespace, if stated.
-    pub namespace: Option<Arc<str>>,
-    /// Name.
-    pub name: Arc<str>,
-}
-
 /// AuthorizationPolicy (1.3, 2.5). With neither requirement it admits every client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationPolicy {
@@ -175,9 +177,9 @@ pub enum PolicyTarget {
     Namespace,
     /// A route.
     Route {
-        /// `PolicyHttpRoute`, `GatewayHttpRoute` or `GrpcRoute`.
+        /// `PolicyHttpRoute`, `GatewayHttpRoute`, `GrpcRoute` or `InboundRoute`.
         kind: Kind,
-        /// Name, compared without case.
+        /// Name, compared without case unless it is an InboundRoute's.
         name: Arc<str>,
     },
 }

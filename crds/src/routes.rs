@@ -73,7 +73,14 @@ pub struct ParentRef {
 impl ParentRef {
     /// True if the parent is a `policy.linkerd.io` Server (compared without case).
     pub fn is_server(&self) -> bool {
-        Kind::find(&self.group, &self.kind) == Some(Kind::Server)
+        self.inbound_kind() == Some(Kind::Server)
+    }
+
+    /// The kind of a parent through which the route counts for inbound traffic: a Server, or an
+    /// InboundRoute that delegates to it (compared without case).
+    pub fn inbound_kind(&self) -> Option<Kind> {
+        let kind = Kind::find(&self.group, &self.kind);
+        kind.filter(|kind| matches!(kind, Kind::Server | Kind::InboundRoute))
     }
 }
 

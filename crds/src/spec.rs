@@ -128,6 +128,8 @@ pub enum Projection {
     /// Everything but `metadata.managedFields` and `status`, so that unknown fields are still
     /// reported.
     Policy,
+    /// The same with `status`, where later decisions depend on what it records.
+    PolicyAndStatus,
     /// `metadata` alone.
     Metadata,
     /// The parts of a Pod that policy depends on.
@@ -166,7 +168,8 @@ pub enum StatusStyle {
 pub enum Admission {
     /// Every object.
     Policy,
-    /// Objects with a Server among their parents. Others belong to other controllers.
+    /// Objects with a Server or an InboundRoute among their parents. Others belong to other
+    /// controllers.
     Route,
     /// Objects that open a kind of policy to other namespaces.
     Grant,
@@ -207,6 +210,10 @@ pub enum Field {
     Client,
     /// `server` of a ServerAuthorization.
     Server,
+    /// `delegate` of the rules of an InboundRoute.
+    Delegate,
+    /// `virtualhost.targetRef` of an InboundRoute, and `servers` of its rules.
+    Serving,
     /// `backendRefs` of the rules of a route: enforced by nobody inbound, reported in the status.
     Backend,
 }
@@ -220,7 +227,8 @@ pub enum GrantRule {
     Grant,
     /// A ReferenceGrant there, unless that namespace is shared or grants are only warned about.
     GrantUnlessShared,
-    /// Nothing: naming a client grants it access to us, and reads nothing of it.
+    /// Nothing: naming a client grants it access to us, and reads nothing of it. An InboundRoute that
+    /// a route names as its parent agrees by its own `delegate`.
     Exempt,
 }
 

@@ -5,8 +5,9 @@
 mod grants;
 mod report;
 pub(crate) mod select;
-mod text;
+pub(crate) mod text;
 
+pub(crate) use grants::{grant_row, requirement};
 pub(crate) use report::{
     Access, AuthzReport, ClientRequirement, Port, Sidecar, UnresolvedGrantEntry, WorkloadGroup,
 };

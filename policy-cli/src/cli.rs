@@ -32,6 +32,7 @@ enum Command {
     Inject(command::inject::InjectArgs),
     Preflight(command::preflight::PreflightArgs),
     Request(command::request::RequestArgs),
+    Routes(command::routes::RoutesArgs),
     Version(command::version::VersionArgs),
     Watch(command::watch::WatchArgs),
 }
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Inject(args) => command::inject::run(&args),
         Command::Preflight(args) => command::preflight::run(&args),
         Command::Request(args) => command::request::run(&args),
+        Command::Routes(args) => command::routes::run(&args),
         Command::Version(args) => command::version::run(&args),
         Command::Watch(args) => command::watch::run(&args),
     };

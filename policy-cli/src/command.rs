@@ -9,6 +9,7 @@ pub(crate) mod identity;
 pub(crate) mod inject;
 pub(crate) mod preflight;
 pub(crate) mod request;
+pub(crate) mod routes;
 pub(crate) mod status;
 pub(crate) mod up;
 pub(crate) mod version;

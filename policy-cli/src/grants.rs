@@ -1,12 +1,12 @@
 //! ReferenceGrants with the references that use them, and references that have none. What permits a
 //! reference is the engine's answer.
 
-mod manifest;
+pub(crate) mod manifest;
 mod report;
 mod text;
 
 pub(crate) use report::{
-    GrantsReport, ReferenceGrantItem, ReferencePair, ReferenceUse, ReferenceWithout,
+    GrantsReport, NamedObject, ReferenceGrantItem, ReferencePair, ReferenceUse, ReferenceWithout,
 };
 
 use crate::cluster::undetermined;

@@ -22,6 +22,7 @@ mod local_mesh;
 pub mod output;
 mod preflight;
 pub mod request;
+mod routes;
 mod signals;
 mod status;
 mod up;

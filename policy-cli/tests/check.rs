@@ -85,6 +85,11 @@ fn grants_that_permit_much_are_warned_of_and_unused_ones_noted() {
 }
 
 #[test]
+fn delegations_that_are_refused_and_rules_and_policies_without_effect_are_warned_of() {
+    golden("delegation", &[]);
+}
+
+#[test]
 fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \

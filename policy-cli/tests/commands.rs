@@ -52,7 +52,7 @@ impl Running {
 
 #[test]
 fn check_finds_nothing_in_the_examples() {
-    for name in ["emojivoto", "audit-mode", "per-route", "shop"] {
+    for name in ["emojivoto", "audit-mode", "per-route", "shop", "delegation"] {
         let output = run(&["check", "--deny-warnings", &example(name)]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(0), "{text}");

@@ -42,6 +42,11 @@ fn shop_is_as_expected_by_the_evaluator() {
     holds_for_the_evaluator("shop");
 }
 
+#[test]
+fn delegation_is_as_expected_by_the_evaluator() {
+    holds_for_the_evaluator("delegation");
+}
+
 async fn holds_in_the_pipeline(name: &str) {
     let directory = example(name);
     let report = run_pipeline(&directory, &directory.join("expectations.yaml")).await.unwrap();
@@ -66,6 +71,11 @@ async fn per_route_is_as_expected_in_the_pipeline() {
 #[tokio::test]
 async fn shop_is_as_expected_in_the_pipeline() {
     holds_in_the_pipeline("shop").await;
+}
+
+#[tokio::test]
+async fn delegation_is_as_expected_in_the_pipeline() {
+    holds_in_the_pipeline("delegation").await;
 }
 
 #[test]

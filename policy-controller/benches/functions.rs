@@ -82,6 +82,62 @@ fn routes(count: usize) -> Vec<Object> {
     pods(1).into_iter().chain(routes).collect()
 }
 
+/// An InboundRoute.
+fn inbound(namespace: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "portcullis.dev/v1alpha1", "kind": "InboundRoute",
+        "metadata": {"name": name, "namespace": namespace,
+                     "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1},
+        "spec": spec,
+    })
+}
+
+/// A vertex that the root `r<root>` of another namespace delegates to.
+fn vertex(root: usize, number: usize, path: &str) -> Value {
+    inbound(
+        &format!("team{root}"),
+        &format!("v{number}"),
+        &json!({
+            "delegatedFrom": [{"fqdn": format!("h{root}.example")}],
+            "routes": [{"match": format!("/p{number}{path}"), "serve": {}}],
+        }),
+    )
+}
+
+/// The grant of a team to those who may delegate to it.
+fn grant(root: usize, to: &str) -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
+        "metadata": {"name": "g", "namespace": format!("team{root}")},
+        "spec": {
+            "from": [{"group": "portcullis.dev", "kind": "InboundRoute", "namespace": to}],
+            "to": [{"group": "portcullis.dev", "kind": "InboundRoute"}],
+        },
+    })
+}
+
+/// 500 roots on ten Servers, each with 20 vertices of a namespace of their own.
+fn trees() -> Vec<Object> {
+    let all = (0..500).flat_map(|root| {
+        let rules: Vec<_> = (0..20)
+            .map(|number| {
+                let name = format!("v{number}");
+                let to = json!({"name": name, "namespace": format!("team{root}")});
+                json!({"match": format!("/p{number}"), "delegate": to})
+            })
+            .collect();
+        let server = json!({
+            "group": "policy.linkerd.io", "kind": "Server", "name": format!("app{}", root % 10),
+        });
+        let host = json!({"fqdn": format!("h{root}.example"), "targetRef": server});
+        let own =
+            inbound(NAMESPACE, &format!("r{root}"), &json!({"virtualhost": host, "routes": rules}));
+        let vertices = (0..20).map(move |number| vertex(root, number, ""));
+        vertices.chain([own, grant(root, NAMESPACE)])
+    });
+    all.map(|value| object(&value)).chain(pods(10)).collect()
+}
+
 fn compiled(objects: Vec<Object>) -> Compiled {
     compile_objects(objects, &ControllerConfig::default())
 }
@@ -123,5 +179,7 @@ fn main() {
             || routes(1000),
             || object(&policy(1000, "HTTPRoute", "r0")),
         ),
+        resolve("resolve-vertex-of-500-trees", trees, || object(&vertex(0, 0, "/a"))),
+        resolve("resolve-grant-of-500-trees", trees, || object(&grant(0, "nobody"))),
     ]);
 }

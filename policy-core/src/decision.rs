@@ -105,6 +105,8 @@ pub enum Denied {
     RoutesInvalid,
     /// The policy asks for a feature that this client lacks.
     ProxyUnsupported,
+    /// The path of a host belongs to nobody, to another Server, or to an incomplete delegation.
+    NotDelegated,
     /// No container port, probe or Server names the port, and undeclared ports are denied.
     PortUndeclared,
     /// No policy has been received yet.
@@ -155,7 +157,7 @@ pub enum TargetFault {
 
 impl Denied {
     /// Every reason besides the target faults.
-    const PLAIN: [Denied; 13] = [
+    const PLAIN: [Denied; 14] = [
         Self::NoRoute,
         Self::Unauthorized,
         Self::CannotTell,
@@ -164,6 +166,7 @@ impl Denied {
         Self::ServerInvalid,
         Self::RoutesInvalid,
         Self::ProxyUnsupported,
+        Self::NotDelegated,
         Self::PortUndeclared,
         Self::PolicyPending,
         Self::PolicyExpired,
@@ -193,6 +196,7 @@ impl Denied {
             Self::ServerInvalid => "server_invalid",
             Self::RoutesInvalid => "routes_invalid",
             Self::ProxyUnsupported => "proxy_unsupported",
+            Self::NotDelegated => "not_delegated",
             Self::PortUndeclared => "port_undeclared",
             Self::PolicyPending => "policy_pending",
             Self::PolicyExpired => "policy_expired",
@@ -260,11 +264,12 @@ mod tests {
             Denied::ServerInvalid => 5,
             Denied::RoutesInvalid => 6,
             Denied::ProxyUnsupported => 7,
-            Denied::PortUndeclared => 8,
-            Denied::PolicyPending => 9,
-            Denied::PolicyExpired => 10,
-            Denied::RateLimited => 11,
-            Denied::Revoked => 12,
+            Denied::NotDelegated => 8,
+            Denied::PortUndeclared => 9,
+            Denied::PolicyPending => 10,
+            Denied::PolicyExpired => 11,
+            Denied::RateLimited => 12,
+            Denied::Revoked => 13,
         };
         Some(at)
     }
@@ -275,7 +280,7 @@ mod tests {
             assert_eq!(Denied::parse(reason.as_str()), Some(reason));
         }
         let places: Vec<usize> = Denied::all().filter_map(in_table).collect();
-        assert_eq!(places, Vec::from_iter(0..13), "each once, in order");
+        assert_eq!(places, Vec::from_iter(0..14), "each once, in order");
         assert_eq!(Denied::parse("no-route"), None);
         assert_eq!(Denied::parse(""), None);
     }

@@ -19,7 +19,6 @@ use crate::index::routes::RouteMatch;
 use crate::index::{at, next_id};
 use crate::match_form;
 use crate::match_result::has_ambiguous_bytes;
-use crate::name::Origin;
 use crate::policy::{Protocol, Route, Rule, ServerPolicy};
 use crate::request::{Connection, RequestView, Subject, Tls};
 use hashbrown::HashSet;
@@ -211,7 +210,7 @@ impl Evaluator {
         let Some(route) = at(&self.policy.routes.routes, id.route) else {
             return Decision::deny(Denied::NoRoute, None);
         };
-        if let Origin::Deny(reason) = route.origin {
+        if let Some(reason) = route.origin.refusal() {
             return Decision::deny(reason, Some(id));
         }
         let own = &route.authorizations;

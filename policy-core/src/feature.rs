@@ -1,6 +1,7 @@
 //! Features of a policy beyond those that Linkerd's own resources can express.
 
 use crate::authorization::{Authorization, Condition, Predicate, Requirement};
+use crate::decision::Denied;
 use crate::filter::{Filter, FilterKind};
 use crate::matching::{PathPattern, RequestMatch, Segment};
 use crate::name::Origin;
@@ -39,11 +40,13 @@ pub enum Feature {
     RawPaths,
     /// Requests without what the proxy knows of their connection.
     NoInformationalHeaders,
+    /// Routes of paths that were handed down a chain of objects, and the reason `not_delegated`.
+    Delegation,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 11] = [
+    pub const ALL: [Feature; 12] = [
         Self::PathParameters,
         Self::HostTables,
         Self::DenyReasons,
@@ -55,6 +58,7 @@ impl Feature {
         Self::ServerEffects,
         Self::RawPaths,
         Self::NoInformationalHeaders,
+        Self::Delegation,
     ];
 
     /// The name on the wire.
@@ -71,6 +75,7 @@ impl Feature {
             Self::ServerEffects => "server-effects",
             Self::RawPaths => "raw-paths",
             Self::NoInformationalHeaders => "no-informational-headers",
+            Self::Delegation => "delegation",
         }
     }
 
@@ -84,9 +89,11 @@ impl Feature {
     /// omitted and reported.
     pub fn guards(self) -> bool {
         match self {
-            Self::PathParameters | Self::HostTables | Self::DenyReasons | Self::ServerEffects => {
-                true
-            }
+            Self::PathParameters
+            | Self::HostTables
+            | Self::DenyReasons
+            | Self::ServerEffects
+            | Self::Delegation => true,
             Self::Conditions
             | Self::NetworkSymbols
             | Self::Exemptions
@@ -114,9 +121,7 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
         withheld: _,
     } = policy;
     let mut found = BTreeSet::new();
-    if deny.is_some() {
-        found.insert(Feature::DenyReasons);
-    }
+    found.extend(deny.iter().flat_map(|reason| of_reason(*reason)));
     match paths {
         PathHandling::Canonical => {}
         PathHandling::Raw => _ = found.insert(Feature::RawPaths),
@@ -134,7 +139,7 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
     let RouteTable { routes, hosts, otherwise } = routes;
     found.extend(hosts.values().copied().chain([*otherwise]).flat_map(
         |unmatched| match unmatched {
-            Unmatched::Deny(_) => vec![Feature::DenyReasons],
+            Unmatched::Deny(reason) => of_reason(reason).collect(),
             Unmatched::DefaultRoute | Unmatched::NotFound | Unmatched::FallThrough => Vec::new(),
         },
     ));
@@ -143,6 +148,13 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
     }
     found.extend(routes.iter().flat_map(|route| of_route(route)));
     found
+}
+
+/// The features that a client needs for a denial with this reason. One that does not know a reason
+/// refuses the whole policy.
+fn of_reason(reason: Denied) -> impl Iterator<Item = Feature> {
+    let later = (reason == Denied::NotDelegated).then_some(Feature::Delegation);
+    [Feature::DenyReasons].into_iter().chain(later)
 }
 
 /// The features that a client needs for one route, its rules and its own grants.
@@ -159,7 +171,8 @@ pub fn of_route(route: &Route) -> BTreeSet<Feature> {
     } = route;
     let mut found = BTreeSet::new();
     match origin {
-        Origin::Deny(_) => _ = found.insert(Feature::DenyReasons),
+        Origin::Deny(reason) => found.extend(of_reason(*reason)),
+        Origin::Delegated(_) | Origin::Undelegated(_) => _ = found.insert(Feature::Delegation),
         Origin::Objects(_) | Origin::Default | Origin::Probe | Origin::Guard => {}
     }
     for Rule { matches, effects } in rules {

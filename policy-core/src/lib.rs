@@ -61,7 +61,7 @@ pub use match_form::match_form;
 pub use matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch, WrittenMatch,
 };
-pub use name::{ObjectRef, Origin, Source};
+pub use name::{DelegatedPath, ObjectRef, Origin, Source};
 pub use network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm, fold_mapped};
 pub use pattern::{Pattern, PatternError};
 pub use policy::{

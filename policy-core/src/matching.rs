@@ -6,6 +6,7 @@ use crate::pattern::Pattern;
 use http::header::HOST;
 use http::{HeaderName, Method};
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 /// A conjunction: a request matches if every part that is present matches.
@@ -273,6 +274,20 @@ pub enum HostPattern {
     Suffix(Arc<str>),
 }
 
+/// The name without its first label.
+fn parent_name(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(_, rest)| rest)
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Suffix(suffix) => write!(f, "*.{suffix}"),
+        }
+    }
+}
+
 impl HostPattern {
     /// Reads `name` or `*.rest`, lower-cased and without a trailing dot.
     pub fn parse(text: &str) -> Self {
@@ -281,6 +296,28 @@ impl HostPattern {
         match canonical.strip_prefix("*.") {
             Some(rest) => Self::Suffix(rest.into()),
             None => Self::Exact(canonical.into()),
+        }
+    }
+
+    /// The name; of a wildcard, the text behind `*.`.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Exact(name) | Self::Suffix(name) => name,
+        }
+    }
+
+    /// The names above it, the nearest first: `b.c` and `c` of `a.b.c` and of `*.a.b.c`.
+    pub fn names_above(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(parent_name(self.name()), |name| parent_name(name))
+    }
+
+    /// Returns true if some host has both patterns.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Exact(a), Self::Exact(b)) => a == b,
+            (Self::Exact(exact), Self::Suffix(_)) => other.admits(exact),
+            (Self::Suffix(_), Self::Exact(exact)) => self.admits(exact),
+            (Self::Suffix(a), Self::Suffix(b)) => a == b || self.admits(b) || other.admits(a),
         }
     }
 

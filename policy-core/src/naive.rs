@@ -47,7 +47,8 @@
 //! 9. If none matches, the table's setting applies: decide by the Server's authorizations alone,
 //!    `no_route`, deny with a reason, or search the next table. After the last table there is
 //!    no next: `no_route`.
-//! 10. A route that only denies refuses with its reason.
+//! 10. A route that only denies refuses with its reason; one for a path that was handed down and did
+//!     not arrive, with `not_delegated`.
 //! 11. The first of the route's own authorizations that holds permits; then, if it inherits, the
 //!     first of the Server's; else `unauthorized`.
 
@@ -110,7 +111,8 @@ fn has_attached_routes(policy: &ServerPolicy) -> bool {
     }
     table.routes.iter().any(|route| match route.origin {
         Origin::Default | Origin::Probe => false,
-        Origin::Objects(_) | Origin::Guard | Origin::Deny(_) => true,
+        Origin::Objects(_) | Origin::Delegated(_) | Origin::Undelegated(_) => true,
+        Origin::Guard | Origin::Deny(_) => true,
     })
 }
 
@@ -254,8 +256,11 @@ fn by_route(policy: &ServerPolicy, subject: &Subject<'_>, id: RuleId) -> Decisio
     let Some(route) = number.and_then(|number| policy.routes.routes.get(number)) else {
         return deny(Denied::NoRoute, None);
     };
-    if let Origin::Deny(reason) = route.origin {
-        return deny(reason, Some(id));
+    match route.origin {
+        Origin::Deny(reason) => return deny(reason, Some(id)),
+        Origin::Undelegated(_) => return deny(Denied::NotDelegated, Some(id)),
+        Origin::Objects(_) | Origin::Delegated(_) => {}
+        Origin::Default | Origin::Probe | Origin::Guard => {}
     }
     if let Some((own, grant)) = first_that_holds(&route.authorizations, subject) {
         return permit(Some(id), AuthorizationId::Route(id.route, own), grant);

@@ -111,6 +111,34 @@ pub enum Origin {
     Guard,
     /// A route that only denies.
     Deny(Denied),
+    /// A path of a host that was handed down a chain of objects, and arrived.
+    Delegated(Arc<DelegatedPath>),
+    /// A path of a host that was handed down a chain of objects, and did not arrive. The route
+    /// denies what it matches as [`Denied::NotDelegated`]; its own grants and those of the Server
+    /// do not count.
+    Undelegated(Arc<DelegatedPath>),
+}
+
+/// A path of a host that was handed down a chain of objects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DelegatedPath {
+    /// The objects, the root first; the last one holds the rule. Never empty.
+    pub chain: OneOrMany<ObjectRef>,
+    /// The path that the rule governs, with everything below it: `/` or `/a/b`.
+    pub prefix: Arc<str>,
+}
+
+/// The chain in full: `/a/b of InboundRoute x/root > InboundRoute y/child`.
+impl fmt::Display for DelegatedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { chain, prefix } = self;
+        write!(f, "{prefix} of ")?;
+        for (place, object) in chain.iter().enumerate() {
+            let separator = if place == 0 { "" } else { " > " };
+            write!(f, "{separator}{object}")?;
+        }
+        Ok(())
+    }
 }
 
 impl Origin {
@@ -118,16 +146,45 @@ impl Origin {
     /// for the routes that every port has.
     pub fn is_attached(&self) -> bool {
         match self {
-            Self::Objects(_) | Self::Guard | Self::Deny(_) => true,
+            Self::Objects(_)
+            | Self::Guard
+            | Self::Deny(_)
+            | Self::Delegated(_)
+            | Self::Undelegated(_) => true,
             Self::Default | Self::Probe => false,
         }
     }
 
     /// The object that holds the rule, where a user wrote one.
     pub fn object(&self) -> Option<&ObjectRef> {
+        self.chain().last()
+    }
+
+    /// The objects that produced the route, outermost first; empty where no user wrote one.
+    pub fn chain(&self) -> &[ObjectRef] {
         match self {
-            Self::Objects(chain) => chain.last(),
-            Self::Default | Self::Probe | Self::Guard | Self::Deny(_) => None,
+            Self::Objects(chain) => chain,
+            Self::Delegated(path) | Self::Undelegated(path) => &path.chain,
+            Self::Default | Self::Probe | Self::Guard | Self::Deny(_) => &[],
+        }
+    }
+
+    /// The path that was handed down, if one was: with the result, whether it arrived or not.
+    pub fn delegated_path(&self) -> Option<&DelegatedPath> {
+        match self {
+            Self::Delegated(path) | Self::Undelegated(path) => Some(path),
+            Self::Objects(_) | Self::Default | Self::Probe | Self::Guard | Self::Deny(_) => None,
+        }
+    }
+
+    /// The reason with which the route denies all that it matches; `None`: its grants decide.
+    pub fn refusal(&self) -> Option<Denied> {
+        match self {
+            Self::Deny(reason) => Some(*reason),
+            Self::Undelegated(_) => Some(Denied::NotDelegated),
+            Self::Objects(_) | Self::Default | Self::Probe | Self::Guard | Self::Delegated(_) => {
+                None
+            }
         }
     }
 }
@@ -135,7 +192,7 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Objects(chain) => match chain.last() {
+            Self::Objects(_) | Self::Delegated(_) | Self::Undelegated(_) => match self.object() {
                 Some(object) => object.fmt(f),
                 None => f.write_str("none"),
             },

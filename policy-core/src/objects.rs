@@ -2,7 +2,7 @@
 
 use crate::authorization::{Authorization, Requirement, UnresolvedGrant};
 use crate::filter::Filter;
-use crate::name::{ObjectRef, Origin, Source};
+use crate::name::{ObjectRef, Source};
 use crate::policy::{Owner, ServerPolicy};
 use std::collections::BTreeSet;
 
@@ -26,10 +26,7 @@ impl ServerPolicy {
             of_source(&limit.source, &mut found);
         }
         for route in &self.routes.routes {
-            match &route.origin {
-                Origin::Objects(chain) => found.extend(chain.iter().cloned()),
-                Origin::Default | Origin::Probe | Origin::Guard | Origin::Deny(_) => {}
-            }
+            found.extend(route.origin.chain().iter().cloned());
             for authorization in route.authorizations.iter() {
                 of_authorization(authorization, &mut found);
             }

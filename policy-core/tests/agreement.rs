@@ -187,6 +187,7 @@ fn the_generated_cases_reach_every_verdict() {
         "server_invalid",
         "routes_invalid",
         "proxy_unsupported",
+        "not_delegated",
         "exempted",
         "permitted by the route",
         "permitted by the Server for a route",

@@ -15,9 +15,9 @@ use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, object, policy, route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, Denied, Exemption, Filter, FilterKind, HostPattern,
-    InformationalHeaders, NetworkMatch, NetworkSymbol, PathHandling, PathPattern, Predicate,
-    RequestMatch, RouteKind, ServerPolicy, Source, Unmatched, UnresolvedGrant,
+    Decision, DefaultPolicy, DelegatedPath, Denied, Exemption, Filter, FilterKind, HostPattern,
+    InformationalHeaders, NetworkMatch, NetworkSymbol, Origin, PathHandling, PathPattern,
+    Predicate, RequestMatch, Route, RouteKind, ServerPolicy, Source, Unmatched, UnresolvedGrant,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -125,6 +125,18 @@ fn each_thing_beyond_linkerd_names_its_feature() {
     let effect = |kind| Filter { source: Source::Default("test".into()), kind };
     let timeout = || effect(FilterKind::Timeout(Duration::from_secs(1)));
     assert_eq!(need(&|p| p.deny = Some(Denied::ServerInvalid)), [Feature::DenyReasons]);
+    assert_eq!(
+        need(&|p| p.routes.otherwise = Unmatched::Deny(Denied::NotDelegated)),
+        [Feature::DenyReasons, Feature::Delegation]
+    );
+    let path = DelegatedPath { chain: [object("InboundRoute", "a")].into(), prefix: "/".into() };
+    for origin in [Origin::Delegated(path.clone().into()), Origin::Undelegated(path.into())] {
+        let route = Route { origin, ..route("r", Vec::new()) };
+        assert_eq!(
+            need(&|p| p.routes.routes = vec![Arc::new(route.clone())]),
+            [Feature::Delegation]
+        );
+    }
     assert_eq!(need(&|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
     let silent = |p: &mut ServerPolicy| p.informational_headers = InformationalHeaders::Disabled;
     assert_eq!(need(&silent), [Feature::NoInformationalHeaders]);

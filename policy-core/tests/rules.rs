@@ -13,15 +13,17 @@
 )]
 
 use http::{HeaderName, Method};
+use policy_core::explain::explain;
 use policy_core::testing::{
-    OwnedConnection, OwnedRequest, OwnedTls, default_policy, grant, identity, network, policy,
-    route, set,
+    OwnedConnection, OwnedRequest, OwnedTls, default_policy, grant, identity, network, object,
+    policy, route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, Denial, Denied, Evaluator, Facts, HeaderMatch, HostPattern, Identity,
-    IdentityMatch, Memo, NetworkMatch, NetworkSymbol, OneOrMany, Origin, PathHandling, PathPattern,
-    Pattern, Predicate, Protocol, QueryMatch, RateLimit, RequestMatch, Requirement, Route, Rule,
-    ServerPolicy, Source, TargetFault, ThinVec, Unmatched, ValueMatch, fold_mapped, naive,
+    Decision, DefaultPolicy, DelegatedPath, Denial, Denied, Evaluator, Facts, HeaderMatch,
+    HostPattern, Identity, IdentityMatch, Memo, NetworkMatch, NetworkSymbol, OneOrMany, Origin,
+    PathHandling, PathPattern, Pattern, Predicate, Protocol, QueryMatch, RateLimit, RequestMatch,
+    Requirement, Route, Rule, ServerPolicy, Source, TargetFault, ThinVec, Unmatched, ValueMatch,
+    fold_mapped, naive,
 };
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -375,6 +377,39 @@ fn a_route_that_only_denies_says_why_and_names_itself() {
 }
 
 #[test]
+fn a_path_that_did_not_arrive_is_denied_whatever_its_route_grants() {
+    let mut made = table(vec![("any", prefix("/")), ("lost", prefix("/a"))]);
+    made.authorizations = set(vec![grant("all", Vec::new())]);
+    let chain = ["root", "child"].map(|name| object("InboundRoute", name));
+    let path = Arc::new(DelegatedPath { chain: chain.clone().into(), prefix: "/a".into() });
+    let client = OwnedConnection::plaintext([10, 0, 0, 1]);
+    let request = OwnedRequest::get("/a/b");
+    for (origin, denied) in [
+        (Origin::Undelegated(path.clone()), Some(Denied::NotDelegated)),
+        (Origin::Delegated(path.clone()), None),
+    ] {
+        let route = Arc::make_mut(&mut made.routes.routes[1]);
+        (route.origin, route.inherits_server) = (origin.clone(), true);
+        route.authorizations = set(vec![grant("own", vec![network("0.0.0.0/0")])]);
+        let reason = match decide(&made, &client, &request) {
+            Decision::Deny(denial) => Some(denial.reason),
+            Decision::Permit(_) => None,
+        };
+        assert_eq!(reason, denied);
+        let explained = explain(&made, &client.view(), Some(&request.view()));
+        let named = explained.route.unwrap();
+        assert_eq!(named.to_string(), "InboundRoute test/child");
+        assert_eq!(
+            named.delegated_path().unwrap().to_string(),
+            "/a of InboundRoute test/root > InboundRoute test/child"
+        );
+        for object in &chain {
+            assert!(made.objects().contains(object), "{object}");
+        }
+    }
+}
+
+#[test]
 fn a_tls_port_refuses_connections_without_tls() {
     use policy_core::Protocol;
     let mut made = policy();
@@ -416,6 +451,10 @@ fn a_port_of_unknown_protocol_carries_no_bytes_where_requests_are_governed() {
     assert!(carries(&with_route(Origin::Default)));
     assert!(!carries(&with_route(route("a", vec![]).origin)));
     assert!(!carries(&with_route(Origin::Guard)));
+    let chain = [object("InboundRoute", "a")].into();
+    let path = Arc::new(DelegatedPath { chain, prefix: "/".into() });
+    assert!(!carries(&with_route(Origin::Delegated(path.clone()))));
+    assert!(!carries(&with_route(Origin::Undelegated(path))));
     assert!(!carries(&with_route(Origin::Deny(Denied::RoutesInvalid))));
 
     let mut none_left = open.clone();

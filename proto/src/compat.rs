@@ -18,6 +18,7 @@ mod read_grant;
 mod read_route;
 mod route;
 mod route_kind;
+mod tree;
 
 pub use encode::{Encoded, encode, server_ips};
 pub use options::EncodeOptions;

@@ -16,10 +16,13 @@ use policy_core::filter::{Failure, Filter, FilterKind, HeaderChange, Redirect, R
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::naive;
 use policy_core::name::{ObjectRef, Source};
-use policy_core::policy::{InformationalHeaders, Owner, PathHandling, Protocol, ServerPolicy};
+use policy_core::policy::{
+    InformationalHeaders, Owner, PathHandling, Protocol, Route, ServerPolicy, Unmatched,
+};
 use policy_core::testing::{self, any_client, any_policy, any_request};
 use policy_core::{
-    AccessLogs, DefaultPolicy, Facts, Logs, Origin, Revision, RouteKind, UnresolvedGrant,
+    AccessLogs, DefaultPolicy, DelegatedPath, Denied, Facts, HostPattern, Logs, Origin, Revision,
+    RouteKind, UnresolvedGrant,
 };
 use policy_proto::messages::watch_response::Kind as Said;
 use policy_proto::messages::{self, PortUpdate, WatchResponse};
@@ -354,7 +357,7 @@ proptest! {
     #[test]
     fn a_client_without_features_gets_nothing_wider(
         policy in any_policy(),
-        features in btree_set(select(Feature::ALL.to_vec()), 0..10),
+        features in btree_set(select(Feature::ALL.to_vec()), 0..=Feature::ALL.len()),
         client in any_client(),
         request in any_request(),
     ) {
@@ -520,6 +523,12 @@ fn example() -> (ServerPolicy, PortUpdate) {
     (policy, update)
 }
 
+fn handed_down(chain: Vec<messages::ObjectRef>, prefix: &str) -> Option<messages::Origin> {
+    use messages::origin::{DelegatedPath, Kind};
+    let path = DelegatedPath { chain, prefix: prefix.to_owned() };
+    Some(messages::Origin { kind: Some(Kind::Delegated(path)) })
+}
+
 fn refused(change: impl FnOnce(&mut PortUpdate)) -> String {
     let (_, mut update) = example();
     change(&mut update);
@@ -527,6 +536,40 @@ fn refused(change: impl FnOnce(&mut PortUpdate)) -> String {
         Err(error) => error.to_string(),
         Ok(policy) => panic!("read as {policy:?}"),
     }
+}
+
+#[test]
+fn a_client_without_delegation_gets_the_objects_and_no_unknown_reason() {
+    let chain = ["root", "child"].map(|name| testing::object("InboundRoute", name));
+    let path = Arc::new(DelegatedPath { chain: chain.clone().into(), prefix: "/a".into() });
+    let (mut policy, _) = example();
+    policy.routes.hosts =
+        [(HostPattern::parse("a.example"), Unmatched::Deny(Denied::NotDelegated))].into();
+    let granted = testing::set(vec![testing::grant("g", Vec::new())]);
+    let base = Route {
+        authorizations: granted,
+        inherits_server: true,
+        ..(*policy.routes.routes[0]).clone()
+    };
+    policy.routes.routes = [Origin::Delegated(path.clone()), Origin::Undelegated(path)]
+        .map(|origin| Arc::new(Route { origin, ..base.clone() }))
+        .into();
+    let mut features = all();
+    features.remove(&Feature::Delegation);
+    let encoded = encode_port(&policy, &features);
+    let update = encoded.full(PORT, &Revision::default());
+    let received = PortState::new().apply(&sent(&update)).unwrap();
+    assert_eq!(
+        received.routes.hosts.values().collect::<Vec<_>>(),
+        [&Unmatched::Deny(Denied::Unauthorized)]
+    );
+    let [arrived, lost] = &received.routes.routes[..] else { panic!("{received:?}") };
+    for route in [arrived, lost] {
+        assert_eq!(route.origin, Origin::Objects(chain.clone().into()));
+    }
+    assert_eq!((arrived.authorizations.len(), arrived.inherits_server), (1, true));
+    assert_eq!((lost.authorizations.len(), lost.inherits_server), (0, false));
+    assert_eq!(encoded.unsupported().len(), 3, "{:?}", encoded.unsupported());
 }
 
 #[test]
@@ -563,6 +606,17 @@ fn what_cannot_be_read_is_named() {
         (refused(|u| u.routes[0].kind = 0), "routes[0].kind: value 0 is not known here"),
         (refused(|u| u.routes[0].kind = 7), "routes[0].kind: value 7 is not known here"),
         (refused(|u| u.routes[0].key = 0), "routes[0].key: must not be 0"),
+        (
+            refused(|u| u.routes[0].origin = handed_down(Vec::new(), "/a")),
+            "routes[0].origin.delegated.chain: must not be empty",
+        ),
+        (
+            refused(|u| {
+                let chain = vec![messages::ObjectRef::default()];
+                u.routes[0].origin = handed_down(chain, "");
+            }),
+            "routes[0].origin.delegated.prefix: must begin with `/`",
+        ),
         (refused(|u| u.header = None), "header: must be set"),
         (refused(|u| u.revision = None), "revision: must be set"),
         (

@@ -1,5 +1,5 @@
-//! The examples of docs/policies.md are decided as the page says: by the evaluator alone, and through
-//! controller, gRPC, sidecar and a real client.
+//! The examples of docs/policies.md and docs/delegation.md are decided as the pages say: by the
+//! evaluator alone, and through controller, gRPC, sidecar and a real client.
 
 use policy_cli::expect::{run_evaluator, run_pipeline};
 use policy_crds::spec::Watched;
@@ -12,7 +12,13 @@ use tempfile::TempDir;
 /// Documents by `kind namespace/name`, so that a section may replace one of the workload's.
 type Documents = BTreeMap<String, String>;
 
-/// One section of the page: its heading, its manifests, and what is asked.
+/// A page with examples, the heading of its workloads, and how many sections it has at least.
+type Page = (&'static str, &'static str, usize);
+
+const POLICIES: Page = ("docs/policies.md", "The workload in these examples", 13);
+const DELEGATION: Page = ("docs/delegation.md", "The workloads in these examples", 7);
+
+/// One section of a page: its heading, its manifests, and what is asked.
 struct Section {
     heading: String,
     manifests: Documents,
@@ -20,8 +26,8 @@ struct Section {
 }
 
 /// The sections that hold YAML, in their order.
-fn sections() -> Vec<Section> {
-    let text = fs::read_to_string(root().join("docs/policies.md")).unwrap();
+fn sections(path: &str) -> Vec<Section> {
+    let text = fs::read_to_string(root().join(path)).unwrap();
     let parts = text.split("\n## ").skip(1);
     parts.map(section).filter(|section| !section.manifests.is_empty()).collect()
 }
@@ -67,20 +73,19 @@ fn written(workload: &Documents, section: &Section) -> (TempDir, PathBuf, PathBu
 }
 
 /// The workload, and every section with requests.
-fn page() -> (Documents, Vec<Section>) {
-    let mut sections = sections();
-    assert_eq!(sections[0].heading, "The workload in these examples");
+fn page((path, heading, least): Page) -> (Documents, Vec<Section>) {
+    let mut sections = sections(path);
+    assert_eq!(sections[0].heading, heading);
     let workload = sections.remove(0).manifests;
-    assert!(sections.len() >= 13, "sections are missing: {}", sections.len());
+    assert!(sections.len() >= least, "sections are missing: {}", sections.len());
     for section in &sections {
         assert!(section.requests.is_some(), "`{}` asks nothing", section.heading);
     }
     (workload, sections)
 }
 
-#[test]
-fn the_examples_on_policies_are_decided_as_they_say_by_the_evaluator() {
-    let (workload, sections) = page();
+fn decided_by_the_evaluator(of: Page) {
+    let (workload, sections) = page(of);
     for section in sections {
         let (_folder, manifests, requests) = written(&workload, &section);
         let report = run_evaluator(&manifests, &requests)
@@ -89,9 +94,8 @@ fn the_examples_on_policies_are_decided_as_they_say_by_the_evaluator() {
     }
 }
 
-#[test]
-fn the_examples_on_policies_are_decided_as_they_say_through_the_pipeline() {
-    let (workload, sections) = page();
+fn decided_through_the_pipeline(of: Page) {
+    let (workload, sections) = page(of);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     for section in sections {
@@ -103,14 +107,38 @@ fn the_examples_on_policies_are_decided_as_they_say_through_the_pipeline() {
     }
 }
 
-/// Kinds that the page has to explain.
+#[test]
+fn the_examples_on_policies_are_decided_as_they_say_by_the_evaluator() {
+    decided_by_the_evaluator(POLICIES);
+}
+
+#[test]
+fn the_examples_on_policies_are_decided_as_they_say_through_the_pipeline() {
+    decided_through_the_pipeline(POLICIES);
+}
+
+#[test]
+fn the_examples_on_delegation_are_decided_as_they_say_by_the_evaluator() {
+    decided_by_the_evaluator(DELEGATION);
+}
+
+#[test]
+fn the_examples_on_delegation_are_decided_as_they_say_through_the_pipeline() {
+    decided_through_the_pipeline(DELEGATION);
+}
+
+/// Kinds that the pages have to explain.
 #[test]
 fn every_kind_that_people_write_has_an_example() {
-    let (workload, sections) = page();
-    let every: Documents =
-        sections.into_iter().flat_map(|section| section.manifests).chain(workload).collect();
+    let mut every = Documents::new();
+    for of in [POLICIES, DELEGATION] {
+        let (workload, sections) = page(of);
+        every.extend(workload);
+        every.extend(sections.into_iter().flat_map(|section| section.manifests));
+    }
     for kind in policy_crds::Kind::ALL {
-        let ours = ["policy.linkerd.io", "gateway.networking.k8s.io"].contains(&kind.group());
+        let groups = ["policy.linkerd.io", "gateway.networking.k8s.io", "portcullis.dev"];
+        let ours = groups.contains(&kind.group());
         let unused = kind.spec().watched == Watched::Never;
         let name = format!("{} ", kind.as_str());
         assert!(

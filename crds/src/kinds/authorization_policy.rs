@@ -20,6 +20,7 @@ const TARGETS: &[Target] = &[
     Target::Kind(Kind::PolicyHttpRoute),
     Target::Kind(Kind::GatewayHttpRoute),
     Target::Kind(Kind::GrpcRoute),
+    Target::Kind(Kind::InboundRoute),
 ];
 
 const AUTHENTICATIONS: &[Target] = &[

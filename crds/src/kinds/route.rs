@@ -32,19 +32,19 @@ pub(super) use remark::remarks;
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let dialect = Dialect::of(input);
     let Some(spec) = input.spec(dialect.growing(&["parentRefs", "hostnames", "rules"])) else {
-        return (None, Claims::Route { parents: Vec::new(), unread: true });
+        return (None, Claims::Route { parents: Vec::new(), hostnames: Vec::new(), unread: true });
     };
     let (parents, unread) = parent::parents(&spec, dialect);
     if parents.iter().any(parent::is_outbound) {
         annotation::check(input, dialect == Dialect::Grpc);
     }
-    let hostnames = host::hostnames(&spec);
+    let (hostnames, all) = host::hostnames(&spec);
     let mut beside = Beside::of(&input.meta.key.namespace);
     let rules = rules(&spec, dialect, &mut beside);
     let Beside { namespace: _, unsupported, foreign_backends } = beside;
     let foreign_backends = foreign_backends.into_iter().collect();
-    let claims = Claims::Route { parents: parents.clone(), unread };
-    let route = hostnames.zip(rules).map(|(hostnames, rules)| {
+    let claims = Claims::Route { parents: parents.clone(), hostnames: hostnames.clone(), unread };
+    let route = rules.filter(|_| all).map(|rules| {
         Resource::Route(RouteResource { parents, hostnames, rules, unsupported, foreign_backends })
     });
     (route, claims)
@@ -53,26 +53,27 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
 /// A route of which nothing could be read may have named any Server of its namespace.
 pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     let Some(Resource::Route(route)) = resource else {
-        return Claims::Route { parents: Vec::new(), unread: true };
+        return Claims::Route { parents: Vec::new(), hostnames: Vec::new(), unread: true };
     };
-    Claims::Route { parents: route.parents.clone(), unread: false }
+    let (parents, hostnames) = (route.parents.clone(), route.hostnames.clone());
+    Claims::Route { parents, hostnames, unread: false }
 }
 
-/// The Servers among its parents, valid or not, and its backends in other namespaces.
+/// The Servers and InboundRoutes among its parents, valid or not, and its backends in other namespaces.
 pub(super) fn references(object: &Object) -> Vec<ObjectReference> {
     let (parents, unread, backends) = match &object.body {
         Body::Valid(Resource::Route(route)) => {
             (&route.parents[..], false, &route.foreign_backends[..])
         }
-        Body::Invalid(Invalid { claims: Claims::Route { parents, unread }, .. }) => {
+        Body::Invalid(Invalid { claims: Claims::Route { parents, unread, .. }, .. }) => {
             (&parents[..], *unread, &[][..])
         }
         Body::Valid(_) | Body::Invalid(_) => (&[][..], false, &[][..]),
     };
     let namespace = &object.meta.key.namespace;
-    let servers = parents.iter().filter_map(|parent| ObjectKey::server_of(parent, namespace));
+    let named = parents.iter().filter_map(|parent| ObjectKey::parent_of(parent, namespace));
     let any = unread.then(|| ReferenceTarget::AnyOf(Kind::Server, namespace.clone()));
-    let parents = servers.map(ReferenceTarget::One).chain(any);
+    let parents = named.map(ReferenceTarget::One).chain(any);
     let parents = parents.map(|what| ObjectReference { field: Field::Parent, what });
     let backends = backends.iter().map(|backend| ObjectReference {
         field: Field::Backend,

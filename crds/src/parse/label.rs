@@ -22,7 +22,8 @@ pub(crate) fn selector(node: &JsonNode<'_>) -> Option<LabelSelector> {
     })
 }
 
-fn labels(node: &JsonNode<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
+/// A mapping of names of labels to their values.
+pub(crate) fn labels(node: &JsonNode<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
     let Some(fields) = node.fields(AllowedFields::Any) else { return BTreeMap::new() };
     let pair = |(key, node): (&str, JsonNode<'_>)| {
         let value = node.text()?;

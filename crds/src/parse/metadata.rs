@@ -4,7 +4,7 @@
 use super::error::NotAnObject;
 use super::name::{is_dns_label, is_dns_name};
 use super::part::MAX_LIST_DEPTH;
-use super::target::SET_GROUP;
+use super::recorded;
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};
 use crate::reader::{AllowedFields, Fields, JsonNode, describe, one_of, quote, shared};
@@ -50,7 +50,7 @@ pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnO
 /// True if all kinds of a group are read.
 fn is_our_group(group: &str) -> bool {
     let defined = |kind: &Kind| kind.spec().is_defined_here() && kind.group() == group;
-    group == SET_GROUP || Kind::ALL.iter().any(defined)
+    Kind::ALL.iter().any(defined)
 }
 
 fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
@@ -88,7 +88,6 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
         Kind::ALL.into_iter().filter(|k| k.group() == group).map(Kind::as_str).collect();
     let message = match nearest(kind, &names) {
         Some(name) => format!("unknown kind {}, did you mean `{name}`?", quote(kind)),
-        None if names.is_empty() => format!("unknown kind {}, {group} has none yet", quote(kind)),
         None => format!("unknown kind {}, expected {}", quote(kind), one_of(&names)),
     };
     mistaken("kind", message)
@@ -112,7 +111,9 @@ pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObj
         .fields(AllowedFields::Any)
         .ok_or_else(|| fail("metadata", "expected a mapping"))?;
     let key = ObjectKey { kind, namespace: namespace(&fields, kind)?, name: name(&fields)? };
+    let status = root.get("status").filter(|_| kind == Kind::InboundRoute);
     Ok(ObjectMeta {
+        recorded: status.and_then(|status| recorded::read(status.value())),
         key,
         labels: texts(fields.get("labels")),
         annotations: texts(fields.get("annotations")),

@@ -1,6 +1,6 @@
 //! Requests of the kubelet to a container: probes of all three kinds and lifecycle hooks.
 
-use super::path;
+use crate::path::canonical;
 use crate::reader::{AllowedFields, Fields, JsonNode, shared};
 use crate::resource::{ContainerPort, Probe, ProbeAction, ProbeOrigin};
 use serde_json::Value;
@@ -61,7 +61,7 @@ fn http_get(http: &Fields<'_>, ports: &[ContainerPort], origin: ProbeOrigin) -> 
     };
     let port = resolve(&http.get("port")?, ports)?;
     let text = http.get("path").and_then(|node| node.text()).unwrap_or("/");
-    let path = path::canonical(&kubelet_path(text)).ok()?;
+    let path = canonical(&kubelet_path(text)).ok()?;
     let scheme = http.get("scheme").and_then(|node| node.text()).unwrap_or("HTTP");
     let tls = scheme.eq_ignore_ascii_case("https");
     Some(Probe { port, action: ProbeAction::HttpGet { path: shared(&path), tls }, origin })

@@ -1,13 +1,11 @@
 //! References to other objects by group, kind and name.
 
 use super::name::{namespace, object_name};
-use crate::kind::Kind;
+use crate::kind::{Kind, OWN_GROUP};
 use crate::reader::{AllowedFields, Fields, JsonNode, one_of, quote};
 use crate::resource::NamespacedName;
 use std::sync::Arc;
 
-/// The group of the network sets that are built in.
-pub(crate) const SET_GROUP: &str = "portcullis.dev";
 /// The kind of the network sets that are built in.
 pub(crate) const SET_KIND: &str = "NetworkSet";
 
@@ -74,7 +72,7 @@ impl Target {
     fn group(self) -> &'static str {
         match self {
             Self::Kind(kind) => kind.group(),
-            Self::NetworkSet => SET_GROUP,
+            Self::NetworkSet => OWN_GROUP,
         }
     }
 

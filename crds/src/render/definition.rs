@@ -58,6 +58,7 @@ impl Definition {
                 names.insert(field.to_owned(), json!(words));
             }
         }
+        let scope = if self.kind.is_namespaced() { "Namespaced" } else { "Cluster" };
         let versions: Vec<Value> =
             self.versions.iter().map(|v| v.manifest(self, profile)).collect();
         json!({
@@ -70,7 +71,7 @@ impl Definition {
             "spec": {
                 "group": group,
                 "names": names,
-                "scope": "Namespaced",
+                "scope": scope,
                 "versions": versions,
             },
         })

@@ -50,6 +50,11 @@ pub(crate) fn list_of(about: &str, items: Value, min: Option<u32>, max: Option<u
     schema
 }
 
+/// A bound of a list.
+pub(crate) fn at_most(count: usize) -> Option<u32> {
+    u32::try_from(count).ok()
+}
+
 /// Text.
 pub(crate) fn text(about: &str) -> Value {
     json!({"description": about, "type": "string"})

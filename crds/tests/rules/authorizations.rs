@@ -77,13 +77,16 @@ fn absent_and_empty_networks_of_a_server_authorization_are_the_clusters() {
 fn every_target_of_an_authorization_policy_is_checked() {
     let policy = |target: &str| format!("targetRef: {target}\nrequiredAuthenticationRefs: []");
     let all = "one of `Server (policy.linkerd.io)`, `Namespace`, `HTTPRoute (policy.linkerd.io)`, \
-               `HTTPRoute (gateway.networking.k8s.io)`, `GRPCRoute (gateway.networking.k8s.io)`";
+               `HTTPRoute (gateway.networking.k8s.io)`, `GRPCRoute (gateway.networking.k8s.io)`, \
+               `InboundRoute (portcullis.dev)`";
     let table: Vec<(&str, Vec<String>)> = vec![
         ("{group: policy.linkerd.io, kind: Server, name: web}", vec![]),
         ("{group: Policy.Linkerd.IO, kind: server, name: web}", vec![]),
         ("{group: core, kind: Namespace, name: here}", vec![]),
         ("{kind: Namespace, name: here}", vec![]),
         ("{group: gateway.networking.k8s.io, kind: HttpRoute, name: r}", vec![]),
+        ("{group: portcullis.dev, kind: InboundRoute, name: r}", vec![]),
+        ("{kind: InboundRoute, name: r}", vec!["spec.targetRef.group: is required for InboundRoute, write `group: portcullis.dev`".into()]),
         ("{kind: Server, name: web}", vec!["spec.targetRef.group: is required for Server, write `group: policy.linkerd.io`".into()]),
         ("{group: linkerd.io, kind: Server, name: web}", vec!["spec.targetRef.group: `linkerd.io` has no Server, write `group: policy.linkerd.io`".into()]),
         ("{group: apps, kind: Namespace, name: here}", vec!["spec.targetRef.group: `apps` has no Namespace, leave the field out".into()]),

@@ -56,7 +56,7 @@ fn what_is_not_an_object_says_why() {
         ("{apiVersion: policy.linkerd.io/v1beta3, kind: Sever}", "kind: unknown kind `Sever`, did you mean `Server`?"),
         ("{apiVersion: policy.linkerd.io/v1beta3, kind: server}", "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?"),
         ("{apiVersion: workload.linkerd.io/v1, kind: Widget}", "kind: unknown kind `Widget`, expected `ExternalWorkload`"),
-        ("{apiVersion: portcullis.dev/v1, kind: Widget}", "kind: unknown kind `Widget`, portcullis.dev has none yet"),
+        ("{apiVersion: portcullis.dev/v1, kind: Widget}", "kind: unknown kind `Widget`, expected one of `InboundRoute`, `RouteAdmissionPolicy`"),
         ("{apiVersion: v1, kind: Server}", "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`"),
         ("{apiVersion: v1, kind: HTTPRoute}", "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`"),
         ("{apiVersion: policy.linkerd.io/v1, kind: GRPCRoute}", "apiVersion: GRPCRoute is not in `policy.linkerd.io/v1`, expected `gateway.networking.k8s.io/v1`"),
@@ -189,11 +189,11 @@ fn a_list_that_cannot_be_read_is_no_stranger() {
 }
 
 #[test]
-fn only_clients_are_named_across_namespaces_without_a_grant() {
+fn only_clients_and_delegators_are_named_across_namespaces_without_a_grant() {
     for reference in Kind::ALL.iter().flat_map(|kind| kind.spec().references) {
         assert_eq!(
             reference.grant == GrantRule::Exempt,
-            reference.field == Field::Client,
+            reference.field == Field::Client || reference.to == [Kind::InboundRoute],
             "{reference:?}"
         );
     }
@@ -247,7 +247,7 @@ fn an_object_claims_the_same_valid_and_withdrawn() {
         let invalid = Invalid { errors: Vec::new(), claims: spec.claims(Some(resource)) };
         let withdrawn = Object { meta, body: Body::Invalid(invalid) };
         let claimed = |named: &ObjectReference| {
-            !matches!(named.field, Field::Authentication | Field::Backend)
+            !matches!(named.field, Field::Authentication | Field::Backend | Field::Delegate)
                 && key.kind != Kind::HttpLocalRateLimitPolicy
         };
         let expected: Vec<ObjectReference> =

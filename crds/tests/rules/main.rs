@@ -14,6 +14,7 @@ mod authentications;
 mod authorizations;
 mod documents;
 mod empty_lists;
+mod inbound;
 mod kinds;
 mod messages;
 mod properties;

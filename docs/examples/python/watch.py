@@ -62,6 +62,7 @@ REASONS = {
     "server_invalid",
     "routes_invalid",
     "proxy_unsupported",
+    "not_delegated",
     "port_undeclared",
     "policy_pending",
     "policy_expired",

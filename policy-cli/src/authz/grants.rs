@@ -2,8 +2,8 @@
 
 use super::report::{Access, ClientRequirement};
 use policy_core::{
-    Authorization, Condition, Exemption, Origin, Predicate, Protocol, Requirement, Route,
-    ServerPolicy, Unmatched,
+    Authorization, Condition, Exemption, Predicate, Protocol, Requirement, Route, ServerPolicy,
+    Unmatched,
 };
 use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ fn route_rows(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Ve
         ..no_access()
     };
     let mut rows = Vec::new();
-    if matches!(route.origin, Origin::Deny(_)) {
+    if route.origin.refusal().is_some() {
         rows.extend((!what.is_empty()).then(|| about(what)));
     } else if !what.is_empty() {
         let server = route.inherits_server.then(|| policy.authorizations.iter());
@@ -151,6 +151,11 @@ fn no_access() -> Access {
     }
 }
 
+/// Returns the row of one grant, whatever it is about.
+pub(crate) fn grant_row(grant: &Authorization) -> Access {
+    access_row(grant, &no_access())
+}
+
 fn access_row(grant: &Authorization, about: &Access) -> Access {
     let (requires, granted) = match &grant.requirement {
         Requirement::Nothing => (Vec::new(), true),
@@ -177,7 +182,7 @@ fn matches_no_client(condition: &Condition) -> bool {
     }
 }
 
-fn requirement(condition: &Condition) -> ClientRequirement {
+pub(crate) fn requirement(condition: &Condition) -> ClientRequirement {
     let from = condition.source.to_string();
     match &condition.test {
         Predicate::Network(networks) => ClientRequirement {

@@ -131,7 +131,7 @@ fn what(entry: &Access) -> String {
 }
 
 /// The clients that a row admits, in words.
-pub(super) fn who(entry: &Access) -> String {
+pub(crate) fn who(entry: &Access) -> String {
     if !entry.granted {
         return "nobody".to_owned();
     }
@@ -154,7 +154,8 @@ fn is_anywhere(need: &ClientRequirement) -> bool {
     identities.is_empty() && tls.is_none() && *networks == ["0.0.0.0/0", "::/0"]
 }
 
-fn need(need: &ClientRequirement) -> String {
+/// A requirement in words.
+pub(crate) fn need(need: &ClientRequirement) -> String {
     match (need.identities.as_slice(), need.networks.as_slice(), need.tls) {
         (_, _, Some("mesh")) => "any mesh TLS client".to_owned(),
         (_, _, Some(_)) => "TLS that is passed through".to_owned(),

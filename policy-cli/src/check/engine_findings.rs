@@ -76,6 +76,14 @@ fn not_known(
                 "whether a reference uses it is not known, because {missing} may not be listed"
             ));
         }
+        (FindingKind::NotServed, _) => {
+            let kinds = [Kind::InboundRoute, Kind::ReferenceGrant, Kind::RouteAdmissionPolicy];
+            let missing = undetermined::in_scope(&kinds, &Scope::All, context.permissions).pop()?;
+            return Some(format!(
+                "whether a Server answers for its target is not known, because {missing} may not be \
+                 listed"
+            ));
+        }
         (FindingKind::ForeignIdentity, _) if !context.mesh_known => {
             return Some(MESH_NOT_KNOWN.to_owned());
         }
@@ -131,6 +139,7 @@ fn is_reported(object: &Object, found: &findings::Finding, context: &CheckContex
         | FindingKind::Remark
         | FindingKind::PrecedenceDiffers
         | FindingKind::NeverReached
+        | FindingKind::NotServed
         | FindingKind::ForeignIdentity
         | FindingKind::GrantsEvery
         | FindingKind::TrustsRoutes
@@ -205,6 +214,7 @@ fn explains(kind: FindingKind) -> bool {
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
+        | FindingKind::NotServed
         | FindingKind::Unused
         | FindingKind::UnusedOffered
         | FindingKind::UnusedGrant => true,
@@ -264,6 +274,7 @@ fn placed(
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
+        | FindingKind::NotServed
         | FindingKind::ForeignIdentity
         | FindingKind::Unused
         | FindingKind::UnusedOffered

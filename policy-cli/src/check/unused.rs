@@ -3,7 +3,7 @@
 use super::context::CheckContext;
 use super::finding::{Finding, Undetermined};
 use crate::cluster::undetermined;
-use policy_core::{ObjectRef, Origin, Owner, ServerPolicy, Source, Undeclared};
+use policy_core::{ObjectRef, Owner, ServerPolicy, Source, Undeclared};
 use policy_crds::{FieldError, Kind};
 use policy_engine::Compiled;
 use std::collections::BTreeSet;
@@ -80,9 +80,7 @@ fn of_policy(policy: &ServerPolicy, found: &mut BTreeSet<ObjectRef>) {
     let withheld = routes.iter().flat_map(|route| &route.withheld);
     found.extend(policy.withheld.iter().chain(withheld).map(|w| w.source.clone()));
     for route in routes {
-        if let Origin::Objects(chain) = &route.origin {
-            found.extend(chain.iter().cloned());
-        }
+        found.extend(route.origin.chain().iter().cloned());
     }
     if let Some(limit) = &policy.rate_limit {
         of_source(&limit.source, found);

@@ -9,6 +9,8 @@ const GATEWAY: &str = "gateway.networking.k8s.io";
 
 /// The group of Linkerd's policies.
 const POLICY: &str = "policy.linkerd.io";
+/// The group of this project, whose definitions the chart always installs.
+const OWN: &str = "portcullis.dev";
 
 /// Hint for missing CRDs of Gateway API.
 pub(crate) const GATEWAY_HINT: &str = "install the standard channel of Gateway API whenever you need \
@@ -26,7 +28,16 @@ pub(crate) fn definitions(served: &[ServedKind]) -> Vec<CheckResult> {
         ours.partition(|(_, version)| version.is_some());
     let (policy, others): (Vec<&ServedKind>, Vec<&ServedKind>) =
         missing.into_iter().partition(|(kind, _)| kind.group() == POLICY);
+    let (own, others): (Vec<&ServedKind>, Vec<&ServedKind>) =
+        others.into_iter().partition(|(kind, _)| kind.group() == OWN);
     let mut findings = Vec::new();
+    if !own.is_empty() {
+        findings.push(CheckResult::warn(
+            check,
+            format!("not served: {}", abbreviated(&names(&own))),
+            "`helm upgrade` installs them; only delegation and ownership of hosts need them",
+        ));
+    }
     if !policy.is_empty() {
         findings.push(CheckResult::fail(
             check,

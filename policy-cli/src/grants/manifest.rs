@@ -49,20 +49,20 @@ struct ManifestTo {
 
 /// The manifests made so far. One permits every reference of the same kind and namespace to the same
 /// object, and none has the name of a grant that exists: applied, it would replace that one.
-pub(super) struct GrantManifests {
+pub(crate) struct GrantManifests {
     taken: BTreeSet<(String, String)>,
     made: BTreeMap<(ManifestFrom, ObjectRef), GrantManifest>,
 }
 
 impl GrantManifests {
     /// No manifest yet, beside these ReferenceGrants.
-    pub(super) fn new(existing: impl Iterator<Item = ObjectKey>) -> Self {
+    pub(crate) fn new(existing: impl Iterator<Item = ObjectKey>) -> Self {
         let taken = existing.map(|key| (key.namespace.to_string(), key.name.to_string()));
         Self { taken: taken.collect(), made: BTreeMap::new() }
     }
 
     /// The manifest that permits a reference, and no more than the object that it names.
-    pub(super) fn permitting(&mut self, from: &ObjectKey, to: &ObjectRef) -> GrantManifest {
+    pub(crate) fn permitting(&mut self, from: &ObjectKey, to: &ObjectRef) -> GrantManifest {
         let plural = from.kind.plural();
         let from = ManifestFrom {
             group: from.kind.group(),

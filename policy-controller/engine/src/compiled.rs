@@ -5,12 +5,17 @@ use crate::engine::Engine;
 use crate::findings::Finding;
 use crate::publish::WorkloadState;
 use crate::query::condition::ConditionTable;
+use crate::query::delegation::{DelegationTree, HostClaims};
+use crate::query::delegation_state::DelegationState;
 use crate::query::reference::ForeignReference;
 use crate::query::workload::{ResolvedWorkload, ShapeContent};
+use crate::resolve::delegation::consents_to;
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
 use parking_lot::Mutex;
-use policy_core::{ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy};
-use policy_crds::{Object, pods_of};
+use policy_core::{
+    HostPattern, ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy,
+};
+use policy_crds::{Object, ObjectKey, pods_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroU16;
@@ -57,6 +62,40 @@ impl Compiled {
         let mut engine = self.engine.lock();
         let keys = self.objects.iter().map(|object| &object.meta.key);
         keys.flat_map(|key| engine.foreign_references(key).to_vec()).collect()
+    }
+
+    /// References of an object into other namespaces.
+    pub fn references_of(&self, key: &ObjectKey) -> Arc<[ForeignReference]> {
+        self.engine.lock().foreign_references(key)
+    }
+
+    /// The state of an InboundRoute.
+    pub fn delegation_state(&self, key: &ObjectKey) -> Arc<DelegationState> {
+        self.engine.lock().delegation_state(key)
+    }
+
+    /// The claims on a host and on hosts that overlap with it.
+    pub fn claims_on(&self, host: &HostPattern) -> Arc<HostClaims> {
+        self.engine.lock().claims_on(host)
+    }
+
+    /// The tree of a root.
+    pub fn tree_of(&self, root: &ObjectKey) -> Arc<DelegationTree> {
+        self.engine.lock().tree_of(root)
+    }
+
+    /// True if an object consents that another delegates a host to it.
+    pub fn consents(&self, child: &ObjectKey, parent: &ObjectKey, host: &HostPattern) -> bool {
+        let engine = self.engine.lock();
+        engine.object(child).is_some_and(|object| consents_to(object, parent, host))
+    }
+
+    /// The policy that a Server gives the ports that it owns, with any workload or without. `None`:
+    /// there is no such Server.
+    pub fn server_policy(&self, server: &ObjectKey) -> Option<Arc<ServerPolicy>> {
+        let mut engine = self.engine.lock();
+        engine.object(server)?;
+        Some(engine.server_policy(server))
     }
 
     /// Findings about all objects, in their order.

@@ -2,7 +2,9 @@
 
 use crate::behaviour::{Behaviour, Behaviours};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts};
+use policy_core::{
+    DefaultPolicy, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts,
+};
 use policy_crds::is_dns_name;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -39,6 +41,9 @@ pub struct ControllerConfig {
     pub reference_grants: ReferenceGrants,
     /// Namespaces whose authentications need no ReferenceGrant.
     pub shared_namespaces: BTreeSet<Arc<str>>,
+    /// Hosts that roots may claim although objects of other namespaces are not watched; absent: the
+    /// whole cluster is watched, and claims decide.
+    pub assumed_claims: Option<BTreeSet<HostPattern>>,
     /// Policy of ports that nothing declares, unless an annotation says otherwise.
     pub undeclared_ports: UndeclaredPorts,
     /// Ports of the proxy itself (its admin port), declared on every workload, as is the one that
@@ -170,6 +175,7 @@ impl Default for ControllerConfig {
             localhost_authorization: false,
             reference_grants: ReferenceGrants::default(),
             shared_namespaces: BTreeSet::from([namespace]),
+            assumed_claims: None,
             undeclared_ports: UndeclaredPorts::default(),
             proxy_ports: BTreeSet::new(),
             metrics: MetricsReaders::default(),

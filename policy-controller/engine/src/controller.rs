@@ -199,6 +199,7 @@ impl IndexTask {
         });
         let touched = touched.map(|key| (key.kind, key.namespace.clone())).collect();
         self.metrics.count(self.engine.index(), &touched);
+        self.metrics.delegations(self.engine.delegation_counts());
     }
 
     fn answer(&mut self, request: Request) {

@@ -1,21 +1,24 @@
 //! The index and its memoized queries, without tasks or clocks.
 
 use crate::config::ControllerConfig;
+use crate::delegations::{DelegationCounts, DelegationTable, has_state};
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
 use crate::incremental::{Memo, QueryKey};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
+use crate::query::delegation::{ClaimsOn, DelegationTree, HostClaims, TreeOf};
+use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
-use crate::query::policy::PolicyOf;
+use crate::query::policy::{PolicyOf, ServerBaseOf};
 use crate::query::port_ownership::{PortOwners, PortOwnersOf};
 use crate::query::reference::{ForeignReference, ForeignReferencesOf};
 use crate::query::workload::{self, ResolvedWorkload, WorkloadOf, WorkloadShape};
 use crate::resolve::condition;
 use crate::review::Snapshot;
 use crate::source::Batch;
-use policy_core::{ServerPolicy, WorkloadKey, WorkloadKind};
+use policy_core::{HostPattern, ServerPolicy, WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -27,6 +30,7 @@ pub(crate) struct Engine {
     index: Index,
     memo: Memo,
     conditions: ConditionTable,
+    delegations: DelegationTable,
 }
 
 /// Changes caused by a batch.
@@ -36,7 +40,8 @@ pub(crate) struct Changes {
     pub(crate) workloads: Vec<WorkloadKey>,
     /// Queried policies that may have changed.
     pub(crate) policies: Vec<PolicyOf>,
-    /// True if a condition has changed, or an object that has conditions.
+    /// True if a condition has changed, the state of an InboundRoute, or an object that has
+    /// conditions.
     pub(crate) conditions: bool,
     /// Every object that is not as it was.
     pub(crate) objects: Vec<ObjectKey>,
@@ -54,6 +59,7 @@ impl Engine {
             index: Index::default(),
             memo: Memo::default(),
             conditions: ConditionTable::new(),
+            delegations: DelegationTable::default(),
         }
     }
 
@@ -68,11 +74,18 @@ impl Engine {
                 QueryKey::Conditions(Conditions(key)) => {
                     changes.conditions |= self.update_conditions(&key);
                 }
+                QueryKey::DelegationStateOf(DelegationStateOf(key)) => {
+                    changes.conditions |= self.update_delegation(&key);
+                }
                 QueryKey::EffectiveServersOf(EffectiveServersOf(key)) => {
                     changes.effective_servers.push(key)
                 }
                 QueryKey::PortOwnersOf(PortOwnersOf(shape)) => changes.port_owners.push(shape),
                 QueryKey::MembersOf(_)
+                | QueryKey::AdmissionRules(_)
+                | QueryKey::ClaimsOn(_)
+                | QueryKey::TreeOf(_)
+                | QueryKey::DelegatedRoutesOf(_)
                 | QueryKey::NamespaceDefaults(_)
                 | QueryKey::ServersOf(_)
                 | QueryKey::SelectorKeys(_)
@@ -112,12 +125,22 @@ impl Engine {
 
     /// Brings the conditions of one object up to date; true if they differ.
     fn update_conditions(&mut self, key: &ObjectKey) -> bool {
+        if key.kind == Kind::InboundRoute {
+            self.update_delegation(key);
+        }
         if self.index.object(key).is_none() {
             return self.conditions.remove(key).is_some();
         }
         let query = Conditions(key.clone());
         let (conditions, _) = self.memo.query(&query, &self.index, &self.config);
         self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
+    }
+
+    /// Brings the state of one InboundRoute up to date; true if it differs.
+    fn update_delegation(&mut self, key: &ObjectKey) -> bool {
+        let kept = self.index.object(key).is_some_and(|object| has_state(object));
+        let state = kept.then(|| self.delegation_state(key));
+        self.delegations.set(key, state)
     }
 
     /// Updates the conditions of a Pod or Namespace, which has some only if its annotations are
@@ -170,6 +193,26 @@ impl Engine {
         self.memo.query(&ForeignReferencesOf(key.clone()), &self.index, &self.config).0
     }
 
+    /// The state of an InboundRoute.
+    pub(crate) fn delegation_state(&mut self, key: &ObjectKey) -> Arc<DelegationState> {
+        self.memo.query(&DelegationStateOf(key.clone()), &self.index, &self.config).0
+    }
+
+    /// The claims on a host and on hosts that overlap with it.
+    pub(crate) fn claims_on(&mut self, host: &HostPattern) -> Arc<HostClaims> {
+        self.memo.query(&ClaimsOn(host.clone()), &self.index, &self.config).0
+    }
+
+    /// The tree of a root.
+    pub(crate) fn tree_of(&mut self, root: &ObjectKey) -> Arc<DelegationTree> {
+        self.memo.query(&TreeOf(root.clone()), &self.index, &self.config).0
+    }
+
+    /// The policy that a Server gives the ports that it owns.
+    pub(crate) fn server_policy(&mut self, server: &ObjectKey) -> Arc<ServerPolicy> {
+        self.memo.query(&ServerBaseOf(server.clone()), &self.index, &self.config).0
+    }
+
     /// Conditions of every object.
     pub(crate) fn conditions(&self) -> &ConditionTable {
         &self.conditions
@@ -178,16 +221,21 @@ impl Engine {
     /// The same, with the version of each object that they are about.
     pub(crate) fn desired_conditions(&self) -> DesiredConditionTable {
         let desired = self.conditions.iter().filter_map(|(key, conditions)| {
-            let meta = &self.index.object(key)?.meta;
-            let conditions = conditions.clone();
+            let object = self.index.object(key)?;
             let desired = DesiredConditions {
-                conditions,
-                generation: meta.generation,
-                uid: meta.uid.clone(),
+                conditions: conditions.clone(),
+                generation: object.meta.generation,
+                uid: object.meta.uid.clone(),
+                fields: self.delegations.fields(object),
             };
             Some((key.clone(), desired))
         });
         desired.collect()
+    }
+
+    /// Numbers of claims, vertices and rules of all InboundRoutes.
+    pub(crate) fn delegation_counts(&self) -> DelegationCounts {
+        self.delegations.counts()
     }
 
     /// The names of all objects of these kinds.
@@ -272,7 +320,9 @@ impl Engine {
     pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = QueryKey>) {
         let conditions =
             self.conditions.keys().map(|key| QueryKey::Conditions(Conditions(key.clone())));
-        let roots: Vec<QueryKey> = roots.into_iter().chain(conditions).collect();
+        let states = self.delegations.keys();
+        let states = states.map(|key| QueryKey::DelegationStateOf(DelegationStateOf(key.clone())));
+        let roots: Vec<QueryKey> = roots.into_iter().chain(conditions).chain(states).collect();
         self.memo.retain(roots);
     }
 

@@ -1,6 +1,7 @@
 //! Findings about objects: references to nothing, Servers that select nothing or are displaced,
 //! matches that are never reached, clients that do not exist, identities of other meshes, unused
-//! authentications and ReferenceGrants, grants that permit much, Servers on which nothing is granted,
+//! authentications and ReferenceGrants, shadowed rules of InboundRoutes and policies that no Server
+//! answers for, grants that permit much, Servers on which nothing is granted,
 //! and the only route of one.
 //!
 //! Admission computes them for an object before it is stored, the command line for all objects that
@@ -8,6 +9,7 @@
 
 mod clients;
 mod conditions;
+mod delegation;
 mod finder;
 mod finding;
 mod grants;

@@ -6,9 +6,11 @@ use crate::engine::Engine;
 use crate::latest::Latest;
 use crate::publish::{PortPolicy, PublishedWorkload, WorkloadState};
 use crate::query::condition::ConditionTable;
+use crate::query::delegation::{DelegationTree, HostClaims};
+use crate::query::delegation_state::DelegationState;
 use crate::source::{Batch, Change};
 use crate::subscriptions::Subscriptions;
-use policy_core::{ServerPolicy, WorkloadKey};
+use policy_core::{HostPattern, ServerPolicy, WorkloadKey};
 use policy_crds::{Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -102,6 +104,21 @@ impl History {
         let policy = receiver.current();
         self.ports.insert(name, receiver);
         Some(policy)
+    }
+
+    /// The claims on a host and on hosts that overlap with it.
+    pub fn claims_on(&mut self, host: &HostPattern) -> Arc<HostClaims> {
+        self.engine.claims_on(host)
+    }
+
+    /// The tree of a root.
+    pub fn tree_of(&mut self, root: &ObjectKey) -> Arc<DelegationTree> {
+        self.engine.tree_of(root)
+    }
+
+    /// The state of an InboundRoute.
+    pub fn delegation_state(&mut self, key: &ObjectKey) -> Arc<DelegationState> {
+        self.engine.delegation_state(key)
     }
 
     /// Number of memoized answers, and number of query executions so far.

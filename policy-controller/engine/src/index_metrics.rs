@@ -1,5 +1,6 @@
 //! Metrics of the index: number of objects, and cost of changes.
 
+use crate::delegations::DelegationCounts;
 use crate::index::Index;
 use crate::metric_names as names;
 use parking_lot::Mutex;
@@ -43,6 +44,11 @@ struct StageLabels {
     stage: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: &'static str,
+}
+
 /// Number of objects by kind and namespace.
 type ObjectCounts = BTreeMap<Kind, BTreeMap<Arc<str>, usize>>;
 
@@ -58,6 +64,9 @@ pub struct IndexMetrics {
     answers: Gauge,
     waiting: Gauge,
     batches_waiting: Gauge,
+    claims: Family<StateLabels, Gauge>,
+    denied_rules: Gauge,
+    orphans: Gauge,
 }
 
 impl Default for IndexMetrics {
@@ -73,6 +82,9 @@ impl Default for IndexMetrics {
             answers: Gauge::default(),
             waiting: Gauge::default(),
             batches_waiting: Gauge::default(),
+            claims: Family::default(),
+            denied_rules: Gauge::default(),
+            orphans: Gauge::default(),
         }
     }
 }
@@ -108,6 +120,12 @@ impl IndexMetrics {
         registry.register(name, help, self.waiting.clone());
         let Metric { name, help, .. } = names::INDEX_BATCHES_WAITING;
         registry.register(name, help, self.batches_waiting.clone());
+        let Metric { name, help, .. } = names::INDEX_CLAIMS;
+        registry.register(name, help, self.claims.clone());
+        let Metric { name, help, .. } = names::INDEX_DENIED_RULES;
+        registry.register(name, help, self.denied_rules.clone());
+        let Metric { name, help, .. } = names::INDEX_ORPHANS;
+        registry.register(name, help, self.orphans.clone());
     }
 
     /// Records a batch: the number of changes, and the duration of each stage.
@@ -135,6 +153,15 @@ impl IndexMetrics {
             answered.inc_by(after.saturating_sub(before));
         }
         set(&self.answers, after.answers);
+    }
+
+    /// Records the numbers of claims, vertices and rules of InboundRoutes.
+    pub(crate) fn delegations(&self, counts: DelegationCounts) {
+        for (state, number) in [("active", counts.active), ("inactive", counts.inactive)] {
+            set(&self.claims.get_or_create(&StateLabels { state }), number);
+        }
+        set(&self.denied_rules, counts.denied);
+        set(&self.orphans, counts.orphans);
     }
 
     /// Counts the objects of these kinds and namespaces again.

@@ -17,6 +17,12 @@ policy_core::metrics! {
     INDEX_HTTP_ROUTE = "inbound_index_http_route_index_size", "namespace",
         "HTTPRoutes of both groups in the index, by namespace";
     INDEX_OBJECTS = "policy_index_objects", "kind", "Objects in the index, by kind";
+    INDEX_CLAIMS = "policy_index_claims", "state",
+        "Claims of InboundRoutes on paths of hosts, by state: active or inactive";
+    INDEX_DENIED_RULES = "policy_index_denied_rules", "",
+        "Rules of InboundRoutes whose path is denied because the delegation is refused";
+    INDEX_ORPHANS = "policy_index_orphans", "",
+        "InboundRoutes to which no root delegates";
     INDEX_BATCH_CHANGES = "policy_index_batch_changes", "", "Changes per batch, which is applied as one transaction";
     INDEX_SECONDS = "policy_index_seconds", "stage",
         "Time that a batch of changes takes: resolve (index, resolve and compile) and publish";

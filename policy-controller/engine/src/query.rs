@@ -2,6 +2,8 @@
 //! functions, `incremental` memoizes them.
 
 pub mod condition;
+pub mod delegation;
+pub mod delegation_state;
 pub(crate) mod effective_servers;
 pub(crate) mod grant;
 pub(crate) mod policy;

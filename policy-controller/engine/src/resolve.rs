@@ -4,11 +4,12 @@
 //! owns each port of a workload shape, [`grant`] the members of an authentication and the clients a
 //! policy grants to, [`route`] the routes of a Server, [`precedence`] the rules that Linkerd would
 //! order differently, [`rate_limit`] the rate limit of a Server, [`workload`] the shape and the facts
-//! of a workload, [`condition`] the conditions of each object, and [`effective_servers`] the Servers
+//! of a workload, [`delegation`] what InboundRoutes give a Server, [`condition`] the conditions of each object, and [`effective_servers`] the Servers
 //! through which an object takes effect. [`reference`] alone follows references into other
 //! namespaces.
 
 pub(crate) mod condition;
+pub(crate) mod delegation;
 pub(crate) mod effective_servers;
 pub(crate) mod grant;
 pub(crate) mod port_ownership;

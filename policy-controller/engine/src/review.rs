@@ -44,6 +44,8 @@ impl Snapshot {
             FindingKind::ForeignClientMissing => false,
             // The object that refers to it may come after it.
             FindingKind::Unused | FindingKind::UnusedOffered | FindingKind::UnusedGrant => false,
+            // What delegates to its target may come after it.
+            FindingKind::NotServed => false,
             // The policies of a new Server may come after it.
             FindingKind::GrantsNobody { .. } => exists,
             // Reported when the route is deleted.

@@ -2,9 +2,13 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
     clippy::missing_panics_doc,
     reason = "a test ends where it cannot go on"
 )]
+
+pub mod trees;
 
 use crate::source::{Batch, Diagnostic, Health, Source, SourceContext, SourceError};
 use policy_crds::{Kind, Object, ObjectKey};

@@ -81,6 +81,9 @@ pub struct ExemptionView {
 pub struct RouteView {
     /// Its origin: the object that holds the rule, or the reason of a generated route.
     pub origin: String,
+    /// The path that InboundRoutes delegated, with the objects that it passed through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegated: Option<String>,
     /// Hosts; empty: every host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
@@ -228,6 +231,7 @@ fn route(route: &Route) -> RouteView {
     });
     RouteView {
         origin: route.origin.to_string(),
+        delegated: route.origin.delegated_path().map(ToString::to_string),
         hosts: route.hosts.iter().map(host).collect(),
         rules: rules.collect(),
         authorizations: route.authorizations.iter().map(|a| grant(a)).collect(),

@@ -41,7 +41,7 @@ fn annotated(annotations: &str) -> String {
 #[test]
 fn the_examples_compile_without_complaint() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    for set in ["emojivoto", "audit-mode", "per-route", "shop"] {
+    for set in ["emojivoto", "audit-mode", "per-route", "shop", "delegation"] {
         let compiled = compile_directory(&root.join(set), &ControllerConfig::default()).unwrap();
         assert!(compiled.diagnostics.is_empty(), "{set}: {:#?}", compiled.diagnostics);
         assert!(!compiled.workloads.is_empty(), "{set}");

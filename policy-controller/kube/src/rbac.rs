@@ -142,7 +142,7 @@ impl Rule {
 /// The rules of a controller that watches the whole cluster.
 pub fn cluster_rules() -> Vec<PolicyRule> {
     let mut rules = rules_on(Kind::watched(), WATCH);
-    rules.extend(status_rules());
+    rules.extend(status_rules(|_| true));
     rules.extend(CLUSTER.iter().map(Rule::to_rule));
     rules
 }
@@ -172,7 +172,7 @@ pub fn beside_linkerd_rules() -> Vec<PolicyRule> {
 /// The rules of a controller that watches some namespaces, in each of them.
 pub fn namespace_rules() -> Vec<PolicyRule> {
     let mut rules = rules_on(Kind::watched().filter(|kind| kind.is_namespaced()), WATCH);
-    rules.extend(status_rules());
+    rules.extend(status_rules(Kind::is_namespaced));
     rules.extend(NAMESPACE.iter().map(Rule::to_rule));
     rules
 }
@@ -215,12 +215,16 @@ pub fn viewing_rules() -> Vec<PolicyRule> {
     rules_on(policy_kinds(), &["get", "list", "watch"])
 }
 
+/// Kinds that are not for everybody who writes policies of a namespace.
+const KEPT: [Kind; 2] = [Kind::ExternalWorkload, Kind::InboundRoute];
+
 /// Additional rules for people who write these policies. ExternalWorkloads are not among them: they
 /// name addresses and identities outside of the cluster, which Kubernetes keeps from `admin` and
-/// `edit` since 1.22 (CVE-2021-25740).
+/// `edit` since 1.22 (CVE-2021-25740). InboundRoutes are not either: a root claims hosts of the whole
+/// cluster.
 pub fn writing_rules() -> Vec<PolicyRule> {
     let verbs = ["create", "delete", "deletecollection", "patch", "update"];
-    rules_on(policy_kinds().filter(|kind| *kind != Kind::ExternalWorkload), &verbs)
+    rules_on(policy_kinds().filter(|kind| !KEPT.contains(kind)), &verbs)
 }
 
 /// The verbs of a watch.
@@ -248,9 +252,10 @@ fn rules_on(kinds: impl Iterator<Item = Kind>, verbs: &[&str]) -> Vec<PolicyRule
 }
 
 /// The rules of the leader for writing status: each object is read before it is written.
-fn status_rules() -> Vec<PolicyRule> {
+fn status_rules(written: fn(Kind) -> bool) -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().status.is_some()) {
+    let with_status = Kind::ALL.into_iter().filter(|kind| kind.spec().status.is_some());
+    for kind in with_status.filter(|kind| written(*kind)) {
         groups.entry(kind.group()).or_default().push(kind.plural());
     }
     let rule = |group: &str, resources: Vec<String>, verb: &str| PolicyRule {
@@ -412,12 +417,15 @@ mod tests {
     #[test]
     fn what_is_told_by_its_status_may_be_read_and_its_status_written() {
         let reported = Kind::conditioned().filter(|kind| *kind != Kind::ReferenceGrant);
-        let reported = reported.collect::<Vec<_>>().into_iter();
+        let reported: Vec<Kind> = reported.collect();
         let name = |kind: Kind, more: &str| format!("{}/{}{more}", kind.group(), kind.plural());
-        let mut read: BTreeSet<String> = reported.clone().map(|kind| name(kind, "")).collect();
-        read.insert("/namespaces".to_owned());
-        let written: BTreeSet<String> = reported.map(|kind| name(kind, "/status")).collect();
-        for rules in [cluster_rules(), namespace_rules()] {
+        let everywhere = (cluster_rules(), reported.clone());
+        let namespaced = reported.into_iter().filter(|kind| kind.is_namespaced()).collect();
+        for (rules, reported) in [everywhere, (namespace_rules(), namespaced)] {
+            let mut read: BTreeSet<String> = reported.iter().map(|kind| name(*kind, "")).collect();
+            read.insert("/namespaces".to_owned());
+            let written: BTreeSet<String> =
+                reported.iter().map(|kind| name(*kind, "/status")).collect();
             assert_eq!(allowed(&rules, "get"), read);
             assert_eq!(allowed(&rules, "patch"), written);
             assert_eq!(allowed(&rules, "update"), BTreeSet::new());

@@ -1,7 +1,8 @@
 //! Status of every object, written by the leader alone, and only where it differs.
 //!
 //! ```text
-//! conditions ─┐                          ┌─▶ status.conditions   server-side apply
+//! conditions ─┐                          ┌─▶ status.conditions   server-side apply, with the fields
+//!             │                          │                       of an InboundRoute
 //! counts ─────┴─▶ desired ─▶ plan ─▶ job ┼─▶ status.parents      our entries, by version
 //! the cluster ─── api_discovery ─▶       └─▶ an Event            for kinds without a status, and
 //!                                                                for degradations
@@ -18,6 +19,7 @@ mod debounce;
 mod degradations;
 mod desired;
 mod events;
+mod fields;
 mod merge;
 mod metrics;
 mod plan;

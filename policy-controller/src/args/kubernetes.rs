@@ -1,8 +1,9 @@
 //! Flags of a cluster as the source of objects.
 
 use super::connection::ClusterArgs;
-use super::value::{ParseResult, addresses, name, some_labels};
+use super::value::{ParseResult, addresses, hosts, name, some_labels};
 use clap::Args;
+use policy_core::HostPattern;
 use policy_kube::cluster::ClusterError;
 use policy_kube::source::{Freshness, KubernetesConfig, Scope};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,11 @@ pub struct KubernetesArgs {
     /// NODE=ADDRESS,ADDRESS;NODE=ADDRESS.
     #[arg(long, value_name = "NODES", requires = "watch_namespace", value_parser = node_addresses)]
     pub node_addresses: Option<Nodes>,
+
+    /// With --watch-namespace: hosts, separated by commas, that InboundRoutes may claim although
+    /// claims of other namespaces are not known [default: none].
+    #[arg(long, value_name = "HOSTS", requires = "watch_namespace", value_parser = hosts)]
+    pub assume_claims: Option<BTreeSet<HostPattern>>,
 
     /// Objects of one page of a list.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]

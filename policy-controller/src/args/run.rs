@@ -28,12 +28,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Flags that mean nothing where a directory is read.
-pub(super) const CLUSTER_ONLY_FLAGS: [&str; 31] = [
+pub(super) const CLUSTER_ONLY_FLAGS: [&str; 32] = [
     "kubeconfig",
     "context",
     "watch_namespace",
     "watch_freshness",
     "node_addresses",
+    "assume_claims",
     "list_page_size",
     "server_addr",
     "server_tls_certs",

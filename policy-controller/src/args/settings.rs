@@ -9,7 +9,7 @@ use super::replicas::ReplicaSettings;
 use super::run::RunArgs;
 use super::serve_auth::ServeAuth;
 use crate::self_policy::SelfPolicySettings;
-use policy_core::UndeclaredPorts;
+use policy_core::{HostPattern, UndeclaredPorts};
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
     ControllerConfig, KubeletExemption, Limits, Namespaces, PodGateways, ProbeRoutes,
@@ -22,6 +22,7 @@ use policy_tls::control::ControllerAddress;
 use policy_webhooks::admission::{AdmissionSettings, CertificateSource};
 use policy_webhooks::injector::InjectorSettings;
 use policy_webhooks::linkerd_redirect::ProxyRedirector;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -176,6 +177,11 @@ fn injector(
     Ok(Some(settings))
 }
 
+/// The hosts that may be claimed in a part of a cluster; `None` for the whole.
+fn assumed_claims(args: &KubernetesArgs) -> Option<BTreeSet<HostPattern>> {
+    args.watch_namespace.as_ref().map(|_| args.assume_claims.clone().unwrap_or_default())
+}
+
 fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
     let namespace = args.control_plane_namespace.clone();
     let shared_namespaces =
@@ -207,6 +213,7 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
             GrantsArg::Warn => ReferenceGrants::Warn,
         },
         shared_namespaces,
+        assumed_claims: assumed_claims(&args.kubernetes),
         undeclared_ports: match args.undeclared_ports {
             UndeclaredArg::Default => UndeclaredPorts::Default,
             UndeclaredArg::Deny => UndeclaredPorts::Deny,

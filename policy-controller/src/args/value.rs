@@ -3,7 +3,7 @@
 
 use ipnet::IpNet;
 use policy_core::address::{parse_address, parse_block};
-use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
+use policy_core::{DefaultPolicy, HostPattern, NetworkMatch, NetworkSymbol};
 use policy_crds::{is_dns_label, is_dns_name};
 use policy_tls::control::ControllerAddress;
 use std::collections::BTreeSet;
@@ -52,6 +52,16 @@ pub(super) fn some_labels(list: &str) -> ParseResult<BTreeSet<Arc<str>>> {
 pub(super) fn name<T: for<'a> From<&'a str>>(value: &str) -> ParseResult<T> {
     let expected = "expected lower-case letters, digits, `-` and `.`, at most 253 characters";
     is_dns_name(value).then(|| value.into()).ok_or_else(|| expected.to_owned())
+}
+
+/// Host names, `*.` in front of one means every host below it; separated by commas.
+pub(super) fn hosts(list: &str) -> ParseResult<BTreeSet<HostPattern>> {
+    let host = |text: &str| {
+        let host = HostPattern::parse(text);
+        let expected = "expected a host name, or `*.` and one";
+        is_dns_name(host.name()).then_some(host).ok_or_else(|| format!("`{text}`: {expected}"))
+    };
+    items(list).map(host).collect()
 }
 
 /// Texts of any form, separated by commas.

@@ -1,14 +1,16 @@
 //! Large policies for benchmarks.
 
-use super::{OwnedConnection, OwnedRequest, grant, network, policy, route, set};
+use super::{OwnedConnection, OwnedRequest, grant, network, object, policy, route, set};
 use crate::authorization::{Authorization, Predicate};
+use crate::decision::Denied;
 use crate::identity::IdentityMatch;
 use crate::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
+use crate::name::{DelegatedPath, Origin};
 use crate::network::NetworkMatch;
 use crate::pattern::Pattern;
-use crate::policy::{Route, ServerPolicy};
+use crate::policy::{Route, ServerPolicy, Unmatched};
 use http::{HeaderName, Method};
 use std::sync::Arc;
 
@@ -62,6 +64,27 @@ pub fn mixed(routes: usize) -> Case {
     // The last route of each kind, so that anything tried in order would try them all.
     let last = |kind: Kind| (0..routes).rev().find(|number| Kind::of(*number) == kind);
     let requests = Kind::ALL.into_iter().filter_map(last).map(request).collect();
+    Case { policy: made, connection: client(), requests }
+}
+
+/// The hosts that the routes of [`trees`] are spread over.
+pub const TREES: usize = 500;
+
+/// `routes` routes of paths that were handed down, over 500 hosts that belong to a tree each: prefixes of
+/// one to four segments, and grants of their own with the root's network beside theirs. Nothing else is
+/// reached on these hosts.
+pub fn trees(routes: usize) -> Case {
+    let mut made = policy();
+    made.authorizations = set(vec![grant("server", vec![super::identity(CLIENT)])]);
+    made.routes.routes = (0..routes).map(|number| Arc::new(delegated_route(number))).collect();
+    let closed = Unmatched::Deny(Denied::NotDelegated);
+    let hosts = 0..TREES.min(routes);
+    made.routes.hosts =
+        hosts.map(|number| (HostPattern::Exact(tree_host(number)), closed)).collect();
+    made.routes.otherwise = closed;
+    let last = routes.saturating_sub(1);
+    let path = format!("{}/items/17", delegated_prefix(last));
+    let requests = vec![usual(OwnedRequest::get(&path).host(&tree_host(last)))];
     Case { policy: made, connection: client(), requests }
 }
 
@@ -200,6 +223,37 @@ fn mixed_route(number: usize) -> Route {
     let mut made = route(&number.to_string(), vec![wanted]);
     let host = number.checked_rem(HOSTS).unwrap_or(0);
     made.hosts = [HostPattern::Exact(format!("host-{host}.example.com").into())].into();
+    made
+}
+
+fn tree_host(number: usize) -> Arc<str> {
+    format!("host-{}.example.com", number.checked_rem(TREES).unwrap_or(0)).into()
+}
+
+/// The path of a route: below those of other routes of its host, by turns.
+fn delegated_prefix(number: usize) -> String {
+    let turn = number / TREES;
+    let below = match turn % 4 {
+        0 => "",
+        1 => "/orders",
+        2 => "/orders/open",
+        _ => "/orders/open/late",
+    };
+    format!("/team-{}{below}", turn / 4)
+}
+
+fn delegated_route(number: usize) -> Route {
+    let prefix = delegated_prefix(number);
+    let wanted = RequestMatch::path(PathPattern::prefix(&prefix));
+    let root = object("InboundRoute", &format!("root-{}", number.checked_rem(TREES).unwrap_or(0)));
+    let name = number.to_string();
+    let chain = [root, object("InboundRoute", &name)].into();
+    let constrained = vec![network("10.0.0.0/8"), network("10.0.0.0/9"), super::identity(CLIENT)];
+    let mut made = route(&name, vec![wanted]);
+    made.origin = Origin::Delegated(Arc::new(DelegatedPath { chain, prefix: prefix.into() }));
+    made.hosts = [HostPattern::Exact(tree_host(number))].into();
+    made.authorizations = set(vec![grant(&name, constrained)]);
+    made.inherits_server = false;
     made
 }
 

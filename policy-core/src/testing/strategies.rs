@@ -10,7 +10,7 @@ use crate::identity::{Identity, IdentityMatch};
 use crate::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
-use crate::name::{Origin, Source};
+use crate::name::{DelegatedPath, Origin, Source};
 use crate::network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::pattern::Pattern;
 use crate::policy::{
@@ -163,9 +163,19 @@ fn any_unmatched() -> impl Strategy<Value = Unmatched> {
         Unmatched::DefaultRoute,
         Unmatched::NotFound,
         Unmatched::Deny(Denied::RoutesInvalid),
+        Unmatched::Deny(Denied::NotDelegated),
         Unmatched::FallThrough,
         Unmatched::FallThrough,
     ])
+}
+
+/// A path that was handed down to any of few objects, directly or by way of another.
+fn any_delegated_path() -> impl Strategy<Value = Arc<DelegatedPath>> {
+    let chain = vec(0_u8..9, 1..4).prop_map(|numbers| {
+        numbers.iter().map(|n| object("InboundRoute", &n.to_string())).collect()
+    });
+    (chain, text(&["/", "/a", "/a/b"]))
+        .prop_map(|(chain, prefix)| Arc::new(DelegatedPath { chain, prefix }))
 }
 
 fn any_route() -> impl Strategy<Value = Route> {
@@ -174,6 +184,8 @@ fn any_route() -> impl Strategy<Value = Route> {
             Origin::Objects([object("HTTPRoute", &n.to_string())].into())
         }),
         1 => Just(Origin::Deny(Denied::ProxyUnsupported)),
+        2 => any_delegated_path().prop_map(Origin::Delegated),
+        1 => any_delegated_path().prop_map(Origin::Undelegated),
     ];
     let rule = prop_oneof![
         4 => vec(any_match(), 0..3),

@@ -256,6 +256,7 @@ fn denied(reason: Denied) -> Wording {
         | Denied::ServerInvalid
         | Denied::RoutesInvalid
         | Denied::ProxyUnsupported
+        | Denied::NotDelegated
         | Denied::PortUndeclared => wording(code::PERMISSION_DENIED),
         Denied::PolicyPending | Denied::PolicyExpired => wording(code::UNAVAILABLE),
         Denied::RateLimited => limited(),
@@ -347,6 +348,7 @@ pub fn status_of(reason: Denied) -> StatusCode {
         | Denied::ServerInvalid
         | Denied::RoutesInvalid
         | Denied::ProxyUnsupported
+        | Denied::NotDelegated
         | Denied::PortUndeclared
         | Denied::Revoked => StatusCode::FORBIDDEN,
     }

@@ -3,11 +3,12 @@
 use super::deny_all::{self, Body};
 use super::grant::Grants;
 use super::options::EncodeOptions;
-use super::{exemption, meta, network, route};
+use super::{exemption, meta, network, route, tree};
 use crate::linkerd::{inbound, net};
 use crate::unsupported::{Part, Report, Unsupported};
 use policy_core::network::Facts;
 use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
+use std::borrow::Cow;
 
 /// A message, and the parts of the policy that it does not express.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +61,11 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         effects: _,
         withheld: _,
     } = policy;
+    let sent = match protocol.is_http() {
+        true => tree::expressible(policy, grants.options(), grants.report()),
+        false => Cow::Borrowed(policy),
+    };
+    let policy = &*sent;
     let server = grants.server(authorizations);
     if protocol.is_http() && *informational_headers == InformationalHeaders::Disabled {
         let message = "informational headers switched off (`no-informational-headers`): Linkerd's \

@@ -156,7 +156,7 @@ fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> OtherCl
 }
 
 fn denies(route: &Route) -> bool {
-    matches!(route.origin, Origin::Deny(_))
+    route.origin.refusal().is_some()
 }
 
 /// Returns true if the rule responds in place of the workload; probes must reach the workload.

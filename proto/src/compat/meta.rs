@@ -26,6 +26,19 @@ fn resource(object: &ObjectRef, kind: String) -> Metadata {
     Metadata { kind: Some(Kind::Resource(resource)) }
 }
 
+/// An object that may be in another namespace than the workload, and the path that it was handed.
+fn delegated(object: &ObjectRef, prefix: &str) -> Metadata {
+    let resource = Resource {
+        group: object.group().to_owned(),
+        kind: object.kind().to_owned(),
+        name: object.name().to_owned(),
+        namespace: object.namespace().to_owned(),
+        section: prefix.to_owned(),
+        ..Resource::default()
+    };
+    Metadata { kind: Some(Kind::Resource(resource)) }
+}
+
 /// A grant's metadata: kinds in lower case.
 pub(super) fn grant(source: &Source) -> Metadata {
     match source {
@@ -50,11 +63,16 @@ pub(super) fn limit(source: &Source) -> Metadata {
     }
 }
 
-/// A route's metadata: kinds as written; of a chain, the object that holds the rule.
+/// A route's metadata: kinds as written; of a chain, the object that holds the rule; of a path that
+/// was handed down, that path as the section.
 pub(super) fn route(origin: &Origin) -> Metadata {
     match origin {
-        Origin::Objects(chain) => match chain.last() {
+        Origin::Objects(_) => match origin.object() {
             Some(object) => resource(object, object.kind().to_string()),
+            None => built_in("guard"),
+        },
+        Origin::Delegated(path) | Origin::Undelegated(path) => match path.chain.last() {
+            Some(object) => delegated(object, &path.prefix),
             None => built_in("guard"),
         },
         Origin::Default => built_in("default"),

@@ -4,9 +4,9 @@ use super::deny_all::{self, Body};
 use super::exemption::probes;
 use super::filter::FilterEncoding;
 use super::grant::Grants;
-use super::meta;
 use super::options::EncodeOptions;
 use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
+use super::{meta, tree};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
@@ -15,7 +15,6 @@ use policy_core::decision::Denied;
 use policy_core::filter::Filter;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment, WrittenMatch};
-use policy_core::name::Origin;
 use policy_core::policy::{Route, RouteTable, ServerPolicy, Unmatched};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -81,15 +80,17 @@ fn plan<F: LinkerdRoute>(
         }
         last.push(default);
     }
+    let mut all = tree::guards::<F>(policy);
     // Linkerd's order where there are no routes: the default one, then the one for probes.
-    let mut all = if real.is_empty() {
-        last.extend(first);
-        last
+    if real.is_empty() {
+        all.extend(last);
+        all.extend(first);
     } else {
         first.extend(real);
         first.extend(last);
-        first
-    };
+        all.extend(first);
+    }
+    all.extend(tree::denials::<F>(policy));
     if all.is_empty() {
         // The proxy replaces an empty list by a route that the Server's grants apply to.
         let reason = match otherwise {
@@ -99,7 +100,9 @@ fn plan<F: LinkerdRoute>(
             }
         };
         all.push(RoutePlan::everything(reason.as_str(), Vec::new(), false));
-    } else if let Unmatched::Deny(reason) = otherwise {
+    } else if let Unmatched::Deny(reason) = otherwise
+        && *otherwise != tree::CLOSED
+    {
         let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
         grants.report().otherwise(Part::Port, message);
     }
@@ -121,7 +124,7 @@ fn planned<F: LinkerdRoute>(
         inherits_server,
         withheld: _,
     } = route;
-    let mut permits = !matches!(origin, Origin::Deny(_));
+    let mut permits = origin.refusal().is_none();
     let mut planned_rules: Vec<RulePlan<F>> = Vec::with_capacity(rules.len());
     for rule in rules {
         let options = grants.options();
@@ -204,7 +207,8 @@ fn fallthrough_guards<F: LinkerdRoute>(
     let mut guards = Vec::new();
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
-            Unmatched::FallThrough => {}
+            // Every tree denies the rest of its hosts.
+            &tree::CLOSED | Unmatched::FallThrough => {}
             Unmatched::DefaultRoute => {
                 let filters = server_filters::<F>(policy, grants);
                 let hosts = vec![host.clone()];
@@ -373,7 +377,7 @@ fn is_indifferent(matches: &[Contender<'_>]) -> bool {
             && wanted.query().is_empty()
             && route.authorizations == first.authorizations
             && route.inherits_server == first.inherits_server
-            && matches!(route.origin, Origin::Deny(_)) == matches!(first.origin, Origin::Deny(_))
+            && route.origin.refusal().is_some() == first.origin.refusal().is_some()
     })
 }
 

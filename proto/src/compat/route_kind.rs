@@ -29,6 +29,8 @@ pub(super) trait LinkerdRoute: Sized {
 
     /// Returns the equivalent match, if there is one.
     fn matched(wanted: &RequestMatch, options: &EncodeOptions) -> Option<Self::Match>;
+    /// Returns a match for paths that an anchored expression covers, where there are such matches.
+    fn expression(anchored: String) -> Option<Self::Match>;
     /// Returns true if a rule without matches means this match.
     fn is_meant_by_none(wanted: &RequestMatch) -> bool;
     /// Returns a match for every request.
@@ -100,6 +102,11 @@ impl LinkerdRoute for Http {
         })
     }
 
+    fn expression(anchored: String) -> Option<HttpRouteMatch> {
+        let path = Some(PathMatch { kind: Some(path_match::Kind::Regex(anchored)) });
+        Some(HttpRouteMatch { path, ..HttpRouteMatch::default() })
+    }
+
     fn is_meant_by_none(wanted: &RequestMatch) -> bool {
         *wanted.parts().0 == PathPattern::prefix("/")
             && wanted.method().is_none()
@@ -143,6 +150,10 @@ impl LinkerdRoute for Grpc {
         let rpc = call(path, method)?;
         let headers = headers(wanted, options);
         query.is_empty().then_some(GrpcRouteMatch { rpc: Some(rpc), headers })
+    }
+
+    fn expression(_: String) -> Option<GrpcRouteMatch> {
+        None
     }
 
     fn is_meant_by_none(_: &RequestMatch) -> bool {

@@ -423,7 +423,7 @@ pub mod effect {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Origin {
     /// Exactly one is set.
-    #[prost(oneof = "origin::Kind", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "origin::Kind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: ::core::option::Option<origin::Kind>,
 }
 /// Nested message and enum types in `Origin`.
@@ -434,6 +434,16 @@ pub mod origin {
         /// Outermost first; never empty.
         #[prost(message, repeated, tag = "1")]
         pub chain: ::prost::alloc::vec::Vec<super::ObjectRef>,
+    }
+    /// A path of a host that was handed down a chain of objects.
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct DelegatedPath {
+        /// The root first; the last one holds the rule. Never empty.
+        #[prost(message, repeated, tag = "1")]
+        pub chain: ::prost::alloc::vec::Vec<super::ObjectRef>,
+        /// The path that the rule governs, with everything below it; begins with `/`.
+        #[prost(string, tag = "2")]
+        pub prefix: ::prost::alloc::string::String,
     }
     /// Exactly one is set.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
@@ -453,6 +463,13 @@ pub mod origin {
         /// A route that only denies, with this reason (see PortHeader.deny).
         #[prost(string, tag = "5")]
         Deny(::prost::alloc::string::String),
+        /// The path arrived: the route's grants decide.
+        #[prost(message, tag = "6")]
+        Delegated(DelegatedPath),
+        /// The path did not arrive: the route denies what it matches as `not_delegated`. Grants, its own and
+        /// the port's, do not count.
+        #[prost(message, tag = "7")]
+        Undelegated(DelegatedPath),
     }
 }
 /// One rule of a route: it applies when any of its matches does.

@@ -87,15 +87,24 @@ impl Downgrade<'_> {
 
     /// The port denied, with its reason if the client knows reasons.
     fn deny_all(&mut self, policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
-        if !self.supports_reasons {
+        let sent = self.supports_reasons.then(|| self.reason(reason));
+        if sent != Some(reason) {
             let message = format!("denied as `{}`, sent without the reason", reason.as_str());
             self.report.otherwise(Part::Port, message);
         }
         ServerPolicy {
-            deny: self.supports_reasons.then_some(reason),
+            deny: sent,
             withheld: policy.withheld.clone(),
             ..ServerPolicy::without_grants(policy.owner.clone(), policy.protocol)
         }
+    }
+
+    /// The reason as a client that knows reasons can read it. One that is not known there would refuse
+    /// the whole policy.
+    fn reason(&self, reason: Denied) -> Denied {
+        let is_unknown =
+            reason == Denied::NotDelegated && self.missing.contains(&Feature::Delegation);
+        if is_unknown { Denied::Unauthorized } else { reason }
     }
 
     fn paths(&mut self, paths: PathHandling) -> PathHandling {
@@ -175,10 +184,19 @@ impl Downgrade<'_> {
                 self.report.otherwise(Part::Port, message);
                 Unmatched::NotFound
             }
-            Unmatched::Deny(_)
-            | Unmatched::DefaultRoute
-            | Unmatched::NotFound
-            | Unmatched::FallThrough => unmatched,
+            Unmatched::Deny(reason) => {
+                let sent = self.reason(reason);
+                if sent != reason {
+                    let message = format!(
+                        "`{}` where nothing matches: sent as `{}`",
+                        reason.as_str(),
+                        sent.as_str()
+                    );
+                    self.report.otherwise(Part::Port, message);
+                }
+                Unmatched::Deny(sent)
+            }
+            Unmatched::DefaultRoute | Unmatched::NotFound | Unmatched::FallThrough => unmatched,
         }
     }
 
@@ -196,10 +214,14 @@ impl Downgrade<'_> {
             inherits_server,
             withheld,
         } = &**route;
-        let denies =
-            matches!(origin, Origin::Deny(_)) && self.lacking([Feature::DenyReasons]).is_some();
+        let sent = self.origin(origin);
+        // What refuses by its origin alone has grants that must not count.
+        let denies = sent != *origin && origin.refusal().is_some();
         if denies {
             self.report.otherwise(Part::Route(origin.clone()), "sent without its reason");
+        } else if sent != *origin {
+            let message = "sent without the path that was handed down";
+            self.report.otherwise(Part::Route(origin.clone()), message);
         }
         let rules = rules
             .iter()
@@ -209,7 +231,7 @@ impl Downgrade<'_> {
             })
             .collect();
         Arc::new(Route {
-            origin: if denies { Origin::Guard } else { origin.clone() },
+            origin: sent,
             kind: *kind,
             created: *created,
             hosts: hosts.clone(),
@@ -222,6 +244,26 @@ impl Downgrade<'_> {
             inherits_server: *inherits_server && !denies,
             withheld: withheld.clone(),
         })
+    }
+
+    /// The origin as the client can read it. Of a path that was handed down, the client gets the
+    /// objects alone: they decide nothing.
+    fn origin(&self, origin: &Origin) -> Origin {
+        match origin {
+            Origin::Deny(_) if self.missing.contains(&Feature::DenyReasons) => Origin::Guard,
+            Origin::Deny(reason) => Origin::Deny(self.reason(*reason)),
+            Origin::Delegated(path) | Origin::Undelegated(path)
+                if self.missing.contains(&Feature::Delegation) =>
+            {
+                Origin::Objects(path.chain.clone())
+            }
+            Origin::Objects(_)
+            | Origin::Default
+            | Origin::Probe
+            | Origin::Guard
+            | Origin::Delegated(_)
+            | Origin::Undelegated(_) => origin.clone(),
+        }
     }
 
     fn effects(&mut self, effects: &[Filter]) -> Vec<Filter> {

@@ -15,7 +15,7 @@ use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
-use policy_core::name::{ObjectRef, Origin, Source};
+use policy_core::name::{DelegatedPath, ObjectRef, Origin, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use policy_core::pattern::Pattern;
 use policy_core::policy::{
@@ -304,7 +304,21 @@ fn origin(names: &Interner, origin: &m::Origin) -> Result<Origin> {
         Kind::Probe(m::Unit {}) => Origin::Probe,
         Kind::Guard(m::Unit {}) => Origin::Guard,
         Kind::Deny(reason) => Origin::Deny(denied(reason).at("deny")?),
+        Kind::Delegated(path) => Origin::Delegated(delegated(names, path).at("delegated")?),
+        Kind::Undelegated(path) => Origin::Undelegated(delegated(names, path).at("undelegated")?),
     })
+}
+
+fn delegated(names: &Interner, path: &m::origin::DelegatedPath) -> Result<Arc<DelegatedPath>> {
+    let m::origin::DelegatedPath { chain, prefix } = path;
+    if chain.is_empty() {
+        return Err(DecodeError::here("must not be empty")).at("chain");
+    }
+    if !prefix.starts_with('/') {
+        return Err(DecodeError::here("must begin with `/`")).at("prefix");
+    }
+    let chain = chain.iter().map(|named| object(names, named)).collect();
+    Ok(Arc::new(DelegatedPath { chain, prefix: names.text(prefix) }))
 }
 
 /// A route, its key and those of its grants; the grants themselves are left empty.

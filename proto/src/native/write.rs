@@ -11,7 +11,7 @@ use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
 };
-use policy_core::name::{ObjectRef, Origin, Source};
+use policy_core::name::{DelegatedPath, ObjectRef, Origin, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use policy_core::policy::{Owner, PathHandling, Protocol, Route, RouteKind, Rule, Unmatched};
 use std::net::IpAddr;
@@ -247,8 +247,18 @@ pub(super) fn origin(origin: &Origin) -> m::Origin {
         Origin::Probe => Kind::Probe(UNIT),
         Origin::Guard => Kind::Guard(UNIT),
         Origin::Deny(reason) => Kind::Deny(reason.as_str().to_owned()),
+        Origin::Delegated(path) => Kind::Delegated(delegated(path)),
+        Origin::Undelegated(path) => Kind::Undelegated(delegated(path)),
     };
     m::Origin { kind: Some(kind) }
+}
+
+fn delegated(path: &DelegatedPath) -> m::origin::DelegatedPath {
+    let DelegatedPath { chain, prefix } = path;
+    m::origin::DelegatedPath {
+        chain: chain.iter().map(object).collect(),
+        prefix: prefix.to_string(),
+    }
 }
 
 /// Encodes a route; `keys` are those of its grants.

@@ -14,12 +14,14 @@ pub mod stream;
 
 /// The properties that the model itself has for any bytes.
 pub use policy_core::testing::replay;
+/// The promises of trees of InboundRoutes, of any world.
+pub use policy_engine::testing::trees;
 
 /// One property of any bytes.
 pub type Check = fn(&[u8]) -> Result<(), String>;
 
 /// Every target, with the folder of its corpus.
-pub const TARGETS: [(&str, Check); 12] = [
+pub const TARGETS: [(&str, Check); 13] = [
     ("agreement", replay::agreement),
     ("compat", compat::check),
     ("detection", detection::check),
@@ -32,4 +34,5 @@ pub const TARGETS: [(&str, Check); 12] = [
     ("sidecar", sidecar::check),
     ("stream", stream::check),
     ("target", replay::target),
+    ("trees", trees::check),
 ];

@@ -363,6 +363,11 @@ fn a_stream_of_updates_says_in_pieces_what_it_says_as_a_whole() {
 }
 
 #[test]
+fn what_a_tree_answers_was_handed_down_and_less_permits_no_more() {
+    replay("trees");
+}
+
+#[test]
 fn nothing_reaches_the_application_that_was_not_judged_as_it_arrives() {
     replay("sidecar");
 }

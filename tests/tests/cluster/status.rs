@@ -1,5 +1,6 @@
 //! Status of objects on a real API server: its content, its writers, and the times when none may write.
 
+mod delegation;
 mod link;
 mod replica;
 

@@ -83,6 +83,7 @@ pub(crate) static REASONS: LazyLock<Names> = LazyLock::new(|| {
     names.extend(owned(policy_engine::programmed::REASONS));
     names.extend(owned(policy_engine::unsent::REASONS));
     names.extend(owned(policy_kube::status::STATUS_REASONS));
+    names.extend(owned(policy_engine::delegation::OrphanReason::ALL.map(|reason| reason.as_str())));
     names.extend(owned(policy_discovery::rollout::INCOMPLETE_REASONS));
     names
 });

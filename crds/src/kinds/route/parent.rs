@@ -37,7 +37,7 @@ fn parent(node: &JsonNode<'_>, dialect: Dialect) -> Option<ParentRef> {
     let name = shared(fields.require("name")?.text_up_to(253)?);
     let port = port.and_then(|port| u16::try_from(port).ok());
     let mut parent = ParentRef { group, kind, namespace, name, port, section };
-    check(&fields, &parent);
+    check(&fields, &parent, dialect);
     if is_misplaced(&parent) {
         // The route is invalid because of it. It was meant for a Server, which must stay bound.
         parent.group = shared(Kind::Server.group());
@@ -50,13 +50,16 @@ fn is_misplaced(parent: &ParentRef) -> bool {
     parent.kind.eq_ignore_ascii_case(Kind::Server.as_str()) && !parent.is_server()
 }
 
-fn check(fields: &Fields<'_>, parent: &ParentRef) {
+fn check(fields: &Fields<'_>, parent: &ParentRef, dialect: Dialect) {
     if parent.is_server() {
         for name in ["port", "sectionName"] {
             if fields.get(name).is_some() {
                 fields.error_at(name, "must be absent for a Server, which is one port already");
             }
         }
+    }
+    if parent.kind.eq_ignore_ascii_case(Kind::InboundRoute.as_str()) {
+        check_delegator(fields, parent, dialect);
     }
     if is_misplaced(parent) {
         let right = Kind::Server.group();
@@ -69,6 +72,30 @@ fn check(fields: &Fields<'_>, parent: &ParentRef) {
     }
     if is_egress(parent) && parent.port.is_none() {
         fields.error_at("port", "is required where the parent is an EgressNetwork");
+    }
+}
+
+/// Checks a parent that is an InboundRoute.
+fn check_delegator(fields: &Fields<'_>, parent: &ParentRef, dialect: Dialect) {
+    let right = Kind::InboundRoute.group();
+    if parent.inbound_kind().is_none() {
+        if !parent.group.eq_ignore_ascii_case(dialect.group()) {
+            // Another project's kind.
+            return;
+        }
+        fields.error_at("group", format!("has no InboundRoute, write `group: {right}`"));
+    }
+    if matches!(dialect, Dialect::Policy { .. }) {
+        let group = Kind::GatewayHttpRoute.group();
+        let message =
+            format!("an InboundRoute delegates to an HTTPRoute of {group}, not to this one");
+        fields.error_at("kind", message);
+    }
+    for name in ["port", "sectionName"] {
+        if fields.get(name).is_some() {
+            fields
+                .error_at(name, "must be absent for an InboundRoute: its `delegate` says the path");
+        }
     }
 }
 

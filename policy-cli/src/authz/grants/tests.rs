@@ -8,7 +8,7 @@ use policy_core::testing::{
 use policy_core::testing::{grant, identity as named, policy};
 use policy_core::{
     AuthorizationId, Connection, Decision, DefaultPolicy, Denied, Evaluator, HostPattern,
-    IdentityMatch, Memo, PathPattern, RequestMatch, Tls,
+    IdentityMatch, Memo, Origin, PathPattern, RequestMatch, Tls,
 };
 use proptest::prelude::*;
 

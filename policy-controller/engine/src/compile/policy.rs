@@ -4,14 +4,16 @@
 use super::implicit::{exemptions, with_localhost};
 use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
 use crate::incremental::{Context, query};
+use crate::query::delegation::DelegatedRoutesOf;
 use crate::query::grant::ServerGrants;
 use crate::query::policy::{AttachedRoutesOf, PolicyOf, RateLimitOf, ServerBaseOf};
 use crate::query::port_ownership::PortOwnersOf;
 use crate::query::workload::WorkloadShape;
+use crate::resolve::delegation::met;
 use crate::resolve::workload;
 use policy_core::{
-    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, Predicate, Protocol,
-    Requirement, ServerPolicy, Source, UndeclaredPorts, Unmatched,
+    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, PathHandling, Predicate,
+    Protocol, Requirement, ServerPolicy, Source, UndeclaredPorts, Unmatched,
 };
 use policy_crds::resource::{ProxyProtocol, Server};
 use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
@@ -165,17 +167,46 @@ fn valid_server(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Ser
     if attached.bound {
         policy.routes.otherwise = Unmatched::NotFound;
         policy.routes.routes = attached.routes.clone();
-        if attached.routes.is_empty() {
+        let closed = Unmatched::Deny(Denied::NotDelegated);
+        policy.routes.hosts.extend(attached.lost.iter().map(|host| (host.clone(), closed)));
+        if attached.routes.is_empty() && attached.lost.is_empty() {
             policy.deny = Some(Denied::RoutesInvalid);
             policy.routes.otherwise = Unmatched::Deny(Denied::RoutesInvalid);
         }
     }
+    add_trees(cx, key, &mut policy);
     if protocol.is_http()
         && let Some((_, limit)) = cx.query(&RateLimitOf(key.clone()))
     {
         policy.rate_limit = Some((*limit).clone());
     }
     policy
+}
+
+/// Adds what InboundRoutes give a Server: on their hosts nothing else counts, and without other
+/// routes nothing else is permitted.
+fn add_trees(cx: &mut Context<'_>, server: &ObjectKey, policy: &mut ServerPolicy) {
+    let delegated = cx.query(&DelegatedRoutesOf(server.clone()));
+    if !delegated.bound {
+        return;
+    }
+    let closed = Unmatched::Deny(Denied::NotDelegated);
+    if !policy.protocol.is_http() {
+        // Without requests there are no hosts.
+        policy.deny = Some(Denied::NotDelegated);
+        return;
+    }
+    if policy.deny == Some(Denied::RoutesInvalid) {
+        policy.deny = None;
+    } else if policy.routes.otherwise == Unmatched::DefaultRoute {
+        policy.routes.otherwise = closed;
+    }
+    // A path that the application reads otherwise would leave its prefix.
+    policy.paths = PathHandling::Canonical;
+    policy.routes.hosts.extend(delegated.hosts.iter().map(|host| (host.clone(), closed)));
+    let routes = delegated.routes.iter();
+    let routes = routes.map(|(route, constraints)| met(route, constraints, &policy.authorizations));
+    policy.routes.routes.extend(routes.collect::<Vec<_>>());
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub enum FindingKind {
     DisplacedInPart,
     /// A match is never reached, because an earlier one takes all of its requests.
     NeverReached,
+    /// A policy is about an InboundRoute for which no Server answers.
+    NotServed,
     /// A route is the only one of a Server that has grants of its own, which would apply to every
     /// request without the route.
     OnlyRoute,

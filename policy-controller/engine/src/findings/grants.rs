@@ -4,6 +4,7 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::parents;
+use crate::query::delegation::DelegatedRoutesOf;
 use crate::query::grant::ServerGrants;
 use crate::query::policy::AttachedRoutesOf;
 use crate::source::{Batch, Change};
@@ -21,6 +22,7 @@ impl Finder<'_> {
         }
         let own = self.query(&ServerGrants(key.clone()));
         let attached = self.query(&AttachedRoutesOf(key.clone()));
+        let delegated = self.query(&DelegatedRoutesOf(key.clone()));
         let granted = |route: &Route| {
             // A route that denies lists itself among what is withheld.
             let denying = |source: &ObjectRef| route.origin.object() == Some(source);
@@ -28,7 +30,8 @@ impl Finder<'_> {
         };
         let some = !own.authorizations.is_empty()
             || !own.withheld.is_empty()
-            || attached.routes.iter().any(|route| granted(route));
+            || attached.routes.iter().any(|route| granted(route))
+            || delegated.routes.iter().any(|(route, _)| granted(route));
         // A remark reports routes that are all invalid.
         if some || (attached.bound && attached.routes.is_empty()) {
             return None;
@@ -49,9 +52,16 @@ impl Finder<'_> {
             .collect();
         let mut findings = Vec::new();
         for server in servers {
+            // A tree keeps the Server closed without the route, too.
+            if self.query(&DelegatedRoutesOf(server.clone())).bound {
+                continue;
+            }
             let attached = self.query(&AttachedRoutesOf(server.clone()));
             // Of two that are accepted one is left.
-            if !attached.bound || attached.routes.len() > 1 || !self.grants(&server) {
+            // A Server of a tree stays closed without the route.
+            let closed = self.query(&DelegatedRoutesOf(server.clone())).bound;
+            let several = attached.routes.len() > 1;
+            if closed || !attached.bound || several || !self.grants(&server) {
                 continue;
             }
             let mut without = self.index.clone();

@@ -42,7 +42,8 @@ impl Finder<'_> {
             let message = format!(
                 "trusts namespace `{namespace}` in full: on a Server that it may attach to, each \
                  {kind} from there with a host or a longer path wins over the Server's own routes, \
-                 and policies of `{namespace}` grant its requests"
+                 and policies of `{namespace}` grant its requests; an InboundRoute that delegates a \
+                 path of a host bounds the trust to that path"
             );
             let found =
                 finding(key, FindingKind::TrustsRoutes, &format!("spec.from[{i}]"), message);

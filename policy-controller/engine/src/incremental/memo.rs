@@ -11,6 +11,11 @@ use super::interned::Interned;
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, Input, KindSet, Touched};
 use crate::query::condition::{Conditions, ObjectCondition};
+use crate::query::delegation::{
+    AdmissionRules, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HostClaims,
+    TreeOf,
+};
+use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
 use crate::query::grant::{
     Clients, GrantResolution, GrantSet, MembersOf, PolicyGrant, RouteGrants,
@@ -30,6 +35,7 @@ use crate::query::workload::{
 };
 use hashbrown::{HashMap, HashSet};
 use policy_core::{RateLimit, Route, ServerPolicy};
+use policy_crds::resource::RouteAdmission;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -116,6 +122,8 @@ macro_rules! queries {
 
 queries! {
     MembersOf => Clients,
+    AdmissionRules => Arc<RouteAdmission>,
+    ClaimsOn => Arc<HostClaims>,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
@@ -126,6 +134,8 @@ queries! {
     RouteGrants => Arc<GrantSet>,
     GrpcRouteOf => Option<ObjectKey>,
     CompiledRoute => Option<Arc<Route>>,
+    TreeOf => Arc<DelegationTree>,
+    DelegatedRoutesOf => Arc<DelegatedRoutes>,
     AttachedRoutesOf => Arc<AttachedRoutes>,
     PrecedenceDifferencesOf => Arc<PrecedenceDifferences>,
     RateLimitOf => Option<(ObjectKey, Arc<RateLimit>)>,
@@ -134,6 +144,7 @@ queries! {
     WorkloadOf => Option<Arc<ResolvedWorkload>>,
     DisplacedServersOf => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
+    DelegationStateOf => Arc<DelegationState>,
     EffectiveServersOf => Arc<EffectiveServers>,
     ForeignReferencesOf => Arc<[ForeignReference]>,
 }

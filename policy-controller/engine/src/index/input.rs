@@ -1,6 +1,7 @@
 //! The inputs of queries, which a change can touch: objects, lists of them, and references by their
 //! target; and sets of kinds, whose objects can touch them.
 
+use policy_core::HostPattern;
 use policy_crds::resource::{ParentRef, ServerRef};
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
@@ -44,6 +45,15 @@ pub(crate) enum Edge {
     Target(ObjectKey),
     /// ServerAuthorizations of this namespace that select Servers by label.
     Selects(Arc<str>),
+    /// Roots that claim this host.
+    Host(HostPattern),
+    /// Roots that claim a host below this name: `a.b` and `*.a.b` are below `b`.
+    HostBelow(Arc<str>),
+    /// InboundRoutes that name this Server, valid or not.
+    Serves(ObjectKey),
+    /// InboundRoutes of this namespace that may name any of its Servers, because a name cannot be
+    /// read.
+    AnyServes(Arc<str>),
 }
 
 impl Edge {
@@ -54,6 +64,9 @@ impl Edge {
             Self::Named(route) => KindSet::of(route.kind),
             Self::Target(_) => *WITH_TARGETS,
             Self::Selects(_) => *WITH_SELECTORS,
+            Self::Host(_) | Self::HostBelow(_) | Self::Serves(_) | Self::AnyServes(_) => {
+                KindSet::of(Kind::InboundRoute)
+            }
         }
     }
 
@@ -61,8 +74,12 @@ impl Edge {
     /// which are looked up by key, and for what is not read.
     fn of(named: ObjectReference, namespace: &Arc<str>) -> Option<Self> {
         match (named.field, named.what) {
-            (Field::Parent, ReferenceTarget::One(server)) => {
-                Some(Self::Parent(server, namespace.clone()))
+            (Field::Serving, ReferenceTarget::One(server)) => Some(Self::Serves(server)),
+            (Field::Serving, ReferenceTarget::AnyOf(..)) => {
+                Some(Self::AnyServes(namespace.clone()))
+            }
+            (Field::Parent, ReferenceTarget::One(parent)) => {
+                Some(Self::Parent(parent, namespace.clone()))
             }
             (Field::Parent, ReferenceTarget::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
             (Field::Target | Field::Server, ReferenceTarget::One(key)) if key.kind.is_route() => {
@@ -73,7 +90,7 @@ impl Edge {
                 Some(Self::Selects(within))
             }
             (_, ReferenceTarget::Unread(_))
-            | (Field::Authentication | Field::Client | Field::Backend, _) => None,
+            | (Field::Authentication | Field::Client | Field::Backend | Field::Delegate, _) => None,
         }
     }
 
@@ -132,6 +149,12 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
         named.filter_map(|named| Edge::of(named, &key.namespace)).collect();
     if key.kind.is_route() {
         edges.insert(Edge::named(key));
+    }
+    if let Body::Valid(Resource::InboundRoute(route)) = &object.body {
+        for host in route.virtual_host.iter().flat_map(|own| &own.hosts) {
+            edges.insert(Edge::Host(host.clone()));
+            edges.extend(host.names_above().map(|above| Edge::HostBelow(above.into())));
+        }
     }
     edges
 }

@@ -92,11 +92,35 @@ pub enum Reason {
     RefInvalid,
     /// The reference cannot name such a kind.
     InvalidKind,
+    /// Another root claimed its hosts earlier.
+    HostAlreadyClaimed,
+    /// Roots are not allowed in its namespace.
+    RootNotAllowedInNamespace,
+    /// Hosts that are wildcards are not allowed.
+    WildcardNotAllowed,
+    /// The object that it delegates to does not consent.
+    NotPermitted,
+    /// The object that it delegates to is a root itself.
+    RootIncludesRoot,
+    /// One of the objects that it selects is a root.
+    SelectorMatchesRoot,
+    /// The object that it delegates to leads back to it.
+    Cycle,
+    /// The object that it delegates to has a match outside of the path.
+    PrefixNotContained,
+    /// The chain of delegations is too long.
+    TooDeep,
+    /// The tree has too many objects or paths.
+    TooLarge,
+    /// The claims of other namespaces on the host are not known.
+    HostNotAssumed,
+    /// A root in another namespace holds a path above or below.
+    SubpathClaimedByOther,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 27] = [
         Self::Accepted,
         Self::ResolvedRefs,
         Self::PrecedenceDiffers,
@@ -112,6 +136,18 @@ impl Reason {
         Self::RefNotFound,
         Self::RefInvalid,
         Self::InvalidKind,
+        Self::HostAlreadyClaimed,
+        Self::RootNotAllowedInNamespace,
+        Self::WildcardNotAllowed,
+        Self::NotPermitted,
+        Self::RootIncludesRoot,
+        Self::SelectorMatchesRoot,
+        Self::Cycle,
+        Self::PrefixNotContained,
+        Self::TooDeep,
+        Self::TooLarge,
+        Self::HostNotAssumed,
+        Self::SubpathClaimedByOther,
     ];
 
     /// The `reason` of the condition.
@@ -131,6 +167,18 @@ impl Reason {
             Self::RefNotFound => "RefNotFound",
             Self::RefInvalid => "RefInvalid",
             Self::InvalidKind => "InvalidKind",
+            Self::HostAlreadyClaimed => "HostAlreadyClaimed",
+            Self::RootNotAllowedInNamespace => "RootNotAllowedInNamespace",
+            Self::WildcardNotAllowed => "WildcardNotAllowed",
+            Self::NotPermitted => "NotPermitted",
+            Self::RootIncludesRoot => "RootIncludesRoot",
+            Self::SelectorMatchesRoot => "SelectorMatchesRoot",
+            Self::Cycle => "Cycle",
+            Self::PrefixNotContained => "PrefixNotContained",
+            Self::TooDeep => "TooDeep",
+            Self::TooLarge => "TooLarge",
+            Self::HostNotAssumed => "HostNotAssumed",
+            Self::SubpathClaimedByOther => "SubpathClaimedByOther",
         }
     }
 }

@@ -2,8 +2,9 @@
 //! of that.
 
 use super::workload::WorkloadShape;
-use policy_core::Route;
+use policy_core::{HostPattern, Route};
 use policy_crds::ObjectKey;
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -35,6 +36,9 @@ pub(crate) struct AttachedRoutes {
     pub(crate) bound: bool,
     /// The accepted ones, in tie-breaking order.
     pub(crate) routes: Vec<Arc<Route>>,
+    /// Hosts of routes that others hold. Requests for them are denied: other routes must not decide
+    /// about what these restricted.
+    pub(crate) lost: BTreeSet<HostPattern>,
 }
 
 /// The first GRPCRoute of a Server's own namespace that names it, valid or not. It takes the place of

@@ -1,5 +1,9 @@
 //! The conditions of each object, whether or not a proxy watches it.
 
+use super::delegation::EFFECTIVE;
+use super::delegation::condition::{
+    Acceptance, acceptance, child_acceptance, inbound_parents, refused as refused_delegations,
+};
 use super::grant::reason;
 use super::reference::{FollowedReference, ReferenceError, follow, follow_unread};
 use super::route::{Attachment, attachment};
@@ -14,7 +18,9 @@ use crate::query::grant::{PolicyGrant, RefFault};
 use crate::query::policy::{AttachedRoutesOf, RateLimitOf};
 use crate::query::port_ownership::{DisplacedServersOf, displaced_message};
 use crate::query::precedence::PrecedenceDifferencesOf;
-use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
+use policy_crds::resource::{
+    InboundRoute, PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef,
+};
 use policy_crds::spec::{ObjectReference, ReferenceTarget};
 use policy_crds::{Body, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
@@ -39,6 +45,10 @@ fn conditions(query: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]
         vec![server_authorization_condition(cx, &authorization.server, about)]
     } else if let Resource::RateLimit(limit) = resource {
         vec![rate_limit_condition(cx, limit, about)]
+    } else if let Resource::InboundRoute(route) = resource {
+        inbound_conditions(cx, object, route, &about)
+    } else if let Resource::RouteAdmission(_) = resource {
+        vec![admission_condition(&about)]
     } else {
         plain_conditions(cx, object, about)
     };
@@ -111,6 +121,13 @@ impl About<'_> {
 
     fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
         self.condition(ConditionKind::Accepted, reason, message)
+    }
+
+    fn outcome(&self, outcome: Acceptance) -> ObjectCondition {
+        match outcome {
+            Ok(message) => self.accepted(&message),
+            Err((reason, message)) => self.refused(reason, &message),
+        }
     }
 
     fn differs(&self, message: &str) -> ObjectCondition {
@@ -293,10 +310,43 @@ fn rate_limit_condition(
     }
 }
 
+fn inbound_conditions(
+    cx: &mut Context<'_>,
+    object: &Object,
+    route: &InboundRoute,
+    about: &About<'_>,
+) -> Vec<ObjectCondition> {
+    let accepted = about.outcome(acceptance(cx, object, route));
+    let mut faults = refused_delegations(cx, object);
+    for ObjectReference { field, what } in object.references() {
+        let (Field::Serving, ReferenceTarget::One(server)) = (field, what) else { continue };
+        if let Err(fault) = follow(cx, about.object, field, &server) {
+            let message = format!("{server} {}", fault.as_str()).into();
+            faults.push(RefFault { reason: reason(fault), message });
+        }
+    }
+    vec![accepted, about.resolved(&faults)]
+}
+
+fn admission_condition(about: &About<'_>) -> ObjectCondition {
+    if *about.object.name == *EFFECTIVE {
+        return about.accepted("");
+    }
+    let message = format!("only the RouteAdmissionPolicy named `{EFFECTIVE}` counts");
+    about.refused(Reason::UnsupportedValue, &message)
+}
+
 fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectCondition> {
     let key = &object.meta.key;
     let backends = backend_faults(cx, object);
     let mut conditions = Vec::new();
+    for parent in inbound_parents(object) {
+        let about = About { object: key, parent: Some(parent.clone()), section: None, port: None };
+        conditions.push(match &object.body {
+            Body::Invalid(invalid) => about.invalid(invalid),
+            Body::Valid(_) => about.outcome(child_acceptance(cx, object, &parent)),
+        });
+    }
     for parent in parents(object) {
         let Some(server) = ObjectKey::server_of(parent, &key.namespace) else { continue };
         let about = About {
@@ -306,7 +356,10 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
             port: parent.port,
         };
         conditions.push(match (&object.body, attachment(cx, object, parent, &server)) {
-            (_, Attachment::Accepted) => about.accepted(""),
+            (_, Attachment::Accepted | Attachment::Delegated) => about.accepted(""),
+            (_, Attachment::Lost { message }) => {
+                about.refused(Reason::HostAlreadyClaimed, &message)
+            }
             (_, Attachment::Denying { message }) => {
                 about.refused(Reason::UnsupportedValue, &message)
             }

@@ -1,5 +1,6 @@
 //! The Servers through which an object takes effect: by its target, or by its parents.
 
+use super::delegation::served_by;
 use super::reference::is_permitted;
 use super::route::{Attachment, attachment};
 use crate::incremental::{Context, query};
@@ -21,6 +22,8 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
         effective.servers.insert(query.0.clone());
     } else if query.0.kind.is_route() {
         attach(cx, object, &mut effective);
+    } else if query.0.kind == Kind::InboundRoute {
+        delegated(cx, object, &mut effective);
     } else {
         for ObjectReference { field, what } in object.references() {
             match (field, what) {
@@ -36,7 +39,15 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
                     }
                 }
                 (_, ReferenceTarget::Unread(_))
-                | (Field::Authentication | Field::Parent | Field::Client | Field::Backend, _) => {}
+                | (
+                    Field::Authentication
+                    | Field::Parent
+                    | Field::Client
+                    | Field::Backend
+                    | Field::Delegate
+                    | Field::Serving,
+                    _,
+                ) => {}
             }
         }
     }
@@ -61,6 +72,11 @@ fn targeted(
     } else if target.kind == Kind::Server {
         match cx.object(target) {
             Some(_) => _ = effective.servers.insert(target.clone()),
+            None => effective.missing = missing(format!("{target} does not exist")),
+        }
+    } else if target.kind == Kind::InboundRoute {
+        match cx.object(target) {
+            Some(object) => delegated(cx, object, effective),
             None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else {
@@ -97,7 +113,10 @@ fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers
     for parent in parents(route) {
         let Some(server) = ObjectKey::server_of(parent, namespace) else { continue };
         match attachment(cx, route, parent, &server) {
-            Attachment::Accepted | Attachment::Denying { .. } => {
+            Attachment::Accepted
+            | Attachment::Delegated
+            | Attachment::Lost { .. }
+            | Attachment::Denying { .. } => {
                 effective.servers.insert(server);
             }
             // For other reasons the Server exists, and the route is not accepted.
@@ -108,7 +127,17 @@ fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers
             }
         }
     }
+    effective.servers.extend(served_by(cx, route));
     if effective.servers.is_empty() {
         effective.missing = refused.pop_first();
+    }
+}
+
+/// The Servers that answer for an InboundRoute, in any tree.
+fn delegated(cx: &mut Context<'_>, object: &Object, effective: &mut EffectiveServers) {
+    effective.servers.extend(served_by(cx, object));
+    if effective.servers.is_empty() {
+        let words = format!("{} is answered by no Server", object.meta.key);
+        effective.missing = Some(words.into());
     }
 }

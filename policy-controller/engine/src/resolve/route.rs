@@ -1,16 +1,21 @@
 //! The routes of a Server (docs/spec/controller.md 2.6; docs/spec/decisions.md, *Routes of another namespace*).
 
+use super::delegation::{is_child, is_decided, lost_hosts, served_by};
 use super::reference::{ReferenceError, follow, is_permitted, routes_naming};
 use crate::behaviour::Behaviour;
 use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
+use crate::query::delegation::DelegatedRoutesOf;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf};
-use policy_core::{Filter, FilterKind, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant};
-use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
+use policy_core::{
+    Filter, FilterKind, HostPattern, Origin, Route, RouteKind, Rule, Source, UnresolvedGrant,
+};
+use policy_crds::resource::{ParentRef, ProxyProtocol, RouteResource, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The outcome of one parent reference.
@@ -18,8 +23,15 @@ use std::sync::Arc;
 pub(crate) enum Attachment {
     /// It takes effect.
     Accepted,
+    /// It takes effect through an InboundRoute alone.
+    Delegated,
     /// It denies what it matches, because it has a filter that is not supported.
     Denying {
+        /// For people.
+        message: Arc<str>,
+    },
+    /// It is valid, and others hold all its hosts, which it leaves closed.
+    Lost {
         /// For people.
         message: Arc<str>,
     },
@@ -78,7 +90,7 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
 fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoutes> {
     let server = &query.0;
     let mut found: Vec<(bool, CreationOrder, Arc<Route>)> = Vec::new();
-    let mut some_accepted = false;
+    let (mut some_accepted, mut lost) = (false, BTreeSet::new());
     // An invalid route that may have named this Server binds it, as one that names it does.
     let mut bound = !cx.config.follows_linkerd(Behaviour::InvalidRoutes)
         && !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
@@ -89,9 +101,13 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
             .filter(|p| ObjectKey::server_of(p, &key.namespace).as_ref() == Some(server));
         let outcomes: Vec<Attachment> = own.map(|p| attachment(cx, object, p, server)).collect();
         bound |= outcomes.iter().any(Attachment::binds);
-        some_accepted |= outcomes.contains(&Attachment::Accepted);
+        // One whose hosts all belong to others is a valid route: nobody can close a Server by claims.
+        some_accepted |= outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Attachment::Accepted | Attachment::Lost { .. }));
         if outcomes.iter().any(Attachment::matches)
             && let Some(route) = cx.query(&CompiledRoute(key.clone()))
+            && let Some(route) = on_held_hosts(cx, route, server, &mut lost)
         {
             // A route of another namespace never wins a tie against one of the Server's own.
             let foreign = key.namespace != server.namespace;
@@ -104,13 +120,35 @@ fn attached(query: &AttachedRoutesOf, cx: &mut Context<'_>) -> Arc<AttachedRoute
     }
     found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let routes = found.into_iter().map(|(_, _, route)| route).collect();
-    Arc::new(AttachedRoutes { bound, routes })
+    Arc::new(AttachedRoutes { bound, routes, lost })
+}
+
+/// A route without the hosts that it may not have on a Server; `None` if none is left.
+fn on_held_hosts(
+    cx: &mut Context<'_>,
+    route: Arc<Route>,
+    server: &ObjectKey,
+    lost: &mut BTreeSet<HostPattern>,
+) -> Option<Arc<Route>> {
+    let namespace = route.origin.object().map(|object| object.namespace().to_owned());
+    let own = lost_hosts(cx, &route.hosts, server, &namespace.unwrap_or_default());
+    if own.is_empty() {
+        return Some(route);
+    }
+    let held = route.hosts.iter().filter(|host| !own.contains(host));
+    let hosts: Box<[_]> = held.cloned().collect();
+    // Within a wildcard of a tree of the Server, the tree decides.
+    let trees = cx.query(&DelegatedRoutesOf(server.clone()));
+    lost.extend(own.into_iter().filter(|host| !is_decided(&trees, host)));
+    // Without hosts it would be for every host.
+    (!hosts.is_empty()).then(|| Arc::new(Route { hosts, ..Route::clone(&route) }))
 }
 
 impl Attachment {
     fn binds(&self) -> bool {
         match self {
-            Self::Accepted | Self::Denying { .. } => true,
+            Self::Accepted | Self::Denying { .. } | Self::Lost { .. } => true,
+            Self::Delegated => false,
             Self::Refused { binds, .. } => *binds,
         }
     }
@@ -118,8 +156,8 @@ impl Attachment {
     /// True if requests are compared with the matches of the route.
     fn matches(&self) -> bool {
         match self {
-            Self::Accepted | Self::Denying { .. } => true,
-            Self::Refused { .. } => false,
+            Self::Accepted | Self::Denying { .. } | Self::Lost { .. } => true,
+            Self::Delegated | Self::Refused { .. } => false,
         }
     }
 }
@@ -165,11 +203,7 @@ pub(crate) fn attachment(
         return refused(Reason::NoMatchingParent, format!("{server} is invalid"), true);
     };
     let binds = match pairing(spec.protocol, key.kind, cx.config) {
-        Pairing::Effective => {
-            return own.denies_because().map_or(Attachment::Accepted, |reason| {
-                Attachment::Denying { message: reason.into() }
-            });
-        }
+        Pairing::Effective => return effective(cx, route, own, server),
         Pairing::Inert => false,
         Pairing::Mismatched => !cx.config.follows_linkerd(Behaviour::MismatchedRoutes),
     };
@@ -179,6 +213,31 @@ pub(crate) fn attachment(
         key.kind.as_str()
     );
     refused(Reason::NotAllowedByListeners, message, binds)
+}
+
+/// The outcome of a route that a valid Server can carry.
+fn effective(
+    cx: &mut Context<'_>,
+    route: &Object,
+    own: &RouteResource,
+    server: &ObjectKey,
+) -> Attachment {
+    let key = &route.meta.key;
+    if is_child(&own.parents, key) {
+        if served_by(cx, route).contains(server) {
+            return Attachment::Delegated;
+        }
+        let message = "the route is a child of an InboundRoute that does not delegate to it";
+        return refused(Reason::NotAllowedByListeners, message.to_owned(), false);
+    }
+    let lost = lost_hosts(cx, &own.hostnames, server, &key.namespace);
+    if !lost.is_empty() && lost.len() == own.hostnames.len() {
+        let message = "InboundRoutes hold every hostname of the route; a route takes part in their \
+                       trees by a parentRef to one that delegates to it";
+        return Attachment::Lost { message: message.into() };
+    }
+    own.denies_because()
+        .map_or(Attachment::Accepted, |reason| Attachment::Denying { message: reason.into() })
 }
 
 fn refused(reason: Reason, message: String, binds: bool) -> Attachment {

@@ -303,7 +303,7 @@ fn grants_that_permit_much_are_told_what_they_permit() {
     );
     let trusts = "spec.from[1]: trusts namespace `team` in full: on a Server that it may attach to, \
                   each HTTPRoute.policy.linkerd.io from there with a host or a longer path wins over \
-                  the Server's own routes, and policies of `team` grant its requests";
+                  the Server's own routes, and policies of `team` grant its requests; an InboundRoute that delegates a path of a host bounds the trust to that path";
     assert_eq!(grant(&format!("{policies}, {routes}"), &named(servers)), [trusts]);
     assert_eq!(grant(&format!("{policies}, {routes}"), servers).len(), 2);
     // What others follow is theirs to judge, and no policy names a Server.

@@ -24,7 +24,8 @@ impl PolicyView {
         }
         grants(&mut lines, "", &self.authorizations, &self.withheld);
         for route in &self.routes {
-            lines.push(format!("route      {}{}", route.origin, on_hosts(&route.hosts)));
+            let origin = route.delegated.as_ref().unwrap_or(&route.origin);
+            lines.push(format!("route      {origin}{}", on_hosts(&route.hosts)));
             for rule in &route.rules {
                 lines.extend(rule.matches.iter().map(|wanted| format!("  match    {wanted}")));
                 lines.extend(rule.effects.iter().map(|effect| format!("  effect   {effect}")));

@@ -48,6 +48,8 @@ impl Scope {
             format!("references to objects outside {scope} are not resolved"),
             "Nodes are not watched: probes come from --node-addresses alone".to_owned(),
             "Namespaces are polled every 10 s: a new annotation there takes as long".to_owned(),
+            "InboundRoutes claim only the hosts of --assume-claims: claims elsewhere are unknown"
+                .to_owned(),
         ]
         .into()
     }
@@ -125,10 +127,12 @@ mod tests {
                 "httproutes.gateway.networking.k8s.io",
                 "grpcroutes.gateway.networking.k8s.io",
                 "referencegrants.gateway.networking.k8s.io",
+                "inboundroutes.portcullis.dev",
+                "routeadmissionpolicies.portcullis.dev",
                 "externalworkloads.workload.linkerd.io"
             ]
         );
-        assert_eq!(watches.len(), 15);
+        assert_eq!(watches.len(), 17);
         assert_eq!(Scope::Cluster.limitations(), Vec::<String>::new());
     }
 
@@ -142,7 +146,7 @@ mod tests {
         };
         let watches = config.scope.watches();
         assert!(watches.iter().all(|(key, _)| key.namespace.is_some() && key.kind != Kind::Node));
-        assert_eq!(watches.len(), 28);
+        assert_eq!(watches.len(), 30);
         let nodes: Vec<(String, Vec<IpAddr>)> = config
             .node_objects()
             .into_iter()
@@ -152,6 +156,6 @@ mod tests {
             })
             .collect();
         assert_eq!(nodes, [("Node n-1.x".into(), addresses), ("Node n2".into(), vec![])]);
-        assert_eq!(config.scope.limitations().len(), 4);
+        assert_eq!(config.scope.limitations().len(), 5);
     }
 }

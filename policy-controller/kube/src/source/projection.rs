@@ -93,6 +93,14 @@ const POLICY: FieldMask = FieldMask::Fields {
     others: true,
 };
 
+const POLICY_AND_STATUS: FieldMask = FieldMask::Fields {
+    named: &[
+        ("metadata", METADATA),
+        ("status", only(&[("claims", FieldMask::All), ("delegationStatuses", FieldMask::All)])),
+    ],
+    others: true,
+};
+
 const HTTP_GET: FieldMask = only(&[
     ("host", FieldMask::All),
     ("path", FieldMask::All),
@@ -169,6 +177,7 @@ pub(super) fn mask_of(kind: Kind) -> &'static FieldMask {
     match kind.spec().projection {
         Projection::Whole => &FieldMask::All,
         Projection::Policy => &POLICY,
+        Projection::PolicyAndStatus => &POLICY_AND_STATUS,
         Projection::Metadata => &METADATA_ONLY,
         Projection::Pod => &POD,
         Projection::Node => &NODE,

@@ -173,11 +173,13 @@ impl StatusApi {
         read: &Item,
         status: Value,
     ) -> Result<(), StatusApiError> {
-        let metadata = json!({
+        let mut metadata = json!({
             "name": &*key.name,
-            "namespace": &*key.namespace,
             "resourceVersion": read.metadata.resource_version,
         });
+        if let Some(fields) = metadata.as_object_mut().filter(|_| key.kind.is_namespaced()) {
+            fields.insert("namespace".to_owned(), json!(&*key.namespace));
+        }
         let body = json!({
             "apiVersion": format!("{}/{version}", key.kind.group()),
             "kind": key.kind.as_str(),
@@ -239,6 +241,9 @@ fn request(
 
 fn path(key: &ObjectKey, version: &str) -> String {
     let (group, plural) = (key.kind.group(), key.kind.plural());
+    if !key.kind.is_namespaced() {
+        return format!("/apis/{group}/{version}/{plural}/{}", key.name);
+    }
     format!("/apis/{group}/{version}/namespaces/{}/{plural}/{}", key.namespace, key.name)
 }
 
@@ -364,7 +369,8 @@ mod tests {
             message: "".into(),
         };
         let conditions = Arc::from([condition]);
-        let stated = DesiredConditions { conditions, generation: Some(1), uid: Some("u".into()) };
+        let (generation, uid) = (Some(1), Some("u".into()));
+        let stated = DesiredConditions { conditions, generation, uid, fields: None };
         let desired = DesiredStatus::new(&server, &stated, None);
         let api = StatusApi::new(client, Duration::from_secs(5));
         let target = (&server, "v1beta3");
@@ -382,5 +388,15 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_lead_writes_nothing() {
         assert_eq!(became(200, true, false).await, (Outcome::NotLeading, 0));
+    }
+
+    #[test]
+    fn an_object_of_the_cluster_is_in_no_namespace() {
+        let policy = key(Kind::RouteAdmissionPolicy, "", "default");
+        let expected = "/apis/portcullis.dev/v1alpha1/routeadmissionpolicies/default";
+        assert_eq!(path(&policy, "v1alpha1"), expected);
+        let server = key(Kind::Server, "ns", "s");
+        let expected = "/apis/policy.linkerd.io/v1beta3/namespaces/ns/servers/s";
+        assert_eq!(path(&server, "v1beta3"), expected);
     }
 }

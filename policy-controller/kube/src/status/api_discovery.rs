@@ -76,7 +76,7 @@ impl ApiDiscovery {
         if !self.settings.is_written(kind) {
             return Ok(());
         }
-        for namespace in self.settings.list_scopes() {
+        for namespace in self.settings.list_scopes(kind) {
             match self.list((kind, version), namespace).await {
                 Ok(()) => {}
                 // Each object is read before it is written anyhow.

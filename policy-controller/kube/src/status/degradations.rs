@@ -8,7 +8,8 @@ use serde_json::Value;
 
 /// The reasons of a conflict with another object. They are reported for new objects too, because
 /// their author does not look for the other one.
-const CONFLICT_REASONS: [&str; 2] = ["Conflicted", "RateLimitReasonAlreadyExists"];
+const CONFLICT_REASONS: [&str; 3] =
+    ["Conflicted", "RateLimitReasonAlreadyExists", "HostAlreadyClaimed"];
 
 /// A condition that became worse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) struct Degradation {
     pub(crate) note: String,
 }
 
-/// Returns the degradations of the object and of each parent of a route. `controller` is our name.
+/// Returns the degradations of the object, of each parent of a route, and of each connection. `controller` is our name.
 pub(crate) fn degradations(before: &Value, after: &Value, controller: &str) -> Vec<Degradation> {
     let mut found = of_conditions(conditions(before), conditions(after));
     for entry in ours(after, controller) {
@@ -27,7 +28,29 @@ pub(crate) fn degradations(before: &Value, after: &Value, controller: &str) -> V
         let known = ours(before, controller).find(same);
         found.extend(of_conditions(known.and_then(conditions), conditions(entry)));
     }
+    found.extend(orphaned(before, after));
     found
+}
+
+/// The connections of an InboundRoute that ended, where none of the same parent is left.
+fn orphaned(before: &Value, after: &Value) -> Vec<Degradation> {
+    let connected: Vec<&Value> =
+        states(before, "connected").filter_map(|c| c.get("parent")).collect();
+    let ended = states(after, "orphaned").filter_map(|state| {
+        let parent = state.get("lastParent")?;
+        let (namespace, name) = (text(parent, "namespace"), text(parent, "name"));
+        let same = |of: &&Value| text(of, "namespace") == namespace && text(of, "name") == name;
+        connected.iter().copied().find(same)?;
+        let reason = text(state, "reason").to_owned();
+        let note = format!("InboundRoute {namespace}/{name} does not delegate to it any more");
+        Some(Degradation { reason, note })
+    });
+    ended.collect()
+}
+
+fn states<'a>(status: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    let entries = status.get("delegationStatuses").and_then(Value::as_array).into_iter().flatten();
+    entries.filter_map(move |entry| entry.get("state")?.get(name))
 }
 
 fn conditions(of: &Value) -> Option<&Vec<Value>> {
@@ -148,5 +171,36 @@ mod tests {
         let after = json!({"parents": [entry("a", "us", "False"), entry("a", "them", "False"),
             entry("b", "us", "False")]});
         assert_eq!(degradations(&before, &after, "us").len(), 1);
+    }
+
+    #[test]
+    fn an_object_that_becomes_orphaned_is_told_who_delegated_to_it() {
+        let parent = |name: &str| json!({"namespace": "prod", "name": name, "prefix": "/a"});
+        let connected = |name: &str| json!({"state": {"connected": {"parent": parent(name)}}});
+        let orphaned = |name: &str| {
+            let last = json!({"namespace": "prod", "name": name});
+            json!({"state": {"orphaned": {"lastParent": last, "reason": "GrantRevoked"}}})
+        };
+        let reported = |before: &[Value], after: &[Value]| {
+            let status = |entries: &[Value]| json!({"delegationStatuses": entries});
+            let found = degradations(&status(before), &status(after), "us");
+            found.into_iter().map(|one| format!("{} {}", one.reason, one.note)).collect::<Vec<_>>()
+        };
+        let words = ["GrantRevoked InboundRoute prod/one does not delegate to it any more"];
+        let both = [connected("one"), connected("two")];
+        assert_eq!(reported(&both, &[connected("two"), orphaned("one")]), words);
+        assert_eq!(reported(&[orphaned("one")], &[orphaned("one")]), NONE);
+        let never = json!({"state": {"orphaned": {"reason": "NeverDelegated"}}});
+        assert_eq!(reported(&[], &[never]), NONE);
+    }
+
+    #[test]
+    fn a_root_without_any_of_its_claims_is_told_even_if_it_is_new() {
+        let yes = condition("Accepted", "True", "Accepted");
+        let lost = condition("Accepted", "False", "HostAlreadyClaimed");
+        let words = ["HostAlreadyClaimed Accepted=False: words"];
+        assert_eq!(reported(&[yes], std::slice::from_ref(&lost)), words);
+        assert_eq!(reported(&[], std::slice::from_ref(&lost)), words);
+        assert_eq!(reported(std::slice::from_ref(&lost), std::slice::from_ref(&lost)), NONE);
     }
 }

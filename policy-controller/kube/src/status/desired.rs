@@ -4,7 +4,7 @@
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
 use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
-use policy_engine::desired_conditions::DesiredConditions;
+use policy_engine::desired_conditions::{DesiredConditions, StatusFields};
 use policy_engine::programmed::{COMPATIBLE_PROXIES, NOWHERE, Programmed, ProgrammedAt};
 use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
@@ -32,7 +32,7 @@ pub const TYPES: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", PROXY_UN
 /// The desired status about one parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ParentStatus {
-    /// The Server.
+    /// The Server, or the InboundRoute.
     pub(crate) server: ObjectKey,
     /// The section that the reference names.
     pub(crate) section: Option<Arc<str>>,
@@ -57,6 +57,8 @@ pub(crate) struct DesiredStatus {
     pub(crate) keep: bool,
     /// The status about each parent of a route, in the order of the references.
     pub(crate) parents: Vec<ParentStatus>,
+    /// The fields besides the conditions.
+    pub(crate) fields: Option<StatusFields>,
 }
 
 /// Hashes of a [`DesiredStatus`].
@@ -108,9 +110,13 @@ impl DesiredStatus {
             conditions: Vec::new(),
             keep: programmed.is_none(),
             parents: Vec::new(),
+            fields: stated.fields.clone(),
         };
         if !is_route(key) {
             desired.conditions = collect_conditions(stated.conditions.iter());
+            if let Some(words) = stated.fields.as_ref().and_then(super::fields::omissions) {
+                remark(&mut desired.conditions, "", &words);
+            }
             desired.conditions.extend(programmed.into_iter().chain(unsent));
             return desired;
         }
@@ -157,14 +163,15 @@ impl DesiredStatus {
             let message = (condition.kind != "Programmed").then(|| condition.message.clone());
             (condition.kind, condition.status, condition.reason.clone(), message)
         };
+        let state = FixedState::default();
+        let about = (self.generation, &self.uid, state.hash_one(&self.fields));
         let urgent: Vec<_> = self.all().map(brief).collect();
         let without_programmed: Vec<_> =
             self.all().filter(|condition| condition.kind != "Programmed").collect();
-        let state = FixedState::default();
         Fingerprint {
             full: state.hash_one(self),
-            urgent: state.hash_one((self.generation, &self.uid, urgent)),
-            without_programmed: state.hash_one((self.generation, &self.uid, without_programmed)),
+            urgent: state.hash_one((&about, urgent)),
+            without_programmed: state.hash_one((&about, without_programmed)),
             level: self.level(),
             unsent: self.unsent().map(|condition| state.hash_one(condition)),
         }
@@ -279,6 +286,7 @@ fn add(conditions: &mut Vec<DesiredCondition>, condition: &ObjectCondition) {
     conditions.push(DesiredCondition { kind, status, reason: reason.into(), message });
 }
 
+/// Adds words to `Accepted`, and a reason unless it is empty.
 fn remark(conditions: &mut Vec<DesiredCondition>, reason: &'static str, message: &str) {
     let Some(accepted) = conditions.iter_mut().find(|condition| condition.kind == "Accepted")
     else {
@@ -291,7 +299,7 @@ fn remark(conditions: &mut Vec<DesiredCondition>, reason: &'static str, message:
         });
         return;
     };
-    if accepted.status == "True" && &*accepted.reason == "Accepted" {
+    if !reason.is_empty() && accepted.status == "True" && &*accepted.reason == "Accepted" {
         accepted.reason = reason.into();
     }
     accepted.message = match &*accepted.message {
@@ -341,6 +349,7 @@ mod tests {
             conditions: conditions.into(),
             generation: Some(3),
             uid: Some("u".into()),
+            fields: None,
         }
     }
 

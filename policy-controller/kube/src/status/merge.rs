@@ -4,6 +4,7 @@
 mod stopped_matching;
 
 use super::desired::{DesiredCondition, DesiredStatus, ParentStatus, TYPES};
+use super::fields::fields;
 use jiff::Timestamp;
 use policy_crds::spec::StatusStyle;
 use policy_crds::{Kind, ObjectKey};
@@ -37,6 +38,9 @@ pub(crate) struct ItemMeta {
     /// Uid.
     #[serde(default)]
     pub(crate) uid: Option<String>,
+    /// Time of its creation.
+    #[serde(default)]
+    pub(crate) creation_timestamp: Option<String>,
     /// Generation.
     #[serde(default)]
     pub(crate) generation: Option<i64>,
@@ -78,12 +82,18 @@ pub(crate) fn status(
             Some(json!({"conditions": conditions, "targetRef": target}))
         }
         StatusStyle::Apply => {
-            let conditions = writer.conditions(
-                array(&item.status, "conditions"),
-                &desired.conditions,
-                desired.keep,
-            )?;
-            Some(json!({"conditions": conditions}))
+            let current = array(&item.status, "conditions");
+            let conditions = writer.conditions(current, &desired.conditions, desired.keep);
+            let fields = desired.fields.as_ref().map(|desired| fields(item, desired, now));
+            let (mut status, differs) = fields.unwrap_or_default();
+            if !differs && conditions.is_none() {
+                return None;
+            }
+            // A field that is left out would be removed.
+            let conditions = conditions
+                .unwrap_or_else(|| writer.written(current, &desired.conditions, desired.keep));
+            status.insert("conditions".to_owned(), conditions.into());
+            Some(Value::Object(status))
         }
     }
 }
@@ -246,7 +256,7 @@ fn of_type<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// The references to Servers with a desired status, as the route has them.
+/// The references to Servers and InboundRoutes with a desired status, as the route has them.
 fn wanted_parents<'a>(
     kind: Kind,
     item: &'a Item,
@@ -265,7 +275,7 @@ fn wanted_parents<'a>(
     wanted
 }
 
-/// A reference to a Server with its defaults applied.
+/// A reference to a Server or an InboundRoute with its defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ParentKey {
     server: ObjectKey,
@@ -274,7 +284,7 @@ struct ParentKey {
 }
 
 impl ParentKey {
-    /// Returns `None` if the reference is not to a Server.
+    /// Returns `None` if the reference is to neither a Server nor an InboundRoute.
     fn of(route: Kind, namespace: &Arc<str>, reference: Option<&Value>) -> Option<Self> {
         let reference: &Map<String, Value> = reference?.as_object()?;
         let text = |field: &str| reference.get(field).and_then(Value::as_str);
@@ -288,7 +298,7 @@ impl ParentKey {
         let port = reference.get("port").and_then(Value::as_u64);
         let port = port.and_then(|port| u16::try_from(port).ok());
         let section = text("sectionName").map(Arc::from);
-        (kind == Kind::Server).then_some(Self { server, section, port })
+        matches!(kind, Kind::Server | Kind::InboundRoute).then_some(Self { server, section, port })
     }
 
     fn is(&self, about: &ParentStatus) -> bool {

@@ -69,9 +69,11 @@ impl StatusSettings {
         Kind::ALL.into_iter().filter(|kind| kind.spec().conditions != Conditions::None)
     }
 
-    /// The namespaces to list, or `None` for all. No request goes anywhere else.
-    pub(crate) fn list_scopes(&self) -> Vec<Option<&str>> {
+    /// The namespaces to list for a kind, or `None` for all. No request goes anywhere else: objects of
+    /// the cluster are not listed where only some namespaces are watched.
+    pub(crate) fn list_scopes(&self, kind: Kind) -> Vec<Option<&str>> {
         match &self.namespaces {
+            Some(_) if !kind.is_namespaced() => Vec::new(),
             None => vec![None],
             Some(namespaces) => namespaces.iter().map(|name| Some(&**name)).collect(),
         }
@@ -87,5 +89,14 @@ mod tests {
         let settings = StatusSettings { beside_linkerd: true, ..StatusSettings::default() };
         assert!(settings.is_written(Kind::GrpcRoute));
         assert!(!settings.is_written(Kind::HttpLocalRateLimitPolicy));
+    }
+
+    #[test]
+    fn objects_of_the_cluster_are_listed_by_those_who_may_list_everything() {
+        let all = StatusSettings::default();
+        assert_eq!(all.list_scopes(Kind::RouteAdmissionPolicy), [None]);
+        let some = StatusSettings { namespaces: Some(vec!["ns".into()]), ..all };
+        assert_eq!(some.list_scopes(Kind::InboundRoute), [Some("ns")]);
+        assert!(some.list_scopes(Kind::RouteAdmissionPolicy).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! The ValidatingWebhookConfiguration: the conditions of each webhook in CEL, the same as in
 //! `scope`.
 
-use super::scope::{GROUP, SERVER_GROUPS};
+use super::scope::{GROUP, OWN_GROUP, PARENT_GROUPS, PARENT_KINDS};
 use crate::injector::has_injection_annotation;
 use crate::installation::{Installation, client_config};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -57,7 +57,10 @@ fn required(
     let mut conditions = vec![condition("not-being-deleted", NOT_BEING_DELETED.to_owned())];
     conditions.extend(only.map(|(name, expression)| condition(name, expression)));
     conditions.push(condition("changed", changed("spec")));
-    let rules = rules(kinds_of(admission), &WRITTEN, "Namespaced");
+    // Cluster-scoped kinds share rules with the others of their group.
+    let namespaced = kinds_of(admission).all(Kind::is_namespaced);
+    let scope = if namespaced { "Namespaced" } else { "*" };
+    let rules = rules(kinds_of(admission), &WRITTEN, scope);
     ValidatingWebhook {
         failure_policy: Some("Fail".to_owned()),
         timeout_seconds: Some(5),
@@ -220,14 +223,17 @@ fn not_by(users: &[&str]) -> String {
     format!("!(request.userInfo.username in [{}])", users.join(", "))
 }
 
-/// CEL: a parent of the new or old object is a Server, or an unreadable reference that may be one.
+/// CEL: a parent of the new or old object is a Server or an InboundRoute, or an unreadable reference
+/// that may be one.
 fn has_server() -> String {
-    let groups: Vec<String> = SERVER_GROUPS.iter().map(|group| format!("'{group}'")).collect();
-    let groups = groups.join(", ");
+    let listed = |words: &[&str]| -> String {
+        words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ")
+    };
+    let (kinds, groups) = (listed(&PARENT_KINDS), listed(&PARENT_GROUPS));
     format!(
         "[object, oldObject].exists(o, o != null && has(o.spec) && has(o.spec.parentRefs) && \
          (type(o.spec.parentRefs) != list || o.spec.parentRefs.exists(p, type(p) != map || \
-         (has(p.kind) && (type(p.kind) != string || p.kind.lowerAscii() == 'server') && \
+         (has(p.kind) && (type(p.kind) != string || p.kind.lowerAscii() in [{kinds}]) && \
          (!has(p.group) || type(p.group) != string || p.group.lowerAscii() in [{groups}])))))"
     )
 }
@@ -248,12 +254,16 @@ fn is_outbound() -> String {
     )
 }
 
-/// CEL: the new or old grant is for objects of our group, or unreadable in a way that may be.
+/// CEL: the new or old grant is for objects of our groups, or unreadable in a way that may be, or
+/// lets InboundRoutes refer to others.
 fn opens_ours() -> String {
     format!(
-        "[object, oldObject].exists(o, o != null && has(o.spec) && has(o.spec.to) && \
+        "[object, oldObject].exists(o, o != null && has(o.spec) && ((has(o.spec.to) && \
          (type(o.spec.to) != list || o.spec.to.exists(t, type(t) != map || \
-         (has(t.group) && (type(t.group) != string || t.group.lowerAscii() == '{GROUP}')))))"
+         (has(t.group) && (type(t.group) != string || \
+         t.group.lowerAscii() in ['{GROUP}', '{OWN_GROUP}']))))) || \
+         (has(o.spec.from) && type(o.spec.from) == list && o.spec.from.exists(f, type(f) == map && \
+         has(f.group) && type(f.group) == string && f.group.lowerAscii() == '{OWN_GROUP}'))))"
     )
 }
 

@@ -8,9 +8,14 @@ use serde_json::Value;
 
 /// The API group of our kinds.
 pub(super) const GROUP: &str = "policy.linkerd.io";
-/// Groups under which a parent of kind Server counts as ours: the right one, and those that have no
-/// such kind and are given by mistake.
-pub(super) const SERVER_GROUPS: [&str; 4] = [GROUP, "", "core", "gateway.networking.k8s.io"];
+/// The API group of this project's own kinds.
+pub(super) const OWN_GROUP: &str = "portcullis.dev";
+/// The kinds of parents through which a route counts for inbound traffic, in lower case.
+pub(super) const PARENT_KINDS: [&str; 2] = ["server", "inboundroute"];
+/// Groups under which such a parent counts as ours: the right ones, and those that have no such kind
+/// and are given by mistake.
+pub(super) const PARENT_GROUPS: [&str; 5] =
+    [GROUP, OWN_GROUP, "", "core", "gateway.networking.k8s.io"];
 
 /// The validation that an object gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +34,7 @@ pub(super) fn coverage(kind: Kind, object: &Value, linkerd_compatible: bool) -> 
     let admission = kind.spec().admission;
     let is_policy = match admission {
         Admission::Policy | Admission::Workload => true,
-        Admission::Route => has_server(object),
+        Admission::Route => has_inbound(object),
         Admission::Grant => opens_ours(object),
         Admission::Outbound | Admission::Foreign => false,
     };
@@ -58,42 +63,52 @@ fn has_outbound(route: &Value, own: &str) -> bool {
     })
 }
 
-/// True if a parent of a route is a Server, or an unreadable reference that may be one.
-fn has_server(route: &Value) -> bool {
+/// True if a parent of a route is a Server or an InboundRoute, or an unreadable reference that may be
+/// one.
+fn has_inbound(route: &Value) -> bool {
     match route.get("spec").and_then(|spec| spec.get("parentRefs")) {
         None => false,
-        Some(Value::Array(parents)) => parents.iter().any(is_server),
+        Some(Value::Array(parents)) => parents.iter().any(is_inbound),
         Some(_) => true,
     }
 }
 
-fn is_server(parent: &Value) -> bool {
+fn is_inbound(parent: &Value) -> bool {
     if !parent.is_object() {
         return true;
     }
     let kind = match parent.get("kind") {
         None => false,
-        Some(Value::String(kind)) => kind.eq_ignore_ascii_case(Kind::Server.as_str()),
+        Some(Value::String(kind)) => {
+            PARENT_KINDS.iter().any(|ours| kind.eq_ignore_ascii_case(ours))
+        }
         Some(_) => true,
     };
     kind && match parent.get("group") {
         Some(Value::String(group)) => {
-            SERVER_GROUPS.iter().any(|ours| group.eq_ignore_ascii_case(ours))
+            PARENT_GROUPS.iter().any(|ours| group.eq_ignore_ascii_case(ours))
         }
         None | Some(_) => true,
     }
 }
 
-/// True if a ReferenceGrant is for objects of our group, or may be.
+/// True if a ReferenceGrant is for objects of our groups, or may be, or lets InboundRoutes refer to
+/// others.
 fn opens_ours(grant: &Value) -> bool {
-    match grant.get("spec").and_then(|spec| spec.get("to")) {
+    let part = |name: &str| grant.get("spec").and_then(|spec| spec.get(name));
+    let to_ours = match part("to") {
         None => false,
         Some(Value::Array(to)) => to.iter().any(|to| match to.get("group") {
-            Some(Value::String(group)) => group.eq_ignore_ascii_case(GROUP),
+            Some(Value::String(group)) => {
+                [GROUP, OWN_GROUP].iter().any(|ours| group.eq_ignore_ascii_case(ours))
+            }
             None | Some(_) => !to.is_object() || to.get("group").is_some(),
         }),
         Some(_) => true,
-    }
+    };
+    let from = part("from").and_then(Value::as_array).into_iter().flatten();
+    let mut groups = from.filter_map(|from| from.get("group").and_then(Value::as_str));
+    to_ours || groups.any(|group| group.eq_ignore_ascii_case(OWN_GROUP))
 }
 
 /// True if a validated part differs between two versions of an object.

@@ -63,10 +63,12 @@ pub(super) fn parent(labels: &mut Labels, owner: &Owner, port: NonZeroU16) {
 pub(super) fn route(labels: &mut Labels, route: Option<&Route>, detail: Detail) {
     let builtin = |name: &str| [String::new(), "default".to_owned(), name.to_owned()];
     let [group, kind, name] = match route.map(|route| &route.origin) {
-        Some(Origin::Objects(chain)) => match chain.last() {
-            Some(object) => object_names(object, str::to_owned),
-            None => builtin("none"),
-        },
+        Some(origin @ (Origin::Objects(_) | Origin::Delegated(_) | Origin::Undelegated(_))) => {
+            match origin.object() {
+                Some(object) => object_names(object, str::to_owned),
+                None => builtin("none"),
+            }
+        }
         Some(Origin::Probe) => builtin("probe"),
         Some(Origin::Guard) => builtin("guard"),
         Some(Origin::Deny(reason)) => builtin(reason.as_str()),

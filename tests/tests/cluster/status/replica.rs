@@ -8,7 +8,6 @@ use policy_kube::status::{
     EventMetrics, StatusInputs, StatusMetrics, StatusSettings, StatusWriter,
 };
 use prometheus_client::registry::Registry;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -18,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 /// Settings of a replica that is started.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// Namespace that it watches, with its Lease.
+    /// Namespace of its Lease.
     pub(crate) namespace: String,
-    /// Settings of its status writer.
+    /// Settings of its status writer, with the namespaces that it watches.
     pub(crate) settings: StatusSettings,
     /// For how long a silent leader is waited for.
     pub(crate) lease: Duration,
@@ -29,9 +28,19 @@ pub(crate) struct Setup {
 impl Setup {
     /// Watches and writes one namespace, with the usual settings.
     pub(crate) fn of(namespace: &str) -> Self {
-        let namespaces = Some(vec![namespace.into()]);
-        let settings = StatusSettings { namespaces, ..StatusSettings::default() };
-        Self { namespace: namespace.to_owned(), settings, lease: Duration::from_secs(15) }
+        Self::within(namespace, &[namespace])
+    }
+
+    /// Watches and writes some namespaces, with the usual settings.
+    pub(crate) fn within(lease: &str, namespaces: &[&str]) -> Self {
+        let namespaces = namespaces.iter().map(|name| Arc::from(*name)).collect();
+        let settings = StatusSettings { namespaces: Some(namespaces), ..StatusSettings::default() };
+        Self { namespace: lease.to_owned(), settings, lease: Duration::from_secs(15) }
+    }
+
+    fn scope(&self) -> Scope {
+        let some = self.settings.namespaces.as_ref();
+        some.map_or(Scope::Cluster, |some| Scope::Namespaces(some.iter().cloned().collect()))
     }
 }
 
@@ -56,7 +65,7 @@ impl Replica {
     pub(crate) async fn start(client: kube::Client, reading: kube::Client, setup: &Setup) -> Self {
         let namespace: Arc<str> = setup.namespace.as_str().into();
         let watches = KubernetesConfig {
-            scope: Scope::Namespaces(BTreeSet::from([namespace.clone()])),
+            scope: setup.scope(),
             control_plane_namespace: namespace.clone(),
             ..KubernetesConfig::default()
         };

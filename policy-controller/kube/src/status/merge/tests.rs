@@ -10,7 +10,7 @@ fn desired_condition(kind: &'static str, status: &'static str, reason: &str) -> 
 }
 
 fn desired(conditions: Vec<DesiredCondition>, parents: Vec<ParentStatus>) -> DesiredStatus {
-    DesiredStatus { generation: Some(7), uid: None, conditions, keep: false, parents }
+    DesiredStatus { generation: Some(7), uid: None, conditions, keep: false, parents, fields: None }
 }
 
 fn item(spec: Value, status: Value) -> Item {
@@ -314,4 +314,17 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
     let displaced = desired_condition("Programmed", "False", "Conflicted");
     let outcome_now = outcome(current(counted, 7), displaced);
     assert_eq!(outcome_now.map(|condition| condition["reason"].clone()), Some(json!("Conflicted")));
+}
+
+#[test]
+fn a_route_is_told_about_the_inbound_route_that_it_names() {
+    let reference = json!({"group": "portcullis.dev", "kind": "InboundRoute", "name": "root",
+        "namespace": "prod"});
+    let root = key(Kind::InboundRoute, "prod", "root");
+    let conditions = vec![desired_condition("Accepted", "True", "Accepted")];
+    let about = ParentStatus { server: root, section: None, port: None, conditions, keep: false };
+    let route = item(json!({"parentRefs": [reference]}), Value::Null);
+    let status = written(Kind::GatewayHttpRoute, &route, &desired(vec![], vec![about])).unwrap();
+    assert_eq!(status["parents"][0]["parentRef"], reference);
+    assert_eq!(status["parents"][0]["conditions"][0]["status"], "True");
 }

@@ -31,6 +31,7 @@ fn accepted(object: &ObjectKey, message: &str, generation: i64) -> DesiredCondit
         conditions: Arc::from([condition]),
         generation: Some(generation),
         uid: None,
+        fields: None,
     }
 }
 
@@ -410,3 +411,42 @@ fn beside_linkerd_only_routes_are_written() {
     assert_eq!(job(&mut plan, now).unwrap().channel, ReportChannel::Events("v1beta3"));
     assert_eq!(plan.set_support(Kind::GrpcRoute, StatusSupport::Status("v1"), now), Some("v1"));
 }
+
+#[test]
+fn a_claim_without_a_time_is_written_once_and_once_more_where_its_time_is_lost() {
+    use policy_engine::delegation::{ClaimEntry, DelegationState};
+    use policy_engine::desired_conditions::StatusFields;
+    let now = Instant::now();
+    let route = key(Kind::InboundRoute, "ns", "root");
+    let table = |claimed_at| {
+        let claim = ClaimEntry {
+            host: policy_core::HostPattern::parse("a.example"),
+            path: policy_crds::resource::PathPrefix::parse("/").unwrap(),
+            active: true,
+            claimed_at,
+            reason: None,
+            message: "".into(),
+        };
+        let state = DelegationState { claims: vec![claim], ..DelegationState::default() };
+        let mut stated = accepted(&route, "", 1);
+        stated.fields = Some(StatusFields::Delegation(Some(Arc::new(state))));
+        DesiredConditionTable::from([(route.clone(), stated)])
+    };
+    let mut plan = plan(StatusSettings::default());
+    plan.update(table(None), Arc::default(), now);
+    plan.set_support(Kind::InboundRoute, StatusSupport::Status("v1alpha1"), now);
+    plan.finish_list(Kind::InboundRoute, "v1alpha1", now);
+    assert_eq!(names(&mut plan, now), ["root"]);
+    plan.update(table(None), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), NOBODY);
+    // The watch shows the time: the status is read, and is as it should be.
+    plan.update(table(Some(7)), Arc::default(), now);
+    let read = job(&mut plan, now).unwrap();
+    plan.done(&read, &Outcome::Unchanged, now);
+    plan.update(table(Some(7)), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), NOBODY);
+    plan.update(table(None), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), ["root"], "at once");
+}
+
+const NOBODY: [&str; 0] = [];

@@ -70,6 +70,8 @@ fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
                     "meshtlsauthentications",
                     "networkauthentications",
                     "httplocalratelimitpolicies",
+                    "inboundroutes",
+                    "routeadmissionpolicies",
                     "externalworkloads",
                 ],
             ),

@@ -32,6 +32,7 @@ fn routes_without_a_server_among_their_parents() {
         "parentRefs: [{group: '', kind: Service, name: a}], ",
         "parentRefs: [{group: policy.linkerd.io, kind: EgressNetwork, name: a}], ",
         "parentRefs: [{group: example.com, kind: Server, name: a}], ",
+        "parentRefs: [{group: example.com, kind: InboundRoute, name: a}], ",
     ];
     for kind in [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute] {
         for parents in parents {
@@ -42,6 +43,8 @@ fn routes_without_a_server_among_their_parents() {
             "[{group: policy.linkerd.io, kind: Server, name: a}]",
             "[{group: POLICY.linkerd.io, kind: server, name: a}]",
             "[{name: gateway}, {kind: Server, name: a}]",
+            "[{group: portcullis.dev, kind: InboundRoute, name: a, namespace: b}]",
+            "[{kind: inboundroute, name: a}]",
             "[{kind: 7, name: a}]",
             "[7]",
             "7",

@@ -308,3 +308,41 @@ fn grants_on_our_kinds() {
          namespace needs an entry"
     );
 }
+
+#[test]
+fn grants_to_delegate() {
+    let grant = |namespace: &str| {
+        let from = format!("{{group: portcullis.dev, kind: InboundRoute, namespace: {namespace}}}");
+        let to = "{group: gateway.networking.k8s.io, kind: HTTPRoute}";
+        created(&object(Kind::ReferenceGrant, &format!("{{from: [{from}], to: [{to}]}}")))
+    };
+    assert!(grant("other").starts_with("sound"));
+    assert!(grant("'*'").contains("is invalid: spec.from[0].namespace: "));
+    let to = "{from: [{group: a, kind: B, namespace: '*'}], to: [{group: portcullis.dev, kind: InboundRoute}]}";
+    assert!(created(&object(Kind::ReferenceGrant, to)).contains("is invalid: "));
+}
+
+#[test]
+fn delegation() {
+    let rule = |rule: &str| {
+        let own =
+            "{fqdn: shop.example, targetRef: {group: policy.linkerd.io, kind: Server, name: web}}";
+        format!("{{virtualhost: {own}, routes: [{rule}]}}")
+    };
+    sound(Kind::InboundRoute, &rule("{match: /, serve: {}}"));
+    refused(
+        Kind::InboundRoute,
+        &rule("{match: /a/../b, serve: {}}"),
+        "spec.routes[0].match: `/a/../b` has the segment `..`: such requests are refused",
+    );
+    refused(
+        Kind::InboundRoute,
+        &rule("{match: /, serve: {}, servers: [{name: a}]}"),
+        "spec.routes[0]: only one of `servers`, `serve`, `delegate` is allowed in one route",
+    );
+    refused(
+        Kind::RouteAdmissionPolicy,
+        "{}",
+        "metadata.name: `one` has no effect: the one that counts is named `default`",
+    );
+}

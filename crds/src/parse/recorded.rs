@@ -1,0 +1,63 @@
+//! The times that the status of an InboundRoute records.
+//!
+//! The status is read leniently: an entry that cannot be read counts as if it were not there, so that
+//! a damaged status can postpone a claim and never advance it.
+
+use super::host;
+use super::name::{is_dns_label, is_dns_name};
+use crate::kind::Kind;
+use crate::object::ObjectKey;
+use crate::resource::{PathPrefix, Recorded, RecordedConnection, RecordedOrphan};
+use policy_core::HostPattern;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Reads a `status`; `None` if it records nothing.
+pub(super) fn read(status: &Value) -> Option<Arc<Recorded>> {
+    let mut recorded = Recorded::default();
+    for entry in entries(status, "claims") {
+        recorded.claims.extend(claim(entry));
+    }
+    for entry in entries(status, "delegationStatuses") {
+        let Some(state) = entry.get("state") else { continue };
+        recorded.connected.extend(state.get("connected").and_then(connection));
+        recorded.orphaned.extend(state.get("orphaned").and_then(orphan));
+    }
+    (recorded != Recorded::default()).then(|| Arc::new(recorded))
+}
+
+fn entries<'a>(status: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    status.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn claim(entry: &Value) -> Option<((HostPattern, PathPrefix), i64)> {
+    let host = host::pattern(text(entry, "host")?).ok()?;
+    let path = PathPrefix::parse(text(entry, "path")?).ok()?;
+    Some(((host, path), time(entry, "claimedAt")?))
+}
+
+fn connection(entry: &Value) -> Option<RecordedConnection> {
+    let parent = entry.get("parent")?;
+    let prefix = PathPrefix::parse(text(parent, "prefix")?).ok()?;
+    Some(RecordedConnection { parent: key(parent)?, prefix, since: time(entry, "connectedAt")? })
+}
+
+fn orphan(entry: &Value) -> Option<RecordedOrphan> {
+    let last_parent = key(entry.get("lastParent")?)?;
+    Some(RecordedOrphan { last_parent, since: time(entry, "since") })
+}
+
+/// The InboundRoute of a `namespace` and a `name`.
+fn key(parent: &Value) -> Option<ObjectKey> {
+    let namespace = text(parent, "namespace").filter(|text| is_dns_label(text))?;
+    let name = text(parent, "name").filter(|text| is_dns_name(text))?;
+    Some(ObjectKey { kind: Kind::InboundRoute, namespace: namespace.into(), name: name.into() })
+}
+
+fn text<'a>(entry: &'a Value, name: &str) -> Option<&'a str> {
+    entry.get(name)?.as_str()
+}
+
+fn time(entry: &Value, name: &str) -> Option<i64> {
+    text(entry, name)?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
+}

@@ -1,0 +1,236 @@
+//! The tree of a root as one host sees it.
+
+use super::missing::Missing;
+use super::refusal::refusal_words;
+use super::report::{
+    GrantItem, ObjectItem, RefusedItem, RuleEffect, RuleItem, ServerItem, TreeItem, WithheldItem,
+};
+use crate::authz::text::who;
+use crate::authz::{grant_row, requirement};
+use crate::inventory::Inventory;
+use policy_core::{Authorization, DelegatedPath, HostPattern, Route, ServerPolicy};
+use policy_crds::ObjectKey;
+use policy_engine::trees::{ClaimState, EdgeFault, HostClaim, NodeEffect, TreeNode};
+use policy_engine::view::request;
+
+/// Reads the trees of a host.
+pub(super) struct TreeReader<'a> {
+    inventory: &'a Inventory,
+    host: &'a HostPattern,
+    missing: Missing<'a>,
+}
+
+/// What is the same for all rules of a tree.
+struct Whole<'t> {
+    nodes: &'t [TreeNode],
+    claims: &'t [HostClaim],
+}
+
+impl<'a> TreeReader<'a> {
+    /// A reader of the trees of this host.
+    pub(super) fn new(inventory: &'a Inventory, host: &'a HostPattern) -> Self {
+        Self { inventory, host, missing: Missing::new(inventory) }
+    }
+
+    /// The tree of a root.
+    pub(super) fn tree(&mut self, root: &ObjectKey, claims: &[HostClaim]) -> TreeItem {
+        let tree = self.inventory.compiled.tree_of(root);
+        let whole = Whole { nodes: &tree.nodes, claims };
+        let rules =
+            subtrees(&tree.nodes).filter_map(|(node, below)| self.rule(&whole, node, below));
+        let rules = rules.collect();
+        let requires = tree.constraints.iter().map(requirement).collect();
+        TreeItem { requires, root: ObjectItem { object: root.into(), rules } }
+    }
+
+    /// A rule, with the nodes that it leads to; `None` if the host does not reach it.
+    fn rule(&mut self, whole: &Whole<'_>, node: &TreeNode, below: &[TreeNode]) -> Option<RuleItem> {
+        let item = |effect| RuleItem {
+            path: node.path.to_string(),
+            effect,
+            matches: Vec::new(),
+            servers: Vec::new(),
+            children: Vec::new(),
+            refused: Vec::new(),
+            note: None,
+        };
+        if !self.reaches(node) {
+            let of_root = node.chain.len() == 1;
+            let lost = || RuleItem { note: self.lost(whole, node), ..item(RuleEffect::Inactive) };
+            return of_root.then(lost);
+        }
+        Some(match &node.effect {
+            NodeEffect::Shadowed => {
+                RuleItem { note: self.holder(whole, node), ..item(RuleEffect::Shadowed) }
+            }
+            NodeEffect::Inactive => {
+                RuleItem { note: self.lost(whole, node), ..item(RuleEffect::Inactive) }
+            }
+            NodeEffect::Serves { servers, .. } => {
+                let servers = servers.iter().map(|server| self.server(server, node, None));
+                RuleItem { servers: servers.collect(), ..item(RuleEffect::Serves) }
+            }
+            NodeEffect::Route { servers, route } => {
+                let requests = route.rules.iter().flat_map(|rule| rule.matches.iter().map(request));
+                let servers = servers.iter().map(|server| self.server(server, node, Some(route)));
+                RuleItem {
+                    servers: servers.collect(),
+                    matches: requests.collect(),
+                    ..item(RuleEffect::Serves)
+                }
+            }
+            NodeEffect::Denied(faults) => {
+                RuleItem { refused: self.refused(node, faults), ..item(RuleEffect::Denied) }
+            }
+            NodeEffect::Delegates { children, refused } => {
+                let found = self.children(whole, below);
+                let mut refused = self.refused(node, refused);
+                for child in children {
+                    let reached = found.iter().any(|(key, _)| key == child);
+                    if let (false, Some(parent)) = (reached, node.object()) {
+                        refused.push(self.missing.no_consent(parent, child, self.host));
+                    }
+                }
+                let effect = match found.is_empty() {
+                    true => RuleEffect::Denied,
+                    false => RuleEffect::Delegates,
+                };
+                let children = found.into_iter().map(|(_, child)| child).collect();
+                RuleItem { children, refused, ..item(effect) }
+            }
+        })
+    }
+
+    /// The objects that a rule leads to, with their rules.
+    fn children(&mut self, whole: &Whole<'_>, below: &[TreeNode]) -> Vec<(ObjectKey, ObjectItem)> {
+        let mut found: Vec<(ObjectKey, ObjectItem)> = Vec::new();
+        for (node, deeper) in subtrees(below) {
+            let Some(key) = node.object() else { continue };
+            let Some(rule) = self.rule(whole, node, deeper) else { continue };
+            match found.iter_mut().find(|(known, _)| known == key) {
+                Some((_, object)) => object.rules.push(rule),
+                None => {
+                    let object = ObjectItem { object: key.into(), rules: vec![rule] };
+                    found.push((key.clone(), object));
+                }
+            }
+        }
+        found
+    }
+
+    fn refused(&mut self, node: &TreeNode, faults: &[EdgeFault]) -> Vec<RefusedItem> {
+        faults.iter().map(|fault| self.missing.refused(node, fault, self.host)).collect()
+    }
+
+    /// The loss of a root's claim on a path of the host, in words.
+    fn lost(&self, whole: &Whole<'_>, node: &TreeNode) -> Option<String> {
+        let root = node.object()?;
+        let own = whole.claims.iter().find(|claim| {
+            claim.root == *root && claim.host == *self.host && claim.path == node.path
+        });
+        match &own?.state {
+            ClaimState::Inactive(refusal) => Some(refusal_words(self.inventory, refusal).1),
+            ClaimState::Active { .. } => None,
+        }
+    }
+
+    /// True if the host reaches a rule. Of one that is shadowed on every host no host is left, so that
+    /// the consent of its object decides.
+    fn reaches(&self, node: &TreeNode) -> bool {
+        let mut chain = node.chain.iter().rev();
+        let everywhere = node.hosts.is_empty() && node.effect == NodeEffect::Shadowed;
+        node.hosts.contains(self.host)
+            || everywhere
+                && chain.next().zip(chain.next()).is_none_or(|(child, parent)| {
+                    self.inventory.compiled.consents(child, parent, self.host)
+                })
+    }
+
+    /// The rule that has the path of one that is shadowed.
+    fn holder(&self, whole: &Whole<'_>, node: &TreeNode) -> Option<String> {
+        let holds = |other: &&TreeNode| {
+            let leads_here = matches!(other.effect, NodeEffect::Delegates { .. })
+                && node.chain.starts_with(&other.chain)
+                && other.path == node.path;
+            let has_path = !matches!(other.effect, NodeEffect::Shadowed | NodeEffect::Inactive);
+            has_path
+                && !leads_here
+                && other.path.contains(&node.path)
+                && other.hosts.contains(self.host)
+        };
+        let nearest = whole.nodes.iter().filter(holds).max_by_key(|other| {
+            let delegates = matches!(other.effect, NodeEffect::Delegates { .. });
+            (other.path.segments().count(), !delegates)
+        })?;
+        Some(format!("{} has {}", nearest.object()?, nearest.path))
+    }
+
+    /// A Server that answers a rule, with the grants that it compiles to.
+    fn server(&self, server: &ObjectKey, node: &TreeNode, route: Option<&Route>) -> ServerItem {
+        let item = |problem: Option<&str>| ServerItem {
+            server: server.into(),
+            problem: problem.map(str::to_owned),
+            grants: Vec::new(),
+            withheld: Vec::new(),
+        };
+        let Some(policy) = self.inventory.compiled.server_policy(server) else {
+            return item(Some("does not exist"));
+        };
+        if let Some(reason) = policy.deny {
+            return item(Some(&format!("denies everything, {}", reason.as_str())));
+        }
+        let Some(own) = policy.routes.routes.iter().find(|route| self.is_of(route, node)) else {
+            return item(Some("does not answer it"));
+        };
+        let withheld = route.map_or(&own.withheld, |route| &route.withheld).iter();
+        let withheld = withheld.map(|withheld| WithheldItem {
+            by: withheld.source.to_string(),
+            reason: withheld.reason.to_string(),
+        });
+        ServerItem { grants: grants(&policy, own), withheld: withheld.collect(), ..item(None) }
+    }
+
+    /// True if a compiled route is what a rule became on a Server.
+    fn is_of(&self, route: &Route, node: &TreeNode) -> bool {
+        let same_chain = |path: &DelegatedPath| {
+            path.chain.len() == node.chain.len()
+                && path.chain.iter().zip(node.chain.iter()).all(|(name, key)| *name == key.to_ref())
+        };
+        let path = route.origin.delegated_path();
+        route.origin.refusal().is_none()
+            && route.hosts.contains(self.host)
+            && path.is_some_and(|path| *path.prefix == *node.path.as_str() && same_chain(path))
+    }
+}
+
+/// The grants of a route on a Server, inherited ones included.
+fn grants(policy: &ServerPolicy, route: &Route) -> Vec<GrantItem> {
+    let inherited = |grant: &Authorization| {
+        policy.authorizations.iter().any(|on_server| on_server.source == grant.source)
+    };
+    let of_server = policy.authorizations.iter().filter(|_| route.inherits_server);
+    let all = route.authorizations.iter().chain(of_server);
+    all.map(|grant| {
+        let row = grant_row(grant);
+        GrantItem {
+            by: grant.source.to_string(),
+            inherited: inherited(grant),
+            granted: row.granted,
+            who: who(&row).replace('\n', " "),
+            requires: row.requires,
+        }
+    })
+    .collect()
+}
+
+/// The nodes of the first level, each with those that it leads to.
+fn subtrees(nodes: &[TreeNode]) -> impl Iterator<Item = (&TreeNode, &[TreeNode])> {
+    let mut rest = nodes;
+    std::iter::from_fn(move || {
+        let (node, after) = rest.split_first()?;
+        let end = after.iter().position(|other| other.chain.len() <= node.chain.len());
+        let (below, next) = after.split_at_checked(end.unwrap_or(after.len()))?;
+        rest = next;
+        Some((node, below))
+    })
+}

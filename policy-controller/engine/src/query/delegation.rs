@@ -1,0 +1,219 @@
+//! Host ownership and route delegation: the rules in effect, the claims on a host, the tree of a
+//! root, and the routes that trees give a Server.
+
+use super::condition::Reason;
+use policy_core::{Condition, HostPattern, Route};
+use policy_crds::ObjectKey;
+use policy_crds::resource::PathPrefix;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The admission of hosts in effect: the RouteAdmissionPolicy `default`, or the strict rules.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct AdmissionRules;
+
+/// The claims on a host and on all hosts that overlap with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ClaimsOn(pub(crate) HostPattern);
+
+/// The tree of a root.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TreeOf(pub(crate) ObjectKey);
+
+/// The routes that trees give a Server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct DelegatedRoutesOf(pub(crate) ObjectKey);
+
+/// The place of a claim: recorded or first seen earlier, then by namespace and name. Claims without a
+/// time are last.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimOrder {
+    /// True if the claim has no time yet.
+    pub timeless: bool,
+    /// Seconds since the epoch.
+    pub time: i64,
+    /// The namespace of the root.
+    pub namespace: Arc<str>,
+    /// The name of the root.
+    pub name: Arc<str>,
+}
+
+/// A claim of a root on a path of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostClaim {
+    /// The root.
+    pub root: ObjectKey,
+    /// The host.
+    pub host: HostPattern,
+    /// The path.
+    pub path: PathPrefix,
+    /// Its place among other claims.
+    pub order: ClaimOrder,
+    /// Its state.
+    pub state: ClaimState,
+}
+
+/// The state of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimState {
+    /// The root holds the path of the host.
+    Active {
+        /// True if another namespace holds a path above or below it.
+        shared: bool,
+    },
+    /// It does not.
+    Inactive(ClaimRefusal),
+}
+
+/// The reason why a claim is inactive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimRefusal {
+    /// This root, which may be in another namespace, claimed earlier.
+    AlreadyClaimed(ObjectKey),
+    /// Roots are not allowed in the namespace.
+    NamespaceNotAllowed,
+    /// Wildcards are not allowed.
+    WildcardNotAllowed,
+    /// Claims of other namespaces are not known, and no flag assumes that there are none.
+    NotAssumed,
+}
+
+/// The claims on hosts that overlap, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostClaims {
+    /// The claims.
+    pub claims: Vec<HostClaim>,
+    /// True if the namespace of an active claim owns its host as a whole.
+    pub strict: bool,
+}
+
+/// The tree of a root.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DelegationTree {
+    /// Conditions that every grant in the tree is met with.
+    pub constraints: Arc<[Condition]>,
+    /// The rules of the root and of everything that it delegates to, each behind the rule that leads
+    /// to it.
+    pub nodes: Vec<TreeNode>,
+}
+
+/// One rule of an object, as one chain reaches it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeNode {
+    /// The objects from the root to the one that holds the rule.
+    pub chain: Arc<[ObjectKey]>,
+    /// Its match. Of a route: the path that is delegated to it.
+    pub path: PathPrefix,
+    /// The hosts that reach it, in the order of the root.
+    pub hosts: Vec<HostPattern>,
+    /// Its effect.
+    pub effect: NodeEffect,
+}
+
+/// The effect of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeEffect {
+    /// These Servers answer.
+    Serves {
+        /// Servers of the namespace of the object, or the one of the root.
+        servers: Vec<ObjectKey>,
+        /// True if grants on the Server count.
+        inherits_server: bool,
+    },
+    /// These Servers answer what a route matches, and deny the rest of the path.
+    Route {
+        /// Servers of the namespace of the route, or the one of the root.
+        servers: Vec<ObjectKey>,
+        /// The route without what belongs to its ancestors; shared by all Servers.
+        route: Arc<Route>,
+    },
+    /// Others answer. What they do not match is denied.
+    Delegates {
+        /// The objects that take part.
+        children: Vec<ObjectKey>,
+        /// Those that do not, of several that are selected.
+        refused: Vec<EdgeFault>,
+    },
+    /// The path is denied, for these reasons; there is at least one.
+    Denied(Vec<EdgeFault>),
+    /// An ancestor, or an older object, has the path.
+    Shadowed,
+    /// Another root holds the path of every host.
+    Inactive,
+}
+
+/// The reason why a delegation is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeFault {
+    /// For programs.
+    pub reason: Reason,
+    /// For people.
+    pub message: Arc<str>,
+    /// The object, where the delegator may know of it.
+    pub child: Option<ObjectKey>,
+}
+
+/// The routes that trees give a Server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DelegatedRoutes {
+    /// True if an InboundRoute of its namespace names the Server, valid or not.
+    pub(crate) bound: bool,
+    /// The hosts on which nothing but `routes` counts.
+    pub(crate) hosts: BTreeSet<HostPattern>,
+    /// Routes, in tie-breaking order, each with the conditions that grants are met with.
+    pub(crate) routes: Vec<(Arc<Route>, Arc<[Condition]>)>,
+}
+
+/// The paths of the hosts of a tree with the rule that has each.
+pub(crate) type PathTable = BTreeMap<PathPrefix, (usize, usize)>;
+
+impl HostClaims {
+    /// The active claims of a root on a host.
+    pub(crate) fn active<'a>(&'a self, root: &'a ObjectKey) -> impl Iterator<Item = &'a HostClaim> {
+        self.claims.iter().filter(move |claim| claim.root == *root && claim.is_active())
+    }
+
+    /// True if another namespace owns the host, or a host that overlaps with it.
+    pub(crate) fn is_foreign(&self, host: &HostPattern, namespace: &str) -> bool {
+        let foreign = |claim: &HostClaim| {
+            claim.is_active() && *claim.root.namespace != *namespace && claim.host.overlaps(host)
+        };
+        self.strict && self.claims.iter().any(foreign)
+    }
+}
+
+impl HostClaim {
+    /// True if the root holds the path of the host.
+    pub fn is_active(&self) -> bool {
+        matches!(self.state, ClaimState::Active { .. })
+    }
+}
+
+impl TreeNode {
+    /// The object that holds the rule.
+    pub fn object(&self) -> Option<&ObjectKey> {
+        self.chain.last()
+    }
+
+    /// The Servers that answer.
+    pub fn servers(&self) -> &[ObjectKey] {
+        match &self.effect {
+            NodeEffect::Serves { servers, .. } | NodeEffect::Route { servers, .. } => servers,
+            NodeEffect::Delegates { .. }
+            | NodeEffect::Denied(_)
+            | NodeEffect::Shadowed
+            | NodeEffect::Inactive => &[],
+        }
+    }
+
+    /// True if it has its path, if only by denying it.
+    pub(crate) fn has_path(&self) -> bool {
+        match self.effect {
+            NodeEffect::Serves { .. }
+            | NodeEffect::Route { .. }
+            | NodeEffect::Delegates { .. }
+            | NodeEffect::Denied(_) => true,
+            NodeEffect::Shadowed | NodeEffect::Inactive => false,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! One edge of a tree: from a rule that delegates to an object that it names. The rules are tried in
+//! this order: permission, existence, no root, no cycle, consent, containment, bounds. The first
+//! that fails is the one that is reported.
+
+use super::claims::valid;
+use crate::incremental::Context;
+use crate::query::condition::Reason;
+use crate::query::delegation::EdgeFault;
+use crate::query::grant::CreationOrder;
+use crate::resolve::reference::{ReferenceError, follow, is_permitted};
+use policy_core::matching::Segment;
+use policy_core::{HostPattern, PathPattern};
+use policy_crds::resource::{Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource};
+use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
+use std::sync::Arc;
+
+/// The most objects that a selector may select.
+const MAX_SELECTED: usize = 32;
+
+/// The place from which a rule delegates.
+pub(super) struct Delegator<'t> {
+    /// The objects from the root to the one that delegates.
+    pub(super) chain: &'t [ObjectKey],
+    /// The path that is delegated.
+    pub(super) path: &'t PathPrefix,
+    /// The hosts that reach it.
+    pub(super) hosts: &'t [HostPattern],
+    /// True if routes with regular expressions may be children of `/`.
+    pub(super) allow_regex: bool,
+}
+
+/// A child that a path may be handed to.
+pub(super) struct Child<'a> {
+    pub(super) key: &'a ObjectKey,
+    pub(super) content: ChildContent<'a>,
+    /// The hosts that it consents to; not empty.
+    pub(super) hosts: Vec<HostPattern>,
+}
+
+/// The content of a child.
+pub(super) enum ChildContent<'a> {
+    Vertex(&'a InboundRoute),
+    Route(&'a RouteResource),
+}
+
+/// The children that a rule delegates to, in order, each with its fault if it is refused; or the
+/// fault of the rule as a whole.
+pub(super) fn children<'a>(
+    cx: &mut Context<'a>,
+    from: &Delegator<'_>,
+    delegate: &Delegate,
+) -> Result<Vec<Result<Child<'a>, EdgeFault>>, EdgeFault> {
+    let Some(parent) = from.chain.last() else { return Ok(Vec::new()) };
+    match delegate {
+        Delegate::One(key) => {
+            let object = match follow(cx, parent, Field::Delegate, key) {
+                Ok(followed) => followed.object,
+                Err(error) => return Ok(vec![Err(unusable(error, key))]),
+            };
+            Ok(vec![child(from, parent, object)])
+        }
+        Delegate::Selected { namespace, labels } => {
+            let mut objects: Vec<&'a Arc<Object>> = cx
+                .list(Kind::InboundRoute, namespace)
+                .filter(|object| labels.iter().all(|(k, v)| object.meta.labels.get(k) == Some(v)))
+                .collect();
+            // Without a grant nothing is learnt of an object, not even that it has the labels.
+            objects.retain(|object| is_permitted(cx, parent, Field::Delegate, &object.meta.key));
+            if objects.len() > MAX_SELECTED {
+                let message = format!("more than {MAX_SELECTED} objects have the labels");
+                return Err(fault(Reason::TooLarge, message, None));
+            }
+            let is_root = |object: &&&Arc<Object>| {
+                valid(object).is_some_and(|route| route.virtual_host.is_some())
+            };
+            if let Some(root) = objects.iter().find(is_root) {
+                let message = format!("{} has the labels, and is a root", root.meta.key);
+                return Err(fault(Reason::SelectorMatchesRoot, message, None));
+            }
+            objects.sort_by_key(|object| CreationOrder::of(&object.meta));
+            if objects.is_empty() {
+                let message = format!(
+                    "no InboundRoute in namespace `{namespace}` that can be used has the labels"
+                );
+                return Err(fault(Reason::RefNotPermitted, message, None));
+            }
+            Ok(objects.into_iter().map(|object| child(from, parent, object)).collect())
+        }
+    }
+}
+
+fn fault(reason: Reason, message: String, child: Option<&ObjectKey>) -> EdgeFault {
+    EdgeFault { reason, message: message.into(), child: child.cloned() }
+}
+
+/// The fault of a reference that is not followed. Across namespaces it does not say if the grant or
+/// the object is missing.
+fn unusable(error: ReferenceError, key: &ObjectKey) -> EdgeFault {
+    let reason = match error {
+        ReferenceError::Missing => Reason::RefNotFound,
+        ReferenceError::Invalid => Reason::RefInvalid,
+        ReferenceError::NotPermitted => Reason::RefNotPermitted,
+        ReferenceError::Unsupported => Reason::InvalidKind,
+    };
+    fault(reason, format!("{key} {}", error.as_str()), Some(key))
+}
+
+fn child<'a>(
+    from: &Delegator<'_>,
+    parent: &ObjectKey,
+    object: &'a Arc<Object>,
+) -> Result<Child<'a>, EdgeFault> {
+    let key = &object.meta.key;
+    let refused = |reason, message: String| Err(fault(reason, message, Some(key)));
+    // The delegator of another namespace does not learn what else is wrong with an object that did
+    // not consent.
+    let unwilling = || {
+        let message = if key.namespace == parent.namespace {
+            format!(
+                "{key} does not consent: its delegatedFrom, or the hostnames and parentRefs of \
+                     a route, must name {parent} or its host"
+            )
+        } else {
+            format!("{key} {}", ReferenceError::NotPermitted.as_str())
+        };
+        let reason = if key.namespace == parent.namespace {
+            Reason::NotPermitted
+        } else {
+            Reason::RefNotPermitted
+        };
+        refused(reason, message)
+    };
+    match &object.body {
+        Body::Valid(Resource::InboundRoute(route)) => {
+            if route.virtual_host.is_some() {
+                return refused(Reason::RootIncludesRoot, format!("{key} is a root itself"));
+            }
+            if from.chain.contains(key) {
+                return refused(Reason::Cycle, format!("{key} leads here"));
+            }
+            let hosts = from.hosts.iter().filter(|host| consents(route, parent, host));
+            let hosts: Vec<HostPattern> = hosts.cloned().collect();
+            if hosts.is_empty() {
+                return unwilling();
+            }
+            let outside = route.routes.iter().find(|rule| !from.path.contains(&rule.path));
+            if let Some(rule) = outside {
+                let message = format!(
+                    "{key} has the match `{}`, which is not inside `{}`",
+                    rule.path.as_str(),
+                    from.path.as_str()
+                );
+                return refused(Reason::PrefixNotContained, message);
+            }
+            Ok(Child { key, content: ChildContent::Vertex(route), hosts })
+        }
+        Body::Valid(Resource::Route(route)) => {
+            let hosts = from.hosts.iter().filter(|host| agrees(route, key, parent, host));
+            let hosts: Vec<HostPattern> = hosts.cloned().collect();
+            if hosts.is_empty() {
+                return unwilling();
+            }
+            if let Some(message) = outside(route, from) {
+                return refused(Reason::PrefixNotContained, format!("{key}: {message}"));
+            }
+            Ok(Child { key, content: ChildContent::Route(route), hosts })
+        }
+        Body::Valid(_) | Body::Invalid(_) => Err(unusable(ReferenceError::Invalid, key)),
+    }
+}
+
+/// True if an object consents that another delegates a host to it.
+pub(crate) fn consents_to(object: &Object, parent: &ObjectKey, host: &HostPattern) -> bool {
+    match &object.body {
+        Body::Valid(Resource::InboundRoute(route)) => consents(route, parent, host),
+        Body::Valid(Resource::Route(route)) => agrees(route, &object.meta.key, parent, host),
+        Body::Valid(_) | Body::Invalid(_) => false,
+    }
+}
+
+/// True if a vertex lists a host, and the delegator if it lists one with it.
+pub(super) fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPattern) -> bool {
+    route.delegated_from.iter().any(|consent| {
+        consent.host == *host
+            && consent.parent.as_ref().is_none_or(|named| {
+                named.name == parent.name && named.namespace.as_ref() == Some(&parent.namespace)
+            })
+    })
+}
+
+/// True if an HTTPRoute or GRPCRoute names the delegator as a parent and the host as one of its own.
+fn agrees(route: &RouteResource, key: &ObjectKey, parent: &ObjectKey, host: &HostPattern) -> bool {
+    let names = |reference: &ParentRef| inbound_parent(reference, key).as_ref() == Some(parent);
+    route.parents.iter().any(names)
+        && route.hostnames.iter().any(|own| match (own, host) {
+            (HostPattern::Suffix(_), HostPattern::Exact(name)) => own.admits(name),
+            (HostPattern::Suffix(_) | HostPattern::Exact(_), _) => own == host,
+        })
+}
+
+/// The InboundRoute that a reference to a parent names.
+pub(crate) fn inbound_parent(reference: &ParentRef, route: &ObjectKey) -> Option<ObjectKey> {
+    let kind = Kind::find(&reference.group, &reference.kind);
+    (kind == Some(Kind::InboundRoute)).then(|| ObjectKey {
+        kind: Kind::InboundRoute,
+        namespace: reference.namespace.clone().unwrap_or_else(|| route.namespace.clone()),
+        name: reference.name.clone(),
+    })
+}
+
+/// The first match of a route that is not inside the delegated path, in words.
+fn outside(route: &RouteResource, from: &Delegator<'_>) -> Option<String> {
+    let everything = from.path.as_str() == "/";
+    for (i, rule) in route.rules.iter().enumerate() {
+        for (j, request) in rule.matches.iter().enumerate() {
+            let contained = match &*request.path.in_match_form() {
+                PathPattern::Regex(_) => everything && from.allow_regex,
+                PathPattern::Segments { segments, .. } => {
+                    everything || is_inside(segments, from.path)
+                }
+            };
+            if !contained {
+                return Some(format!(
+                    "spec.rules[{i}].matches[{j}] is not inside `{}`",
+                    from.path.as_str()
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// True if a pattern of segments begins with those of a prefix, as text.
+pub(super) fn is_inside<'s>(
+    segments: impl IntoIterator<Item = &'s Segment>,
+    prefix: &PathPrefix,
+) -> bool {
+    let mut own = segments.into_iter();
+    prefix
+        .segments()
+        .all(|wanted| matches!(own.next(), Some(Segment::Literal(text)) if **text == *wanted))
+}

@@ -1,0 +1,222 @@
+//! The state of an InboundRoute for its status: claims, places in trees, rules.
+
+use super::child::consents;
+use super::claims::valid;
+use super::condition::{reason_of, trees, words_of};
+use crate::incremental::{Context, query};
+use crate::query::condition::Reason;
+use crate::query::delegation::{
+    ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, TreeNode,
+};
+use crate::query::delegation_state::{
+    ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
+    RouteState,
+};
+use crate::resolve::reference::is_permitted;
+use policy_core::HostPattern;
+use policy_crds::resource::{Delegate, InboundAction, InboundRoute, Recorded, VirtualHost};
+use policy_crds::{Body, Field, Kind, Object, ObjectKey};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+query!(DelegationStateOf, Arc<DelegationState>, state);
+
+/// The most former parents that a status names.
+const MAX_FORMER: usize = 16;
+
+fn state(query: &DelegationStateOf, cx: &mut Context<'_>) -> Arc<DelegationState> {
+    let Some(object) = cx.object(&query.0) else { return Arc::default() };
+    let Some(route) = valid(object) else { return Arc::default() };
+    let trees = trees(cx, object);
+    let routes = route.routes.iter().map(|rule| {
+        let own = trees.iter().flat_map(|tree| &tree.nodes);
+        let own = own.filter(|node| node.object() == Some(&query.0) && node.path == rule.path);
+        let (state, reason) = own.map(outcome).max().unwrap_or((RouteState::Inactive, None));
+        RouteEntry { path: rule.path.clone(), state, reason }
+    });
+    let routes = routes.collect();
+    let (claims, delegations) = match &route.virtual_host {
+        Some(root) => (claims(cx, &query.0, root), Vec::new()),
+        None => (Vec::new(), delegations(cx, object, route, &trees)),
+    };
+    Arc::new(DelegationState { claims, delegations, routes })
+}
+
+/// The outcome of a rule in one tree; the best of all trees is shown.
+fn outcome(node: &TreeNode) -> (RouteState, Option<Reason>) {
+    match &node.effect {
+        NodeEffect::Inactive => (RouteState::Inactive, None),
+        NodeEffect::Shadowed => (RouteState::Shadowed, None),
+        NodeEffect::Denied(faults) => {
+            (RouteState::Blackholed, faults.first().map(|fault| fault.reason))
+        }
+        NodeEffect::Delegates { .. } => (RouteState::Delegated, None),
+        NodeEffect::Serves { .. } | NodeEffect::Route { .. } => (RouteState::Programmed, None),
+    }
+}
+
+fn claims(cx: &mut Context<'_>, key: &ObjectKey, root: &VirtualHost) -> Vec<ClaimEntry> {
+    let mut entries = Vec::new();
+    for host in &root.hosts {
+        let claims = cx.query(&ClaimsOn(host.clone()));
+        let own = |claim: &&HostClaim| claim.root == *key && claim.host == *host;
+        let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();
+        own.sort_by(|a, b| a.path.cmp(&b.path));
+        entries.extend(own.into_iter().map(entry));
+    }
+    entries
+}
+
+fn entry(claim: &HostClaim) -> ClaimEntry {
+    let (active, reason, message) = match &claim.state {
+        ClaimState::Active { shared: false } => (true, None, String::new()),
+        ClaimState::Active { shared: true } => {
+            let message = "a root in another namespace holds a path above or below it";
+            (true, Some(Reason::SubpathClaimedByOther), message.to_owned())
+        }
+        ClaimState::Inactive(refusal) => {
+            (false, Some(reason_of(refusal)), words_of(claim, refusal))
+        }
+    };
+    ClaimEntry {
+        host: claim.host.clone(),
+        path: claim.path.clone(),
+        active,
+        claimed_at: (!claim.order.timeless).then_some(claim.order.time),
+        reason,
+        message: message.into(),
+    }
+}
+
+fn delegations(
+    cx: &mut Context<'_>,
+    object: &Object,
+    route: &InboundRoute,
+    trees: &[Arc<DelegationTree>],
+) -> Vec<DelegationEntry> {
+    let key = &object.meta.key;
+    let recorded = object.meta.recorded.as_deref();
+    let mut entries = Vec::new();
+    let mut parents = BTreeSet::new();
+    for tree in trees {
+        for node in &tree.nodes {
+            let Some(parent) = node.object() else { continue };
+            if let NodeEffect::Delegates { children, .. } = &node.effect
+                && children.contains(key)
+            {
+                parents.insert(parent.clone());
+                let connected_at = recorded.and_then(|it| it.connected_at(parent, &node.path));
+                let entry = DelegationEntry::Connected {
+                    parent: parent.clone(),
+                    prefix: node.path.clone(),
+                    hosts: consented(route, parent, &node.hosts),
+                    connected_at,
+                };
+                push(&mut entries, entry);
+            }
+            for entry in rejected(key, route, parent, node) {
+                parents.insert(parent.clone());
+                push(&mut entries, entry);
+            }
+        }
+    }
+    entries.extend(orphaned(cx, key, route, recorded, &parents));
+    if entries.is_empty() {
+        let reason = OrphanReason::NeverDelegated;
+        entries.push(DelegationEntry::Orphaned { last_parent: None, reason, since: None });
+    }
+    entries
+}
+
+fn push(entries: &mut Vec<DelegationEntry>, entry: DelegationEntry) {
+    if !entries.contains(&entry) {
+        entries.push(entry);
+    }
+}
+
+/// The hosts of which a vertex consents to a delegator.
+fn consented(route: &InboundRoute, parent: &ObjectKey, hosts: &[HostPattern]) -> Vec<HostPattern> {
+    hosts.iter().filter(|host| consents(route, parent, host)).cloned().collect()
+}
+
+/// The refusals of a rule that names a vertex. A delegator to which the vertex did not consent is
+/// left out, so that strangers cannot fill its status.
+fn rejected<'a>(
+    key: &'a ObjectKey,
+    route: &InboundRoute,
+    parent: &'a ObjectKey,
+    node: &'a TreeNode,
+) -> impl Iterator<Item = DelegationEntry> {
+    let faults = match &node.effect {
+        NodeEffect::Denied(faults) | NodeEffect::Delegates { refused: faults, .. } => {
+            faults.as_slice()
+        }
+        NodeEffect::Serves { .. }
+        | NodeEffect::Route { .. }
+        | NodeEffect::Shadowed
+        | NodeEffect::Inactive => &[],
+    };
+    let consents = !consented(route, parent, &node.hosts).is_empty();
+    let own = faults.iter().filter(move |fault| consents && fault.child.as_ref() == Some(key));
+    own.map(move |fault| DelegationEntry::Rejected {
+        parent: parent.clone(),
+        prefix: node.path.clone(),
+        reason: fault.reason,
+        message: fault.message.clone(),
+    })
+}
+
+/// The parents that the status names and that delegate no more.
+fn orphaned(
+    cx: &mut Context<'_>,
+    key: &ObjectKey,
+    route: &InboundRoute,
+    recorded: Option<&Recorded>,
+    parents: &BTreeSet<ObjectKey>,
+) -> Vec<DelegationEntry> {
+    let former = recorded.into_iter().flat_map(Recorded::former_parents);
+    let former = former.filter(|(parent, _)| !parents.contains(parent)).take(MAX_FORMER);
+    former
+        .map(|(parent, since)| {
+            let reason = orphan_reason(cx, key, route, &parent);
+            DelegationEntry::Orphaned { last_parent: Some(parent), reason, since }
+        })
+        .collect()
+}
+
+fn orphan_reason(
+    cx: &mut Context<'_>,
+    key: &ObjectKey,
+    route: &InboundRoute,
+    parent: &ObjectKey,
+) -> OrphanReason {
+    let named = |consent: &policy_crds::resource::Consent| consents(route, parent, &consent.host);
+    if !route.delegated_from.iter().any(named) {
+        return OrphanReason::NotPermitted;
+    }
+    let Some(object) = cx.object(parent) else { return OrphanReason::ParentRemoved };
+    let Some(delegator) = valid(object) else {
+        return match object.body {
+            Body::Invalid(_) => OrphanReason::ParentInvalid,
+            Body::Valid(_) => OrphanReason::ParentRemoved,
+        };
+    };
+    let labels = cx.object(key).map(|own| &own.meta.labels);
+    let delegates = delegator.routes.iter().any(|rule| match &rule.action {
+        InboundAction::Delegate(Delegate::One(child)) => child == key,
+        InboundAction::Delegate(Delegate::Selected { namespace, labels: wanted }) => {
+            *namespace == key.namespace
+                && labels.is_some_and(|own| wanted.iter().all(|(k, v)| own.get(k) == Some(v)))
+        }
+        InboundAction::Servers(_) | InboundAction::Serve => false,
+    });
+    if !delegates {
+        OrphanReason::DelegationRemoved
+    } else if parent.kind != Kind::InboundRoute || !is_permitted(cx, parent, Field::Delegate, key) {
+        OrphanReason::GrantRevoked
+    } else if delegator.virtual_host.is_some() {
+        OrphanReason::RootInactive
+    } else {
+        OrphanReason::ParentOrphaned
+    }
+}

@@ -1,0 +1,391 @@
+//! The tree of a root: the walk along its delegations.
+
+use super::child::{Child, ChildContent, Delegator, children, inbound_parent, is_inside};
+use super::claims::valid;
+use crate::incremental::{Context, query};
+use crate::query::condition::Reason;
+use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
+use crate::query::policy::CompiledRoute;
+use policy_core::matching::Segment;
+use policy_core::{
+    Condition, DelegatedPath, HostPattern, IdentityMatch, OneOrMany, Origin, PathPattern,
+    Predicate, Route, RouteKind, Rule, Source,
+};
+use policy_crds::resource::{
+    Delegate, InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls,
+    RouteResource, VirtualHost,
+};
+use policy_crds::{Kind, ObjectKey};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+query!(TreeOf, Arc<DelegationTree>, tree);
+
+/// The most objects in a chain, the root included.
+const MAX_DEPTH: usize = 16;
+/// The most objects that the walk from one root visits. Without a bound, objects that delegate to one
+/// another over several ways are visited exponentially often.
+const MAX_VISITS: usize = 1024;
+/// The most pairs of a host and a path in a tree.
+const MAX_PATHS: usize = 65_536;
+
+fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
+    let Some(object) = cx.object(&query.0) else { return Arc::default() };
+    let Some(root) = valid(object) else { return Arc::default() };
+    let Some(own) = &root.virtual_host else { return Arc::default() };
+    let target = own.target.as_ref().map(|name| query.0.beside(Kind::Server, name));
+    let allow_regex = own.allow_regex_children;
+    let mut walk = Walk {
+        target,
+        allow_regex,
+        nodes: Vec::new(),
+        taken: HashSet::new(),
+        handed: HashSet::new(),
+        visits: 0,
+        paths: 0,
+    };
+    for (rule, place) in of_root(cx, &query.0, root, own) {
+        match place {
+            Some(place) => walk.rule(cx, root, rule, place),
+            None => walk.nodes.push(inactive(&query.0, rule)),
+        }
+    }
+    Arc::new(DelegationTree { constraints: constraints(&query.0, own), nodes: walk.nodes })
+}
+
+/// The conditions that a root puts on every grant in its tree.
+fn constraints(root: &ObjectKey, own: &VirtualHost) -> Arc<[Condition]> {
+    let networks = own.access_list.clone().map(Predicate::Network);
+    let tls = match own.tls {
+        RequiredTls::Optional => None,
+        RequiredTls::Required => Some(Predicate::MeshTls),
+        RequiredTls::MutualRequired => Some(Predicate::Identity(vec![IdentityMatch::Any])),
+    };
+    let condition = |test| Condition { source: Source::Object(root.to_ref()), test };
+    networks.into_iter().chain(tls).map(condition).collect()
+}
+
+/// The rules of a root, each with the hosts of which it holds the path; `None` if it holds none.
+fn of_root<'r>(
+    cx: &mut Context<'_>,
+    key: &ObjectKey,
+    root: &'r InboundRoute,
+    own: &VirtualHost,
+) -> Vec<(&'r InboundRule, Option<Place>)> {
+    let mut places: Vec<(&InboundRule, Option<Place>)> =
+        root.routes.iter().map(|rule| (rule, None)).collect();
+    for host in &own.hosts {
+        let claims = cx.query(&ClaimsOn(host.clone()));
+        for claim in claims.active(key).filter(|claim| claim.host == *host) {
+            let Some((_, place)) = places.iter_mut().find(|(rule, _)| rule.path == claim.path)
+            else {
+                continue;
+            };
+            match place {
+                Some(place) => place.hosts.push(host.clone()),
+                None => {
+                    let (chain, hosts) = (Arc::from([key.clone()]), vec![host.clone()]);
+                    *place = Some(Place { chain, hosts, kept: Vec::new() });
+                }
+            }
+        }
+    }
+    places
+}
+
+fn inactive(root: &ObjectKey, rule: &InboundRule) -> TreeNode {
+    TreeNode {
+        chain: Arc::from([root.clone()]),
+        path: rule.path.clone(),
+        hosts: Vec::new(),
+        effect: NodeEffect::Inactive,
+    }
+}
+
+/// The place at which an object is reached.
+#[derive(Clone)]
+struct Place {
+    /// The objects from the root to it.
+    chain: Arc<[ObjectKey]>,
+    /// The hosts that reach it.
+    hosts: Vec<HostPattern>,
+    /// Paths that ancestors keep, although they are inside what is delegated.
+    kept: Vec<PathPrefix>,
+}
+
+impl Place {
+    /// The objects above the last.
+    fn parents(&self) -> &[ObjectKey] {
+        self.chain.split_last().map_or(&[], |(_, parents)| parents)
+    }
+}
+
+/// The state of a walk through one tree.
+struct Walk {
+    target: Option<ObjectKey>,
+    allow_regex: bool,
+    nodes: Vec<TreeNode>,
+    /// Paths of hosts that a rule has, apart from those that delegate.
+    taken: HashSet<(HostPattern, PathPrefix)>,
+    /// Paths of hosts that rules hand down, each with the objects above that of the rule.
+    handed: HashSet<(Arc<[ObjectKey]>, HostPattern, PathPrefix)>,
+    visits: usize,
+    paths: usize,
+}
+
+impl Walk {
+    /// Adds a rule of an object, and what it leads to.
+    fn rule(
+        &mut self,
+        cx: &mut Context<'_>,
+        holder: &InboundRoute,
+        rule: &InboundRule,
+        place: Place,
+    ) {
+        let kept = place.kept.iter().any(|kept| kept.contains(&rule.path));
+        let place = self.free(place, &rule.path);
+        if kept || place.hosts.is_empty() {
+            self.push(&rule.path, &place, NodeEffect::Shadowed);
+            return;
+        }
+        self.paths = self.paths.saturating_add(place.hosts.len());
+        let servers = match &rule.action {
+            InboundAction::Servers(names) => {
+                let own = place.chain.last();
+                let own = own.into_iter().flat_map(|object| {
+                    names.iter().map(move |name| object.beside(Kind::Server, name))
+                });
+                own.collect()
+            }
+            InboundAction::Serve => match &self.target {
+                Some(server) => vec![server.clone()],
+                None => {
+                    let message = "the root names no Server in `virtualhost.targetRef`".into();
+                    let fault =
+                        EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
+                    self.take(&place.hosts, &rule.path);
+                    self.push(&rule.path, &place, NodeEffect::Denied(vec![fault]));
+                    return;
+                }
+            },
+            InboundAction::Delegate(delegate) => {
+                let more = holder.routes.iter().map(|other| &other.path);
+                let inside = more.filter(|path| **path != rule.path && rule.path.contains(path));
+                let kept = place.kept.iter().filter(|path| rule.path.contains(path));
+                let kept = kept.chain(inside).cloned().collect();
+                let parents = place.parents();
+                let handed = place.hosts.iter();
+                let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
+                self.handed.extend(handed);
+                self.delegate(cx, delegate, &rule.path, &Place { kept, ..place });
+                return;
+            }
+        };
+        self.take(&place.hosts, &rule.path);
+        let effect = NodeEffect::Serves { servers, inherits_server: rule.inherits_server };
+        self.push(&rule.path, &place, effect);
+    }
+
+    /// Adds a rule that delegates, with the children that take part behind it.
+    fn delegate(
+        &mut self,
+        cx: &mut Context<'_>,
+        delegate: &Delegate,
+        path: &PathPrefix,
+        place: &Place,
+    ) {
+        let at = self.nodes.len();
+        let from = Delegator {
+            chain: &place.chain,
+            path,
+            hosts: &place.hosts,
+            // An expression could match what an ancestor keeps.
+            allow_regex: self.allow_regex && place.kept.is_empty(),
+        };
+        let found = match children(cx, &from, delegate) {
+            Ok(found) => found,
+            Err(fault) => {
+                self.push(path, place, NodeEffect::Denied(vec![fault]));
+                return;
+            }
+        };
+        self.push(path, place, NodeEffect::Shadowed);
+        let (mut children, mut refused) = (Vec::new(), Vec::new());
+        for child in found {
+            // Refused ones cost too.
+            self.visits = self.visits.saturating_add(1);
+            let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
+            match child {
+                Ok(child) => {
+                    children.push(child.key.clone());
+                    self.enter(cx, child, path, place);
+                }
+                Err(fault) => refused.push(fault),
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.effect = if children.is_empty() {
+                NodeEffect::Denied(refused)
+            } else {
+                NodeEffect::Delegates { children, refused }
+            };
+        }
+    }
+
+    /// Checks the bounds before a child is visited; what was visited before stays as it is.
+    fn bounded(&mut self, child: &Child<'_>, place: &Place) -> Result<(), EdgeFault> {
+        let fault = |reason, message: String| EdgeFault {
+            reason,
+            message: message.into(),
+            child: Some(child.key.clone()),
+        };
+        if place.chain.len() >= MAX_DEPTH {
+            let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
+            return Err(fault(Reason::TooDeep, message));
+        }
+        let routes = match child.content {
+            ChildContent::Vertex(route) => route.routes.len(),
+            ChildContent::Route(route) => route.rules.iter().map(|rule| rule.matches.len()).sum(),
+        };
+        let paths = self.paths.saturating_add(routes.saturating_mul(child.hosts.len()));
+        if self.visits > MAX_VISITS || paths > MAX_PATHS {
+            let message = format!(
+                "the tree has {MAX_VISITS} objects or {MAX_PATHS} paths of hosts without {}",
+                child.key
+            );
+            return Err(fault(Reason::TooLarge, message));
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, cx: &mut Context<'_>, child: Child<'_>, path: &PathPrefix, place: &Place) {
+        let chain = place.chain.iter().chain([child.key]).cloned().collect();
+        let place = Place { chain, hosts: child.hosts, ..place.clone() };
+        match child.content {
+            ChildContent::Vertex(vertex) => {
+                for rule in &vertex.routes {
+                    self.rule(cx, vertex, rule, place.clone());
+                }
+            }
+            ChildContent::Route(route) => self.route(cx, route, path, place),
+        }
+    }
+
+    /// Adds an HTTPRoute or GRPCRoute at the path that is delegated to it.
+    fn route(
+        &mut self,
+        cx: &mut Context<'_>,
+        route: &RouteResource,
+        path: &PathPrefix,
+        place: Place,
+    ) {
+        let Some(key) = place.chain.last().cloned() else { return };
+        let place = self.free(place, path);
+        let own: Vec<ObjectKey> = route
+            .parents
+            .iter()
+            .filter(|parent| parent.port.is_none() && parent.section.is_none())
+            .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
+            .filter(|server| server.namespace == key.namespace)
+            .collect();
+        let own_server = route.parents.iter().any(ParentRef::is_server);
+        let servers = if own_server { own } else { self.target.clone().into_iter().collect() };
+        let compiled = cx.query(&CompiledRoute(key.clone()));
+        let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
+            self.push(path, &place, NodeEffect::Shadowed);
+            return;
+        };
+        self.paths =
+            self.paths.saturating_add(compiled.rules.len().saturating_mul(place.hosts.len()));
+        self.take(&place.hosts, path);
+        let route = Arc::new(in_tree(&compiled, path, &place));
+        self.push(path, &place, NodeEffect::Route { servers, route });
+    }
+
+    /// A place with the hosts of which nobody has the path yet, and no sibling hands it down.
+    fn free(&self, place: Place, path: &PathPrefix) -> Place {
+        let parents: Arc<[ObjectKey]> = place.parents().into();
+        let free = |host: &HostPattern| {
+            !self.taken.contains(&(host.clone(), path.clone()))
+                && !self.handed.contains(&(parents.clone(), host.clone(), path.clone()))
+        };
+        let hosts = place.hosts.iter().filter(|host| free(host)).cloned().collect();
+        Place { hosts, ..place }
+    }
+
+    fn take(&mut self, hosts: &[HostPattern], path: &PathPrefix) {
+        self.taken.extend(hosts.iter().map(|host| (host.clone(), path.clone())));
+    }
+
+    fn push(&mut self, path: &PathPrefix, place: &Place, effect: NodeEffect) {
+        self.nodes.push(TreeNode {
+            chain: place.chain.clone(),
+            path: path.clone(),
+            hosts: place.hosts.clone(),
+            effect,
+        });
+    }
+}
+
+/// A route as a tree has it: for the hosts of the tree, and without matches inside what ancestors
+/// keep.
+fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
+    Route {
+        origin: Origin::Delegated(delegated_path(&place.chain, path)),
+        kind: route.kind,
+        created: route.created,
+        hosts: place.hosts.clone().into(),
+        rules: beside(&route.rules, &place.kept),
+        authorizations: route.authorizations.clone(),
+        inherits_server: route.inherits_server,
+        withheld: route.withheld.clone(),
+    }
+}
+
+/// The rules of a route without matches inside paths that others keep. A regular expression could match
+/// what is inside.
+pub(super) fn beside<'k>(
+    rules: &[Rule],
+    kept: impl IntoIterator<Item = &'k PathPrefix>,
+) -> OneOrMany<Rule> {
+    let kept: Vec<&PathPrefix> = kept.into_iter().collect();
+    let is_kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
+        PathPattern::Segments { segments, rest } => kept
+            .iter()
+            .any(|kept| is_inside(segments, kept) || (!rest && may_be_inside(segments, kept))),
+        PathPattern::Regex(_) => !kept.is_empty(),
+    };
+    let rules = rules.iter().filter_map(|rule| {
+        let matches: Vec<_> =
+            rule.matches.iter().filter(|one| !is_kept(&one.path)).cloned().collect();
+        // A rule without matches would match every request.
+        let left = !matches.is_empty();
+        left.then(|| Rule { matches: matches.into(), effects: rule.effects.clone() })
+    });
+    rules.collect()
+}
+
+/// True if a pattern with parameters, such as one for every method of a gRPC service, matches a path
+/// inside another. It is no prefix, and would come before the rule that has the path.
+fn may_be_inside<'s>(segments: impl IntoIterator<Item = &'s Segment>, prefix: &PathPrefix) -> bool {
+    let mut own = segments.into_iter();
+    prefix.segments().all(|wanted| match own.next() {
+        Some(Segment::Literal(text)) => **text == *wanted,
+        Some(Segment::Parameter(_)) => true,
+        None => false,
+    })
+}
+
+/// The origin of a rule that a chain leads to.
+pub(super) fn delegated_path(chain: &[ObjectKey], path: &PathPrefix) -> Arc<DelegatedPath> {
+    let chain: Vec<_> = chain.iter().map(ObjectKey::to_ref).collect();
+    Arc::new(DelegatedPath { chain: chain.into(), prefix: path.as_str().into() })
+}
+
+/// True if a route is a child of InboundRoutes: then it counts on its Servers through them alone.
+pub(crate) fn is_child(parents: &[ParentRef], key: &ObjectKey) -> bool {
+    parents.iter().any(|parent| inbound_parent(parent, key).is_some())
+}
+
+/// The kind of a route whose object is an InboundRoute.
+pub(super) const KIND: RouteKind = RouteKind::Http;

@@ -1,0 +1,208 @@
+//! The promises, spelled out one object after another.
+
+use super::world::{Action, Inbound, Leaf, Place, World, contains};
+
+/// A claim of a root.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claim {
+    /// The namespace and name of the root, by number.
+    pub root: (usize, usize),
+    /// The host.
+    pub host: &'static str,
+    /// The path.
+    pub path: &'static str,
+    /// True if the root holds the path of the host.
+    pub active: bool,
+}
+
+/// Returns true if a pattern names a host.
+pub(super) fn names(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        None => pattern == host,
+        Some(suffix) => host.strip_suffix(suffix).is_some_and(|head| head.ends_with('.')),
+    }
+}
+
+/// Returns true if some name has both patterns.
+fn overlap(a: &str, b: &str) -> bool {
+    let wide = |wide: &str, other: &str| {
+        wide.starts_with("*.") && names(wide, other.trim_start_matches("*."))
+    };
+    a == b || wide(a, b) || wide(b, a)
+}
+
+/// Every claim of a world, decided one after another by all earlier ones.
+pub fn claims(world: &World) -> Vec<Claim> {
+    let (strict, wildcards) =
+        world.admission.as_ref().map_or((true, false), |rules| (rules.strict, rules.wildcards));
+    let mut roots: Vec<(&Inbound, &super::world::Root)> = world
+        .inbound
+        .iter()
+        .filter(|object| object.valid)
+        .filter_map(|object| Some((object, object.root.as_ref()?)))
+        .collect();
+    roots.sort_by_key(|(object, _)| {
+        (object.edited, if object.edited { 0 } else { object.created }, object.at)
+    });
+    let mut decided: Vec<Claim> = Vec::new();
+    for (object, root) in roots {
+        let outside = world.admission.as_ref().is_some_and(|rules| {
+            !rules.namespaces.is_empty() && !rules.namespaces.contains(&object.at.0)
+        });
+        for host in &root.hosts {
+            for (path, _) in &object.rules {
+                let lost = decided.iter().filter(|other| other.active).any(|other| {
+                    let foreign =
+                        strict && other.root.0 != object.at.0 && overlap(other.host, host);
+                    let same =
+                        other.root != object.at && other.host == *host && other.path == *path;
+                    foreign || same
+                });
+                let wild = host.starts_with('*') && !wildcards;
+                let active = !outside && !wild && !lost;
+                decided.push(Claim { root: object.at, host, path, active });
+            }
+        }
+    }
+    decided
+}
+
+/// Returns true if a Server may answer a path of a host: if a chain of objects leads to a rule
+/// that names it, each of which contains the path, consents, and is granted.
+pub fn may_answer(world: &World, server: (usize, usize), host: &str, path: &str) -> bool {
+    let claims = claims(world);
+    let held = claims.iter().filter(|claim| claim.active && names(claim.host, host));
+    held.filter(|claim| contains(claim.path, path)).any(|claim| {
+        let Some(root) = world.inbound(claim.root) else { return false };
+        longest(root, path).is_some_and(|(own, _)| *own == claim.path)
+            && leads(world, &Way { claims: &claims, claim, server, path }, root, &[claim.root])
+    })
+}
+
+struct Way<'w> {
+    claims: &'w [Claim],
+    claim: &'w Claim,
+    server: Place,
+    path: &'w str,
+}
+
+/// The rule of an object that has a path: its longest, because a delegator keeps what it lists.
+fn longest<'o>(object: &'o Inbound, path: &str) -> Option<&'o (&'static str, Action)> {
+    let own = object.rules.iter().filter(|(own, _)| contains(own, path));
+    own.max_by_key(|(own, _)| own.len())
+}
+
+fn leads(world: &World, way: &Way<'_>, object: &Inbound, chain: &[Place]) -> bool {
+    let Some((prefix, action)) = longest(object, way.path) else { return false };
+    let target = world.inbound(way.claim.root).and_then(|root| root.root.as_ref()?.target);
+    let of_root = target.map(|number| (way.claim.root.0, number));
+    match action {
+        Action::Servers(numbers) => object.at.0 == way.server.0 && numbers.contains(&way.server.1),
+        Action::Serve => of_root == Some(way.server),
+        Action::Inbound(at) => enters((world, way), object, *at, prefix, chain),
+        Action::Selected(namespace) => {
+            let with_label = world.inbound.iter().filter(|child| {
+                child.labelled && child.at.0 == *namespace && granted(world, object, child.at)
+            });
+            let children: Vec<&Inbound> = with_label.collect();
+            let root = children.iter().any(|child| child.valid && child.root.is_some());
+            let enters = |child: &&Inbound| enters((world, way), object, child.at, prefix, chain);
+            !root && children.iter().any(enters)
+        }
+        Action::Leaf(namespace) => {
+            let granted = *namespace == object.at.0
+                || world.grants.contains(&(object.at.0, *namespace, true, None));
+            let leaf = world.leaves.iter().find(|leaf| leaf.namespace == *namespace);
+            let agrees = |leaf: &&Leaf| {
+                leaf.valid
+                    && leaf.parents.contains(&object.at)
+                    && leaf.hosts.iter().any(|own| {
+                        *own == way.claim.host
+                            || (!way.claim.host.starts_with('*') && names(own, way.claim.host))
+                    })
+                    && leaf.matches.iter().all(|(own, _)| contains(prefix, own))
+            };
+            // What another root holds inside it is no part of the path.
+            let others = way.claims.iter().any(|other| {
+                let inside = other.path != *prefix && contains(prefix, other.path);
+                let own = other.root == way.claim.root || other.host != way.claim.host;
+                other.active && !own && inside && contains(other.path, way.path)
+            });
+            granted
+                && !others
+                && leaf.filter(agrees).is_some_and(|leaf| {
+                    let own = leaf.server.map(|number| (leaf.namespace, number));
+                    own.or(of_root) == Some(way.server) && matches(leaf, way.path)
+                })
+        }
+    }
+}
+
+fn matches(leaf: &Leaf, path: &str) -> bool {
+    leaf.matches.iter().any(|(own, exact)| match exact {
+        true => own == &path,
+        false => contains(own, path),
+    })
+}
+
+fn granted(world: &World, from: &Inbound, to: Place) -> bool {
+    let grant = |name| world.grants.contains(&(from.at.0, to.0, false, name));
+    from.at.0 == to.0 || grant(None) || grant(Some(to.1))
+}
+
+fn enters(
+    (world, way): (&World, &Way<'_>),
+    parent: &Inbound,
+    at: Place,
+    prefix: &str,
+    chain: &[Place],
+) -> bool {
+    let Some(child) = world.inbound(at) else { return false };
+    let consents = child.consents.iter().any(|(host, named)| {
+        *host == way.claim.host && named.is_none_or(|named| named == parent.at)
+    });
+    let fits = child.valid
+        && child.root.is_none()
+        && granted(world, parent, at)
+        && consents
+        && !chain.contains(&at)
+        && child.rules.iter().all(|(own, _)| contains(prefix, own));
+    let chain: Vec<Place> = chain.iter().copied().chain([at]).collect();
+    fits && leads(world, way, child, &chain)
+}
+
+/// Returns true if objects of its namespace bind a Server to trees.
+pub(super) fn is_bound(world: &World, server: Place) -> bool {
+    naming(world, server).next().is_some() || leaves(world, server).next().is_some()
+}
+
+/// Returns true if an object of its namespace that names a Server names the host too.
+pub(super) fn is_tree_host(world: &World, server: Place, host: &str) -> bool {
+    let own = naming(world, server).flat_map(|object| {
+        let consented = object.consents.iter().map(|(host, _)| *host);
+        object.root.iter().flat_map(|root| root.hosts.iter().copied()).chain(consented)
+    });
+    let children = leaves(world, server).flat_map(|leaf| leaf.hosts.iter().copied());
+    own.chain(children).any(|pattern| names(pattern, host))
+}
+
+fn naming(world: &World, server: Place) -> impl Iterator<Item = &Inbound> {
+    world.inbound.iter().filter(move |object| {
+        let target = object.root.as_ref().and_then(|root| root.target);
+        let named = object
+            .rules
+            .iter()
+            .any(|(_, action)| matches!(action, Action::Servers(all) if all.contains(&server.1)));
+        object.at.0 == server.0 && (target == Some(server.1) || named)
+    })
+}
+
+fn leaves(world: &World, server: Place) -> impl Iterator<Item = &Leaf> {
+    world.leaves.iter().filter(move |leaf| {
+        // Of an invalid route its hostnames are not read.
+        leaf.valid
+            && leaf.namespace == server.0
+            && leaf.server == Some(server.1)
+            && !leaf.parents.is_empty()
+    })
+}

@@ -1,0 +1,152 @@
+//! What must hold of a world, and of one with less in it.
+
+use super::oracle::{claims, is_bound, is_tree_host, may_answer};
+use super::world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};
+use crate::query::delegation::{ClaimState, HostClaim};
+use crate::{Compiled, ControllerConfig, compile_objects};
+use policy_core::{
+    Connection, Decision, HostPattern, Identity, RequestView, Tls, WorkloadKey, naive,
+};
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+
+/// A request that a Server permits: the Server, the host, the path, and whether the client is meshed.
+pub type Permitted = ((usize, usize), &'static str, String, bool);
+
+fn paths() -> Vec<String> {
+    let below = PATHS.iter().map(|path| format!("{}/x", path.trim_end_matches('/')));
+    PATHS.iter().map(|path| (*path).to_owned()).chain(below).collect()
+}
+
+/// The requests that the Servers of a world permit, on Servers that are bound by trees and on the
+/// hosts of these trees.
+pub fn permitted(world: &World, compiled: &Compiled) -> BTreeSet<Permitted> {
+    let mut found = BTreeSet::new();
+    for (n, namespace) in NAMESPACES.iter().enumerate() {
+        let key = WorkloadKey::pod(namespace, "web");
+        for s in 0..SERVERS.len() {
+            if !is_bound(world, (n, s)) {
+                continue;
+            }
+            let port = NonZeroU16::new(8080 + u16::try_from(s).unwrap()).unwrap();
+            let policy = compiled.port(&key, port).unwrap();
+            let facts = &compiled.workloads[&key].state.facts;
+            let identity = Identity::Dns("a.b".into());
+            for host in ANSWERED_HOSTS {
+                if !is_tree_host(world, (n, s), host) {
+                    continue;
+                }
+                for path in paths() {
+                    for meshed in [false, true] {
+                        let tls =
+                            if meshed { Tls::Terminated(Some(&identity)) } else { Tls::Absent };
+                        let client = "10.9.9.9".parse().unwrap();
+                        let connection = Connection { client, tls, facts };
+                        let headers = http::HeaderMap::new();
+                        let view = RequestView {
+                            method: &http::Method::GET,
+                            host: Some(host),
+                            path: &path,
+                            query: None,
+                            headers: &headers,
+                        };
+                        let decision = naive::decide_request(&policy, &connection, &view);
+                        if matches!(decision, Decision::Permit(_)) {
+                            found.insert(((n, s), host, path.clone(), meshed));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Holds a world to containment: what a Server permits on the host of a tree was handed to it.
+///
+/// # Errors
+/// The first request that was not.
+pub fn contained(world: &World, compiled: &Compiled) -> Result<(), String> {
+    for (server, host, path, _) in permitted(world, compiled) {
+        if !may_answer(world, server, host, &path) {
+            return Err(format!("Server {server:?} answers {host} {path}, which nobody gave it"));
+        }
+    }
+    Ok(())
+}
+
+/// Holds the claims on all hosts to those that are decided one after another.
+///
+/// # Errors
+/// The first difference, or the first host or path that two hold.
+pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Result<(), String> {
+    let expected = claims(world);
+    let strict = world.admission.as_ref().is_none_or(|rules| rules.strict);
+    let mut active: Vec<HostClaim> = Vec::new();
+    for host in HOSTS {
+        let pattern = HostPattern::parse(host);
+        let found = compiled.claims_on(&pattern);
+        let own = found.claims.iter().filter(|claim| claim.host == pattern);
+        let mut own: Vec<(String, String, bool)> = own
+            .map(|claim| {
+                let root = format!("{}/{}", claim.root.namespace, claim.root.name);
+                let active = matches!(claim.state, ClaimState::Active { .. });
+                (root, claim.path.as_str().to_owned(), active)
+            })
+            .collect();
+        let wanted = expected.iter().filter(|claim| claim.host == host);
+        let mut wanted: Vec<(String, String, bool)> = wanted
+            .map(|claim| {
+                let root = format!("{}/r{}", NAMESPACES[claim.root.0], claim.root.1);
+                (root, claim.path.to_owned(), claim.active)
+            })
+            .collect();
+        own.sort();
+        wanted.sort();
+        if own != wanted {
+            return Err(format!("{host}: claims are {own:?}, not {wanted:?}"));
+        }
+        active.extend(found.claims.iter().filter(|c| c.host == pattern && c.is_active()).cloned());
+    }
+    for (i, one) in active.iter().enumerate() {
+        for other in active.iter().skip(i + 1) {
+            let foreign = one.root.namespace != other.root.namespace;
+            if strict && foreign && one.host.overlaps(&other.host) {
+                return Err(format!("two namespaces hold a host: {one:?} {other:?}"));
+            }
+            if one.host == other.host && one.path == other.path {
+                return Err(format!("two roots hold a path: {one:?} {other:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Holds any bytes, read as a world, to containment, to the order of claims, and to removals that
+/// permit nothing.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn check(data: &[u8]) -> Result<(), String> {
+    let compile = |world: &World| compile_objects(world.objects(), &ControllerConfig::default());
+    let world = World::read(data);
+    let compiled = compile(&world);
+    contained(&world, &compiled)?;
+    claims_are_those_of_the_objects(&world, &compiled)?;
+    let before = permitted(&world, &compiled);
+    for less in world.with_less_permission() {
+        let after = permitted(&less, &compile(&less));
+        if let Some(added) = after.difference(&before).next() {
+            return Err(format!("without a policy or an authentication {added:?} is permitted"));
+        }
+    }
+    let alone = world.alone();
+    let before = permitted(&alone, &compile(&alone));
+    for less in alone.with_less_delegation() {
+        let after = permitted(&less, &compile(&less));
+        if let Some(added) = after.difference(&before).next() {
+            return Err(format!("without a grant or a consent {added:?} is permitted"));
+        }
+    }
+    Ok(())
+}
