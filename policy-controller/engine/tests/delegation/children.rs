@@ -2,7 +2,8 @@
 
 use super::common::{self, POD};
 use policy_core::{Connection, Decision, RequestView, Tls, WorkloadKey, naive};
-use policy_engine::{Behaviours, Compiled, ControllerConfig};
+use policy_engine::behaviour::{Behaviour, Behaviours};
+use policy_engine::{Compiled, ControllerConfig};
 
 /// A root of namespace `shop` whose Server is `web`.
 fn root(name: &str, virtual_host: &str, routes: &str) -> String {
@@ -46,7 +47,7 @@ fn answer(compiled: &Compiled, host: &str, request: &str) -> String {
         RequestView { method: &method, host: Some(host), path, query: None, headers: &headers };
     match naive::decide_request(&policy, &connection, &view) {
         Decision::Permit(permit) => {
-            let rule = permit.route.unwrap();
+            let rule = permit.route().unwrap();
             let route = &policy.routes.routes[usize::try_from(rule.route).unwrap()];
             route.origin.object().unwrap().name().to_owned()
         }
@@ -143,27 +144,54 @@ fn a_child_takes_no_effect_on_a_server_whose_protocol_cannot_carry_it() {
     }
 }
 
-/// With Linkerd's behaviours a route that counts nowhere counts in no tree.
+/// With one of Linkerd's behaviours a route that counts nowhere counts in no tree.
 #[test]
 fn a_child_that_linkerd_ignores_on_a_server_is_in_no_tree_there() {
-    let www = root("www", "fqdn: a.io", "{match: /s, delegate: {kind: GRPCRoute, name: c}}");
-    let route = child("GRPCRoute", "c", "a.io", "{method: {service: s}}");
-    let server = open("HTTP/2");
-    let documents = [POD, &server, &www, &route];
-    let asked = |behaviours| {
-        let config = ControllerConfig { behaviours, ..ControllerConfig::default() };
-        let compiled = common::compiled_with(&documents, &config);
+    let grpc = "{method: {service: s}}";
+    let http = "{path: {value: /s}}";
+    let elsewhere = ", {group: policy.linkerd.io, kind: Server, name: web, namespace: strange}";
+    let own = ", {group: policy.linkerd.io, kind: Server, name: web}";
+    let other = child("GRPCRoute", "other", "b.io", grpc).replace(
+        "{group: portcullis.dev, kind: InboundRoute, name: www}",
+        "{group: policy.linkerd.io, kind: Server, name: web}",
+    );
+    for (behaviour, kind, parents, others, reason) in [
+        (Behaviour::GrpcRoutes, "GRPCRoute", "", "", "NotAllowedByListeners"),
         (
-            answer(&compiled, "a.io", "POST /s/M"),
-            rules(&compiled),
-            common::conditions(&compiled, "c"),
-        )
-    };
-    let (ours, rule, _) = asked(Behaviours::default());
-    assert_eq!((&*ours, &*rule[0]), ("c", "/s Delegated -"));
-    let (linkerds, rule, told) = asked(Behaviours::linkerd());
-    assert_eq!((&*linkerds, &*rule[0]), ("not_delegated", "/s Blackholed NotAllowedByListeners"));
-    assert_eq!(told[0], "Accepted=false NotAllowedByListeners");
+            Behaviour::CrossNamespaceRoutes,
+            "HTTPRoute",
+            &*format!("{own}{elsewhere}"),
+            "",
+            "RefNotPermitted",
+        ),
+        (Behaviour::RouteConflicts, "HTTPRoute", "", &*other, "Conflicted"),
+    ] {
+        let www = root(
+            "www",
+            "fqdn: a.io",
+            &format!("{{match: /s, delegate: {{kind: {kind}, name: c}}}}"),
+        );
+        let matches = if kind == "HTTPRoute" { http } else { grpc };
+        let route = child(kind, "c", "a.io", matches)
+            .replace("name: www}", &format!("name: www}}{parents}"));
+        let server = open("HTTP/2");
+        let asked = |as_linkerd| {
+            let config = ControllerConfig { as_linkerd, ..ControllerConfig::default() };
+            let documents = [POD, &*server, &*www, &*route, others];
+            let compiled = common::compiled_with(&documents, &config);
+            let answer = answer(&compiled, "a.io", "POST /s/M");
+            (answer, rules(&compiled).remove(0), common::conditions(&compiled, "c").remove(0))
+        };
+        let (ours, rule, told) = asked(Behaviours::default());
+        assert_eq!((&*ours, &*rule), ("c", "/s Delegated -"), "{behaviour:?}");
+        assert_eq!(told, "Accepted=true Accepted", "{behaviour:?}");
+        let mut linkerds = Behaviours::default();
+        linkerds.insert(behaviour);
+        let (linkerds, rule, told) = asked(linkerds);
+        assert_eq!(linkerds, "not_delegated", "{behaviour:?}");
+        assert_eq!(rule, format!("/s Blackholed {reason}"), "{behaviour:?}");
+        assert_eq!(told, "Accepted=false NotAllowedByListeners", "{behaviour:?}");
+    }
 }
 
 /// A match of a service without a method was dropped where an ancestor keeps one of its methods.
@@ -177,7 +205,8 @@ fn a_child_answers_the_rest_of_a_service_of_which_an_ancestor_keeps_a_method() {
     for protocol in ["gRPC", "HTTP/2"] {
         let server = open(protocol);
         let asked = |more: &str, others: &[&str]| {
-            let documents = [&[POD, &server, &www(more), &cart][..], others].concat();
+            let www = www(more);
+            let documents = [&[POD, &server, &www, &cart][..], others].concat();
             let compiled = common::compiled(&documents);
             [
                 "POST /shop.Cart/Add",
