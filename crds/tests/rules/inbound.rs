@@ -404,7 +404,7 @@ fn what_a_status_records_is_read_leniently() {
             {"host": "a.b", "path": "/y", "claimedAt": "soon"},
             {"host": "a.b", "path": "y", "claimedAt": time},
             {"host": "10.0.0.1", "path": "/y", "claimedAt": time},
-            {"host": "a.b", "path": "/z"},
+            {"path": "/z"},
             null,
         ],
         "delegationStatuses": [
@@ -421,7 +421,17 @@ fn what_a_status_records_is_read_leniently() {
     let recorded = recorded.unwrap();
     let seconds = 1_769_860_800;
     let path = |text: &str| PathPrefix::parse(text).unwrap();
-    assert_eq!(recorded.claims.len(), 1);
+    assert_eq!((recorded.claims.len(), recorded.postponed), (1, false));
+    assert_eq!(recorded.latest_claim(), Some(seconds));
+    for postponing in [
+        json!({"claims": [{"host": "a.b", "path": "/z"}]}),
+        json!({"claims": [{"host": "a.b", "path": "/z", "claimedAt": null}]}),
+        json!({"conditions": [{"type": "Accepted", "status": "False", "reason": "Invalid"}]}),
+    ] {
+        assert!(read(&postponing).unwrap().postponed, "{postponing}");
+    }
+    let lost = json!({"type": "Accepted", "status": "False", "reason": "HostAlreadyClaimed"});
+    assert_eq!(read(&json!({"conditions": [lost]})), None);
     assert_eq!(recorded.claimed_at(&host("a.b"), &path("/x")), Some(seconds));
     assert_eq!(recorded.claimed_at(&host("a.b"), &path("/y")), None);
     let parent = |name: &str| ObjectKey {

@@ -5,7 +5,7 @@
 //! it.
 
 use super::claims::{covers, valid};
-use super::tree::{KIND, beside, delegated_path, is_child};
+use super::tree::{KIND, Kept, beside, delegated_path, is_child};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::delegation::{
@@ -14,8 +14,8 @@ use crate::query::delegation::{
 };
 use crate::query::grant::RouteGrants;
 use policy_core::{
-    Authorization, AuthorizationSet, Condition, HostPattern, Origin, RequestMatch, Requirement,
-    Route, Rule,
+    Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
+    RequestMatch, Requirement, Route, RouteKind, Rule,
 };
 use policy_crds::resource::{InboundRoute, PathPrefix};
 use policy_crds::{Body, Claims, Invalid, Object, ObjectKey, Resource};
@@ -25,13 +25,9 @@ use std::sync::Arc;
 
 query!(DelegatedRoutesOf, Arc<DelegatedRoutes>, delegated);
 
-/// The hosts on which a Server answers a rule; and, of a route, the paths inside its own that others
-/// have on one of them.
-#[derive(Default)]
-struct Answered {
-    hosts: Vec<HostPattern>,
-    others: BTreeSet<PathPrefix>,
-}
+/// A rule that a Server answers, by tree and place; and, of a route, what others have inside its path.
+/// They may differ from host to host.
+type Answered = (usize, usize, BTreeSet<Kept>);
 
 fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRoutes> {
     let server = &query.0;
@@ -45,31 +41,35 @@ fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRo
     let hosts = without_covered(hosts, &held);
     let trees = trees(cx, &hosts);
     let holders = held.iter().filter(|(host, _)| hosts.contains(host)).collect();
-    let mut permitted: BTreeMap<(usize, usize), Answered> = BTreeMap::new();
+    let mut permitted: BTreeMap<Answered, Vec<HostPattern>> = BTreeMap::new();
+    let mut first: BTreeSet<((usize, usize), HostPattern)> = BTreeSet::new();
     let mut denied: BTreeMap<(usize, usize), Vec<HostPattern>> = BTreeMap::new();
     for (host, table) in tables(&trees, &holders) {
         for (path, (tree, node)) in &table {
             let Some(found) = node_at(&trees, *tree, *node) else { continue };
             if found.servers().contains(server) {
-                let answered = permitted.entry((*tree, *node)).or_default();
-                answered.hosts.push(host.clone());
-                if let NodeEffect::Route { .. } = found.effect {
-                    answered.others.extend(inside(&table, path).cloned());
-                }
+                let others = others(&trees, (&table, path), found, server);
+                let before = others.iter().filter(|kept| kept.before_calls);
+                let before = before.filter_map(|kept| table.get(&kept.path));
+                first.extend(before.map(|at| (*at, host.clone())));
+                permitted.entry((*tree, *node, others)).or_default().push(host.clone());
             } else if is_below_own(&trees, &table, path, server) {
                 denied.entry((*tree, *node)).or_default().push(host.clone());
             }
         }
     }
     let mut routes = Vec::new();
-    for ((t, n), answered) in permitted {
+    let is_first = |at, host: &HostPattern| first.contains(&(at, host.clone()));
+    for ((t, n, others), hosts) in permitted {
         let Some((tree, node)) = trees.get(t).zip(node_at(&trees, t, n)) else { continue };
-        let made = permitting(cx, node, &answered);
+        let hosts = Hosts::split(hosts, |host| is_first((t, n), host));
+        let made = permitting(cx, node, &hosts, &others);
         routes.extend(made.into_iter().map(|route| (Arc::new(route), tree.constraints.clone())));
     }
     for ((t, n), hosts) in denied {
         let Some(node) = node_at(&trees, t, n) else { continue };
-        routes.push((Arc::new(denying(node, &hosts)), Arc::from([])));
+        let hosts = Hosts::split(hosts, |host| is_first((t, n), host));
+        routes.extend(denying(node, &hosts).map(|route| (Arc::new(route), Arc::from([]))));
     }
     Arc::new(DelegatedRoutes { bound, hosts, routes })
 }
@@ -196,6 +196,35 @@ fn inside<'t>(table: &'t PathTable, path: &'t PathPrefix) -> impl Iterator<Item 
     inside.filter(move |other| *other != path)
 }
 
+/// The paths inside that of a route, which others have on a host.
+fn others(
+    trees: &[Arc<DelegationTree>],
+    (table, path): (&PathTable, &PathPrefix),
+    node: &TreeNode,
+    server: &ObjectKey,
+) -> BTreeSet<Kept> {
+    let NodeEffect::Route { route, .. } = &node.effect else { return BTreeSet::new() };
+    let is_http = |other: &TreeNode| match &other.effect {
+        NodeEffect::Route { servers, route } => {
+            route.kind != RouteKind::Grpc && servers.contains(server)
+        }
+        NodeEffect::Serves { .. }
+        | NodeEffect::Delegates { .. }
+        | NodeEffect::Denied(_)
+        | NodeEffect::Shadowed
+        | NodeEffect::Inactive => false,
+    };
+    let kept = inside(table, path).map(|other| {
+        let at = table.get(other).and_then(|(tree, node)| node_at(trees, *tree, *node));
+        // Matches of an HTTPRoute at the path would be outranked, too.
+        let before_calls = route.kind == RouteKind::Grpc
+            && other.segments().count() == 2
+            && at.is_some_and(|at| !is_http(at));
+        Kept { path: other.clone(), before_calls }
+    });
+    kept.collect()
+}
+
 fn node_at(trees: &[Arc<DelegationTree>], tree: usize, node: usize) -> Option<&TreeNode> {
     trees.get(tree)?.nodes.get(node)
 }
@@ -213,28 +242,45 @@ fn is_below_own(
         .is_some_and(|above| above.servers().contains(server))
 }
 
+/// The hosts of a rule: those on which its path comes before calls of a whole service, and the rest.
+struct Hosts {
+    first: Vec<HostPattern>,
+    rest: Vec<HostPattern>,
+}
+
+impl Hosts {
+    fn split(all: Vec<HostPattern>, is_first: impl Fn(&HostPattern) -> bool) -> Self {
+        let (first, rest) = all.into_iter().partition(is_first);
+        Self { first, rest }
+    }
+}
+
 /// The routes of a rule that a Server answers.
 fn permitting(
     cx: &mut Context<'_>,
     node: &TreeNode,
-    Answered { hosts, others }: &Answered,
+    hosts: &Hosts,
+    others: &BTreeSet<Kept>,
 ) -> Vec<Route> {
     match &node.effect {
         NodeEffect::Serves { inherits_server, .. } => {
             let Some(object) = node.object() else { return Vec::new() };
             let grants = cx.query(&RouteGrants(object.clone()));
-            vec![Route {
+            let origin = Origin::Delegated(delegated_path(&node.chain, &node.path));
+            let granted = |route| Route {
                 authorizations: grants.authorizations.iter().cloned().collect(),
                 inherits_server: *inherits_server,
                 withheld: grants.withheld.iter().cloned().collect(),
-                ..bare(Origin::Delegated(delegated_path(&node.chain, &node.path)), node, hosts)
-            }]
+                ..route
+            };
+            bare(&origin, node, hosts).map(granted).collect()
         }
         NodeEffect::Route { route, .. } => {
             let rules = beside(&route.rules, others);
-            let route = Route { hosts: hosts.as_slice().into(), rules, ..Route::clone(route) };
+            let all = hosts.first.iter().chain(&hosts.rest).cloned().collect();
+            let route = Route { hosts: all, rules, ..Route::clone(route) };
             // What the route does not match is nobody's.
-            vec![route, denying(node, hosts)]
+            std::iter::once(route).chain(denying(node, hosts)).collect()
         }
         NodeEffect::Delegates { .. }
         | NodeEffect::Denied(_)
@@ -243,23 +289,33 @@ fn permitting(
     }
 }
 
-fn denying(node: &TreeNode, hosts: &[HostPattern]) -> Route {
-    bare(Origin::Undelegated(delegated_path(&node.chain, &node.path)), node, hosts)
+fn denying(node: &TreeNode, hosts: &Hosts) -> impl Iterator<Item = Route> + use<> {
+    let origin = Origin::Undelegated(delegated_path(&node.chain, &node.path));
+    bare(&origin, node, hosts).collect::<Vec<_>>().into_iter()
 }
 
-/// A route of a path that grants nothing.
-fn bare(origin: Origin, node: &TreeNode, hosts: &[HostPattern]) -> Route {
-    let matches = [RequestMatch::path(node.path.pattern())].into();
-    Route {
-        origin,
+/// The routes of a path that grant nothing. Where the path comes first, it is matched exactly, too: an
+/// exact match outranks one with parameters, and a prefix does not.
+fn bare<'n>(
+    origin: &'n Origin,
+    node: &'n TreeNode,
+    hosts: &'n Hosts,
+) -> impl Iterator<Item = Route> + use<'n> {
+    let prefix = || RequestMatch::path(node.path.pattern());
+    let exact = || RequestMatch::path(PathPattern::exact(node.path.as_str()));
+    let first: OneOrMany<_> = [prefix(), exact()].into_iter().collect();
+    let parts = [(&hosts.first, first), (&hosts.rest, [prefix()].into())];
+    let made = parts.into_iter().filter(|(hosts, _)| !hosts.is_empty());
+    made.map(|(hosts, matches)| Route {
+        origin: origin.clone(),
         kind: KIND,
         created: None,
-        hosts: hosts.into(),
+        hosts: hosts.as_slice().into(),
         rules: [Rule { matches, effects: Vec::new().into_iter().collect() }].into(),
         authorizations: AuthorizationSet::default(),
         inherits_server: false,
         withheld: Vec::new().into_iter().collect(),
-    }
+    })
 }
 
 /// A route whose grants, and those of the Server where they count, are met with the constraints of
