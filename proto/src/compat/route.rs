@@ -6,7 +6,7 @@ use super::filter::FilterEncoding;
 use super::grant::Grants;
 use super::options::EncodeOptions;
 use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
-use super::{meta, tree};
+use super::{guard, meta, tree};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
@@ -80,7 +80,7 @@ fn plan<F: LinkerdRoute>(
         }
         last.push(default);
     }
-    let mut all = tree::guards::<F>(policy);
+    let mut all = guard::guards::<F>(policy, grants.options());
     // Linkerd's order where there are no routes: the default one, then the one for probes.
     if real.is_empty() {
         all.extend(last);
@@ -241,7 +241,7 @@ fn has_fallback(policy: &ServerPolicy, host: &HostPattern) -> bool {
     by_route || by_table || *otherwise == Unmatched::DefaultRoute || !policy.exemptions.is_empty()
 }
 
-fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
+pub(super) fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
     match (wider, host) {
         (HostPattern::Exact(_), _) => false,
         (HostPattern::Suffix(_), HostPattern::Exact(name)) => wider.admits(name),

@@ -233,3 +233,6 @@ fn text<'a>(of: &'a Value, name: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod over_time;
