@@ -7,7 +7,7 @@ use crate::config::ControllerConfig;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
-use crate::query::delegation::DelegatedRoutesOf;
+use crate::query::delegation::TreeHostsOf;
 use crate::query::grant::{CreationOrder, RouteGrants};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf, CompiledRoute, GrpcRouteOf};
 use policy_core::{
@@ -138,7 +138,7 @@ fn on_held_hosts(
     let held = route.hosts.iter().filter(|host| !own.contains(host));
     let hosts: Box<[_]> = held.cloned().collect();
     // Within a wildcard of a tree of the Server, the tree decides.
-    let trees = cx.query(&DelegatedRoutesOf(server.clone()));
+    let trees = cx.query(&TreeHostsOf(server.clone()));
     lost.extend(own.into_iter().filter(|host| !is_decided(&trees, host)));
     // Without hosts it would be for every host.
     (!hosts.is_empty()).then(|| Arc::new(Route { hosts, ..Route::clone(&route) }))

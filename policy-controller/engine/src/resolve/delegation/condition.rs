@@ -1,51 +1,56 @@
 //! The state of InboundRoutes and of the routes that are their children.
 
 use super::child::inbound_parent;
-use super::claims::{covers, valid};
-use super::on_server::hosts_of;
+use super::claims::valid;
+use super::ownership::is_foreign;
+use super::server_hosts::hosts_of;
 use super::tree::is_child;
 use crate::incremental::Context;
 use crate::index::{Edge, parents};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimRefusal, ClaimState, ClaimsOn, DelegatedRoutes, DelegatedRoutesOf, DelegationTree,
-    HostClaim, NodeEffect, TreeNode, TreeOf,
+    ClaimRefusal, ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, ObjectsIn,
+    RootsUnder, TreeHosts, TreeHostsOf, TreeNode, TreeOf,
 };
 use crate::query::grant::RefFault;
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
 use policy_crds::{Body, Object, ObjectKey, Resource};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+
+/// The most refusals of one object that its condition says in full; of the rest it says how many.
+const MAX_SAID: usize = 16;
 
 /// The outcome of `Accepted` for an InboundRoute: accepted with a remark, or refused.
 pub(crate) type Acceptance = Result<String, (Reason, String)>;
 
 /// The roots of the hosts of an object.
-fn roots<'a>(cx: &mut Context<'a>, object: &Object) -> BTreeSet<&'a ObjectKey> {
+fn roots(cx: &mut Context<'_>, object: &Object) -> BTreeSet<ObjectKey> {
     let mut roots = BTreeSet::new();
     for host in hosts_of(object) {
-        if let HostPattern::Suffix(_) = host {
-            for root in cx.edge(Edge::HostBelow(host.name().into())) {
-                let own = cx.object(root).and_then(|root| valid(root)?.virtual_host.as_ref());
-                let overlaps = |own: &HostPattern| own.overlaps(&host);
-                if own.is_some_and(|own| own.hosts.iter().any(overlaps)) {
-                    roots.insert(root);
-                }
-            }
+        if let HostPattern::Suffix(suffix) = &host {
+            let under = cx.query(&RootsUnder(suffix.clone()));
+            roots.extend(under.iter().map(|(root, _)| root.clone()));
         }
-        roots.extend(cx.edge(Edge::Host(host)));
+        roots.extend(cx.edge(Edge::Host(host)).into_iter().cloned());
     }
     roots
 }
 
-/// The trees that may have rules of an object.
+/// The trees that have rules of an object, or refuse it.
 pub(super) fn trees(cx: &mut Context<'_>, object: &Object) -> Vec<Arc<DelegationTree>> {
     if valid(object).is_some_and(|route| route.virtual_host.is_some()) {
         return vec![cx.query(&TreeOf(object.meta.key.clone()))];
     }
-    let roots = roots(cx, object);
-    roots.into_iter().map(|root| cx.query(&TreeOf(root.clone()))).collect()
+    let mut trees = Vec::new();
+    for root in roots(cx, object) {
+        // Below a wildcard most trees say nothing about it.
+        if cx.query(&ObjectsIn(root.clone())).contains(&object.meta.key) {
+            trees.push(cx.query(&TreeOf(root)));
+        }
+    }
+    trees
 }
 
 /// The rules of an object in these trees.
@@ -77,11 +82,10 @@ pub(crate) fn lost_hosts(
     if hosts.is_empty() {
         return Vec::new();
     }
-    let trees = cx.query(&DelegatedRoutesOf(server.clone()));
+    let trees = cx.query(&TreeHostsOf(server.clone()));
     let mut lost = Vec::new();
     for host in hosts {
-        if is_decided(&trees, host) || cx.query(&ClaimsOn(host.clone())).is_foreign(host, namespace)
-        {
+        if is_decided(&trees, host) || is_foreign(cx, host, namespace) {
             lost.push(host.clone());
         }
     }
@@ -89,8 +93,10 @@ pub(crate) fn lost_hosts(
 }
 
 /// True if the trees of a Server alone decide about a host.
-pub(crate) fn is_decided(trees: &DelegatedRoutes, host: &HostPattern) -> bool {
-    trees.hosts.iter().any(|decided| covers(decided, host))
+pub(crate) fn is_decided(trees: &TreeHosts, host: &HostPattern) -> bool {
+    let mut above = host.names_above().map(|above| HostPattern::Suffix(above.into()));
+    !trees.hosts.is_empty()
+        && (trees.hosts.contains(host) || above.any(|above| trees.hosts.contains(&above)))
 }
 
 /// If an InboundRoute takes effect: a root by its claims, a vertex by the trees that it is part of.
@@ -121,11 +127,18 @@ pub(crate) fn acceptance(
         }
     }
     let words: BTreeSet<&str> = lost.iter().map(|(_, message)| &**message).collect();
-    let words = words.into_iter().collect::<Vec<_>>().join("; ");
+    let words = said(words);
     match lost.first() {
         Some((reason, _)) if active == 0 => Err((*reason, words)),
         Some(_) | None => Ok(words),
     }
+}
+
+/// Messages in one, of many the first ones and the number of the rest.
+fn said(words: BTreeSet<&str>) -> String {
+    let more = words.len().saturating_sub(MAX_SAID);
+    let said = words.into_iter().take(MAX_SAID).collect::<Vec<_>>().join("; ");
+    if more == 0 { said } else { format!("{said}; and {more} more") }
 }
 
 pub(super) fn reason_of(refusal: &ClaimRefusal) -> Reason {
@@ -161,10 +174,12 @@ pub(super) fn words_of(claim: &HostClaim, refusal: &ClaimRefusal) -> String {
     }
 }
 
-/// The delegations of an InboundRoute that are refused.
+/// The delegations of an InboundRoute that are refused: the first [`MAX_SAID`], and the number of the
+/// rest.
 pub(crate) fn refused(cx: &mut Context<'_>, object: &Object) -> Vec<RefFault> {
     let trees = trees(cx, object);
     let mut faults: Vec<RefFault> = Vec::new();
+    let (mut seen, mut more) = (HashSet::new(), None::<(Reason, usize)>);
     for node in own(&trees, &object.meta.key) {
         let (words, refused) = match &node.effect {
             NodeEffect::Denied(refused) => ("is denied", refused),
@@ -175,13 +190,23 @@ pub(crate) fn refused(cx: &mut Context<'_>, object: &Object) -> Vec<RefFault> {
             | NodeEffect::Inactive => continue,
         };
         for fault in refused {
-            let message = format!("`{}` {words}: {}", node.path.as_str(), fault.message).into();
-            let fault = RefFault { reason: fault.reason, message };
-            if !faults.contains(&fault) {
-                faults.push(fault);
+            // A tree can reach the object, and refuse what it delegates to, in many ways.
+            if !seen.insert((&node.path, words, fault.reason, &fault.message)) {
+                continue;
             }
+            if faults.len() >= MAX_SAID {
+                more = Some(more.map_or((fault.reason, 1), |(it, n)| (it, n.saturating_add(1))));
+                continue;
+            }
+            let message = format!("`{}` {words}: {}", node.path.as_str(), fault.message).into();
+            faults.push(RefFault { reason: fault.reason, message });
         }
     }
+    let more = more.map(|(reason, more)| {
+        let message = format!("and {more} more delegations are refused").into();
+        RefFault { reason, message }
+    });
+    faults.extend(more);
     faults
 }
 
