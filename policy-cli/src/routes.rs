@@ -8,6 +8,10 @@ mod refusal;
 mod report;
 mod text;
 mod tree;
+mod visibility;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use report::{
     ClaimItem, GrantItem, HostItem, MissingItem, ObjectItem, RefusedItem, RoutesReport, RuleEffect,
