@@ -8,6 +8,7 @@ use super::world::{eventually, node};
 use policy_cli::expect::{Expectation, Expectations};
 use policy_tests::cluster::node::Node;
 use policy_tests::sources::root;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -66,12 +67,12 @@ async fn connected(node: &Node) {
     field(node, ("site", "www-admin"), rules, "Programmed").await;
 }
 
-/// Who consented to another host alone answers nothing of this one, and the owner goes on with the rest.
+/// Who consents to another parent alone takes nothing from this one, which goes on with the rest.
 async fn withdraw_consent(node: &Node, expectations: &[Expectation]) {
     let named = |name: &str| expectations.iter().find(|each| each.name == name).unwrap();
     let delegated = named("counsel reads what the site's pods answer");
     let kept = named("the site's own page");
-    consent(node, "elsewhere.example.com").await;
+    consent(node, "www-admin").await;
     let began = Instant::now();
     eventually("the path is closed", Got::Status(403), || from_pod(node, delegated)).await;
     assert!(began.elapsed() < WITHDRAWN, "{:?}", began.elapsed());
@@ -80,15 +81,15 @@ async fn withdraw_consent(node: &Node, expectations: &[Expectation]) {
     field(node, ("legal", "legal"), reason, "NotPermitted").await;
     let rules = "{.status.routes[*].state}";
     field(node, ("site", "www"), rules, "Programmed Blackholed Delegated Programmed").await;
-    consent(node, "www.example.com").await;
+    consent(node, "www").await;
     eventually("the path is open again", Got::Status(200), || from_pod(node, delegated)).await;
 }
 
-/// The host that the namespace `legal` consents to.
-async fn consent(node: &Node, host: &str) {
-    let parent = r#"{"namespace":"site","name":"www"}"#;
-    let patch =
-        format!(r#"{{"spec":{{"delegatedFrom":[{{"fqdn":"{host}","parent":{parent}}}]}}}}"#);
+/// The parent that the namespace `legal` takes a path from.
+async fn consent(node: &Node, parent: &str) {
+    let parent = json!({"namespace": "site", "name": parent});
+    let consent = json!({"fqdn": "www.example.com", "parent": parent});
+    let patch = json!({"spec": {"delegatedFrom": [consent]}}).to_string();
     let arguments = ["patch", "inboundroute", "-n", "legal", "legal", "--type=merge", "-p", &patch];
     node.kubectl().run(&arguments).await.unwrap();
 }
