@@ -1,7 +1,7 @@
 //! Requests of the status writer to the API server, and their errors.
 
 use super::degradations::{Degradation, degradations};
-use super::merge::Item;
+use super::item::Item;
 use http::{Method, Request};
 use kube::Client;
 use policy_crds::spec::StatusStyle;

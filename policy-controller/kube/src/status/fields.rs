@@ -4,8 +4,8 @@
 //! The time of a claim decides who holds a host. A time that the status has is kept for as long as
 //! the claim or the connection lasts, and a new one is recorded once, by the leader's clock.
 
-use super::desired::bounded;
-use super::merge::Item;
+use super::item::Item;
+use super::message::bounded;
 use jiff::Timestamp;
 use policy_crds::ObjectKey;
 use policy_engine::delegation::{ClaimEntry, DelegationEntry, DelegationState};

@@ -293,7 +293,7 @@ fn transition_events(job: &Job, version: &str, degraded: Vec<Degradation>) -> Ve
         regarding: regarding(),
         warning: true,
         reason: reason.into(),
-        note: super::desired::bounded(&note),
+        note: super::message::bounded(&note),
     };
     let mut events: Vec<Event> = degraded.into_iter().map(event).collect();
     match job.desired.unsent() {
@@ -314,7 +314,7 @@ fn warning(regarding: ObjectReference, condition: &DesiredCondition) -> Event {
         _ => condition.reason.clone(),
     };
     let note = format!("{}={}: {}", condition.kind, condition.status, condition.message);
-    Event { regarding, warning: true, reason, note: super::desired::bounded(&note) }
+    Event { regarding, warning: true, reason, note: super::message::bounded(&note) }
 }
 
 fn regarding(job: &Job, version: &str) -> ObjectReference {

@@ -220,3 +220,8 @@ fn shared(claims: &[HostClaim], refused: &BTreeSet<usize>, holders: &Holders<'_>
     let touches = |claim: &HostClaim| touching.contains(&(&claim.host, claim.path.as_str()));
     active().filter(|(_, claim)| touches(claim)).map(|(at, _)| at).collect()
 }
+
+/// True if every name of `host` has the pattern `wide`.
+pub(super) fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
+    wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
+}

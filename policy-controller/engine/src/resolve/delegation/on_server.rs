@@ -4,8 +4,7 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
-use super::claims::valid;
-use super::condition::covers;
+use super::claims::{covers, valid};
 use super::tree::{KIND, beside, delegated_path, is_child};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
