@@ -157,7 +157,7 @@ fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
             (true, Some(Reason::SubpathClaimedByOther), Some(message))
         }
         ClaimState::Inactive(refusal) => {
-            let (reason, message) = refusal_words(inventory, refusal);
+            let (reason, message) = refusal_words(inventory, claim, refusal);
             (false, Some(reason), Some(message))
         }
     };

@@ -77,9 +77,9 @@ impl Delegations {
 
 /// The refusal of an object that a grant offers.
 fn words(fault: &EdgeFault) -> String {
-    match fault.reason {
-        // The grant is there, and the object is read and valid.
-        Reason::RefNotPermitted | Reason::NotPermitted => "does not consent".to_owned(),
-        _ => format!("takes no effect: {}", fault.message),
+    // The grant is there, and the object is read and valid.
+    if matches!(fault.reason, Reason::RefNotPermitted | Reason::NotPermitted) {
+        return "does not consent".to_owned();
     }
+    format!("takes no effect: {}", fault.message)
 }

@@ -77,7 +77,7 @@ impl<'a> Missing<'a> {
         let (object, object_seen) = self.willing(parent, child, host);
         // Where one of the two is missing for certain, the other changes nothing.
         let certain = grant.is_some() && grant_seen || object.is_some() && object_seen;
-        let not_known = !certain && !(grant_seen && object_seen);
+        let not_known = !certain && (!grant_seen || !object_seen);
         let unwilling = grant.is_none() && object_seen && self.inventory.object(child).is_some();
         let message = if not_known {
             Some(format!("it is not known if {child} takes part"))

@@ -143,3 +143,28 @@ spec:
     assert!(alias.contains("InboundRoute site/older does not consent to example.com"), "{alias}");
     assert!(!alias.contains("shadowed"), "{alias}");
 }
+
+#[test]
+fn a_claim_that_lost_by_name_is_not_said_to_be_later() {
+    let root = |namespace: &str, second: u8| {
+        format!(
+            "apiVersion: portcullis.dev/v1alpha1
+kind: InboundRoute
+metadata: {{name: www, namespace: {namespace}, creationTimestamp: '2026-01-01T00:00:0{second}Z'}}
+spec:
+  virtualhost: {{fqdn: www.example.com}}
+  routes: [{{match: /, servers: [{{name: web}}]}}]
+"
+        )
+    };
+    let all = [root("first", 1), root("second", 1), root("third", 2)].join("---\n");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.yaml"), all).unwrap();
+    let seen = text(folder.path(), "www.example.com", |_| ());
+    let words = |root: &str| {
+        seen.lines().find(|line| line.contains(&format!("{root}/www  inactive"))).unwrap()
+    };
+    let tie = "first/www claimed it at the same time, and comes first by namespace and name";
+    assert!(words("second").ends_with(tie), "{seen}");
+    assert!(words("third").ends_with("first/www claimed it earlier"), "{seen}");
+}

@@ -152,8 +152,9 @@ impl<'a> TreeReader<'a> {
         let own = whole.claims.iter().find(|claim| {
             claim.root == *root && claim.host == *self.host && claim.path == node.path
         });
-        match &own?.state {
-            ClaimState::Inactive(refusal) => Some(refusal_words(self.inventory, refusal).1),
+        let own = own?;
+        match &own.state {
+            ClaimState::Inactive(refusal) => Some(refusal_words(self.inventory, own, refusal).1),
             ClaimState::Active { .. } => None,
         }
     }
