@@ -8,6 +8,10 @@ mod refusal;
 mod report;
 mod text;
 mod tree;
+mod visibility;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use report::{
     ClaimItem, GrantItem, HostItem, MissingItem, ObjectItem, RefusedItem, RoutesReport, RuleEffect,
@@ -153,7 +157,7 @@ fn claim_item(inventory: &Inventory, claim: &HostClaim) -> ClaimItem {
             (true, Some(Reason::SubpathClaimedByOther), Some(message))
         }
         ClaimState::Inactive(refusal) => {
-            let (reason, message) = refusal_words(inventory, refusal);
+            let (reason, message) = refusal_words(inventory, claim, refusal);
             (false, Some(reason), Some(message))
         }
     };

@@ -410,6 +410,7 @@ mod tests {
         assert!(seen.contains("policy.linkerd.io/authorizationpolicies"));
         assert!(!seen.iter().any(|name| name.starts_with('/') || name.contains("gateway")));
         assert!(seen.remove("workload.linkerd.io/externalworkloads"));
+        assert!(seen.remove("portcullis.dev/inboundroutes"));
         assert_eq!(seen, allowed(&writing_rules(), "update"));
         assert!(allowed(&viewing_rules(), "update").is_empty());
     }

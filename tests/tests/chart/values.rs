@@ -228,3 +228,24 @@ fn linkerds_proxies_of_namespaces_that_are_not_watched_are_left_alone() {
     }
     assert_eq!(webhooks.len(), 1);
 }
+
+/// Without this the second of two releases, each for namespaces of its own, could not be installed.
+#[test]
+fn a_further_release_in_a_cluster_needs_none_of_its_definitions() {
+    let Some(helm) = helm() else { return };
+    let definitions = |settings: &str| {
+        let rendered = succeeded(&helm.template(&["--set", settings]).unwrap()).unwrap();
+        let mut objects = documents(&rendered).unwrap();
+        objects.retain(|object| object["kind"] == "CustomResourceDefinition");
+        objects.iter().map(|one| one["metadata"]["name"].to_string()).collect::<Vec<_>>()
+    };
+    let groups = ["crds.policy=false", "crds.workload=false", "crds.portcullis=false"];
+    assert_eq!(definitions(&groups.join(",")), Vec::<String>::new());
+    for (switched, group) in
+        groups.iter().zip(["policy.linkerd.io", "workload.linkerd.io", "portcullis.dev"])
+    {
+        let left = definitions(switched);
+        assert!(!left.is_empty(), "{switched}");
+        assert!(!left.iter().any(|name| name.contains(group)), "{switched}: {left:?}");
+    }
+}
