@@ -28,6 +28,15 @@ pub(crate) struct OwnersUnder(pub(crate) Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct OwnersAround(pub(crate) HostPattern);
 
+/// True if a host below a name belongs to another namespace than this one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct OwnedBelow {
+    /// The name.
+    pub(crate) suffix: Arc<str>,
+    /// The namespace.
+    pub(crate) namespace: Arc<str>,
+}
+
 /// The claims on a host, none marked as shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct DecidedClaims(pub(crate) HostPattern);

@@ -2,7 +2,7 @@
 //! this order: permission, existence, no root, no cycle, consent, containment, bounds. The first
 //! that fails is the one that is reported.
 
-use super::claims::valid;
+use super::claims::{covers, valid};
 use crate::incremental::Context;
 use crate::query::condition::Reason;
 use crate::query::delegation::{EdgeFault, Labelled};
@@ -79,8 +79,12 @@ pub(super) fn children<'a>(
             let is_root = |object: &&&Arc<Object>| {
                 valid(object).is_some_and(|route| route.virtual_host.is_some())
             };
+            let is_foreign = namespace != parent.namespace;
             if let Some(root) = objects.iter().find(is_root) {
-                let message = format!("{} has the labels, and is a root", root.meta.key);
+                let message = match is_foreign {
+                    true => "an object with the labels is a root".to_owned(),
+                    false => format!("{} has the labels, and is a root", root.meta.key),
+                };
                 return Err(fault(Reason::SelectorMatchesRoot, message, None));
             }
             objects.sort_by_key(|object| CreationOrder::of(&object.meta));
@@ -90,8 +94,30 @@ pub(super) fn children<'a>(
                 );
                 return Err(fault(Reason::RefNotPermitted, message, None));
             }
-            Ok(objects.into_iter().map(|object| child(from, parent, object)).collect())
+            let mut found: Vec<_> =
+                objects.into_iter().map(|object| child(from, parent, object)).collect();
+            if is_foreign {
+                conceal(&mut found);
+            }
+            Ok(found)
         }
+    }
+}
+
+/// Leaves out the faults of selected objects of another namespace that did not consent, because the
+/// delegator must not learn their names. One fault without a name stands for all.
+fn conceal(found: &mut Vec<Result<Child<'_>, EdgeFault>>) {
+    let all = found.len();
+    found.retain(|child| match child {
+        Ok(_) => true,
+        Err(fault) => !matches!(
+            fault.reason,
+            Reason::RefNotPermitted | Reason::RefInvalid | Reason::InvalidKind
+        ),
+    });
+    if found.len() < all {
+        let message = "objects with the labels cannot be used from this namespace".to_owned();
+        found.push(Err(fault(Reason::RefNotPermitted, message, None)));
     }
 }
 
@@ -197,11 +223,7 @@ pub(super) fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPatt
 /// True if an HTTPRoute or GRPCRoute names the delegator as a parent and the host as one of its own.
 fn agrees(route: &RouteResource, key: &ObjectKey, parent: &ObjectKey, host: &HostPattern) -> bool {
     let names = |reference: &ParentRef| inbound_parent(reference, key).as_ref() == Some(parent);
-    route.parents.iter().any(names)
-        && route.hostnames.iter().any(|own| match (own, host) {
-            (HostPattern::Suffix(_), HostPattern::Exact(name)) => own.admits(name),
-            (HostPattern::Suffix(_) | HostPattern::Exact(_), _) => own == host,
-        })
+    route.parents.iter().any(names) && route.hostnames.iter().any(|own| covers(own, host))
 }
 
 /// The InboundRoute that a reference to a parent names.

@@ -7,8 +7,9 @@ use super::claims::{covers, in_order, is_strict};
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::delegation::{
-    AdmissionRules, ClaimRefusal, ClaimState, ClaimedWildcard, ClaimsOn, DecidedClaims, HostClaim,
-    HostClaims, HostOwner, OwnerTable, OwnersAround, OwnersUnder, RootClaims,
+    AdmissionRules, ClaimRefusal, ClaimState, ClaimedWildcard, ClaimsOn, DecidedClaims, HoldersOf,
+    HostClaim, HostClaims, HostOwner, OwnedBelow, OwnerTable, OwnersAround, OwnersUnder,
+    RootClaims, RootsUnder,
 };
 use policy_core::HostPattern;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 query!(ClaimedWildcard, bool, is_claimed);
 query!(OwnersUnder, Arc<OwnerTable>, owners_under);
+query!(OwnedBelow, bool, is_owned_below);
 query!(OwnersAround, Arc<[HostOwner]>, owners_around);
 query!(DecidedClaims, Arc<HostClaims>, decided);
 query!(ClaimsOn, Arc<HostClaims>, claims_on);
@@ -225,14 +227,32 @@ impl<'c> Namespaces<'c> {
     }
 }
 
+/// True if a host below a name belongs to another namespace. One bit, so that the routes with a wildcard
+/// neither learn of hosts nor depend on how many there are.
+fn is_owned_below(query: &OwnedBelow, cx: &mut Context<'_>) -> bool {
+    let under = cx.query(&RootsUnder(query.suffix.clone()));
+    let mut foreign = under.iter().filter(|(root, _)| root.namespace != query.namespace);
+    foreign.any(|(root, hosts)| {
+        hosts.iter().any(|host| cx.query(&HoldersOf(host.clone())).contains(root))
+    })
+}
+
 /// True if another namespace owns a host, or a host that overlaps with it.
 pub(super) fn is_foreign(cx: &mut Context<'_>, host: &HostPattern, namespace: &str) -> bool {
     let own = cx.query(&ClaimsOn(host.clone()));
     let elsewhere = |claim: &HostClaim| claim.is_active() && *claim.root.namespace != *namespace;
+    let is_owned_below = |cx: &mut Context<'_>| match host {
+        HostPattern::Suffix(suffix) => {
+            let (suffix, namespace) = (suffix.clone(), namespace.into());
+            cx.query(&OwnedBelow { suffix, namespace })
+        }
+        HostPattern::Exact(_) => false,
+    };
     own.strict
         && (own.claims.iter().any(elsewhere)
             || cx
                 .query(&OwnersAround(host.clone()))
                 .iter()
-                .any(|owner| owner.is_foreign(namespace)))
+                .any(|owner| owner.is_foreign(namespace))
+            || is_owned_below(cx))
 }

@@ -5,7 +5,7 @@ use super::tree::is_child;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
 use crate::query::delegation::{
-    ClaimsOn, HoldersOf, IsTreeHost, RootsUnder, TreeHosts, TreeHostsOf,
+    ClaimsOn, HoldersOf, HostPaths, IsTreeHost, PathsOf, RootsUnder, TreeHosts, TreeHostsOf,
 };
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
@@ -45,7 +45,7 @@ fn tree_hosts(query: &TreeHostsOf, cx: &mut Context<'_>) -> Arc<TreeHosts> {
     if !bound {
         return Arc::default();
     }
-    let hosts = with_hosts_below(cx, mentioned);
+    let hosts = with_hosts_below(cx, &query.0, mentioned);
     Arc::new(TreeHosts { bound, hosts: without_covered(cx, hosts) })
 }
 
@@ -93,13 +93,20 @@ fn own_hosts(route: &InboundRoute) -> Vec<HostPattern> {
     own.chain(consented).cloned().collect()
 }
 
-/// Hosts with those below wildcards: what another root has there is not the wildcard's.
+/// Hosts with those below the wildcards by which a tree reaches the Server: what another root has there
+/// is not the wildcard's. Below other wildcards everything is denied, whatever is claimed there; a
+/// Server must not learn it.
 fn with_hosts_below(
     cx: &mut Context<'_>,
+    server: &ObjectKey,
     mut hosts: BTreeSet<HostPattern>,
 ) -> BTreeSet<HostPattern> {
     for host in hosts.clone() {
-        let HostPattern::Suffix(suffix) = host else { continue };
+        let HostPattern::Suffix(suffix) = &host else { continue };
+        let suffix = suffix.clone();
+        if !is_reached(&cx.query(&PathsOf(host)), server) {
+            continue;
+        }
         for (root, below) in cx.query(&RootsUnder(suffix)).iter() {
             for below in below {
                 // A claim that was lost is none: strangers would close names of the wildcard by it.
@@ -110,6 +117,16 @@ fn with_hosts_below(
         }
     }
     hosts
+}
+
+/// True if a tree has a rule that the Server answers.
+fn is_reached(paths: &HostPaths, server: &ObjectKey) -> bool {
+    let mut places = paths.table.values();
+    places.any(|(tree, node)| {
+        let tree = paths.trees.get(*tree);
+        let node = tree.and_then(|(_, tree)| tree.nodes.get(*node));
+        node.is_some_and(|node| node.servers().contains(server))
+    })
 }
 
 /// Hosts without those that nobody holds and that are below a wildcard that somebody holds: its tree
