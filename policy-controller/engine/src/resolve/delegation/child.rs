@@ -37,6 +37,17 @@ pub(super) struct Child<'a> {
     pub(super) hosts: Vec<HostPattern>,
 }
 
+impl<'a> Child<'a> {
+    /// The paths of the rules of a vertex.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &'a PathPrefix> + use<'a> {
+        let rules = match self.content {
+            ChildContent::Vertex(route) => &route.routes[..],
+            ChildContent::Route(_) => &[],
+        };
+        rules.iter().map(|rule| &rule.path)
+    }
+}
+
 /// The content of a child.
 pub(super) enum ChildContent<'a> {
     Vertex(&'a InboundRoute),

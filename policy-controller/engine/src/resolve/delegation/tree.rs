@@ -45,9 +45,10 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
         visits: 0,
         paths: 0,
     };
+    let paths: Vec<&PathPrefix> = root.routes.iter().map(|rule| &rule.path).collect();
     for (rule, place) in of_root(cx, &query.0, root, own) {
         match place {
-            Some(place) => walk.rule(cx, root, rule, place),
+            Some(place) => walk.rule(cx, &paths, rule, place),
             None => walk.nodes.push(inactive(&query.0, rule)),
         }
     }
@@ -135,11 +136,12 @@ struct Walk {
 }
 
 impl Walk {
-    /// Adds a rule of an object, and what it leads to.
+    /// Adds a rule of an object, and what it leads to. `set`: the paths of all rules of the object, and
+    /// of those that are selected with it. What is inside the rule's own is not handed down.
     fn rule(
         &mut self,
         cx: &mut Context<'_>,
-        holder: &InboundRoute,
+        set: &[&PathPrefix],
         rule: &InboundRule,
         place: Place,
     ) {
@@ -170,10 +172,9 @@ impl Walk {
                 }
             },
             InboundAction::Delegate(delegate) => {
-                let more = holder.routes.iter().map(|other| &other.path);
-                let inside = more.filter(|path| **path != rule.path && rule.path.contains(path));
-                let kept = place.kept.iter().filter(|path| rule.path.contains(path));
-                let kept = kept.chain(inside).cloned().collect();
+                let inside = set.iter().copied().filter(|path| **path != rule.path);
+                let kept = place.kept.iter().chain(inside);
+                let kept = kept.filter(|path| rule.path.contains(path)).cloned().collect();
                 let parents = place.parents();
                 let handed = place.hosts.iter();
                 let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
@@ -211,6 +212,7 @@ impl Walk {
             }
         };
         self.push(path, place, NodeEffect::Shadowed);
+        let set = found.iter().flatten().flat_map(Child::paths).collect::<Vec<_>>();
         let (mut children, mut refused) = (Vec::new(), Vec::new());
         for child in found {
             // Refused ones cost too.
@@ -220,7 +222,7 @@ impl Walk {
             match child {
                 Ok(child) => {
                     children.push(child.key.clone());
-                    self.enter(cx, child, path, place);
+                    self.enter(cx, child, &set, path, place);
                 }
                 Err(fault) => refused.push(fault),
             }
@@ -298,13 +300,20 @@ impl Walk {
         Ok(())
     }
 
-    fn enter(&mut self, cx: &mut Context<'_>, child: Child<'_>, path: &PathPrefix, place: &Place) {
+    fn enter(
+        &mut self,
+        cx: &mut Context<'_>,
+        child: Child<'_>,
+        set: &[&PathPrefix],
+        path: &PathPrefix,
+        place: &Place,
+    ) {
         let chain = place.chain.iter().chain([child.key]).cloned().collect();
         let place = Place { chain, hosts: child.hosts, ..place.clone() };
         match child.content {
             ChildContent::Vertex(vertex) => {
                 for rule in &vertex.routes {
-                    self.rule(cx, vertex, rule, place.clone());
+                    self.rule(cx, set, rule, place.clone());
                 }
             }
             ChildContent::Route(route) => self.route(cx, route, path, place),
