@@ -4,6 +4,7 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
+use super::claims::covers;
 use super::tree::{KIND, Kept, beside, delegated_path};
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
@@ -55,10 +56,7 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
     let mut permitted: BTreeMap<Answered, Vec<HostPattern>> = BTreeMap::new();
     let mut first: BTreeSet<(usize, HostPattern)> = BTreeSet::new();
     let mut denied: BTreeMap<usize, Vec<HostPattern>> = BTreeMap::new();
-    for host in hosts_of_tree(&tree) {
-        if !cx.query(&IsTreeHost { server: server.clone(), host: host.clone() }) {
-            continue;
-        }
+    for host in hosts_on(cx, &tree, server) {
         let paths = cx.query(&PathsOf(host.clone()));
         let HostPaths { trees, table } = &*paths;
         let own = trees.iter().position(|(key, _)| key == root);
@@ -94,10 +92,28 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
     Arc::new(routes)
 }
 
-/// The hosts of a tree, in order: those of the rules of its root.
-fn hosts_of_tree(tree: &DelegationTree) -> BTreeSet<&HostPattern> {
+/// The hosts on which a tree may have paths at a Server, in order: those of the rules of its root, and
+/// those that others claim below its wildcards.
+fn hosts_on(
+    cx: &mut Context<'_>,
+    tree: &DelegationTree,
+    server: &ObjectKey,
+) -> BTreeSet<HostPattern> {
     let of_root = tree.nodes.iter().filter(|node| node.chain.len() == 1);
-    of_root.flat_map(|node| &node.hosts).collect()
+    let own: BTreeSet<&HostPattern> = of_root.flat_map(|node| &node.hosts).collect();
+    let (wide, exact): (Vec<&HostPattern>, Vec<&HostPattern>) =
+        own.into_iter().partition(|host| matches!(host, HostPattern::Suffix(_)));
+    let is_tree_host = |host: &&HostPattern| {
+        cx.query(&IsTreeHost { server: server.clone(), host: (*host).clone() })
+    };
+    let mut hosts: BTreeSet<HostPattern> =
+        exact.into_iter().filter(is_tree_host).cloned().collect();
+    if !wide.is_empty() {
+        let all = cx.query(&TreeHostsOf(server.clone()));
+        let below = all.hosts.iter().filter(|host| wide.iter().any(|wide| covers(wide, host)));
+        hosts.extend(below.cloned());
+    }
+    hosts
 }
 
 /// The routes of a tree with the grants of the Server, both met with the constraints of the root.

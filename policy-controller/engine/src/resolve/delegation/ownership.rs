@@ -47,6 +47,12 @@ fn claimed_wildcards(cx: &mut Context<'_>, host: &HostPattern) -> Vec<Arc<str>> 
     all.filter(|suffix| cx.query(&ClaimedWildcard(suffix.clone()))).collect()
 }
 
+/// The claimed wildcards that cover a host and are another pattern, the nearest first.
+pub(super) fn wildcards_above(cx: &mut Context<'_>, host: &HostPattern) -> Vec<HostPattern> {
+    let all = claimed_wildcards(cx, host);
+    all.iter().map(wildcard).filter(|above| above != host).collect()
+}
+
 /// The claims of all roots on a wildcard and on hosts below it.
 fn claims_under(cx: &mut Context<'_>, suffix: &Arc<str>) -> Vec<Arc<[HostClaim]>> {
     let mut roots: BTreeSet<_> = cx.edge(Edge::HostBelow(suffix.clone())).into_iter().collect();
@@ -204,7 +210,7 @@ fn overlapping(
         }
         below.remove(host);
     }
-    let above = wildcards.iter().map(wildcard).filter(|above| above != host);
+    let above = wildcards_above(cx, host).into_iter();
     let above: Vec<_> = above.map(|above| cx.query(&DecidedClaims(above))).collect();
     let below = below.into_iter().map(|below| cx.query(&DecidedClaims(below)));
     (above, below.collect())

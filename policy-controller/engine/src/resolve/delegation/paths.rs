@@ -1,11 +1,13 @@
 //! The paths of a host with the rule that has each, over all trees.
 
+use super::ownership::wildcards_above;
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
     ClaimsOn, DelegationTree, HostPaths, NodeEffect, ObjectsIn, PathTable, PathsOf, TreeOf,
 };
 use policy_core::HostPattern;
 use policy_crds::ObjectKey;
+use policy_crds::resource::PathPrefix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,34 +36,53 @@ fn objects_in(query: &ObjectsIn, cx: &mut Context<'_>) -> Arc<BTreeSet<ObjectKey
     Arc::new(objects.into_iter().cloned().collect())
 }
 
-/// The roots that hold paths of a host.
+/// The roots that hold paths of a pattern.
 type Holders<'c> = BTreeMap<&'c str, &'c ObjectKey>;
+
+/// The active claims on a host, and on the wildcards that cover it, the nearest first. A wildcard has
+/// the paths of a host that no claim on the host itself has.
+struct Held<'c>(Vec<(&'c HostPattern, Holders<'c>)>);
+
+impl<'c> Held<'c> {
+    /// The root that holds a path, and the pattern by which it does: the longest claim that contains
+    /// the path, of the nearest pattern that has one.
+    fn holder(&self, path: &PathPrefix) -> Option<(&'c HostPattern, &'c ObjectKey)> {
+        self.0.iter().find_map(|(pattern, holders)| {
+            let root = path.and_above().find_map(|path| holders.get(path))?;
+            Some((*pattern, *root))
+        })
+    }
+}
 
 fn paths_of(query: &PathsOf, cx: &mut Context<'_>) -> Arc<HostPaths> {
     let host = &query.0;
-    let claims = cx.query(&ClaimsOn(host.clone()));
-    let active = claims.claims.iter().filter(|claim| claim.is_active());
-    let held: Holders<'_> = active.map(|claim| (claim.path.as_str(), &claim.root)).collect();
-    let roots: BTreeSet<&ObjectKey> = held.values().copied().collect();
+    let mut patterns = vec![host.clone()];
+    patterns.extend(wildcards_above(cx, host));
+    let claims: Vec<_> = patterns.iter().map(|one| cx.query(&ClaimsOn(one.clone()))).collect();
+    let levels = patterns.iter().zip(&claims).map(|(pattern, claims)| {
+        let active = claims.claims.iter().filter(|claim| claim.is_active());
+        (pattern, active.map(|claim| (claim.path.as_str(), &claim.root)).collect())
+    });
+    let held = Held(levels.collect());
+    let roots = held.0.iter().flat_map(|(_, holders)| holders.values().copied());
+    let roots: BTreeSet<&ObjectKey> = roots.collect();
     let trees = roots.into_iter().map(|root| (root.clone(), cx.query(&TreeOf(root.clone()))));
     let trees: Vec<_> = trees.collect();
-    let table = table(host, &trees, &held);
+    let table = table(&trees, &held);
     Arc::new(HostPaths { trees, table })
 }
 
 /// The paths of a host with the rule that has each: a path is that of the root with the longest
 /// claim that contains it, whatever another root hands down there; within a tree the child has it
 /// before the rule that delegates to it.
-fn table(
-    host: &HostPattern,
-    trees: &[(ObjectKey, Arc<DelegationTree>)],
-    held: &Holders<'_>,
-) -> PathTable {
+fn table(trees: &[(ObjectKey, Arc<DelegationTree>)], held: &Held<'_>) -> PathTable {
     let mut table = PathTable::new();
     for (t, (root, tree)) in trees.iter().enumerate() {
         for (n, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.has_path()) {
-            let holder = || node.path.and_above().find_map(|path| held.get(path));
-            if node.hosts.contains(host) && holder() == Some(&root) {
+            let holds = |(pattern, holder): (&HostPattern, &ObjectKey)| {
+                holder == root && node.hosts.contains(pattern)
+            };
+            if held.holder(&node.path).is_some_and(holds) {
                 table.insert(node.path.clone(), (t, n));
             }
         }

@@ -106,7 +106,14 @@ fn leads(world: &World, way: &Way<'_>, object: &Inbound, chain: &[Place]) -> boo
             });
             let children: Vec<&Inbound> = with_label.collect();
             let root = children.iter().any(|child| child.valid && child.root.is_some());
-            let enters = |child: &&Inbound| enters((world, way), object, child.at, prefix, chain);
+            // They are one set of rules: what one of them lists, no other hands down.
+            let takes_part =
+                |child: &&&Inbound| takes_part((world, way), object, child, prefix, chain);
+            let own = |child: &Inbound| longest(child, way.path).map(|(own, _)| own.len());
+            let of_set = children.iter().filter(takes_part).filter_map(|child| own(child)).max();
+            let enters = |child: &&Inbound| {
+                own(child) == of_set && enters((world, way), object, child.at, prefix, chain)
+            };
             !root && children.iter().any(enters)
         }
         Action::Leaf(namespace) => {
@@ -158,17 +165,26 @@ fn enters(
     chain: &[Place],
 ) -> bool {
     let Some(child) = world.inbound(at) else { return false };
+    let below: Vec<Place> = chain.iter().copied().chain([at]).collect();
+    takes_part((world, way), parent, child, prefix, chain) && leads(world, way, child, &below)
+}
+
+fn takes_part(
+    (world, way): (&World, &Way<'_>),
+    parent: &Inbound,
+    child: &Inbound,
+    prefix: &str,
+    chain: &[Place],
+) -> bool {
     let consents = child.consents.iter().any(|(host, named)| {
         *host == way.claim.host && named.is_none_or(|named| named == parent.at)
     });
-    let fits = child.valid
+    child.valid
         && child.root.is_none()
-        && granted(world, parent, at)
+        && granted(world, parent, child.at)
         && consents
-        && !chain.contains(&at)
-        && child.rules.iter().all(|(own, _)| contains(prefix, own));
-    let chain: Vec<Place> = chain.iter().copied().chain([at]).collect();
-    fits && leads(world, way, child, &chain)
+        && !chain.contains(&child.at)
+        && child.rules.iter().all(|(own, _)| contains(prefix, own))
 }
 
 /// Returns true if objects of its namespace bind a Server to trees.
