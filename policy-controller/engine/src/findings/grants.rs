@@ -86,7 +86,7 @@ impl Finder<'_> {
     }
 
     /// True if something is granted on the Server itself.
-    fn grants(&mut self, server: &ObjectKey) -> bool {
+    pub(super) fn grants(&mut self, server: &ObjectKey) -> bool {
         let Some(object) = self.index.object(server) else { return false };
         let Body::Valid(Resource::Server(own)) = &object.body else { return false };
         own.access_policy != DefaultPolicy::Deny

@@ -96,11 +96,13 @@ pub enum OrphanReason {
     NotPermitted,
     /// No ReferenceGrant permits the delegation any more.
     GrantRevoked,
+    /// The delegation breaks another rule.
+    DelegationRefused,
 }
 
 impl OrphanReason {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NeverDelegated,
         Self::ParentRemoved,
         Self::ParentInvalid,
@@ -109,6 +111,7 @@ impl OrphanReason {
         Self::DelegationRemoved,
         Self::NotPermitted,
         Self::GrantRevoked,
+        Self::DelegationRefused,
     ];
 
     /// The `reason` in the status.
@@ -122,6 +125,7 @@ impl OrphanReason {
             Self::DelegationRemoved => "DelegationRemoved",
             Self::NotPermitted => "NotPermitted",
             Self::GrantRevoked => "GrantRevoked",
+            Self::DelegationRefused => "DelegationRefused",
         }
     }
 }

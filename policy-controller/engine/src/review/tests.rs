@@ -224,6 +224,81 @@ fn deleting_a_route_is_told_where_nothing_else_binds_a_server_that_grants() {
 }
 
 #[test]
+fn deleting_what_keeps_a_server_in_trees_is_told_where_it_is_open_otherwise() {
+    let told = |deleted: &str, others: &[&str]| {
+        let mut engine = engine(true);
+        let all = others.iter().chain([&deleted]).flat_map(|other| testing::objects(other));
+        let changes = all.map(|object| Change::Apply(Arc::new(object))).collect();
+        engine.apply(&Batch { changes, ..Batch::default() });
+        let snapshot = engine.snapshot().unwrap();
+        let findings = snapshot.review_deletion(testing::objects(deleted).remove(0));
+        findings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let server = |access: &str| {
+        format!(
+            "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
+              metadata: {{name: api, namespace: shop}}, \
+              spec: {{podSelector: {{}}, port: 90, accessPolicy: {access}, proxyProtocol: HTTP/1}}}}"
+        )
+    };
+    let tree = |name: &str, spec: &str| {
+        format!(
+            "{{apiVersion: portcullis.dev/v1alpha1, kind: InboundRoute, \
+              metadata: {{name: {name}, namespace: shop}}, spec: {spec}}}"
+        )
+    };
+    let target = "targetRef: {group: policy.linkerd.io, kind: Server, name: api}";
+    let root = |name: &str, host: &str| {
+        let host = format!("virtualhost: {{fqdn: {host}, {target}}}");
+        tree(name, &format!("{{{host}, routes: [{{match: /a, serve: {{}}}}]}}"))
+    };
+    let route = |more: &str| {
+        format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, \
+              metadata: {{name: own, namespace: shop}}, spec: {{{more}, \
+              rules: [{{matches: [{{path: {{value: /b}}}}]}}]}}}}"
+        )
+    };
+    let (open, closed) = (server("all-authenticated"), server("deny"));
+    let none: [&str; 0] = [];
+    let last = root("last", "a.example");
+    let opens = "spec: without it Server shop/api is in no tree: what is granted on the Server holds \
+                 for every request then, not only for the paths that were handed out";
+    assert_eq!(told(&last, &[&open]), [opens]);
+    assert_eq!(told(&last, &[&closed]), none, "nothing is granted");
+    let vertex = tree(
+        "vertex",
+        "{delegatedFrom: [{fqdn: a.example}], routes: [{match: /a, servers: [{name: api}]}]}",
+    );
+    assert_eq!(told(&last, &[&open, &vertex]), none, "another one is left");
+    assert_eq!(told(&vertex, &[&open]), [opens]);
+    // One that breaks a rule keeps its Server closed, and opens it when it goes.
+    let broken =
+        tree("broken", &format!("{{virtualhost: {{fqdn: a.example, {target}}}, routes: []}}"));
+    assert_eq!(told(&last, &[&open, &broken]), none);
+    assert_eq!(told(&broken, &[&open]), [opens]);
+
+    let parent = "{group: policy.linkerd.io, kind: Server, name: api}";
+    let hostless = route(&format!("parentRefs: [{parent}]"));
+    let others = "spec: without it no tree decides about a.example on Server shop/api: its other \
+                  routes do";
+    assert_eq!(told(&last, &[&open, &hostless]), [others]);
+    assert_eq!(told(&last, &[&open, &hostless, &root("more", "b.example")]), [others]);
+    assert_eq!(told(&last, &[&open, &hostless, &root("more", "a.example")]), none);
+    assert_eq!(told(&last, &[&closed, &hostless]), none, "they permit nothing");
+    let elsewhere = route(&format!("parentRefs: [{parent}], hostnames: [c.example]"));
+    assert_eq!(told(&last, &[&open, &elsewhere]), none, "they are for another host");
+
+    // A child that is a route keeps its Server in the tree, too.
+    let parents = format!(
+        "parentRefs: [{parent}, {{group: portcullis.dev, kind: InboundRoute, namespace: prod, \
+         name: root}}], hostnames: [a.example]"
+    );
+    assert_eq!(told(&route(&parents), &[&open]), [opens]);
+    assert_eq!(told(&route(&parents), &[&open, &vertex]), none);
+}
+
+#[test]
 fn nothing_is_said_of_workloads_that_were_not_all_looked_at() {
     // The one that has the port comes last.
     let pod = |i: usize| {

@@ -402,7 +402,9 @@ impl Plan {
 
     /// The time at which an object that failed is retried.
     fn failed(&mut self, key: &ObjectKey, failure: &StatusApiError, now: Instant) -> Instant {
-        if self.logged.insert((key.kind, failure.code())) {
+        // Of the faults of single objects each is logged, once.
+        let first = failure.is_too_large() && !self.failures.contains_key(key);
+        if self.logged.insert((key.kind, failure.code())) || first {
             tracing::warn!(object = %key, %failure, "cannot write the status");
         }
         let jitter = self.jitter.hash_one((key, self.overloads));

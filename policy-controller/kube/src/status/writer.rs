@@ -252,7 +252,10 @@ impl StatusWriter {
             Outcome::Failed(StatusApiError::Timeout(_)) => {
                 self.metrics.timeouts.inc();
             }
-            Outcome::Failed(failure) => self.metrics.refused(failure.code()),
+            Outcome::Failed(failure) => {
+                self.metrics.too_large.inc_by(failure.is_too_large().into());
+                self.metrics.refused(failure.code());
+            }
         }
         plan.done(&job, &outcome, Instant::now());
     }

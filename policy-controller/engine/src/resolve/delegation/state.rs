@@ -98,14 +98,15 @@ fn delegations(
     let key = &object.meta.key;
     let recorded = object.meta.recorded.as_deref();
     let mut entries = Vec::new();
-    let mut parents = BTreeSet::new();
+    let mut connected = BTreeSet::new();
+    let mut refused = BTreeSet::new();
     for tree in trees {
         for node in &tree.nodes {
             let Some(parent) = node.object() else { continue };
             if let NodeEffect::Delegates { children, .. } = &node.effect
                 && children.contains(key)
             {
-                parents.insert(parent.clone());
+                connected.insert(parent.clone());
                 let connected_at = recorded.and_then(|it| it.connected_at(parent, &node.path));
                 let entry = DelegationEntry::Connected {
                     parent: parent.clone(),
@@ -116,12 +117,21 @@ fn delegations(
                 push(&mut entries, entry);
             }
             for entry in rejected(key, route, parent, node) {
-                parents.insert(parent.clone());
+                refused.insert(parent.clone());
                 push(&mut entries, entry);
             }
         }
     }
-    entries.extend(orphaned(cx, key, route, recorded, &parents));
+    // A parent whose delegation is refused is a former one, too: it would be forgotten otherwise.
+    let former = recorded.into_iter().flat_map(Recorded::former_parents);
+    let former: Vec<_> = former.filter(|(parent, _)| !connected.contains(parent)).collect();
+    // The oldest come first.
+    let forgotten = former.len().saturating_sub(MAX_FORMER);
+    for (parent, since) in former.into_iter().skip(forgotten) {
+        let reason = orphan_reason(cx, key, route, &parent, refused.contains(&parent));
+        let last_parent = Some(parent);
+        entries.push(DelegationEntry::Orphaned { last_parent, reason, since });
+    }
     if entries.is_empty() {
         let reason = OrphanReason::NeverDelegated;
         entries.push(DelegationEntry::Orphaned { last_parent: None, reason, since: None });
@@ -159,29 +169,14 @@ fn rejected<'a>(
     })
 }
 
-/// The parents that the status names and that delegate no more.
-fn orphaned(
-    cx: &mut Context<'_>,
-    key: &ObjectKey,
-    route: &InboundRoute,
-    recorded: Option<&Recorded>,
-    parents: &BTreeSet<ObjectKey>,
-) -> Vec<DelegationEntry> {
-    let former = recorded.into_iter().flat_map(Recorded::former_parents);
-    let former = former.filter(|(parent, _)| !parents.contains(parent)).take(MAX_FORMER);
-    former
-        .map(|(parent, since)| {
-            let reason = orphan_reason(cx, key, route, &parent);
-            DelegationEntry::Orphaned { last_parent: Some(parent), reason, since }
-        })
-        .collect()
-}
-
+/// The reason why a former parent connects a vertex no more. `refused`: a tree says that its
+/// delegation is.
 fn orphan_reason(
     cx: &mut Context<'_>,
     key: &ObjectKey,
     route: &InboundRoute,
     parent: &ObjectKey,
+    refused: bool,
 ) -> OrphanReason {
     let named = |consent: &policy_crds::resource::Consent| consents(route, parent, &consent.host);
     if !route.delegated_from.iter().any(named) {
@@ -207,6 +202,8 @@ fn orphan_reason(
         OrphanReason::DelegationRemoved
     } else if parent.kind != Kind::InboundRoute || !is_permitted(cx, parent, Field::Delegate, key) {
         OrphanReason::GrantRevoked
+    } else if refused {
+        OrphanReason::DelegationRefused
     } else if delegator.virtual_host.is_some() {
         OrphanReason::RootInactive
     } else {
