@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Recorded {
     /// `claims`: the time of each claim, by host and path.
     pub claims: BTreeMap<(HostPattern, PathPrefix), i64>,
+    /// True if the object was invalid when the status was written, or had a claim that was not
+    /// admitted: then no claim of it began with the object.
+    pub postponed: bool,
     /// The entries `connected` of `delegationStatuses`.
     pub connected: Vec<RecordedConnection>,
     /// The entries `orphaned` of `delegationStatuses`.
@@ -41,6 +44,11 @@ impl Recorded {
     /// The time of a claim.
     pub fn claimed_at(&self, host: &HostPattern, path: &PathPrefix) -> Option<i64> {
         self.claims.get(&(host.clone(), path.clone())).copied()
+    }
+
+    /// The latest time of a claim.
+    pub fn latest_claim(&self) -> Option<i64> {
+        self.claims.values().copied().max()
     }
 
     /// The time since which a parent delegates a path.

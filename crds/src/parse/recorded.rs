@@ -16,8 +16,13 @@ use std::sync::Arc;
 pub(super) fn read(status: &Value) -> Option<Arc<Recorded>> {
     let mut recorded = Recorded::default();
     for entry in entries(status, "claims") {
-        recorded.claims.extend(claim(entry));
+        let Some(claim) = claim(entry) else { continue };
+        match entry.get("claimedAt").filter(|time| !time.is_null()) {
+            Some(_) => recorded.claims.extend(time(entry, "claimedAt").map(|time| (claim, time))),
+            None => recorded.postponed = true,
+        }
     }
+    recorded.postponed |= entries(status, "conditions").any(is_invalid);
     for entry in entries(status, "delegationStatuses") {
         let Some(state) = entry.get("state") else { continue };
         recorded.connected.extend(state.get("connected").and_then(connection));
@@ -30,10 +35,16 @@ fn entries<'a>(status: &'a Value, name: &str) -> impl Iterator<Item = &'a Value>
     status.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn claim(entry: &Value) -> Option<((HostPattern, PathPrefix), i64)> {
+/// True for the condition of an object that breaks a rule of its kind.
+fn is_invalid(condition: &Value) -> bool {
+    let is = |name: &str, value: &str| text(condition, name) == Some(value);
+    is("type", "Accepted") && is("status", "False") && is("reason", "Invalid")
+}
+
+fn claim(entry: &Value) -> Option<(HostPattern, PathPrefix)> {
     let host = host::pattern(text(entry, "host")?).ok()?;
     let path = PathPrefix::parse(text(entry, "path")?).ok()?;
-    Some(((host, path), time(entry, "claimedAt")?))
+    Some((host, path))
 }
 
 fn connection(entry: &Value) -> Option<RecordedConnection> {

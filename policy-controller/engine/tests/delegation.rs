@@ -9,7 +9,11 @@
     reason = "a test"
 )]
 
+#[path = "delegation/children.rs"]
+mod children;
 mod common;
+#[path = "delegation/times.rs"]
+mod times;
 
 use policy_core::{Connection, Decision, HostPattern, RequestView, Tls, WorkloadKey, naive};
 use policy_crds::{Kind, Object, ObjectKey};

@@ -311,6 +311,20 @@ impl HostClaim {
     pub fn is_active(&self) -> bool {
         matches!(self.state, ClaimState::Active { .. })
     }
+
+    /// True if the rules in effect admit it, whoever holds the path.
+    pub fn is_admitted(&self) -> bool {
+        match &self.state {
+            ClaimState::Active { .. } | ClaimState::Inactive(ClaimRefusal::AlreadyClaimed(_)) => {
+                true
+            }
+            ClaimState::Inactive(
+                ClaimRefusal::NamespaceNotAllowed
+                | ClaimRefusal::WildcardNotAllowed
+                | ClaimRefusal::NotAssumed,
+            ) => false,
+        }
+    }
 }
 
 impl TreeNode {
@@ -325,6 +339,17 @@ impl TreeNode {
             NodeEffect::Serves { servers, .. } | NodeEffect::Route { servers, .. } => servers,
             NodeEffect::Delegates { .. }
             | NodeEffect::Denied(_)
+            | NodeEffect::Shadowed
+            | NodeEffect::Inactive => &[],
+        }
+    }
+
+    /// The delegations of the rule that are refused.
+    pub(crate) fn faults(&self) -> &[EdgeFault] {
+        match &self.effect {
+            NodeEffect::Denied(faults) | NodeEffect::Delegates { refused: faults, .. } => faults,
+            NodeEffect::Serves { .. }
+            | NodeEffect::Route { .. }
             | NodeEffect::Shadowed
             | NodeEffect::Inactive => &[],
         }

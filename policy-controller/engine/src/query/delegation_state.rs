@@ -30,6 +30,8 @@ pub struct ClaimEntry {
     pub path: PathPrefix,
     /// True if the root holds the path of the host.
     pub active: bool,
+    /// True if the rules in effect admit it. One that they do not has no time, in the status either.
+    pub admitted: bool,
     /// The time of the claim, in seconds since the epoch; `None`: it has none until its status
     /// records one.
     pub claimed_at: Option<i64>,

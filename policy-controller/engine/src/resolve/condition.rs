@@ -356,6 +356,13 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
             port: parent.port,
         };
         conditions.push(match (&object.body, attachment(cx, object, parent, &server)) {
+            (Body::Valid(Resource::Route(own)), Attachment::Delegated) => {
+                let denying = own.denies_because();
+                denying.map_or_else(
+                    || about.accepted(""),
+                    |reason| about.refused(Reason::UnsupportedValue, &reason),
+                )
+            }
             (_, Attachment::Accepted | Attachment::Delegated) => about.accepted(""),
             (_, Attachment::Lost { message }) => {
                 about.refused(Reason::HostAlreadyClaimed, &message)

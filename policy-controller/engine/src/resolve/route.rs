@@ -207,12 +207,36 @@ pub(crate) fn attachment(
         Pairing::Inert => false,
         Pairing::Mismatched => !cx.config.follows_linkerd(Behaviour::MismatchedRoutes),
     };
-    let message = format!(
+    refused(Reason::NotAllowedByListeners, no_effect(server, spec.protocol, key.kind), binds)
+}
+
+/// The reason why a route takes no effect on a Server, in a tree as without one; `None` if it does, or
+/// if nothing does because the Server is missing or invalid.
+pub(crate) fn uncarried(
+    cx: &mut Context<'_>,
+    route: &Object,
+    server: &ObjectKey,
+) -> Option<(Reason, Arc<str>)> {
+    if let Some(Attachment::Refused { reason, message, .. }) = ignored_as_linkerd(cx, route, server)
+    {
+        return Some((reason, message));
+    }
+    let Body::Valid(Resource::Server(spec)) = &cx.object(server)?.body else { return None };
+    match pairing(spec.protocol, route.meta.key.kind, cx.config) {
+        Pairing::Effective => None,
+        Pairing::Inert | Pairing::Mismatched => {
+            let message = no_effect(server, spec.protocol, route.meta.key.kind);
+            Some((Reason::NotAllowedByListeners, message.into()))
+        }
+    }
+}
+
+fn no_effect(server: &ObjectKey, protocol: ProxyProtocol, kind: Kind) -> String {
+    format!(
         "{server} has the proxyProtocol `{}`, on which a {} takes no effect",
-        protocol_name(spec.protocol),
-        key.kind.as_str()
-    );
-    refused(Reason::NotAllowedByListeners, message, binds)
+        protocol_name(protocol),
+        kind.as_str()
+    )
 }
 
 /// The outcome of a route that a valid Server can carry.

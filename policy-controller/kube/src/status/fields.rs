@@ -2,7 +2,8 @@
 //! the rules in effect of a RouteAdmissionPolicy.
 //!
 //! The time of a claim decides who holds a host. A time that the status has is kept for as long as
-//! the claim or the connection lasts, and a new one is recorded once, by the leader's clock.
+//! the claim or the connection lasts, and a new one is recorded once, by the leader's clock. A claim
+//! that is not admitted has no time.
 
 use super::item::Item;
 use super::message::bounded;
@@ -25,9 +26,6 @@ const CLAIM_BYTES: usize = 160;
 /// not written by this project.
 const MAX_SKEW_SECONDS: i64 = 3600;
 
-/// The reason of the claims of an object that became invalid.
-const INVALID: &str = "Invalid";
-
 /// The fields to write, and whether one of them differs from the current status.
 pub(super) fn fields(
     item: &Item,
@@ -40,11 +38,11 @@ pub(super) fn fields(
             let differs = item.status.get("routeAdmission") != Some(&rules);
             return (Map::from_iter([("routeAdmission".to_owned(), rules)]), differs);
         }
-        StatusFields::Delegation(None) => [
-            ("claims", suspended(&item.status)),
-            ("delegationStatuses", vec![]),
-            ("routes", vec![]),
-        ],
+        // An invalid object claims nothing. Its times go, so that it takes nothing back from whoever
+        // holds its hosts when it is corrected.
+        StatusFields::Delegation(None) => {
+            [("claims", vec![]), ("delegationStatuses", vec![]), ("routes", vec![])]
+        }
         StatusFields::Delegation(Some(state)) => delegation(item, state, now),
     };
     let mut fields = Map::new();
@@ -118,31 +116,21 @@ fn delegation(item: &Item, state: &DelegationState, now: Timestamp) -> Lists {
 fn claim(times: &Times, current: &[Value], claim: &ClaimEntry) -> Value {
     let (host, path) = (claim.host.to_string(), claim.path.as_str());
     let same = |entry: &&Value| text(entry, "host") == host && text(entry, "path") == path;
-    let recorded = current.iter().find(same).and_then(|entry| entry.get("claimedAt"));
+    let written = current.iter().find(same);
+    let recorded = written.and_then(|entry| entry.get("claimedAt"));
+    // One that was written without a time begins now, whatever the index knows.
+    let known = claim.claimed_at.filter(|_| written.is_none() || recorded.is_some());
     let mut entry = json!({
         "host": host,
         "path": path,
         "state": if claim.active { "Active" } else { "Inactive" },
-        "claimedAt": times.kept_or_new(recorded, claim.claimed_at),
     });
+    if let (true, Some(fields)) = (claim.admitted, entry.as_object_mut()) {
+        fields.insert("claimedAt".to_owned(), times.kept_or_new(recorded, known));
+    }
     set(&mut entry, "reason", claim.reason.map(|reason| reason.as_str()));
     set(&mut entry, "message", Some(&*bounded(&claim.message)));
     entry
-}
-
-/// The claims of an object that became invalid. It holds nothing, but the times stay: otherwise the
-/// next claimant would keep the host once a mistake is corrected.
-fn suspended(status: &Value) -> Vec<Value> {
-    let claim = |entry: &Value| {
-        let mut kept = Map::new();
-        for name in ["host", "path", "claimedAt"] {
-            kept.insert(name.to_owned(), entry.get(name)?.clone());
-        }
-        kept.insert("state".to_owned(), json!("Inactive"));
-        kept.insert("reason".to_owned(), json!(INVALID));
-        Some(Value::Object(kept))
-    };
-    list(status, "claims").iter().filter_map(claim).collect()
 }
 
 /// The `state` of an entry of `delegationStatuses`.

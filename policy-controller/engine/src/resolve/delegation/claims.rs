@@ -130,7 +130,10 @@ fn claim(
     } else {
         ClaimState::Active { shared: false }
     };
-    let time = time_of(meta, host, path, rules);
+    // A claim that is not admitted waits nowhere: an edit of the policy would give it a host that
+    // somebody else holds by then.
+    let admitted = matches!(state, ClaimState::Active { .. });
+    let time = time_of(meta, host, path, rules).filter(|_| admitted);
     let order = ClaimOrder {
         timeless: time.is_none(),
         time: time.unwrap_or_default(),
@@ -141,25 +144,30 @@ fn claim(
 }
 
 /// The time of a claim: the one that the status records; otherwise that of the object's creation,
-/// if the object was never edited since. The claim of an edited object waits until it is recorded,
-/// so that a lost status can postpone a claim and never advance it.
+/// if the object was never edited since, and valid and admitted whenever its status was written. The
+/// claim of another object waits until it is recorded, so that a lost status can postpone a claim and
+/// never advance it.
 fn time_of(
     meta: &ObjectMeta,
     host: &HostPattern,
     path: &PathPrefix,
     rules: &RouteAdmission,
 ) -> Option<i64> {
-    let recorded = meta.recorded.as_ref();
+    let status = meta.recorded.as_ref();
     // Who holds a host as a whole does not lose it by another path.
     let strict = rules.ownership == NamespaceOwnership::Strict;
-    let recorded = recorded.and_then(|recorded| {
+    let recorded = status.and_then(|recorded| {
         let of_host = recorded.claims.iter().filter(|((own, _), _)| strict && own == host);
         recorded.claimed_at(host, path).or(of_host.map(|(_, time)| *time).min())
     });
     // Nothing is claimed before the object exists.
     let valid = recorded.filter(|time| meta.created.is_none_or(|created| *time >= created));
     let unedited = meta.generation.is_none_or(|generation| generation == 1);
-    valid.or(meta.created.filter(|_| unedited))
+    let from_creation = unedited && status.is_none_or(|status| !status.postponed);
+    let created = meta.created.filter(|_| from_creation);
+    // A status that is too long leaves claims out, which began with those that it has.
+    let began = created.max(created.and(status.and_then(|status| status.latest_claim())));
+    valid.or(began)
 }
 
 /// True if every name of `host` has the pattern `wide`.

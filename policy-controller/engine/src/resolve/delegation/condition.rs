@@ -15,7 +15,7 @@ use crate::query::delegation::{
 use crate::query::grant::RefFault;
 use policy_core::HostPattern;
 use policy_crds::resource::InboundRoute;
-use policy_crds::{Object, ObjectKey};
+use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -222,9 +222,19 @@ pub(crate) fn child_acceptance(
         delegator == Some(parent) && node.has_path()
     });
     if connected {
-        return Ok(String::new());
+        let denying = match &object.body {
+            Body::Valid(Resource::Route(route)) => route.denies_because(),
+            Body::Valid(_) | Body::Invalid(_) => None,
+        };
+        return denying.map_or(Ok(String::new()), |reason| Err((Reason::UnsupportedValue, reason)));
     }
-    let message = format!("{parent} does not delegate to it: it takes no effect there");
+    // A route that consented learns what else is wrong with it.
+    let faults = own(&trees, parent).flat_map(TreeNode::faults);
+    let mut faults = faults.filter(|fault| fault.child.as_ref() == Some(&object.meta.key));
+    let message = match faults.find(|fault| fault.reason != Reason::RefNotPermitted) {
+        Some(fault) => format!("{parent} does not delegate to it: {}", fault.message),
+        None => format!("{parent} does not delegate to it: it takes no effect there"),
+    };
     Err((Reason::NotAllowedByListeners, message))
 }
 

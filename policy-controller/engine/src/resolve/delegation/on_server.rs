@@ -4,7 +4,7 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
-use super::tree::{KIND, beside, delegated_path};
+use super::tree::{KIND, Kept, beside, delegated_path};
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
     ConstrainedRoutesOf, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostPaths,
@@ -14,8 +14,8 @@ use crate::query::delegation::{
 use crate::query::grant::RouteGrants;
 use crate::query::policy::ServerAuthorizationsOf;
 use policy_core::{
-    Authorization, AuthorizationSet, Condition, HostPattern, Origin, RequestMatch, Requirement,
-    Route, Rule,
+    Authorization, AuthorizationSet, Condition, HostPattern, OneOrMany, Origin, PathPattern,
+    RequestMatch, Requirement, Route, RouteKind, Rule,
 };
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
@@ -27,13 +27,9 @@ query!(TreeRoutesOf, Arc<TreeRoutes>, of_tree);
 query!(ConstrainedRoutesOf, Arc<[Arc<Route>]>, constrained_routes);
 query!(DelegatedRoutesOf, Arc<DelegatedRoutes>, delegated);
 
-/// The hosts on which a Server answers a rule; and, of a route, the paths inside its own that others
-/// have on one of them.
-#[derive(Default)]
-struct Answered {
-    hosts: Vec<HostPattern>,
-    others: BTreeSet<PathPrefix>,
-}
+/// A rule that a Server answers, by its place in the tree; and, of a route, what others have inside its path.
+/// They may differ from host to host.
+type Answered = (usize, BTreeSet<Kept>);
 
 fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRoutes> {
     let server = &query.0;
@@ -56,7 +52,8 @@ fn delegated(query: &DelegatedRoutesOf, cx: &mut Context<'_>) -> Arc<DelegatedRo
 fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
     let TreeRoutesOf { root, server } = query;
     let tree = cx.query(&TreeOf(root.clone()));
-    let mut permitted: BTreeMap<usize, Answered> = BTreeMap::new();
+    let mut permitted: BTreeMap<Answered, Vec<HostPattern>> = BTreeMap::new();
+    let mut first: BTreeSet<(usize, HostPattern)> = BTreeSet::new();
     let mut denied: BTreeMap<usize, Vec<HostPattern>> = BTreeMap::new();
     for host in hosts_of_tree(&tree) {
         if !cx.query(&IsTreeHost { server: server.clone(), host: host.clone() }) {
@@ -65,27 +62,33 @@ fn of_tree(query: &TreeRoutesOf, cx: &mut Context<'_>) -> Arc<TreeRoutes> {
         let paths = cx.query(&PathsOf(host.clone()));
         let HostPaths { trees, table } = &*paths;
         let own = trees.iter().position(|(key, _)| key == root);
-        for (path, (tree, node)) in table.iter().filter(|(_, (tree, _))| Some(*tree) == own) {
-            let Some(found) = node_at(trees, *tree, *node) else { continue };
+        for (path, (tree, node)) in table {
+            let (is_own, node) = (Some(*tree) == own, *node);
+            let Some(found) = node_at(trees, *tree, node) else { continue };
             if found.servers().contains(server) {
-                let answered = permitted.entry(*node).or_default();
-                answered.hosts.push(host.clone());
-                if let NodeEffect::Route { .. } = found.effect {
-                    answered.others.extend(inside(table, path).cloned());
+                let others = others(trees, (table, path), found, server);
+                let before = others.iter().filter(|kept| kept.before_calls);
+                let before = before.filter_map(|kept| table.get(&kept.path));
+                let before = before.filter(|(tree, _)| Some(*tree) == own);
+                first.extend(before.map(|(_, node)| (*node, host.clone())));
+                if is_own {
+                    permitted.entry((node, others)).or_default().push(host.clone());
                 }
-            } else if is_below_own(trees, table, path, server) {
-                denied.entry(*node).or_default().push(host.clone());
+            } else if is_own && is_below_own(trees, table, path, server) {
+                denied.entry(node).or_default().push(host.clone());
             }
         }
     }
     let mut routes = TreeRoutes { constraints: tree.constraints.clone(), ..TreeRoutes::default() };
-    for (n, answered) in permitted {
+    let split = |n, hosts| Hosts::split(hosts, |host| first.contains(&(n, host.clone())));
+    for ((n, others), hosts) in permitted {
         let Some(node) = tree.nodes.get(n) else { continue };
-        routes.answered.extend(permitting(cx, node, &answered).into_iter().map(Arc::new));
+        let made = permitting(cx, node, &split(n, hosts), &others);
+        routes.answered.extend(made.into_iter().map(Arc::new));
     }
     for (n, hosts) in denied {
         let Some(node) = tree.nodes.get(n) else { continue };
-        routes.denied.push(Arc::new(denying(node, &hosts)));
+        routes.denied.extend(denying(node, &split(n, hosts)).map(Arc::new));
     }
     Arc::new(routes)
 }
@@ -112,6 +115,35 @@ fn inside<'t>(table: &'t PathTable, path: &'t PathPrefix) -> impl Iterator<Item 
     inside.filter(move |other| *other != path)
 }
 
+/// The paths inside that of a route, which others have on a host.
+fn others(
+    trees: &[(ObjectKey, Arc<DelegationTree>)],
+    (table, path): (&PathTable, &PathPrefix),
+    node: &TreeNode,
+    server: &ObjectKey,
+) -> BTreeSet<Kept> {
+    let NodeEffect::Route { route, .. } = &node.effect else { return BTreeSet::new() };
+    let is_http = |other: &TreeNode| match &other.effect {
+        NodeEffect::Route { servers, route } => {
+            route.kind != RouteKind::Grpc && servers.contains(server)
+        }
+        NodeEffect::Serves { .. }
+        | NodeEffect::Delegates { .. }
+        | NodeEffect::Denied(_)
+        | NodeEffect::Shadowed
+        | NodeEffect::Inactive => false,
+    };
+    let kept = inside(table, path).map(|other| {
+        let at = table.get(other).and_then(|(tree, node)| node_at(trees, *tree, *node));
+        // Matches of an HTTPRoute at the path would be outranked, too.
+        let before_calls = route.kind == RouteKind::Grpc
+            && other.segments().count() == 2
+            && at.is_some_and(|at| !is_http(at));
+        Kept { path: other.clone(), before_calls }
+    });
+    kept.collect()
+}
+
 fn node_at(
     trees: &[(ObjectKey, Arc<DelegationTree>)],
     tree: usize,
@@ -133,28 +165,45 @@ fn is_below_own(
         .is_some_and(|above| above.servers().contains(server))
 }
 
+/// The hosts of a rule: those on which its path comes before calls of a whole service, and the rest.
+struct Hosts {
+    first: Vec<HostPattern>,
+    rest: Vec<HostPattern>,
+}
+
+impl Hosts {
+    fn split(all: Vec<HostPattern>, is_first: impl Fn(&HostPattern) -> bool) -> Self {
+        let (first, rest) = all.into_iter().partition(is_first);
+        Self { first, rest }
+    }
+}
+
 /// The routes of a rule that a Server answers.
 fn permitting(
     cx: &mut Context<'_>,
     node: &TreeNode,
-    Answered { hosts, others }: &Answered,
+    hosts: &Hosts,
+    others: &BTreeSet<Kept>,
 ) -> Vec<Route> {
     match &node.effect {
         NodeEffect::Serves { inherits_server, .. } => {
             let Some(object) = node.object() else { return Vec::new() };
             let grants = cx.query(&RouteGrants(object.clone()));
-            vec![Route {
+            let origin = Origin::Delegated(delegated_path(&node.chain, &node.path));
+            let granted = |route| Route {
                 authorizations: grants.authorizations.iter().cloned().collect(),
                 inherits_server: *inherits_server,
                 withheld: grants.withheld.iter().cloned().collect(),
-                ..bare(Origin::Delegated(delegated_path(&node.chain, &node.path)), node, hosts)
-            }]
+                ..route
+            };
+            bare(&origin, node, hosts).map(granted).collect()
         }
         NodeEffect::Route { route, .. } => {
             let rules = beside(&route.rules, others);
-            let route = Route { hosts: hosts.as_slice().into(), rules, ..Route::clone(route) };
+            let all = hosts.first.iter().chain(&hosts.rest).cloned().collect();
+            let route = Route { hosts: all, rules, ..Route::clone(route) };
             // What the route does not match is nobody's.
-            vec![route, denying(node, hosts)]
+            std::iter::once(route).chain(denying(node, hosts)).collect()
         }
         NodeEffect::Delegates { .. }
         | NodeEffect::Denied(_)
@@ -163,23 +212,33 @@ fn permitting(
     }
 }
 
-fn denying(node: &TreeNode, hosts: &[HostPattern]) -> Route {
-    bare(Origin::Undelegated(delegated_path(&node.chain, &node.path)), node, hosts)
+fn denying(node: &TreeNode, hosts: &Hosts) -> impl Iterator<Item = Route> + use<> {
+    let origin = Origin::Undelegated(delegated_path(&node.chain, &node.path));
+    bare(&origin, node, hosts).collect::<Vec<_>>().into_iter()
 }
 
-/// A route of a path that grants nothing.
-fn bare(origin: Origin, node: &TreeNode, hosts: &[HostPattern]) -> Route {
-    let matches = [RequestMatch::path(node.path.pattern())].into();
-    Route {
-        origin,
+/// The routes of a path that grant nothing. Where the path comes first, it is matched exactly, too: an
+/// exact match outranks one with parameters, and a prefix does not.
+fn bare<'n>(
+    origin: &'n Origin,
+    node: &'n TreeNode,
+    hosts: &'n Hosts,
+) -> impl Iterator<Item = Route> + use<'n> {
+    let prefix = || RequestMatch::path(node.path.pattern());
+    let exact = || RequestMatch::path(PathPattern::exact(node.path.as_str()));
+    let first: OneOrMany<_> = [prefix(), exact()].into_iter().collect();
+    let parts = [(&hosts.first, first), (&hosts.rest, [prefix()].into())];
+    let made = parts.into_iter().filter(|(hosts, _)| !hosts.is_empty());
+    made.map(|(hosts, matches)| Route {
+        origin: origin.clone(),
         kind: KIND,
         created: None,
-        hosts: hosts.into(),
+        hosts: hosts.as_slice().into(),
         rules: [Rule { matches, effects: Vec::new().into_iter().collect() }].into(),
         authorizations: AuthorizationSet::default(),
         inherits_server: false,
         withheld: Vec::new().into_iter().collect(),
-    }
+    })
 }
 
 /// A route whose grants, and those of the Server where they count, are met with the constraints of

@@ -82,6 +82,7 @@ fn entry(claim: &HostClaim) -> ClaimEntry {
         host: claim.host.clone(),
         path: claim.path.clone(),
         active,
+        admitted: claim.is_admitted(),
         claimed_at: (!claim.order.timeless).then_some(claim.order.time),
         reason,
         message: message.into(),
@@ -147,17 +148,9 @@ fn rejected<'a>(
     parent: &'a ObjectKey,
     node: &'a TreeNode,
 ) -> impl Iterator<Item = DelegationEntry> {
-    let faults = match &node.effect {
-        NodeEffect::Denied(faults) | NodeEffect::Delegates { refused: faults, .. } => {
-            faults.as_slice()
-        }
-        NodeEffect::Serves { .. }
-        | NodeEffect::Route { .. }
-        | NodeEffect::Shadowed
-        | NodeEffect::Inactive => &[],
-    };
     let consents = !consented(route, parent, &node.hosts).is_empty();
-    let own = faults.iter().filter(move |fault| consents && fault.child.as_ref() == Some(key));
+    let own =
+        node.faults().iter().filter(move |fault| consents && fault.child.as_ref() == Some(key));
     own.map(move |fault| DelegationEntry::Rejected {
         parent: parent.clone(),
         prefix: node.path.clone(),

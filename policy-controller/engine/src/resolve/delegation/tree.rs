@@ -6,6 +6,7 @@ use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
 use crate::query::policy::CompiledRoute;
+use crate::resolve::route::uncarried;
 use policy_core::matching::Segment;
 use policy_core::{
     Condition, DelegatedPath, HostPattern, IdentityMatch, OneOrMany, Origin, PathPattern,
@@ -214,6 +215,7 @@ impl Walk {
         for child in found {
             // Refused ones cost too.
             self.visits = self.visits.saturating_add(1);
+            let child = child.and_then(|child| self.carried(cx, &child).map(|()| child));
             let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
             match child {
                 Ok(child) => {
@@ -230,6 +232,44 @@ impl Walk {
                 NodeEffect::Delegates { children, refused }
             };
         }
+    }
+
+    /// Checks that a Server can answer for a route.
+    fn carried(&self, cx: &mut Context<'_>, child: &Child<'_>) -> Result<(), EdgeFault> {
+        let ChildContent::Route(route) = child.content else { return Ok(()) };
+        let servers = self.servers_of(route, child.key);
+        let fault = |reason, message| EdgeFault { reason, message, child: Some(child.key.clone()) };
+        let Some(object) = cx.object(child.key) else { return Ok(()) };
+        let mut refused = None;
+        for server in &servers {
+            match uncarried(cx, object, server) {
+                Some(why) => refused = Some(why),
+                None => return Ok(()),
+            }
+        }
+        Err(match refused {
+            Some((reason, message)) => fault(reason, message),
+            None => {
+                let message = format!(
+                    "{} names no Server of its namespace, and the root none in \
+                     `virtualhost.targetRef`",
+                    child.key
+                );
+                fault(Reason::NoMatchingTarget, message.into())
+            }
+        })
+    }
+
+    /// The Servers that are to answer for a route: its own, or that of the root.
+    fn servers_of(&self, route: &RouteResource, key: &ObjectKey) -> Vec<ObjectKey> {
+        if !route.parents.iter().any(ParentRef::is_server) {
+            return self.target.clone().into_iter().collect();
+        }
+        let own = route.parents.iter();
+        own.filter(|parent| parent.port.is_none() && parent.section.is_none())
+            .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
+            .filter(|server| server.namespace == key.namespace)
+            .collect()
     }
 
     /// Checks the bounds before a child is visited; what was visited before stays as it is.
@@ -281,15 +321,10 @@ impl Walk {
     ) {
         let Some(key) = place.chain.last().cloned() else { return };
         let place = self.free(place, path);
-        let own: Vec<ObjectKey> = route
-            .parents
-            .iter()
-            .filter(|parent| parent.port.is_none() && parent.section.is_none())
-            .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
-            .filter(|server| server.namespace == key.namespace)
-            .collect();
-        let own_server = route.parents.iter().any(ParentRef::is_server);
-        let servers = if own_server { own } else { self.target.clone().into_iter().collect() };
+        let mut servers = self.servers_of(route, &key);
+        if let Some(object) = cx.object(&key) {
+            servers.retain(|server| uncarried(cx, object, server).is_none());
+        }
         let compiled = cx.query(&CompiledRoute(key.clone()));
         let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
             self.push(path, &place, NodeEffect::Shadowed);
@@ -335,24 +370,40 @@ fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
         kind: route.kind,
         created: route.created,
         hosts: place.hosts.clone().into(),
-        rules: beside(&route.rules, &place.kept),
+        rules: {
+            // Of a method that is kept the Server decides with the table of the host.
+            let kept = place.kept.iter().cloned();
+            let kept: Vec<Kept> = kept.map(|path| Kept { path, before_calls: true }).collect();
+            beside(&route.rules, &kept)
+        },
         authorizations: route.authorizations.clone(),
         inherits_server: route.inherits_server,
         withheld: route.withheld.clone(),
     }
 }
 
+/// A path that others have inside that of a route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kept {
+    pub(super) path: PathPrefix,
+    /// True if it is a method of a gRPC service that is matched before calls of the whole service.
+    pub(super) before_calls: bool,
+}
+
 /// The rules of a route without matches inside paths that others keep. A regular expression could match
 /// what is inside.
 pub(super) fn beside<'k>(
     rules: &[Rule],
-    kept: impl IntoIterator<Item = &'k PathPrefix>,
+    kept: impl IntoIterator<Item = &'k Kept>,
 ) -> OneOrMany<Rule> {
-    let kept: Vec<&PathPrefix> = kept.into_iter().collect();
+    let kept: Vec<&Kept> = kept.into_iter().collect();
     let is_kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
-        PathPattern::Segments { segments, rest } => kept
-            .iter()
-            .any(|kept| is_inside(segments, kept) || (!rest && may_be_inside(segments, kept))),
+        PathPattern::Segments { segments, rest } => kept.iter().any(|kept| {
+            let of_service = matches!(segments.first(), Some(Segment::Literal(_)));
+            is_inside(segments, &kept.path)
+                || (!(*rest || (of_service && kept.before_calls))
+                    && may_be_inside(segments, &kept.path))
+        }),
         PathPattern::Regex(_) => !kept.is_empty(),
     };
     let rules = rules.iter().filter_map(|rule| {

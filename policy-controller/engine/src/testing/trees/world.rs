@@ -217,6 +217,36 @@ impl World {
         worlds
     }
 
+    /// Every world whose RouteAdmissionPolicy admits roots of fewer namespaces, or no wildcards.
+    pub fn with_narrower_admission(&self) -> Vec<Self> {
+        let own = self.admission.clone().unwrap_or(Admission {
+            strict: true,
+            wildcards: false,
+            namespaces: BTreeSet::new(),
+        });
+        let all = || {
+            (0..NAMESPACES.len())
+                .filter(|one| own.namespaces.is_empty() || own.namespaces.contains(one))
+        };
+        let alone = all().map(|one| Admission { namespaces: [one].into(), ..own.clone() });
+        let named = Admission { wildcards: false, ..own.clone() };
+        let narrower = alone.chain([named]);
+        narrower.map(|admission| Self { admission: Some(admission), ..self.clone() }).collect()
+    }
+
+    /// Every world in which a root is invalid, with the one in which it was corrected then.
+    pub fn with_a_broken_root(&self) -> Vec<(Self, Self)> {
+        let roots = self.inbound.iter().enumerate();
+        let roots = roots.filter(|(_, object)| object.root.is_some() && object.valid);
+        let worlds = roots.map(|(i, _)| {
+            let (mut broken, mut corrected) = (self.clone(), self.clone());
+            broken.inbound[i].valid = false;
+            corrected.inbound[i].edited = true;
+            (broken, corrected)
+        });
+        worlds.collect()
+    }
+
     /// Keeps the first valid root, and makes the selectors name one object. Then no path is given to
     /// several, and none falls to another if one loses it.
     pub fn alone(mut self) -> Self {

@@ -313,6 +313,7 @@ fn a_claim_without_a_time_is_written_once_and_once_more_where_its_time_is_lost()
             host: policy_core::HostPattern::parse("a.example"),
             path: policy_crds::resource::PathPrefix::parse("/").unwrap(),
             active: true,
+            admitted: true,
             claimed_at,
             reason: None,
             message: "".into(),

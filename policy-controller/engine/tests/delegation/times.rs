@@ -1,0 +1,204 @@
+//! The times of claims over a history of edits, with what the leader records in between.
+
+use super::{World, bytes, compiled, proptest};
+use policy_core::HostPattern;
+use policy_crds::resource::{PathPrefix, Recorded};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_engine::Compiled;
+use policy_engine::testing::trees::HOSTS;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Paths of hosts, with the roots that hold them.
+type Held = BTreeSet<(String, String, ObjectKey)>;
+
+fn held(compiled: &Compiled) -> Held {
+    let hosts = HOSTS.map(HostPattern::parse).into_iter();
+    let claims = hosts.flat_map(|host| compiled.claims_on(&host).claims.clone());
+    let active = claims.filter(|claim| claim.is_active());
+    active.map(|claim| (claim.host.to_string(), claim.path.to_string(), claim.root)).collect()
+}
+
+/// What the leader records in the status of each InboundRoute.
+#[derive(Default)]
+struct Statuses(BTreeMap<ObjectKey, Arc<Recorded>>);
+
+impl Statuses {
+    /// Compiles objects with their statuses, and records their state at this time.
+    fn record(&mut self, mut objects: Vec<Object>, now: i64) -> Compiled {
+        for object in &mut objects {
+            object.meta.recorded = self.0.get(&object.meta.key).cloned();
+        }
+        let compiled = compiled(objects.clone());
+        for object in &objects {
+            let key = &object.meta.key;
+            if key.kind != Kind::InboundRoute {
+                continue;
+            }
+            let mut recorded = Recorded::default();
+            match &object.body {
+                Body::Invalid(_) => recorded.postponed = true,
+                Body::Valid(_) => {
+                    for claim in &compiled.delegation_state(key).claims {
+                        if claim.admitted {
+                            let time = claim.claimed_at.unwrap_or(now);
+                            recorded.claims.insert((claim.host.clone(), claim.path.clone()), time);
+                        } else {
+                            assert_eq!(claim.claimed_at, None, "{key} {claim:?}");
+                            recorded.postponed = true;
+                        }
+                    }
+                }
+            }
+            self.0.insert(key.clone(), Arc::new(recorded));
+        }
+        compiled
+    }
+}
+
+/// 2026-02-01, after the creation of all objects.
+const LATER: i64 = 1_769_904_000;
+
+fn still_held(before: &Held, after: &Compiled) -> Result<(), String> {
+    let after = held(after);
+    let mut lost = before.difference(&after);
+    lost.next().map_or(Ok(()), |lost| Err(format!("{lost:?} is lost: {after:?}")))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
+
+    /// Who holds a path still holds it after an edit of the RouteAdmissionPolicy that admits more.
+    #[test]
+    fn a_claim_that_the_policy_admits_later_comes_behind_all_that_hold(data in bytes()) {
+        let wide = World::read(&data);
+        for narrow in wide.with_narrower_admission() {
+            let mut statuses = Statuses::default();
+            let before = held(&statuses.record(narrow.objects(), LATER));
+            for now in [LATER + 1, LATER + 2] {
+                let after = statuses.record(wide.objects(), now);
+                prop_assert_eq!(still_held(&before, &after), Ok(()), "{:?}", narrow);
+            }
+        }
+    }
+
+    /// Who holds a path while a root is invalid still holds it after the root was corrected.
+    #[test]
+    fn a_root_that_was_invalid_takes_no_path_from_who_holds_it(data in bytes()) {
+        let world = World::read(&data);
+        for (broken, corrected) in world.with_a_broken_root() {
+            let mut statuses = Statuses::default();
+            statuses.record(world.objects(), LATER);
+            let during = held(&statuses.record(broken.objects(), LATER + 1));
+            for now in [LATER + 2, LATER + 3] {
+                let after = statuses.record(corrected.objects(), now);
+                prop_assert_eq!(still_held(&during, &after), Ok(()), "{:?}", broken);
+            }
+        }
+    }
+}
+
+/// A root of a namespace with these paths, of this generation.
+fn root(namespace: &str, created: u8, generation: u8, paths: &[&str]) -> Object {
+    let rules = paths.iter().map(|path| format!("{{match: {path}, servers: [{{name: web}}]}}"));
+    let rules = rules.collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: InboundRoute\n\
+         metadata: {{name: root, namespace: {namespace}, generation: {generation}, \
+         creationTimestamp: '2026-01-01T00:00:0{created}Z'}}\n\
+         spec: {{virtualhost: {{fqdn: a.io}}, routes: [{rules}]}}"
+    );
+    super::common::objects(&[&text]).remove(0)
+}
+
+fn admission(spec: &str) -> Object {
+    let text = format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: RouteAdmissionPolicy\n\
+         metadata: {{name: default}}\nspec: {{{spec}}}"
+    );
+    super::common::objects(&[&text]).remove(0)
+}
+
+/// The namespaces and paths of active claims.
+fn owners(compiled: &Compiled) -> Vec<(String, String)> {
+    held(compiled).into_iter().map(|(_, path, root)| (root.namespace.to_string(), path)).collect()
+}
+
+fn pair(namespace: &str, path: &str) -> (String, String) {
+    (namespace.to_owned(), path.to_owned())
+}
+
+/// The older root of a namespace without roots waited for the policy, and took the host of another.
+#[test]
+fn a_parked_claim_has_no_time_although_its_root_is_older_and_was_never_edited() {
+    let objects =
+        |spec: &str| vec![root("old", 0, 1, &["/"]), root("new", 1, 1, &["/"]), admission(spec)];
+    let mut statuses = Statuses::default();
+    let closed = statuses.record(objects("rootNamespaces: [new]"), LATER);
+    assert_eq!(owners(&closed), [pair("new", "/")]);
+    let open = statuses.record(objects("rootNamespaces: []"), LATER + 1);
+    assert_eq!(owners(&open), [pair("new", "/")]);
+    let without_new = |spec: &str| {
+        objects(spec).into_iter().filter(|o| &*o.meta.key.namespace != "new").collect()
+    };
+    let gone = statuses.record(without_new("rootNamespaces: []"), LATER + 2);
+    assert_eq!(owners(&gone), [pair("old", "/")]);
+    // Without the status of an earlier policy the creation counts.
+    let fresh = Statuses::default().record(objects("rootNamespaces: []"), LATER);
+    assert_eq!(owners(&fresh), [pair("old", "/")]);
+}
+
+/// A status does not have all claims of a root with many long paths. Those that it leaves out began no
+/// earlier than those that it has.
+#[test]
+fn a_claim_that_the_status_leaves_out_is_no_older_than_those_that_it_has() {
+    let mut long = root("old", 0, 1, &["/", "/a"]);
+    let host = HostPattern::parse("a.io");
+    let shown = PathPrefix::parse("/").unwrap();
+    let of = |time| {
+        Arc::new(Recorded {
+            claims: [((host.clone(), shown.clone()), time)].into(),
+            ..Recorded::default()
+        })
+    };
+    let shared = admission("namespaceOwnership: InterNamespaceAllowed");
+    for (time, owner) in [(LATER, "new"), (1_767_225_600, "old")] {
+        long.meta.recorded = Some(of(time));
+        let compiled =
+            compiled(vec![long.clone(), root("new", 1, 1, &["/", "/a"]), shared.clone()]);
+        let owners = owners(&compiled);
+        assert!(owners.contains(&pair(owner, "/a")), "{owners:?}");
+    }
+}
+
+/// A root that was invalid from its creation, and that a later version of the controller can read, took
+/// the host of another.
+#[test]
+fn a_root_that_was_never_valid_before_has_not_claimed_since_its_creation() {
+    let mut old = root("old", 0, 1, &["/"]);
+    let new = root("new", 1, 1, &["/"]);
+    old.meta.recorded = Some(Arc::new(Recorded { postponed: true, ..Recorded::default() }));
+    assert!(matches!(old.body, Body::Valid(Resource::InboundRoute(_))));
+    assert_eq!(owners(&compiled(vec![old, new])), [pair("new", "/")]);
+}
+
+/// The owner of a host moved its one path, and the next claimant had the host.
+#[test]
+fn the_owner_of_a_host_has_a_new_path_since_it_claimed_the_host() {
+    let mut statuses = Statuses::default();
+    let strict = |paths: &[&str]| vec![root("one", 0, 2, paths), root("two", 1, 1, &["/b"])];
+    // It has no time yet, and is behind the other.
+    let first =
+        statuses.record(vec![root("one", 0, 1, &["/a"]), root("two", 1, 1, &["/b"])], LATER);
+    assert_eq!(owners(&first), [pair("one", "/a")]);
+    assert_eq!(owners(&statuses.record(strict(&["/b"]), LATER + 1)), [pair("one", "/b")]);
+    // Where paths are shared, a path is claimed on its own.
+    let mut statuses = Statuses::default();
+    let shared = |generation, path: &str| {
+        let admission = admission("namespaceOwnership: InterNamespaceAllowed");
+        vec![root("one", 0, generation, &[path]), root("two", 1, 1, &["/b"]), admission]
+    };
+    statuses.record(shared(1, "/a"), LATER);
+    assert_eq!(owners(&statuses.record(shared(2, "/b"), LATER + 1)), [pair("two", "/b")]);
+}
