@@ -5,7 +5,7 @@ use crate::delegations::{DelegationCounts, DelegationTable, has_state};
 use crate::desired_conditions::{DesiredConditionTable, DesiredConditions};
 use crate::findings::Finder;
 use crate::incremental::{Memo, QueryKey};
-use crate::index::{Index, KindSet};
+use crate::index::{Index, KindSet, Touched};
 use crate::index_metrics::Effort;
 use crate::query::condition::{ConditionTable, Conditions};
 use crate::query::delegation::{DelegationTree, HostClaims, OverlappingClaims, TreeOf};
@@ -119,7 +119,13 @@ impl Engine {
                 | QueryKey::ForeignReferencesOf(_) => {}
             }
         }
-        for input in &touched {
+        self.note_objects(&touched, &mut changes);
+        changes
+    }
+
+    /// Notes the objects that are not as they were, and brings their conditions up to date.
+    fn note_objects(&mut self, touched: &Touched, changes: &mut Changes) {
+        for input in touched {
             let crate::index::Input::Object(key) = input else { continue };
             changes.objects.push(key.clone());
             match key.kind.spec().conditions {
@@ -136,7 +142,6 @@ impl Engine {
                 }
             }
         }
-        changes
     }
 
     /// Brings the conditions of one object up to date; true if they differ.

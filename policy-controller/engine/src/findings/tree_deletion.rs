@@ -5,7 +5,7 @@ use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::parents;
-use crate::query::delegation::{DelegatedRoutes, DelegatedRoutesOf};
+use crate::query::delegation::{TreeHosts, TreeHostsOf};
 use crate::query::policy::{AttachedRoutes, AttachedRoutesOf};
 use crate::resolve::delegation::is_decided;
 use crate::source::{Batch, Change};
@@ -24,7 +24,7 @@ impl Finder<'_> {
         let key = &object.meta.key;
         let mut bound = Vec::new();
         for server in self.servers_named_by(object) {
-            let before = self.query(&DelegatedRoutesOf(server.clone()));
+            let before = self.query(&TreeHostsOf(server.clone()));
             if before.bound {
                 bound.push((server, before));
             }
@@ -38,7 +38,7 @@ impl Finder<'_> {
         let mut memo = Memo::default();
         let mut findings = Vec::new();
         for (server, before) in bound {
-            let (after, _) = memo.query(&DelegatedRoutesOf(server.clone()), &without, self.config);
+            let (after, _) = memo.query(&TreeHostsOf(server.clone()), &without, self.config);
             let (attached, _) =
                 memo.query(&AttachedRoutesOf(server.clone()), &without, self.config);
             let Some(opened) = self.opened(&server, &before, &after, &attached) else { continue };
@@ -53,8 +53,8 @@ impl Finder<'_> {
     fn opened(
         &mut self,
         server: &ObjectKey,
-        before: &DelegatedRoutes,
-        after: &DelegatedRoutes,
+        before: &TreeHosts,
+        after: &TreeHosts,
         attached: &AttachedRoutes,
     ) -> Option<String> {
         if !attached.bound {
