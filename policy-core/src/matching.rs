@@ -311,14 +311,18 @@ impl HostPattern {
         std::iter::successors(parent_name(self.name()), |name| parent_name(name))
     }
 
+    /// Returns true if every host that has `other` has this pattern, too: the same one, or a wildcard
+    /// above it.
+    pub fn covers(&self, other: &Self) -> bool {
+        match self {
+            Self::Exact(_) => self == other,
+            Self::Suffix(_) => self == other || self.admits(other.name()),
+        }
+    }
+
     /// Returns true if some host has both patterns.
     pub fn overlaps(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Exact(a), Self::Exact(b)) => a == b,
-            (Self::Exact(exact), Self::Suffix(_)) => other.admits(exact),
-            (Self::Suffix(_), Self::Exact(exact)) => self.admits(exact),
-            (Self::Suffix(a), Self::Suffix(b)) => a == b || self.admits(b) || other.admits(a),
-        }
+        self.covers(other) || other.covers(self)
     }
 
     /// Returns true if the pattern names `host`, a canonical host.

@@ -87,6 +87,7 @@ impl Engine {
                 | QueryKey::ClaimedWildcard(_)
                 | QueryKey::OwnersUnder(_)
                 | QueryKey::OwnersAround(_)
+                | QueryKey::OwnedBelow(_)
                 | QueryKey::DecidedClaims(_)
                 | QueryKey::ClaimsOn(_)
                 | QueryKey::HoldersOf(_)

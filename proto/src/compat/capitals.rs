@@ -5,7 +5,7 @@
 //! of a wildcard above it or for the routes without hosts. HTTP/2 has no header that a guard could look
 //! at. So whatever could permit such a request in another table is denied, unless it is the same table.
 
-use super::route::covers;
+use super::route::is_wider;
 use super::tree::{Table, closed, of_route};
 use policy_core::matching::HostPattern;
 use policy_core::policy::{Route, ServerPolicy, Unmatched};
@@ -53,7 +53,7 @@ fn is_reached(table: Table<'_>, host: &HostPattern) -> bool {
     let (HostPattern::Exact(name) | HostPattern::Suffix(name)) = host;
     let own = match table {
         None => Some(&**name),
-        Some(wider) if !covers(wider, host) => None,
+        Some(wider) if !is_wider(wider, host) => None,
         Some(HostPattern::Exact(wider) | HostPattern::Suffix(wider)) => name.strip_suffix(&**wider),
     };
     own.is_some_and(|own| own.bytes().any(|byte| byte.is_ascii_alphabetic()))

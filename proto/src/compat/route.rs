@@ -233,22 +233,17 @@ fn fallthrough_guards<F: LinkerdRoute>(
 /// Returns true if a less specific table than that of `host` could match its requests.
 fn has_fallback(policy: &ServerPolicy, host: &HostPattern) -> bool {
     let RouteTable { routes, hosts, otherwise } = &policy.routes;
-    let by_route = routes
-        .iter()
-        .any(|route| route.hosts.is_empty() || route.hosts.iter().any(|wider| covers(wider, host)));
+    let by_route = routes.iter().any(|route| {
+        route.hosts.is_empty() || route.hosts.iter().any(|wider| is_wider(wider, host))
+    });
     let by_table =
-        hosts.iter().any(|(wider, then)| *then == Unmatched::DefaultRoute && covers(wider, host));
+        hosts.iter().any(|(wider, then)| *then == Unmatched::DefaultRoute && is_wider(wider, host));
     by_route || by_table || *otherwise == Unmatched::DefaultRoute || !policy.exemptions.is_empty()
 }
 
-pub(super) fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
-    match (wider, host) {
-        (HostPattern::Exact(_), _) => false,
-        (HostPattern::Suffix(_), HostPattern::Exact(name)) => wider.admits(name),
-        (HostPattern::Suffix(wider), HostPattern::Suffix(host)) => {
-            host.strip_suffix(&**wider).is_some_and(|head| head.ends_with('.'))
-        }
-    }
+/// Returns true if a pattern is another one that has every name of `host`.
+pub(super) fn is_wider(wider: &HostPattern, host: &HostPattern) -> bool {
+    wider != host && wider.covers(host)
 }
 
 /// Places the Server's grants, which apply to every route of a message. If a route does not inherit

@@ -14,8 +14,9 @@ use crate::query::condition::{Conditions, ObjectCondition};
 use crate::query::delegation::{
     AdmissionRules, ClaimedWildcard, ClaimsOn, ConstrainedRoutesOf, DecidedClaims, DelegatedRoutes,
     DelegatedRoutesOf, DelegationTree, HoldersOf, HostClaim, HostClaims, HostOwner, HostPaths,
-    IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnerTable, OwnersAround, OwnersUnder,
-    PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes, TreeRoutesOf,
+    IsTreeHost, Labelled, ObjectsIn, OverlappingClaims, OwnedBelow, OwnerTable, OwnersAround,
+    OwnersUnder, PathsOf, RootClaims, RootsUnder, TreeHosts, TreeHostsOf, TreeOf, TreeRoutes,
+    TreeRoutesOf,
 };
 use crate::query::delegation_state::{DelegationState, DelegationStateOf};
 use crate::query::effective_servers::{EffectiveServers, EffectiveServersOf};
@@ -129,6 +130,7 @@ queries! {
     ClaimedWildcard => bool,
     OwnersUnder => Arc<OwnerTable>,
     OwnersAround => Arc<[HostOwner]>,
+    OwnedBelow => bool,
     DecidedClaims => Arc<HostClaims>,
     ClaimsOn => Arc<HostClaims>,
     HoldersOf => Arc<[ObjectKey]>,

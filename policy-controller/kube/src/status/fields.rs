@@ -126,7 +126,7 @@ fn claim(times: &Times, current: &[Value], claim: &ClaimEntry) -> Value {
         "state": if claim.active { "Active" } else { "Inactive" },
     });
     if let (true, Some(fields)) = (claim.admitted, entry.as_object_mut()) {
-        fields.insert("claimedAt".to_owned(), times.kept_or_new(recorded, known));
+        fields.insert("claimedAt".to_owned(), times.of_claim(recorded, known, claim.after));
     }
     set(&mut entry, "reason", claim.reason.map(|reason| reason.as_str()));
     set(&mut entry, "message", Some(&*bounded(&claim.message)));
@@ -196,6 +196,12 @@ impl Times {
     /// The time that the status has, or else the one that the index knows, or else now. The status
     /// is newer than the index. Nothing begins before the object exists.
     fn kept_or_new(&self, recorded: Option<&Value>, known: Option<i64>) -> Value {
+        self.of_claim(recorded, known, None)
+    }
+
+    /// The same of a claim. One that begins now is later than those that are in force: the clock of
+    /// this leader may be behind that of the one before, and would give it a host that others hold.
+    fn of_claim(&self, recorded: Option<&Value>, known: Option<i64>, after: Option<i64>) -> Value {
         let counts = |time: i64| {
             let latest = self.now.as_second().saturating_add(MAX_SKEW_SECONDS);
             time <= latest && self.created.is_none_or(|created| time >= created)
@@ -208,9 +214,9 @@ impl Times {
         }
         let known = known.filter(|time| counts(*time));
         let known = known.and_then(|time| Timestamp::from_second(time).ok());
-        let now = self
-            .now
-            .max(self.created.and_then(|at| Timestamp::from_second(at).ok()).unwrap_or(self.now));
+        let after = after.map(|time| time.saturating_add(1));
+        let floor = self.created.max(after).and_then(|at| Timestamp::from_second(at).ok());
+        let now = self.now.max(floor.unwrap_or(self.now));
         json!(known.unwrap_or(now).strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 }

@@ -2,13 +2,13 @@
 //! this order: permission, existence, no root, no cycle, consent, containment, bounds. The first
 //! that fails is the one that is reported.
 
-use super::claims::{covers, valid};
+use super::claims::valid;
+use super::kept::{RuleSet, is_inside};
 use crate::incremental::Context;
 use crate::query::condition::Reason;
 use crate::query::delegation::{EdgeFault, Labelled};
 use crate::query::grant::CreationOrder;
 use crate::resolve::reference::{ReferenceError, follow, is_permitted};
-use policy_core::matching::Segment;
 use policy_core::{HostPattern, PathPattern};
 use policy_crds::resource::{Delegate, InboundRoute, ParentRef, PathPrefix, RouteResource};
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
@@ -38,13 +38,14 @@ pub(super) struct Child<'a> {
 }
 
 impl<'a> Child<'a> {
-    /// The paths of the rules of a vertex.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &'a PathPrefix> + use<'a> {
+    /// Its rules; of a route none.
+    pub(super) fn rules(&self) -> RuleSet<'a> {
         let rules = match self.content {
             ChildContent::Vertex(route) => &route.routes[..],
             ChildContent::Route(_) => &[],
         };
-        rules.iter().map(|rule| &rule.path)
+        let paths = rules.iter().map(|rule| &rule.path).collect();
+        RuleSet { hosts: self.hosts.clone(), paths }
     }
 }
 
@@ -234,7 +235,7 @@ pub(super) fn consents(route: &InboundRoute, parent: &ObjectKey, host: &HostPatt
 /// True if an HTTPRoute or GRPCRoute names the delegator as a parent and the host as one of its own.
 fn agrees(route: &RouteResource, key: &ObjectKey, parent: &ObjectKey, host: &HostPattern) -> bool {
     let names = |reference: &ParentRef| inbound_parent(reference, key).as_ref() == Some(parent);
-    route.parents.iter().any(names) && route.hostnames.iter().any(|own| covers(own, host))
+    route.parents.iter().any(names) && route.hostnames.iter().any(|own| own.covers(host))
 }
 
 /// The InboundRoute that a reference to a parent names.
@@ -267,15 +268,4 @@ fn outside(route: &RouteResource, from: &Delegator<'_>) -> Option<String> {
         }
     }
     None
-}
-
-/// True if a pattern of segments begins with those of a prefix, as text.
-pub(super) fn is_inside<'s>(
-    segments: impl IntoIterator<Item = &'s Segment>,
-    prefix: &PathPrefix,
-) -> bool {
-    let mut own = segments.into_iter();
-    prefix
-        .segments()
-        .all(|wanted| matches!(own.next(), Some(Segment::Literal(text)) if **text == *wanted))
 }

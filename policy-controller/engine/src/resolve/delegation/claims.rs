@@ -169,8 +169,3 @@ fn time_of(
     let began = created.max(created.and(status.and_then(|status| status.latest_claim())));
     valid.or(began)
 }
-
-/// True if every name of `host` has the pattern `wide`.
-pub(super) fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
-    wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
-}

@@ -4,8 +4,8 @@
 //! Server, or to nobody, is denied, so that neither a shorter path nor a route for every host permits
 //! it.
 
-use super::claims::covers;
-use super::tree::{KIND, Kept, beside, delegated_path};
+use super::kept::{Kept, beside};
+use super::tree::{KIND, delegated_path};
 use crate::incremental::{Context, query};
 use crate::query::delegation::{
     ConstrainedRoutesOf, DelegatedRoutes, DelegatedRoutesOf, DelegationTree, HoldersOf, HostPaths,
@@ -110,7 +110,7 @@ fn hosts_on(
         exact.into_iter().filter(is_tree_host).cloned().collect();
     if !wide.is_empty() {
         let all = cx.query(&TreeHostsOf(server.clone()));
-        let below = all.hosts.iter().filter(|host| wide.iter().any(|wide| covers(wide, host)));
+        let below = all.hosts.iter().filter(|host| wide.iter().any(|wide| wide.covers(host)));
         hosts.extend(below.cloned());
     }
     hosts

@@ -3,7 +3,7 @@
 //! A host is decided by its own claims and by the owners of hosts that overlap with it, so that a
 //! claim costs what it touches: not every host below a wildcard.
 
-use super::claims::{covers, in_order, is_strict};
+use super::claims::{in_order, is_strict};
 use crate::incremental::{Context, query};
 use crate::index::Edge;
 use crate::query::delegation::{
@@ -68,7 +68,7 @@ fn owners_under(query: &OwnersUnder, cx: &mut Context<'_>) -> Arc<OwnerTable> {
     let mut firsts: Vec<&HostClaim> = Vec::new();
     for claims in &all {
         let mut seen: HashSet<&HostPattern> = HashSet::new();
-        let own = claims.iter().filter(|claim| claim.is_active() && covers(&wide, &claim.host));
+        let own = claims.iter().filter(|claim| claim.is_active() && wide.covers(&claim.host));
         firsts.extend(own.filter(|claim| seen.insert(&claim.host)));
     }
     firsts.sort_by(|a, b| in_order(a, b));
@@ -205,7 +205,7 @@ fn overlapping(
     let mut below: BTreeSet<HostPattern> = BTreeSet::new();
     if let (HostPattern::Suffix(name), false) = (host, wildcards.is_empty()) {
         for claims in claims_under(cx, name) {
-            let under = claims.iter().filter(|claim| covers(host, &claim.host));
+            let under = claims.iter().filter(|claim| host.covers(&claim.host));
             below.extend(under.map(|claim| claim.host.clone()));
         }
         below.remove(host);

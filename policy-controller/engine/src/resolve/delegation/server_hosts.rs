@@ -1,6 +1,7 @@
 //! The hosts of which trees decide on a Server.
 
-use super::claims::{covers, valid};
+use super::child::inbound_parent;
+use super::claims::valid;
 use super::tree::is_child;
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
@@ -69,9 +70,25 @@ fn mentioned(cx: &mut Context<'_>, server: &ObjectKey) -> (bool, BTreeSet<HostPa
         if is_child(parents(object), key) {
             bound = true;
             hosts.extend(hosts_of(object));
+            hosts.extend(handed_to(cx, object, server));
         }
     }
     (bound, hosts)
+}
+
+/// The hosts below the wildcards of a route that its delegators name, and by which a tree reaches the
+/// Server.
+fn handed_to(cx: &mut Context<'_>, route: &Object, server: &ObjectKey) -> Vec<HostPattern> {
+    let own = hosts_of(route);
+    let mut found = Vec::new();
+    for parent in parents(route).iter().filter_map(|one| inbound_parent(one, &route.meta.key)) {
+        let Some(delegator) = cx.object(&parent) else { continue };
+        let below =
+            |host: &HostPattern| !own.contains(host) && own.iter().any(|wide| wide.covers(host));
+        let below = hosts_of(delegator).into_iter().filter(below);
+        found.extend(below.filter(|host| is_reached(&cx.query(&PathsOf(host.clone())), server)));
+    }
+    found
 }
 
 /// The hosts that an object has, consents to, or has as a route.
@@ -136,7 +153,7 @@ fn without_covered(cx: &mut Context<'_>, hosts: BTreeSet<HostPattern>) -> BTreeS
     let held: BTreeSet<HostPattern> = hosts.iter().filter(held).cloned().collect();
     let covered = |host: &HostPattern| {
         let wide = held.iter().filter(|wide| matches!(wide, HostPattern::Suffix(_)));
-        wide.into_iter().any(|wide| wide != host && covers(wide, host))
+        wide.into_iter().any(|wide| wide != host && wide.covers(host))
     };
     hosts.into_iter().filter(|host| held.contains(host) || !covered(host)).collect()
 }

@@ -3,10 +3,12 @@
 use super::child::consents;
 use super::claims::valid;
 use super::condition::{reason_of, trees, words_of};
+use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, TreeNode,
+    ClaimState, ClaimsOn, DelegationTree, HostClaim, HostClaims, NodeEffect, OverlappingClaims,
+    TreeNode,
 };
 use crate::query::delegation_state::{
     ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
@@ -62,9 +64,30 @@ fn claims(cx: &mut Context<'_>, key: &ObjectKey, root: &VirtualHost) -> Vec<Clai
         let own = |claim: &&HostClaim| claim.root == *key && claim.host == *host;
         let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();
         own.sort_by(|a, b| a.path.cmp(&b.path));
-        entries.extend(own.into_iter().map(entry));
+        for claim in own {
+            let after = latest_of_others(cx, &claims, claim);
+            entries.push(ClaimEntry { after, ..entry(claim) });
+        }
     }
     entries
+}
+
+/// The latest time of the claims of other roots that are in force on the host, and on hosts that overlap
+/// with it. Only who has no time yet looks beyond its host.
+fn latest_of_others(
+    cx: &mut Context<'_>,
+    on_host: &Arc<HostClaims>,
+    claim: &HostClaim,
+) -> Option<i64> {
+    let all = if claim.order.timeless && claim.is_admitted() {
+        cx.query(&OverlappingClaims(claim.host.clone()))
+    } else {
+        Arc::clone(on_host)
+    };
+    let others = all.claims.iter().filter(|other| {
+        other.is_active() && other.root != claim.root && other.host.overlaps(&claim.host)
+    });
+    others.filter(|other| !other.order.timeless).map(|other| other.order.time).max()
 }
 
 fn entry(claim: &HostClaim) -> ClaimEntry {
@@ -84,6 +107,7 @@ fn entry(claim: &HostClaim) -> ClaimEntry {
         active,
         admitted: claim.is_admitted(),
         claimed_at: (!claim.order.timeless).then_some(claim.order.time),
+        after: None,
         reason,
         message: message.into(),
     }
@@ -189,6 +213,10 @@ fn orphan_reason(
             Body::Valid(_) => OrphanReason::ParentRemoved,
         };
     };
+    let of_parent = hosts_of(object);
+    if !of_parent.iter().any(|host| consents(route, parent, host)) {
+        return OrphanReason::NotPermitted;
+    }
     let labels = cx.object(key).map(|own| &own.meta.labels);
     let delegates = delegator.routes.iter().any(|rule| match &rule.action {
         InboundAction::Delegate(Delegate::One(child)) => child == key,

@@ -1,16 +1,16 @@
 //! The tree of a root: the walk along its delegations.
 
-use super::child::{Child, ChildContent, Delegator, children, inbound_parent, is_inside};
+use super::child::{Child, ChildContent, Delegator, children, inbound_parent};
 use super::claims::valid;
+use super::kept::{Kept, RuleSet, beside, together};
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
 use crate::query::policy::CompiledRoute;
 use crate::resolve::carried::uncarried;
-use policy_core::matching::Segment;
 use policy_core::{
-    Condition, DelegatedPath, HostPattern, IdentityMatch, OneOrMany, Origin, PathPattern,
-    Predicate, Route, RouteKind, Rule, Source,
+    Condition, DelegatedPath, HostPattern, IdentityMatch, Origin, Predicate, Route, RouteKind,
+    Source,
 };
 use policy_crds::resource::{
     Delegate, InboundAction, InboundRoute, InboundRule, ParentRef, PathPrefix, RequiredTls,
@@ -45,10 +45,14 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
         visits: 0,
         paths: 0,
     };
-    let paths: Vec<&PathPrefix> = root.routes.iter().map(|rule| &rule.path).collect();
-    for (rule, place) in of_root(cx, &query.0, root, own) {
+    let paths = root.routes.iter().map(|rule| &rule.path).collect();
+    let set = [RuleSet { hosts: own.hosts.clone(), paths }];
+    let rules = of_root(cx, &query.0, root, own);
+    let places = rules.iter().filter_map(|(_, place)| place.as_ref());
+    walk.paths = places.map(|place| place.hosts.len()).sum();
+    for (rule, place) in rules {
         match place {
-            Some(place) => walk.rule(cx, &paths, rule, place),
+            Some(place) => walk.rule(cx, &set, rule, place),
             None => walk.nodes.push(inactive(&query.0, rule)),
         }
     }
@@ -120,6 +124,17 @@ impl Place {
     fn parents(&self) -> &[ObjectKey] {
         self.chain.split_last().map_or(&[], |(_, parents)| parents)
     }
+
+    /// The place from which a rule of a set hands its path down, on the hosts of the set; `None` if it
+    /// has none of them.
+    fn from_set(&self, set: &RuleSet<'_>, path: &PathPrefix) -> Option<Self> {
+        let hosts = self.hosts.iter().filter(|host| set.hosts.contains(host));
+        let hosts: Vec<HostPattern> = hosts.cloned().collect();
+        let inside = set.paths.iter().copied().filter(|own| *own != path);
+        let kept = self.kept.iter().chain(inside).filter(|kept| path.contains(kept));
+        let kept = kept.cloned().collect();
+        (!hosts.is_empty()).then(|| Self { chain: self.chain.clone(), hosts, kept })
+    }
 }
 
 /// The state of a walk through one tree.
@@ -132,16 +147,17 @@ struct Walk {
     /// Paths of hosts that rules hand down, each with the objects above that of the rule.
     handed: HashSet<(Arc<[ObjectKey]>, HostPattern, PathPrefix)>,
     visits: usize,
+    /// Pairs of a host and a path of what takes part so far, with those that others have.
     paths: usize,
 }
 
 impl Walk {
-    /// Adds a rule of an object, and what it leads to. `set`: the paths of all rules of the object, and
-    /// of those that are selected with it. What is inside the rule's own is not handed down.
+    /// Adds a rule of an object, and what it leads to. `sets`: the rules of the object, with those of
+    /// the objects that are selected with it.
     fn rule(
         &mut self,
         cx: &mut Context<'_>,
-        set: &[&PathPrefix],
+        sets: &[RuleSet<'_>],
         rule: &InboundRule,
         place: Place,
     ) {
@@ -151,7 +167,6 @@ impl Walk {
             self.push(&rule.path, &place, NodeEffect::Shadowed);
             return;
         }
-        self.paths = self.paths.saturating_add(place.hosts.len());
         let servers = match &rule.action {
             InboundAction::Servers(names) => {
                 let own = place.chain.last();
@@ -172,14 +187,14 @@ impl Walk {
                 }
             },
             InboundAction::Delegate(delegate) => {
-                let inside = set.iter().copied().filter(|path| **path != rule.path);
-                let kept = place.kept.iter().chain(inside);
-                let kept = kept.filter(|path| rule.path.contains(path)).cloned().collect();
                 let parents = place.parents();
                 let handed = place.hosts.iter();
                 let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
                 self.handed.extend(handed);
-                self.delegate(cx, delegate, &rule.path, &Place { kept, ..place });
+                // On different hosts the set may keep different paths.
+                for place in sets.iter().filter_map(|set| place.from_set(set, &rule.path)) {
+                    self.delegate(cx, delegate, &rule.path, &place);
+                }
                 return;
             }
         };
@@ -212,20 +227,23 @@ impl Walk {
             }
         };
         self.push(path, place, NodeEffect::Shadowed);
-        let set = found.iter().flatten().flat_map(Child::paths).collect::<Vec<_>>();
-        let (mut children, mut refused) = (Vec::new(), Vec::new());
+        let (mut accepted, mut refused) = (Vec::new(), Vec::new());
         for child in found {
             // Refused ones cost too.
             self.visits = self.visits.saturating_add(1);
             let child = child.and_then(|child| self.carried(cx, &child).map(|()| child));
             let child = child.and_then(|child| self.bounded(&child, place).map(|()| child));
             match child {
-                Ok(child) => {
-                    children.push(child.key.clone());
-                    self.enter(cx, child, &set, path, place);
-                }
+                Ok(child) => accepted.push(child),
                 Err(fault) => refused.push(fault),
             }
+        }
+        // A path that the set keeps is one that a rule has: of children that take part.
+        let each: Vec<RuleSet<'_>> = accepted.iter().map(Child::rules).collect();
+        let sets = together(&place.hosts, &each);
+        let children: Vec<ObjectKey> = accepted.iter().map(|child| child.key.clone()).collect();
+        for child in accepted {
+            self.enter(cx, child, &sets, path, place);
         }
         if let Some(node) = self.nodes.get_mut(at) {
             node.effect = if children.is_empty() {
@@ -297,6 +315,7 @@ impl Walk {
             );
             return Err(fault(Reason::TooLarge, message));
         }
+        self.paths = paths;
         Ok(())
     }
 
@@ -304,7 +323,7 @@ impl Walk {
         &mut self,
         cx: &mut Context<'_>,
         child: Child<'_>,
-        set: &[&PathPrefix],
+        sets: &[RuleSet<'_>],
         path: &PathPrefix,
         place: &Place,
     ) {
@@ -313,7 +332,7 @@ impl Walk {
         match child.content {
             ChildContent::Vertex(vertex) => {
                 for rule in &vertex.routes {
-                    self.rule(cx, set, rule, place.clone());
+                    self.rule(cx, sets, rule, place.clone());
                 }
             }
             ChildContent::Route(route) => self.route(cx, route, path, place),
@@ -339,8 +358,6 @@ impl Walk {
             self.push(path, &place, NodeEffect::Shadowed);
             return;
         };
-        self.paths =
-            self.paths.saturating_add(compiled.rules.len().saturating_mul(place.hosts.len()));
         self.take(&place.hosts, path);
         let route = Arc::new(in_tree(&compiled, path, &place));
         self.push(path, &place, NodeEffect::Route { servers, route });
@@ -389,51 +406,6 @@ fn in_tree(route: &Route, path: &PathPrefix, place: &Place) -> Route {
         inherits_server: route.inherits_server,
         withheld: route.withheld.clone(),
     }
-}
-
-/// A path that others have inside that of a route.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kept {
-    pub(super) path: PathPrefix,
-    /// True if it is a method of a gRPC service that is matched before calls of the whole service.
-    pub(super) before_calls: bool,
-}
-
-/// The rules of a route without matches inside paths that others keep. A regular expression could match
-/// what is inside.
-pub(super) fn beside<'k>(
-    rules: &[Rule],
-    kept: impl IntoIterator<Item = &'k Kept>,
-) -> OneOrMany<Rule> {
-    let kept: Vec<&Kept> = kept.into_iter().collect();
-    let is_kept = |pattern: &PathPattern| match &*pattern.in_match_form() {
-        PathPattern::Segments { segments, rest } => kept.iter().any(|kept| {
-            let of_service = matches!(segments.first(), Some(Segment::Literal(_)));
-            is_inside(segments, &kept.path)
-                || (!(*rest || (of_service && kept.before_calls))
-                    && may_be_inside(segments, &kept.path))
-        }),
-        PathPattern::Regex(_) => !kept.is_empty(),
-    };
-    let rules = rules.iter().filter_map(|rule| {
-        let matches: Vec<_> =
-            rule.matches.iter().filter(|one| !is_kept(&one.path)).cloned().collect();
-        // A rule without matches would match every request.
-        let left = !matches.is_empty();
-        left.then(|| Rule { matches: matches.into(), effects: rule.effects.clone() })
-    });
-    rules.collect()
-}
-
-/// True if a pattern with parameters, such as one for every method of a gRPC service, matches a path
-/// inside another. It is no prefix, and would come before the rule that has the path.
-fn may_be_inside<'s>(segments: impl IntoIterator<Item = &'s Segment>, prefix: &PathPrefix) -> bool {
-    let mut own = segments.into_iter();
-    prefix.segments().all(|wanted| match own.next() {
-        Some(Segment::Literal(text)) => **text == *wanted,
-        Some(Segment::Parameter(_)) => true,
-        None => false,
-    })
 }
 
 /// The origin of a rule that a chain leads to.

@@ -71,16 +71,22 @@ pub fn claims(world: &World) -> Vec<Claim> {
 /// that names it, each of which contains the path, consents, and is granted.
 pub fn may_answer(world: &World, server: (usize, usize), host: &str, path: &str) -> bool {
     let claims = claims(world);
-    let held = claims.iter().filter(|claim| claim.active && names(claim.host, host));
-    held.filter(|claim| contains(claim.path, path)).any(|claim| {
+    holder(&claims, host, path).is_some_and(|claim| {
         let Some(root) = world.inbound(claim.root) else { return false };
         longest(root, path).is_some_and(|(own, _)| *own == claim.path)
-            && leads(world, &Way { claims: &claims, claim, server, path }, root, &[claim.root])
+            && leads(world, &Way { claim, server, path }, root, &[claim.root])
     })
 }
 
+/// The claim that has a path of a host: the longest of the name; if none of it has the path, that of the
+/// nearest wildcard above.
+fn holder<'c>(claims: &'c [Claim], host: &str, path: &str) -> Option<&'c Claim> {
+    let active = claims.iter().filter(|claim| claim.active && names(claim.host, host));
+    let with = active.filter(|claim| contains(claim.path, path));
+    with.max_by_key(|claim| (!claim.host.starts_with('*'), claim.host.len(), claim.path.len()))
+}
+
 struct Way<'w> {
-    claims: &'w [Claim],
     claim: &'w Claim,
     server: Place,
     path: &'w str,
@@ -124,19 +130,14 @@ fn leads(world: &World, way: &Way<'_>, object: &Inbound, chain: &[Place]) -> boo
                 leaf.valid
                     && leaf.parents.contains(&object.at)
                     && leaf.hosts.iter().any(|own| {
+                        // A name below it, or a wildcard.
                         *own == way.claim.host
-                            || (!way.claim.host.starts_with('*') && names(own, way.claim.host))
+                            || (own.starts_with('*')
+                                && names(own, way.claim.host.trim_start_matches("*.")))
                     })
                     && leaf.matches.iter().all(|(own, _)| contains(prefix, own))
             };
-            // What another root holds inside it is no part of the path.
-            let others = way.claims.iter().any(|other| {
-                let inside = other.path != *prefix && contains(prefix, other.path);
-                let own = other.root == way.claim.root || other.host != way.claim.host;
-                other.active && !own && inside && contains(other.path, way.path)
-            });
             granted
-                && !others
                 && leaf.filter(agrees).is_some_and(|leaf| {
                     let own = leaf.server.map(|number| (leaf.namespace, number));
                     own.or(of_root) == Some(way.server) && matches(leaf, way.path)

@@ -53,6 +53,7 @@ fn entry(path: &str, active: bool, claimed_at: Option<i64>) -> ClaimEntry {
         active,
         admitted: true,
         claimed_at,
+        after: None,
         reason: (!active).then_some(Reason::HostAlreadyClaimed),
         message: if active { "".into() } else { "it is held".into() },
     }

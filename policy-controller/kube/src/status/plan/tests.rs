@@ -315,6 +315,7 @@ fn a_claim_without_a_time_is_written_once_and_once_more_where_its_time_is_lost()
             active: true,
             admitted: true,
             claimed_at,
+            after: None,
             reason: None,
             message: "".into(),
         };
