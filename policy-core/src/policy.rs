@@ -211,7 +211,8 @@ pub enum Unmatched {
 /// A route: who may send which requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// Its origin. Unique within a table, and the key of incremental updates.
+    /// Its origin. Several routes of a table have the same one where one object has other matches on some
+    /// of its hosts.
     pub origin: Origin,
     /// The API that it came from.
     pub kind: RouteKind,

@@ -12,6 +12,8 @@
 #[path = "delegation/children.rs"]
 mod children;
 mod common;
+#[path = "delegation/hosts.rs"]
+mod hosts;
 #[path = "delegation/times.rs"]
 mod times;
 
@@ -19,7 +21,7 @@ use policy_core::{Connection, Decision, HostPattern, RequestView, Tls, WorkloadK
 use policy_crds::{Kind, Object, ObjectKey};
 use policy_engine::testing::trees::{
     HOSTS, NAMESPACES, Permitted, World, claims_are_those_of_the_objects, contained, permitted,
-    without_idle_roots,
+    routes_leave_hosts_to_their_owners, without_a_holder, without_idle_roots,
 };
 use policy_engine::trees::{DelegationTree, NodeEffect};
 use policy_engine::{Compiled, ControllerConfig, History, compile_objects};
@@ -48,6 +50,16 @@ proptest! {
         let world = World::read(&data);
         let compiled = compiled(world.objects());
         prop_assert_eq!(contained(&world, &compiled), Ok(()), "{:?}", world);
+    }
+
+    /// A route that is no child answers no host that another namespace holds, whether it has the name or
+    /// a wildcard above.
+    #[test]
+    fn a_route_answers_no_host_of_another_namespace_by_a_wildcard(data in bytes()) {
+        let world = World::read(&data);
+        let compiled = compiled(world.objects());
+        let outcome = routes_leave_hosts_to_their_owners(&world, &compiled);
+        prop_assert!(outcome.is_ok(), "{:?} {:?}", outcome, world);
     }
 
     /// At most one namespace has active claims on a host and all that overlap with it if ownership
@@ -113,6 +125,20 @@ proptest! {
                 set.iter().filter(|request| request.0.0 != namespace).cloned().collect()
             };
             prop_assert_eq!(elsewhere(&before), elsewhere(&after), "{:?}\n{:?}", world, less);
+        }
+    }
+
+    /// A root takes no path that it does not claim: on a host below another's wildcard, too.
+    #[test]
+    fn a_root_takes_no_path_that_it_does_not_claim(data in bytes()) {
+        let world = World::read(&data).without_selectors();
+        let before = permitted(&world, &compiled(world.objects()));
+        for less in without_a_holder(&world) {
+            let after = permitted(&less.world, &compiled(less.world.objects()));
+            let rest = |set: &BTreeSet<Permitted>| -> BTreeSet<Permitted> {
+                set.iter().filter(|(server, host, path, _)| less.leaves(*server, host, path)).cloned().collect()
+            };
+            prop_assert_eq!(rest(&before), rest(&after), "{:?}\n{:?}", world, less.root);
         }
     }
 

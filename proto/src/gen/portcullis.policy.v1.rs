@@ -488,7 +488,8 @@ pub struct Route {
     /// Its key within the policy of one port. Not 0.
     #[prost(fixed64, tag = "1")]
     pub key: u64,
-    /// Its origin; unique within the policy of one port.
+    /// Its origin. Several routes of a port have the same one where one object has other matches on some of
+    /// its hosts; their keys differ.
     #[prost(message, optional, tag = "2")]
     pub origin: ::core::option::Option<Origin>,
     /// The API that it came from.

@@ -35,8 +35,8 @@ pub struct ClaimEntry {
     /// The time of the claim, in seconds since the epoch; `None`: it has none until its status
     /// records one.
     pub claimed_at: Option<i64>,
-    /// The latest time of claims of other roots that are in force on the host or on one that overlaps
-    /// with it: a claim that begins now is later, whatever the clock says.
+    /// Of a claim without a time: the latest time of claims of other roots that are in force on the host
+    /// or on one that overlaps with it. The claim is later than these, whatever the clock says.
     pub after: Option<i64>,
     /// The reason of an inactive claim, and a remark on an active one.
     pub reason: Option<Reason>,

@@ -226,8 +226,9 @@ fn effective(
     }
     let lost = lost_hosts(cx, &own.hostnames, server, &key.namespace);
     if !lost.is_empty() && lost.len() == own.hostnames.len() {
-        let message = "InboundRoutes hold every hostname of the route; a route takes part in their \
-                       trees by a parentRef to one that delegates to it";
+        let message = "InboundRoutes hold every hostname of the route, or in another namespace a host \
+                       below it; a route takes part in their trees by a parentRef to one that \
+                       delegates to it";
         return Attachment::Lost { message: message.into() };
     }
     own.denies_because()

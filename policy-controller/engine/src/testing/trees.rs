@@ -6,6 +6,9 @@ mod properties;
 mod render;
 mod world;
 
-pub use oracle::{Claim, claims, may_answer, without_idle_roots};
-pub use properties::{Permitted, check, claims_are_those_of_the_objects, contained, permitted};
+pub use oracle::{Claim, Fewer, claims, may_answer, without_a_holder, without_idle_roots};
+pub use properties::{
+    Permitted, check, claims_are_those_of_the_objects, contained, permitted,
+    routes_leave_hosts_to_their_owners,
+};
 pub use world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};

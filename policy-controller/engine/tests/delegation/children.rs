@@ -6,7 +6,7 @@ use policy_engine::behaviour::{Behaviour, Behaviours};
 use policy_engine::{Compiled, ControllerConfig};
 
 /// A root of namespace `shop` whose Server is `web`.
-fn root(name: &str, virtual_host: &str, routes: &str) -> String {
+pub(super) fn root(name: &str, virtual_host: &str, routes: &str) -> String {
     format!(
         "apiVersion: portcullis.dev/v1alpha1\nkind: InboundRoute\n\
          metadata: {{name: {name}, namespace: shop, creationTimestamp: '2026-01-01T00:00:00Z'}}\n\
@@ -16,7 +16,7 @@ fn root(name: &str, virtual_host: &str, routes: &str) -> String {
 }
 
 /// A child of root `www` in namespace `shop`.
-fn child(kind: &str, name: &str, hosts: &str, matches: &str) -> String {
+pub(super) fn child(kind: &str, name: &str, hosts: &str, matches: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\n\
          metadata: {{name: {name}, namespace: shop}}\n\
@@ -26,16 +26,16 @@ fn child(kind: &str, name: &str, hosts: &str, matches: &str) -> String {
     )
 }
 
-fn open(protocol: &str) -> String {
+pub(super) fn open(protocol: &str) -> String {
     common::server(protocol, "all-unauthenticated")
 }
 
-fn compiled(documents: &[&str]) -> Compiled {
+pub(super) fn compiled(documents: &[&str]) -> Compiled {
     common::compiled(&[&[POD], documents].concat())
 }
 
 /// The object whose rule permits a request, or the reason why none does.
-fn answer(compiled: &Compiled, host: &str, request: &str) -> String {
+pub(super) fn answer(compiled: &Compiled, host: &str, request: &str) -> String {
     let policy = common::web(compiled, 8080);
     let facts = &compiled.workloads[&WorkloadKey::pod("shop", "web")].state.facts;
     let client = "10.9.9.9".parse().unwrap();

@@ -7,8 +7,7 @@ use super::server_hosts::hosts_of;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{
-    ClaimState, ClaimsOn, DelegationTree, HostClaim, HostClaims, NodeEffect, OverlappingClaims,
-    TreeNode,
+    ClaimState, ClaimsOn, DelegationTree, HostClaim, NodeEffect, OverlappingClaims, TreeNode,
 };
 use crate::query::delegation_state::{
     ClaimEntry, DelegationEntry, DelegationState, DelegationStateOf, OrphanReason, RouteEntry,
@@ -65,29 +64,25 @@ fn claims(cx: &mut Context<'_>, key: &ObjectKey, root: &VirtualHost) -> Vec<Clai
         let mut own: Vec<&HostClaim> = claims.claims.iter().filter(own).collect();
         own.sort_by(|a, b| a.path.cmp(&b.path));
         for claim in own {
-            let after = latest_of_others(cx, &claims, claim);
+            let after = latest_of_others(cx, claim);
             entries.push(ClaimEntry { after, ..entry(claim) });
         }
     }
     entries
 }
 
-/// The latest time of the claims of other roots that are in force on the host, and on hosts that overlap
-/// with it. Only who has no time yet looks beyond its host.
-fn latest_of_others(
-    cx: &mut Context<'_>,
-    on_host: &Arc<HostClaims>,
-    claim: &HostClaim,
-) -> Option<i64> {
-    let all = if claim.order.timeless && claim.is_admitted() {
-        cx.query(&OverlappingClaims(claim.host.clone()))
-    } else {
-        Arc::clone(on_host)
-    };
+/// The latest time of the claims of other roots that are in force on the host of a claim without a time,
+/// and on hosts that overlap with it.
+fn latest_of_others(cx: &mut Context<'_>, claim: &HostClaim) -> Option<i64> {
+    if !claim.order.timeless || !claim.is_admitted() {
+        return None;
+    }
+    let all = cx.query(&OverlappingClaims(claim.host.clone()));
     let others = all.claims.iter().filter(|other| {
-        other.is_active() && other.root != claim.root && other.host.overlaps(&claim.host)
+        let known = other.is_active() && !other.order.timeless;
+        known && other.root != claim.root && other.host.overlaps(&claim.host)
     });
-    others.filter(|other| !other.order.timeless).map(|other| other.order.time).max()
+    others.map(|other| other.order.time).max()
 }
 
 fn entry(claim: &HostClaim) -> ClaimEntry {

@@ -1,6 +1,6 @@
 //! The promises, spelled out one object after another.
 
-use super::world::{Action, Inbound, Leaf, Place, World, contains};
+use super::world::{Action, Inbound, Leaf, Place, SERVERS, World, contains};
 
 /// A claim of a root.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -218,6 +218,49 @@ fn leaves(world: &World, server: Place) -> impl Iterator<Item = &Leaf> {
     world.leaves.iter().filter(move |leaf| {
         leaf.namespace == server.0 && leaf.server == Some(server.1) && !leaf.parents.is_empty()
     })
+}
+
+/// A world with a root less, whose claims no other root gets.
+pub struct Fewer {
+    /// What is left.
+    pub world: World,
+    /// The namespace and name of the root, by number.
+    pub root: (usize, usize),
+    /// The claims that it had.
+    claims: Vec<Claim>,
+    /// The Servers that it names.
+    servers: Vec<Place>,
+}
+
+impl Fewer {
+    /// Returns true if the root has nothing to do with a request.
+    pub fn leaves(&self, server: (usize, usize), host: &str, path: &str) -> bool {
+        let held =
+            |claim: &Claim| claim.active && names(claim.host, host) && contains(claim.path, path);
+        !self.servers.contains(&server) && !self.claims.iter().any(held)
+    }
+}
+
+/// Every world with a root less, whose claims no other root gets.
+pub fn without_a_holder(world: &World) -> Vec<Fewer> {
+    let before = claims(world);
+    let roots = world.inbound.iter().enumerate().filter(|(_, object)| object.root.is_some());
+    let fewer = roots.filter_map(|(i, object)| {
+        let mut less = world.clone();
+        less.inbound.remove(i);
+        let (own, others): (Vec<Claim>, Vec<Claim>) =
+            before.iter().cloned().partition(|claim| claim.root == object.at);
+        let servers = (0..SERVERS.len()).map(|number| (object.at.0, number));
+        let named = |server: &Place| naming(world, *server).any(|one| one.at == object.at);
+        let servers = servers.filter(named).collect();
+        (claims(&less) == others).then(|| Fewer {
+            world: less,
+            root: object.at,
+            claims: own,
+            servers,
+        })
+    });
+    fewer.collect()
 }
 
 /// Every world with a root less that holds nothing, with the namespace of the root.

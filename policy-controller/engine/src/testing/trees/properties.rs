@@ -5,7 +5,8 @@ use super::world::{ANSWERED_HOSTS, HOSTS, NAMESPACES, PATHS, SERVERS, World};
 use crate::query::delegation::{ClaimState, HostClaim};
 use crate::{Compiled, ControllerConfig, compile_objects};
 use policy_core::{
-    Connection, Decision, HostPattern, Identity, RequestView, Tls, WorkloadKey, naive,
+    Connection, Decision, HostPattern, Identity, Origin, RequestView, ServerPolicy, Tls,
+    WorkloadKey, naive,
 };
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -31,26 +32,13 @@ pub fn permitted(world: &World, compiled: &Compiled) -> BTreeSet<Permitted> {
             let port = NonZeroU16::new(8080 + u16::try_from(s).unwrap()).unwrap();
             let policy = compiled.port(&key, port).unwrap();
             let facts = &compiled.workloads[&key].state.facts;
-            let identity = Identity::Dns("a.b".into());
             for host in ANSWERED_HOSTS {
                 if !is_tree_host(world, (n, s), host) {
                     continue;
                 }
                 for path in paths() {
                     for meshed in [false, true] {
-                        let tls =
-                            if meshed { Tls::Terminated(Some(&identity)) } else { Tls::Absent };
-                        let client = "10.9.9.9".parse().unwrap();
-                        let connection = Connection { client, tls, facts };
-                        let headers = http::HeaderMap::new();
-                        let view = RequestView {
-                            method: &http::Method::GET,
-                            host: Some(host),
-                            path: &path,
-                            query: None,
-                            headers: &headers,
-                        };
-                        let decision = naive::decide_request(&policy, &connection, &view);
+                        let decision = decide((&policy, facts), host, &path, meshed);
                         if matches!(decision, Decision::Permit(_)) {
                             found.insert(((n, s), host, path.clone(), meshed));
                         }
@@ -60,6 +48,63 @@ pub fn permitted(world: &World, compiled: &Compiled) -> BTreeSet<Permitted> {
         }
     }
     found
+}
+
+fn decide(
+    (policy, facts): (&ServerPolicy, &policy_core::Facts),
+    host: &str,
+    path: &str,
+    meshed: bool,
+) -> Decision {
+    let identity = Identity::Dns("a.b".into());
+    let tls = if meshed { Tls::Terminated(Some(&identity)) } else { Tls::Absent };
+    let connection = Connection { client: "10.9.9.9".parse().unwrap(), tls, facts };
+    let headers = http::HeaderMap::new();
+    let method = &http::Method::GET;
+    let view = RequestView { method, host: Some(host), path, query: None, headers: &headers };
+    naive::decide_request(policy, &connection, &view)
+}
+
+/// Holds the routes that are no children to the ownership of hosts: one with hostnames answers no host
+/// that another namespace holds, if ownership is strict. Returns the number of requests that such
+/// routes answer.
+///
+/// # Errors
+/// The first request that one does.
+pub fn routes_leave_hosts_to_their_owners(
+    world: &World,
+    compiled: &Compiled,
+) -> Result<usize, String> {
+    let held = claims(world);
+    let mut answered = 0;
+    let leaves = world.leaves.iter().filter(|leaf| leaf.parents.is_empty());
+    for (leaf, s) in leaves.filter_map(|leaf| Some((leaf, leaf.server?))) {
+        let n = leaf.namespace;
+        let key = WorkloadKey::pod(NAMESPACES[n], "web");
+        let port = NonZeroU16::new(8080 + u16::try_from(s).unwrap()).unwrap();
+        let policy = compiled.port(&key, port).unwrap();
+        let facts = &compiled.workloads[&key].state.facts;
+        for host in ANSWERED_HOSTS {
+            let foreign = held.iter().find(|claim| {
+                claim.active && claim.root.0 != n && super::oracle::names(claim.host, host)
+            });
+            for path in paths() {
+                let Decision::Permit(permit) = decide((&policy, facts), host, &path, false) else {
+                    continue;
+                };
+                let by = permit.route().map(|by| &policy.routes.routes[by.route as usize]);
+                let own = by.filter(|route| {
+                    matches!(route.origin, Origin::Objects(_)) && !route.hosts.is_empty()
+                });
+                answered += usize::from(own.is_some());
+                if let (true, Some(route), Some(claim)) = (world.is_strict(), own, foreign) {
+                    let origin = &route.origin;
+                    return Err(format!("{origin:?} answers {host} {path}, held by {claim:?}"));
+                }
+            }
+        }
+    }
+    Ok(answered)
 }
 
 /// Holds a world to containment: what a Server permits on the host of a tree was handed to it.
@@ -81,7 +126,7 @@ pub fn contained(world: &World, compiled: &Compiled) -> Result<(), String> {
 /// The first difference, or the first host or path that two hold.
 pub fn claims_are_those_of_the_objects(world: &World, compiled: &Compiled) -> Result<(), String> {
     let expected = claims(world);
-    let strict = world.admission.as_ref().is_none_or(|rules| rules.strict);
+    let strict = world.is_strict();
     let mut active: Vec<HostClaim> = Vec::new();
     for host in HOSTS {
         let pattern = HostPattern::parse(host);
@@ -133,6 +178,7 @@ pub fn check(data: &[u8]) -> Result<(), String> {
     let compiled = compile(&world);
     contained(&world, &compiled)?;
     claims_are_those_of_the_objects(&world, &compiled)?;
+    routes_leave_hosts_to_their_owners(&world, &compiled)?;
     let before = permitted(&world, &compiled);
     for less in world.with_less_permission() {
         let after = permitted(&less, &compile(&less));

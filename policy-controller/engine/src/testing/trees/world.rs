@@ -183,6 +183,11 @@ impl World {
         self.inbound.iter().find(|object| object.at == at)
     }
 
+    /// Returns true if a namespace owns its hosts as a whole.
+    pub(super) fn is_strict(&self) -> bool {
+        self.admission.as_ref().is_none_or(|rules| rules.strict)
+    }
+
     /// Every world with one ReferenceGrant or one consent less.
     pub fn with_less_delegation(&self) -> Vec<Self> {
         let mut worlds = Vec::new();
@@ -313,7 +318,7 @@ fn action(from: &mut Choices<'_>, root: &Option<Root>, at: Place) -> Action {
         // A root cannot serve without a target.
         2 if root.as_ref().is_none_or(|root| root.target.is_some()) => Action::Serve,
         3 => Action::Leaf(from.below(NAMESPACES.len())),
-        4 => Action::Selected(from.below(NAMESPACES.len())),
+        4 | 6 => Action::Selected(from.below(NAMESPACES.len())),
         5 => Action::Inbound(from.place()),
         // The farther down, the more is answered.
         n if n >= 14 - at.1 * 3 => Action::Servers(vec![from.below(SERVERS.len())]),
@@ -327,13 +332,16 @@ fn action(from: &mut Choices<'_>, root: &Option<Root>, at: Place) -> Action {
 
 fn leaf(from: &mut Choices<'_>, namespace: usize) -> Leaf {
     let base = PATHS[from.below(4)];
+    let valid = !from.one_in(20);
+    // Without any it is an ordinary route of its Server.
+    let parents: Vec<Place> = (0..from.below(4)).map(|_| from.place()).collect();
+    let wide = parents.is_empty() && from.one_in(2);
     Leaf {
         namespace,
-        valid: !from.one_in(20),
-        // Without any it is an ordinary route of its Server.
-        parents: (0..from.below(4)).map(|_| from.place()).collect(),
-        server: from.one_in(2).then(|| from.below(SERVERS.len())),
-        hosts: from.hosts(),
+        valid,
+        server: (parents.is_empty() || from.one_in(2)).then(|| from.below(SERVERS.len())),
+        parents,
+        hosts: if wide { vec!["*.a.io"] } else { from.hosts() },
         matches: from.paths_inside(base).into_iter().map(|path| (path, from.one_in(3))).collect(),
     }
 }

@@ -115,6 +115,24 @@ fn a_time_before_the_object_or_far_in_the_future_or_no_time_is_replaced() {
     assert_eq!(claims(&current, &root(vec![entry("/", true, None)])), None);
 }
 
+/// The clock of a new leader was behind that of the one before, and a later claim came first.
+#[test]
+fn a_slow_clock_gives_no_host_to_a_later_claim() {
+    let first = |after: Option<i64>| {
+        let claim = ClaimEntry { after, ..entry("/", false, None) };
+        claims(&Value::Null, &root(vec![claim])).unwrap()
+    };
+    assert_eq!(first(None), [format!("/ Inactive {NOW}")]);
+    assert_eq!(first(Some(seconds(BEFORE))), [format!("/ Inactive {NOW}")]);
+    let ahead = seconds(NOW) + 30;
+    assert_eq!(first(Some(ahead)), ["/ Inactive 2026-11-21T12:00:31Z"]);
+    // A time that is recorded stays.
+    let current = json!({"claims": [{"host": "www.example.com", "path": "/", "state": "Inactive",
+        "claimedAt": BEFORE, "reason": "HostAlreadyClaimed", "message": "it is held"}]});
+    let known = ClaimEntry { after: Some(ahead), ..entry("/", false, None) };
+    assert_eq!(written(&current, &root(vec![known])), None);
+}
+
 #[test]
 fn an_object_that_became_invalid_has_no_claims_and_claims_anew_when_it_is_corrected() {
     let first = written(&Value::Null, &root(vec![entry("/", true, Some(seconds(BEFORE)))]));

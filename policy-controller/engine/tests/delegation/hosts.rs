@@ -1,0 +1,199 @@
+//! Hosts that namespaces hold beside each other: what others learn of them, and what they leave.
+
+use super::children::{answer, child, compiled, open, root};
+use super::common;
+use policy_core::HostPattern;
+use policy_crds::resource::{PathPrefix, Recorded, RecordedConnection};
+use policy_crds::{Kind, Object, ObjectKey};
+use policy_engine::delegation::{DelegationEntry, OrphanReason};
+use policy_engine::{Compiled, ControllerConfig, compile_objects};
+use std::sync::Arc;
+
+/// A RouteAdmissionPolicy that allows wildcards.
+fn admission(ownership: &str) -> String {
+    format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: RouteAdmissionPolicy\n\
+         metadata: {{name: default}}\n\
+         spec: {{namespaceOwnership: {ownership}, wildcardPolicy: WildcardsAllowed}}"
+    )
+}
+
+fn vertex(name: &str, of: &str, routes: &str) -> String {
+    format!(
+        "apiVersion: portcullis.dev/v1alpha1\nkind: InboundRoute\n\
+         metadata: {{name: {name}, namespace: shop, labels: {{team: f}}}}\n\
+         spec: {{delegatedFrom: [{of}], routes: [{routes}]}}"
+    )
+}
+
+/// A root of another namespace.
+fn stranger(host: &str) -> String {
+    root("hidden", &format!("fqdn: {host}"), "{match: /, serve: {}}")
+        .replace("namespace: shop", "namespace: strange")
+}
+
+/// Whoever named a wildcard that it does not have was told every name that others claim below.
+#[test]
+fn a_server_learns_no_host_that_others_claim_below_a_wildcard() {
+    let asks = vertex("asks", "{fqdn: '*.io'}", "{match: /, servers: [{name: web}]}");
+    let route = child("HTTPRoute", "h", "'*.io'", "{path: {value: /}}")
+        .replace("name: www}", "name: www}, {group: policy.linkerd.io, kind: Server, name: web}");
+    let www = root("www", "fqdn: b.com", "{match: /, delegate: {kind: HTTPRoute, name: h}}");
+    for namespaces in ["Strict", "InterNamespaceAllowed"] {
+        for asks in [&asks, &route] {
+            let (server, admission) = (open("HTTP/1"), admission(namespaces));
+            let pieces = [&server, asks, &www, &admission].map(String::as_str);
+            let alone = compiled(&pieces);
+            let beside = compiled(&[&pieces[..], &[&stranger("x.secret.io")]].concat());
+            let held = beside.claims_on(&HostPattern::parse("x.secret.io"));
+            assert!(held.claims.iter().any(|claim| claim.is_active()));
+            assert_eq!(common::web(&alone, 8080), common::web(&beside, 8080), "{asks}");
+            assert_eq!(answer(&beside, "x.secret.io", "GET /"), "not_delegated");
+        }
+    }
+}
+
+/// A route's wildcard consented to names alone, not to a wildcard that it covers.
+#[test]
+fn a_wildcard_hostname_consents_to_every_host_that_it_covers() {
+    let route = child("HTTPRoute", "h", "'*.io'", "{path: {value: /}}");
+    let own = route
+        .replace("name: www}", "name: www}, {group: policy.linkerd.io, kind: Server, name: web}");
+    for host in ["'*.a.io'", "x.a.io"] {
+        let www = root(
+            "www",
+            &format!("fqdn: {host}"),
+            "{match: /, delegate: {kind: HTTPRoute, name: h}}",
+        );
+        // The Server of the root, or its own.
+        let elsewhere = www.replace("name: web", "name: other");
+        for (www, route) in [(&www, &route), (&elsewhere, &own)] {
+            let compiled = compiled(&[&open("HTTP/1"), www, route, &admission("Strict")]);
+            assert_eq!(answer(&compiled, "x.a.io", "GET /p"), "h", "{host}");
+            assert_eq!(answer(&compiled, "x.b.io", "GET /p"), "not_delegated", "{host}");
+        }
+    }
+}
+
+/// The route's exact name was refused, and its wildcard took the same host.
+#[test]
+fn the_status_of_a_route_that_lost_a_wildcard_names_no_host_of_others() {
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+                 metadata: {name: h, namespace: shop}\nspec:\n  hostnames: ['*.secret.io']\n\
+                 \x20 parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n\
+                 \x20 rules: [{matches: [{path: {value: /}}]}]";
+    let server = open("HTTP/1");
+    let alone = compiled(&[&server, route]);
+    assert_eq!(answer(&alone, "x.secret.io", "GET /"), "h");
+    let beside = compiled(&[&server, route, &stranger("x.secret.io")]);
+    for host in ["x.secret.io", "y.secret.io"] {
+        assert_eq!(answer(&beside, host, "GET /"), "not_delegated");
+    }
+    let told = beside.conditions.iter().filter(|(key, _)| &*key.name == "h");
+    let told: Vec<_> = told.flat_map(|(_, own)| own.iter().map(ToString::to_string)).collect();
+    assert!(told.iter().any(|one| one.contains("HostAlreadyClaimed")), "{told:?}");
+    assert!(told.iter().all(|one| !one.contains("x.secret")), "{told:?}");
+    // A route of the same namespace, or where hosts are shared, has it.
+    let own = stranger("x.secret.io").replace("namespace: strange", "namespace: shop");
+    let own = own.replace("name: web", "name: other");
+    assert_eq!(answer(&compiled(&[&server, route, &own]), "x.secret.io", "GET /"), "h");
+    let shared = admission("InterNamespaceAllowed");
+    let shared = compiled(&[&server, route, &stranger("x.secret.io"), &shared]);
+    assert_eq!(answer(&shared, "x.secret.io", "GET /"), "h");
+}
+
+/// A path that one of several selected objects has on one host shadowed the rule of another on a host
+/// where nobody had it, and a shorter path answered.
+#[test]
+fn a_selected_object_keeps_its_paths_on_its_hosts_alone() {
+    let selector = "{match: /, delegate: {selector: {matchLabels: {team: f}}}}";
+    let www = root("www", "fqdn: a.io, aliases: [b.io]", selector);
+    let both = "{fqdn: a.io}, {fqdn: b.io}";
+    let hands = vertex("hands", both, "{match: /f, delegate: {name: inner}}");
+    let keeps = vertex("keeps", "{fqdn: a.io}", "{match: /f/admin, serve: {}}");
+    let inner = vertex(
+        "inner",
+        both,
+        "{match: /f, serve: {}}, {match: /f/admin, serve: {}}, \
+                                       {match: /f/admin/keys, serve: {}}",
+    );
+    let inner = inner.replace("labels: {team: f}", "labels: {}");
+    for first in ["hands", "keeps"] {
+        let aged = |text: &String| {
+            let age = if text.contains(&format!("name: {first},")) { 1 } else { 2 };
+            let created = format!("creationTimestamp: '2026-01-0{age}T00:00:00Z', namespace: shop");
+            text.replace("namespace: shop", &created)
+        };
+        let (hands, keeps) = (aged(&hands), aged(&keeps));
+        let compiled = compiled(&[&open("HTTP/1"), &www, &hands, &keeps, &inner]);
+        for (path, of_a, of_b) in [
+            ("/f", "inner", "inner"),
+            ("/f/admin", "keeps", "inner"),
+            ("/f/admin/keys", "keeps", "inner"),
+        ] {
+            let answers =
+                ["a.io", "b.io"].map(|host| answer(&compiled, host, &format!("GET {path}")));
+            assert_eq!(answers, [of_a, of_b], "{first} {path}");
+        }
+        let state = compiled.delegation_state(&key("inner"));
+        let rules: Vec<_> = state.routes.iter().map(|rule| rule.state.as_str()).collect();
+        assert_eq!(rules, ["Programmed"; 3]);
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey { kind: Kind::InboundRoute, namespace: "shop".into(), name: name.into() }
+}
+
+/// Objects, one of which has a status that says that `www` delegates to it.
+fn with_a_parent(child: &str, documents: &[&str]) -> Compiled {
+    let mut objects: Vec<Object> = common::objects(documents);
+    let child = objects.iter_mut().find(|object| object.meta.key == key(child)).unwrap();
+    let prefix = PathPrefix::parse("/").unwrap();
+    let connected = vec![RecordedConnection { parent: key("www"), prefix, since: 1_770_000_000 }];
+    child.meta.recorded = Some(Arc::new(Recorded { connected, ..Recorded::default() }));
+    compile_objects(objects, &ControllerConfig::default())
+}
+
+/// The vertex was told that its root had lost its claims.
+#[test]
+fn a_vertex_that_consents_to_another_host_of_its_parent_is_told_so() {
+    let www = root("www", "fqdn: a.io", "{match: /, delegate: {name: c}}");
+    let reason = |consent: &str| {
+        let c = vertex("c", consent, "{match: /, serve: {}}");
+        let state = with_a_parent("c", &[&open("HTTP/1"), &www, &c]).delegation_state(&key("c"));
+        state.delegations.iter().find_map(|entry| match entry {
+            DelegationEntry::Orphaned { reason, .. } => Some(*reason),
+            DelegationEntry::Connected { .. } | DelegationEntry::Rejected { .. } => None,
+        })
+    };
+    assert_eq!(reason("{fqdn: a.io}"), None);
+    let other = "{fqdn: b.io, parent: {namespace: shop, name: www}}";
+    assert_eq!(reason(other), Some(OrphanReason::NotPermitted));
+}
+
+/// A claim without a time says which are before it.
+#[test]
+fn a_claim_without_a_time_is_after_those_that_are_in_force() {
+    let seconds = |day: i64| 1_767_225_600 + (day - 1) * 86_400;
+    let old = stranger("x.a.io");
+    let edited = |host: &str| {
+        root("www", &format!("fqdn: {host}"), "{match: /, serve: {}}")
+            .replace("namespace: shop,", "namespace: shop, generation: 2,")
+    };
+    let after = |host: &str, wildcards: &str| {
+        let compiled = compiled(&[&old, &edited(host), wildcards]);
+        let state = compiled.delegation_state(&key("www"));
+        assert_eq!(state.claims[0].claimed_at, None);
+        state.claims[0].after
+    };
+    let admission = admission("Strict");
+    for (host, expected) in
+        [("x.a.io", Some(seconds(1))), ("'*.a.io'", Some(seconds(1))), ("y.a.io", None)]
+    {
+        assert_eq!(after(host, &admission), expected, "{host}");
+    }
+    let compiled = compiled(&[&old]);
+    let known = ObjectKey { namespace: "strange".into(), ..key("hidden") };
+    assert_eq!(compiled.delegation_state(&known).claims[0].after, None);
+}
