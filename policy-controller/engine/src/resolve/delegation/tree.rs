@@ -24,8 +24,7 @@ query!(TreeOf, Arc<DelegationTree>, tree);
 
 /// The most objects in a chain, the root included.
 const MAX_DEPTH: usize = 16;
-/// The most objects that the walk from one root visits. Without a bound, objects that delegate to one
-/// another over several ways are visited exponentially often.
+/// The most objects that the walk from one root visits, because every event in the tree costs a walk.
 const MAX_VISITS: usize = 1024;
 /// The most pairs of a host and a path in a tree.
 const MAX_PATHS: usize = 65_536;
