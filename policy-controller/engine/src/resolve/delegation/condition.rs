@@ -2,7 +2,7 @@
 
 use super::child::inbound_parent;
 use super::claims::valid;
-use super::on_server::hosts_of;
+use super::on_server::{covers, hosts_of};
 use super::tree::is_child;
 use crate::incremental::Context;
 use crate::index::{Edge, parents};
@@ -91,11 +91,6 @@ pub(crate) fn lost_hosts(
 /// True if the trees of a Server alone decide about a host.
 pub(crate) fn is_decided(trees: &DelegatedRoutes, host: &HostPattern) -> bool {
     trees.hosts.iter().any(|decided| covers(decided, host))
-}
-
-/// True if every name of `host` has the pattern `wide`.
-pub(super) fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
-    wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
 }
 
 /// If an InboundRoute takes effect: a root by its claims, a vertex by the trees that it is part of.

@@ -5,7 +5,6 @@
 //! it.
 
 use super::claims::valid;
-use super::condition::covers;
 use super::tree::{KIND, Kept, beside, delegated_path, is_child};
 use crate::incremental::{Context, query};
 use crate::index::{Edge, parents};
@@ -148,6 +147,11 @@ fn without_covered(
         hosts.iter().any(|wide| wide != host && covers(wide, host) && is_held(wide))
     };
     hosts.iter().filter(|host| is_held(host) || !covered(host)).cloned().collect()
+}
+
+/// True if every name of `host` has the pattern `wide`.
+pub(super) fn covers(wide: &HostPattern, host: &HostPattern) -> bool {
+    wide == host || (matches!(wide, HostPattern::Suffix(_)) && wide.admits(host.name()))
 }
 
 /// The trees of the roots that claim hosts.
