@@ -20,6 +20,7 @@ mod read_grant;
 mod read_route;
 mod route;
 mod route_kind;
+mod table;
 mod tree;
 
 pub use encode::{Encoded, encode, server_ips};

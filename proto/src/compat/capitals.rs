@@ -5,8 +5,7 @@
 //! of a wildcard above it or for the routes without hosts. HTTP/2 has no header that a guard could look
 //! at. So whatever could permit such a request in another table is denied, unless it is the same table.
 
-use super::route::is_wider;
-use super::tree::{Table, closed, of_route};
+use super::table::{Table, closed, is_wider, of_route};
 use policy_core::matching::HostPattern;
 use policy_core::policy::{Route, ServerPolicy, Unmatched};
 use std::collections::{BTreeMap, BTreeSet};

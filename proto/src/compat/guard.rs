@@ -6,13 +6,14 @@
 use super::filter::FilterEncoding;
 use super::options::EncodeOptions;
 use super::route_kind::{LinkerdRoute, RoutePlan, RulePlan};
-use super::tree::{Table, closed, of_route};
+use super::table::{Table, closed, of_route};
 use http::Method;
+use policy_core::decision::Denied;
 use policy_core::filter::{Failure, FilterKind};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
 use policy_core::policy::{PathHandling, ServerPolicy};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Returns true if every segment of the path is a literal of unreserved characters.
 fn is_unreserved(wanted: &RequestMatch) -> bool {
@@ -116,20 +117,25 @@ fn without_path(policy: &ServerPolicy, tables: &[Table<'_>]) -> Vec<RequestMatch
     let of_prefix = matches.filter_map(|wanted| {
         let (path, method, headers, query) = wanted.parts();
         let is_met = method.is_none_or(|method| *method == Method::CONNECT);
-        (is_met && *path == everything).then(|| (headers.to_vec(), query.to_vec()))
+        let has_more = !headers.is_empty() || !query.is_empty();
+        (is_met && has_more && *path == everything).then(|| (headers.to_vec(), query.to_vec()))
     });
     let connect = |(headers, query)| {
         RequestMatch::new(everything.clone(), Some(Method::CONNECT), headers, query)
     };
-    // Each once, in the order of the list: equal policies are equal messages.
-    let mut seen = HashSet::new();
-    let all = [(Vec::new(), Vec::new())].into_iter().chain(of_prefix).map(connect);
-    all.filter(|wanted| seen.insert(wanted.clone())).collect()
+    [(Vec::new(), Vec::new())].into_iter().chain(of_prefix).map(connect).collect()
+}
+
+/// The routes that deny what no other of a tree's host matches, which come after all others.
+pub(super) fn denials<F: LinkerdRoute>(policy: &ServerPolicy) -> Vec<RoutePlan<F>> {
+    let tables: Vec<Table<'_>> = closed(policy).collect();
+    let deny = |hosts| RoutePlan::everything(Denied::NotDelegated.as_str(), hosts, false);
+    split(&tables).into_iter().map(deny).collect()
 }
 
 /// Returns the lists of hosts for the routes of these tables: all hosts together, and none for the
 /// table without hosts.
-pub(super) fn split(tables: &[Table<'_>]) -> Vec<Vec<HostPattern>> {
+fn split(tables: &[Table<'_>]) -> Vec<Vec<HostPattern>> {
     let hosts: Vec<HostPattern> = tables.iter().flatten().copied().cloned().collect();
     let hostless = tables.contains(&None).then(Vec::new);
     (!hosts.is_empty()).then_some(hosts).into_iter().chain(hostless).collect()

@@ -6,7 +6,8 @@ use super::filter::FilterEncoding;
 use super::grant::Grants;
 use super::options::EncodeOptions;
 use super::route_kind::{Grpc, Http, LinkerdRoute, RoutePlan, RulePlan, leading_filters};
-use super::{guard, meta, tree};
+use super::table::{CLOSED, is_wider};
+use super::{guard, meta};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::unsupported::{Part, Report};
@@ -90,7 +91,7 @@ fn plan<F: LinkerdRoute>(
         first.extend(last);
         all.extend(first);
     }
-    all.extend(tree::denials::<F>(policy));
+    all.extend(guard::denials::<F>(policy));
     if all.is_empty() {
         // The proxy replaces an empty list by a route that the Server's grants apply to.
         let reason = match otherwise {
@@ -101,7 +102,7 @@ fn plan<F: LinkerdRoute>(
         };
         all.push(RoutePlan::everything(reason.as_str(), Vec::new(), false));
     } else if let Unmatched::Deny(reason) = otherwise
-        && *otherwise != tree::CLOSED
+        && *otherwise != CLOSED
     {
         let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
         grants.report().otherwise(Part::Port, message);
@@ -208,7 +209,7 @@ fn fallthrough_guards<F: LinkerdRoute>(
     for (host, unmatched) in &policy.routes.hosts {
         match unmatched {
             // Every tree denies the rest of its hosts.
-            &tree::CLOSED | Unmatched::FallThrough => {}
+            &CLOSED | Unmatched::FallThrough => {}
             Unmatched::DefaultRoute => {
                 let filters = server_filters::<F>(policy, grants);
                 let hosts = vec![host.clone()];
@@ -239,11 +240,6 @@ fn has_fallback(policy: &ServerPolicy, host: &HostPattern) -> bool {
     let by_table =
         hosts.iter().any(|(wider, then)| *then == Unmatched::DefaultRoute && is_wider(wider, host));
     by_route || by_table || *otherwise == Unmatched::DefaultRoute || !policy.exemptions.is_empty()
-}
-
-/// Returns true if a pattern is another one that has every name of `host`.
-pub(super) fn is_wider(wider: &HostPattern, host: &HostPattern) -> bool {
-    wider != host && wider.covers(host)
 }
 
 /// Places the Server's grants, which apply to every route of a message. If a route does not inherit

@@ -12,31 +12,24 @@
 //! is denied as a whole. So is what requests could reach that leave the tree by capital letters in their
 //! host (`capitals`).
 
+use super::capitals;
 use super::options::EncodeOptions;
-use super::route_kind::{Http, LinkerdRoute, RoutePlan};
-use super::{capitals, guard};
+use super::route_kind::{Http, LinkerdRoute};
+use super::table::{CLOSED, Table, closed, of_route};
 use crate::unsupported::{Part, Report};
 use http::header::HOST;
-use policy_core::decision::Denied;
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
-use policy_core::policy::{Exemption, Protocol, Route, RouteTable, Rule};
-use policy_core::policy::{ServerPolicy, Unmatched};
+use policy_core::policy::{Exemption, Protocol, Route, Rule, ServerPolicy};
 use policy_core::precedence::Precedence;
 use policy_core::{ObjectRef, canonical_path, match_form};
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most matches of trees on one port, those of a route counted for each of its hosts. A Linkerd
 /// proxy compares a request with every one.
 const MAX_MATCHES: usize = 4096;
-
-/// The result where no rule of a tree's host matches.
-pub(super) const CLOSED: Unmatched = Unmatched::Deny(Denied::NotDelegated);
-
-/// A host's table, or that of routes without hosts.
-pub(super) type Table<'p> = Option<&'p HostPattern>;
 
 /// A match in a table of a tree.
 struct Entry<'p> {
@@ -45,13 +38,6 @@ struct Entry<'p> {
     wanted: Cow<'p, RequestMatch>,
     /// Its place in the list.
     listed: usize,
-}
-
-/// The tables of trees, which may have no routes.
-pub(super) fn closed(policy: &ServerPolicy) -> impl Iterator<Item = Table<'_>> {
-    let RouteTable { routes: _, hosts, otherwise } = &policy.routes;
-    let hosts = hosts.iter().filter(|(_, then)| **then == CLOSED).map(|(host, _)| Some(host));
-    hosts.chain((*otherwise == CLOSED).then_some(None))
 }
 
 /// Returns `policy` with its trees as a Linkerd proxy can hold to them: matches of theirs in the match
@@ -101,11 +87,6 @@ fn tables(policy: &ServerPolicy) -> BTreeMap<Table<'_>, Vec<Entry<'_>>> {
         }
     }
     tables
-}
-
-/// The tables of a route, each once.
-pub(super) fn of_route(route: &Route) -> BTreeSet<Table<'_>> {
-    if route.hosts.is_empty() { [None].into() } else { route.hosts.iter().map(Some).collect() }
 }
 
 /// The tables that cannot be sent, and why.
@@ -306,11 +287,4 @@ fn is_reachable(exemption: &Exemption, report: &mut Report) -> bool {
         report.left_out(part, "a path in another than its canonical form: not sent");
     }
     clean
-}
-
-/// The routes that deny what no other of a tree's host matches, which come after all others.
-pub(super) fn denials<F: LinkerdRoute>(policy: &ServerPolicy) -> Vec<RoutePlan<F>> {
-    let tables: Vec<Table<'_>> = closed(policy).collect();
-    let deny = |hosts| RoutePlan::everything(Denied::NotDelegated.as_str(), hosts, false);
-    guard::split(&tables).into_iter().map(deny).collect()
 }

@@ -40,17 +40,22 @@ fn objects_in(query: &ObjectsIn, cx: &mut Context<'_>) -> Arc<BTreeSet<ObjectKey
 type Holders<'c> = BTreeMap<&'c str, &'c ObjectKey>;
 
 /// The active claims on a host, and on the wildcards that cover it, the nearest first. A wildcard has
-/// the paths of a host that no claim on the host itself has.
+/// the paths of a host that no claim on the host itself has, unless its namespace claims the host, too:
+/// within a namespace the nearest pattern has all paths.
 struct Held<'c>(Vec<(&'c HostPattern, Holders<'c>)>);
 
 impl<'c> Held<'c> {
     /// The root that holds a path, and the pattern by which it does: the longest claim that contains
     /// the path, of the nearest pattern that has one.
     fn holder(&self, path: &PathPrefix) -> Option<(&'c HostPattern, &'c ObjectKey)> {
-        self.0.iter().find_map(|(pattern, holders)| {
-            let root = path.and_above().find_map(|path| holders.get(path))?;
-            Some((*pattern, *root))
-        })
+        let (level, pattern, root) =
+            self.0.iter().enumerate().find_map(|(level, (pattern, holders))| {
+                let root = path.and_above().find_map(|path| holders.get(path))?;
+                Some((level, *pattern, *root))
+            })?;
+        let mut nearer = self.0.iter().take(level).flat_map(|(_, holders)| holders.values());
+        let is_hidden = nearer.any(|nearer| nearer.namespace == root.namespace);
+        (!is_hidden).then_some((pattern, root))
     }
 }
 
