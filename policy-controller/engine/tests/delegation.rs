@@ -128,7 +128,8 @@ proptest! {
         }
     }
 
-    /// A root takes no path that it does not claim: on a host below another's wildcard, too.
+    /// A root takes no path that it does not claim, on a host below another's wildcard, too. Of the
+    /// wildcards of its own namespace it takes the host.
     #[test]
     fn a_root_takes_no_path_that_it_does_not_claim(data in bytes()) {
         let world = World::read(&data).without_selectors();

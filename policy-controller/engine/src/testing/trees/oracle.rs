@@ -79,11 +79,15 @@ pub fn may_answer(world: &World, server: (usize, usize), host: &str, path: &str)
 }
 
 /// The claim that has a path of a host: the longest of the name; if none of it has the path, that of the
-/// nearest wildcard above.
+/// nearest wildcard above. Within a namespace the name has all paths.
 fn holder<'c>(claims: &'c [Claim], host: &str, path: &str) -> Option<&'c Claim> {
     let active = claims.iter().filter(|claim| claim.active && names(claim.host, host));
     let with = active.filter(|claim| contains(claim.path, path));
-    with.max_by_key(|claim| (!claim.host.starts_with('*'), claim.host.len(), claim.path.len()))
+    let near = |claim: &Claim| (!claim.host.starts_with('*'), claim.host.len());
+    let found = with.max_by_key(|claim| (near(claim), claim.path.len()))?;
+    let nearer = claims.iter().filter(|claim| claim.active && names(claim.host, host));
+    let mut nearer = nearer.filter(|claim| near(claim) > near(found));
+    (!nearer.any(|claim| claim.root.0 == found.root.0)).then_some(found)
 }
 
 struct Way<'w> {
@@ -226,8 +230,8 @@ pub struct Fewer {
     pub world: World,
     /// The namespace and name of the root, by number.
     pub root: (usize, usize),
-    /// The claims that it had.
-    claims: Vec<Claim>,
+    /// Hosts and paths that it took: all paths of a host, if its namespace has a wildcard above.
+    taken: Vec<(&'static str, &'static str)>,
     /// The Servers that it names.
     servers: Vec<Place>,
 }
@@ -235,9 +239,8 @@ pub struct Fewer {
 impl Fewer {
     /// Returns true if the root has nothing to do with a request.
     pub fn leaves(&self, server: (usize, usize), host: &str, path: &str) -> bool {
-        let held =
-            |claim: &Claim| claim.active && names(claim.host, host) && contains(claim.path, path);
-        !self.servers.contains(&server) && !self.claims.iter().any(held)
+        let taken = |(own, from): &(&str, &str)| names(own, host) && contains(from, path);
+        !self.servers.contains(&server) && !self.taken.iter().any(taken)
     }
 }
 
@@ -253,12 +256,15 @@ pub fn without_a_holder(world: &World) -> Vec<Fewer> {
         let servers = (0..SERVERS.len()).map(|number| (object.at.0, number));
         let named = |server: &Place| naming(world, *server).any(|one| one.at == object.at);
         let servers = servers.filter(named).collect();
-        (claims(&less) == others).then(|| Fewer {
-            world: less,
-            root: object.at,
-            claims: own,
-            servers,
-        })
+        let taken = own.iter().filter(|claim| claim.active).map(|claim| {
+            let above = |other: &Claim| {
+                other.active && other.root.0 == object.at.0 && other.host != claim.host
+            };
+            let hides = before.iter().any(|other| above(other) && overlap(other.host, claim.host));
+            (claim.host, if hides { "/" } else { claim.path })
+        });
+        let taken = taken.collect();
+        (claims(&less) == others).then(|| Fewer { world: less, root: object.at, taken, servers })
     });
     fewer.collect()
 }
