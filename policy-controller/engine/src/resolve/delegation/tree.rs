@@ -126,7 +126,7 @@ impl Place {
 
     /// The place from which a rule of a set hands its path down, on the hosts of the set; `None` if it
     /// has none of them.
-    fn from_set(&self, set: &RuleSet<'_>, path: &PathPrefix) -> Option<Self> {
+    fn handing(&self, set: &RuleSet<'_>, path: &PathPrefix) -> Option<Self> {
         let hosts = self.hosts.iter().filter(|host| set.hosts.contains(host));
         let hosts: Vec<HostPattern> = hosts.cloned().collect();
         let inside = set.paths.iter().copied().filter(|own| *own != path);
@@ -191,7 +191,7 @@ impl Walk {
                 let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
                 self.handed.extend(handed);
                 // On different hosts the set may keep different paths.
-                for place in sets.iter().filter_map(|set| place.from_set(set, &rule.path)) {
+                for place in sets.iter().filter_map(|set| place.handing(set, &rule.path)) {
                     self.delegate(cx, delegate, &rule.path, &place);
                 }
                 return;
@@ -242,7 +242,7 @@ impl Walk {
         let sets = together(&place.hosts, &each);
         let children: Vec<ObjectKey> = accepted.iter().map(|child| child.key.clone()).collect();
         for child in accepted {
-            self.enter(cx, child, &sets, path, place);
+            self.enter(cx, child, &sets, (path, place));
         }
         if let Some(node) = self.nodes.get_mut(at) {
             node.effect = if children.is_empty() {
@@ -323,8 +323,7 @@ impl Walk {
         cx: &mut Context<'_>,
         child: Child<'_>,
         sets: &[RuleSet<'_>],
-        path: &PathPrefix,
-        place: &Place,
+        (path, place): (&PathPrefix, &Place),
     ) {
         let chain = place.chain.iter().chain([child.key]).cloned().collect();
         let place = Place { chain, hosts: child.hosts, ..place.clone() };

@@ -264,7 +264,7 @@ pub fn without_a_holder(world: &World) -> Vec<Fewer> {
             (claim.host, if hides { "/" } else { claim.path })
         });
         let taken = taken.collect();
-        (claims(&less) == others).then(|| Fewer { world: less, root: object.at, taken, servers })
+        (claims(&less) == others).then_some(Fewer { world: less, root: object.at, taken, servers })
     });
     fewer.collect()
 }
