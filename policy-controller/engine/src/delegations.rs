@@ -1,7 +1,7 @@
 //! The states of all InboundRoutes, and their counts.
 
 use crate::desired_conditions::StatusFields;
-use crate::query::delegation_state::{DelegationEntry, DelegationState, RouteState};
+use crate::query::delegation_state::{DelegationEntry, DelegationState};
 use crate::resolve::delegation::EFFECTIVE;
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ pub(crate) struct DelegationCounts {
     pub(crate) inactive: usize,
     /// Vertices that no tree reaches.
     pub(crate) orphans: usize,
-    /// Rules whose path is denied because the delegation is refused.
+    /// Rules whose path is denied, on all of their hosts or on some, because a delegation is refused or
+    /// no Server can answer.
     pub(crate) denied: usize,
 }
 
@@ -91,7 +92,7 @@ fn count(state: &DelegationState) -> DelegationCounts {
     let connected = |entry: &DelegationEntry| matches!(entry, DelegationEntry::Connected { .. });
     let is_vertex = !state.delegations.is_empty();
     let orphaned = is_vertex && !state.delegations.iter().any(connected);
-    let denied = state.routes.iter().filter(|route| route.state == RouteState::Blackholed);
+    let denied = state.routes.iter().filter(|route| route.reason.is_some());
     DelegationCounts {
         active,
         inactive: state.claims.len().saturating_sub(active),

@@ -5,7 +5,7 @@ use super::condition::Reason;
 use policy_core::{Condition, HostPattern, Route};
 use policy_crds::ObjectKey;
 use policy_crds::resource::PathPrefix;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The admission of hosts in effect: the RouteAdmissionPolicy `default`, or the strict rules.
@@ -95,6 +95,19 @@ pub struct DelegationTree {
     /// The rules of the root and of everything that it delegates to, each behind the rule that leads
     /// to it.
     pub nodes: Vec<TreeNode>,
+    /// The places of objects in `nodes`, so that the state of one does not cost a pass over all.
+    places: HashMap<ObjectKey, Places>,
+}
+
+/// The places of an object in a tree.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Places {
+    /// Its rules.
+    own: Vec<usize>,
+    /// The rules that delegate to it, or would.
+    naming: Vec<usize>,
+    /// The Servers that answer its rules, or rules that these lead to.
+    servers: BTreeSet<ObjectKey>,
 }
 
 /// One rule of an object, as one chain reaches it.
@@ -117,6 +130,8 @@ pub enum NodeEffect {
     Serves {
         /// Servers of the namespace of the object, or the one of the root.
         servers: Vec<ObjectKey>,
+        /// Those that cannot answer, of several that are named.
+        refused: Vec<EdgeFault>,
         /// True if grants on the Server count.
         inherits_server: bool,
     },
@@ -131,7 +146,7 @@ pub enum NodeEffect {
     Delegates {
         /// The objects that take part.
         children: Vec<ObjectKey>,
-        /// Those that do not, of several that are selected.
+        /// Those that do not, of several that are selected, and hosts that none of them lists.
         refused: Vec<EdgeFault>,
     },
     /// The path is denied, for these reasons; there is at least one.
@@ -142,7 +157,7 @@ pub enum NodeEffect {
     Inactive,
 }
 
-/// The reason why a delegation is refused.
+/// The reason why a delegation is refused, or why a Server cannot answer a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeFault {
     /// For programs.
@@ -151,6 +166,8 @@ pub struct EdgeFault {
     pub message: Arc<str>,
     /// The object, where the delegator may know of it.
     pub child: Option<ObjectKey>,
+    /// The hosts on which the path is denied for it; empty: the object takes no part at all.
+    pub hosts: Vec<HostPattern>,
 }
 
 /// The routes that trees give a Server.
@@ -203,7 +220,68 @@ impl HostClaim {
     }
 }
 
+impl DelegationTree {
+    pub(crate) fn new(constraints: Arc<[Condition]>, nodes: Vec<TreeNode>) -> Self {
+        let mut places: HashMap<ObjectKey, Places> = HashMap::new();
+        let mut at = 0_usize;
+        // Rules of one object, reached by one chain, follow one another.
+        for group in nodes.chunk_by(|one, next| Arc::ptr_eq(&one.chain, &next.chain)) {
+            let servers: BTreeSet<&ObjectKey> = group.iter().flat_map(TreeNode::servers).collect();
+            for object in group.first().iter().flat_map(|node| node.chain.iter()) {
+                if !servers.is_empty() {
+                    let known = places.entry(object.clone()).or_default();
+                    known.servers.extend(servers.iter().map(|server| (*server).clone()));
+                }
+            }
+            let numbers = at..at.saturating_add(group.len());
+            if let Some(object) = group.first().and_then(TreeNode::object) {
+                places.entry(object.clone()).or_default().own.extend(numbers.clone());
+            }
+            for (number, node) in numbers.zip(group) {
+                for child in node.named() {
+                    let naming = &mut places.entry(child.clone()).or_default().naming;
+                    if naming.last() != Some(&number) {
+                        naming.push(number);
+                    }
+                }
+            }
+            at = at.saturating_add(group.len());
+        }
+        Self { constraints, nodes, places }
+    }
+
+    /// The rules of an object.
+    pub(crate) fn of(&self, object: &ObjectKey) -> impl Iterator<Item = &TreeNode> {
+        let own = self.places.get(object).into_iter().flat_map(|places| &places.own);
+        own.filter_map(|number| self.nodes.get(*number))
+    }
+
+    /// The rules that delegate to an object, or would if the delegation were not refused.
+    pub(crate) fn naming(&self, object: &ObjectKey) -> impl Iterator<Item = &TreeNode> {
+        let naming = self.places.get(object).into_iter().flat_map(|places| &places.naming);
+        naming.filter_map(|number| self.nodes.get(*number))
+    }
+
+    /// The Servers that answer the rules of an object, or rules that these lead to.
+    pub(crate) fn servers_through(&self, object: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.places.get(object).into_iter().flat_map(|places| &places.servers)
+    }
+}
+
 impl TreeNode {
+    /// The objects that the rule delegates to, or would.
+    fn named(&self) -> impl Iterator<Item = &ObjectKey> {
+        let children: &[ObjectKey] = match &self.effect {
+            NodeEffect::Delegates { children, .. } => children,
+            NodeEffect::Serves { .. }
+            | NodeEffect::Route { .. }
+            | NodeEffect::Denied(_)
+            | NodeEffect::Shadowed
+            | NodeEffect::Inactive => &[],
+        };
+        children.iter().chain(self.faults().iter().filter_map(|fault| fault.child.as_ref()))
+    }
+
     /// The object that holds the rule.
     pub fn object(&self) -> Option<&ObjectKey> {
         self.chain.last()
@@ -220,12 +298,13 @@ impl TreeNode {
         }
     }
 
-    /// The delegations of the rule that are refused.
+    /// The delegations of the rule that are refused, and the Servers that cannot answer it.
     pub(crate) fn faults(&self) -> &[EdgeFault] {
         match &self.effect {
-            NodeEffect::Denied(faults) | NodeEffect::Delegates { refused: faults, .. } => faults,
-            NodeEffect::Serves { .. }
-            | NodeEffect::Route { .. }
+            NodeEffect::Denied(faults)
+            | NodeEffect::Delegates { refused: faults, .. }
+            | NodeEffect::Serves { refused: faults, .. } => faults,
+            NodeEffect::Route { .. }
             | NodeEffect::Shadowed
             | NodeEffect::Inactive => &[],
         }

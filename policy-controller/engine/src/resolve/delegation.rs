@@ -12,11 +12,12 @@ mod child;
 mod claims;
 pub(crate) mod condition;
 mod on_server;
+mod serving;
 mod state;
 mod tree;
 
 pub(crate) use admission::EFFECTIVE;
 pub(crate) use child::consents_to;
-pub(crate) use condition::{is_decided, lost_hosts, served_by};
+pub(crate) use condition::{is_decided, lost_hosts, served_by, served_through};
 pub(crate) use on_server::met;
 pub(crate) use tree::is_child;

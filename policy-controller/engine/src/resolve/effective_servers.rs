@@ -1,6 +1,6 @@
 //! The Servers through which an object takes effect: by its target, or by its parents.
 
-use super::delegation::served_by;
+use super::delegation::{served_by, served_through};
 use super::reference::is_permitted;
 use super::route::{Attachment, attachment};
 use crate::incremental::{Context, query};
@@ -23,7 +23,8 @@ fn effective_servers(query: &EffectiveServersOf, cx: &mut Context<'_>) -> Arc<Ef
     } else if query.0.kind.is_route() {
         attach(cx, object, &mut effective);
     } else if query.0.kind == Kind::InboundRoute {
-        delegated(cx, object, &mut effective);
+        let servers = served_through(cx, object);
+        delegated(object, servers, &mut effective);
     } else {
         for ObjectReference { field, what } in object.references() {
             match (field, what) {
@@ -76,7 +77,11 @@ fn targeted(
         }
     } else if target.kind == Kind::InboundRoute {
         match cx.object(target) {
-            Some(object) => delegated(cx, object, effective),
+            // A policy counts on rules of the object alone.
+            Some(object) => {
+                let servers = served_by(cx, object);
+                delegated(object, servers, effective);
+            }
             None => effective.missing = missing(format!("{target} does not exist")),
         }
     } else {
@@ -133,9 +138,9 @@ fn attach(cx: &mut Context<'_>, route: &Object, effective: &mut EffectiveServers
     }
 }
 
-/// The Servers that answer for an InboundRoute, in any tree.
-fn delegated(cx: &mut Context<'_>, object: &Object, effective: &mut EffectiveServers) {
-    effective.servers.extend(served_by(cx, object));
+/// Adds the Servers that answer for an InboundRoute, in any tree.
+fn delegated(object: &Object, servers: BTreeSet<ObjectKey>, effective: &mut EffectiveServers) {
+    effective.servers.extend(servers);
     if effective.servers.is_empty() {
         let words = format!("{} is answered by no Server", object.meta.key);
         effective.missing = Some(words.into());

@@ -90,8 +90,12 @@ pub(super) fn children<'a>(
 }
 
 fn fault(reason: Reason, message: String, child: Option<&ObjectKey>) -> EdgeFault {
-    EdgeFault { reason, message: message.into(), child: child.cloned() }
+    EdgeFault { reason, message: message.into(), child: child.cloned(), hosts: Vec::new() }
 }
+
+/// The state of an object in another namespace, for a delegator. There may be a grant.
+pub(super) const UNUSABLE: &str = "cannot be used from this namespace: the object, a ReferenceGrant \
+                                   for it or its consent is missing";
 
 /// The fault of a reference that is not followed. Across namespaces it does not say if the grant or
 /// the object is missing.
@@ -102,7 +106,13 @@ fn unusable(error: ReferenceError, key: &ObjectKey) -> EdgeFault {
         ReferenceError::NotPermitted => Reason::RefNotPermitted,
         ReferenceError::Unsupported => Reason::InvalidKind,
     };
-    fault(reason, format!("{key} {}", error.as_str()), Some(key))
+    let words = match error {
+        ReferenceError::NotPermitted => UNUSABLE,
+        ReferenceError::Missing | ReferenceError::Invalid | ReferenceError::Unsupported => {
+            error.as_str()
+        }
+    };
+    fault(reason, format!("{key} {words}"), Some(key))
 }
 
 fn child<'a>(
@@ -121,7 +131,7 @@ fn child<'a>(
                      a route, must name {parent} or its host"
             )
         } else {
-            format!("{key} {}", ReferenceError::NotPermitted.as_str())
+            format!("{key} {UNUSABLE}")
         };
         let reason = if key.namespace == parent.namespace {
             Reason::NotPermitted

@@ -1,7 +1,10 @@
 //! The tree of a root: the walk along its delegations.
 
-use super::child::{Child, ChildContent, Delegator, children, inbound_parent, is_inside};
+use super::child::{
+    Child, ChildContent, Delegator, UNUSABLE, children, inbound_parent, is_inside,
+};
 use super::claims::valid;
+use super::serving::answering;
 use crate::incremental::{Context, query};
 use crate::query::condition::Reason;
 use crate::query::delegation::{ClaimsOn, DelegationTree, EdgeFault, NodeEffect, TreeNode, TreeOf};
@@ -17,7 +20,7 @@ use policy_crds::resource::{
     RouteResource, VirtualHost,
 };
 use policy_crds::{Kind, ObjectKey};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 query!(TreeOf, Arc<DelegationTree>, tree);
@@ -27,7 +30,7 @@ const MAX_DEPTH: usize = 16;
 /// The most objects that the walk from one root visits. Without a bound, objects that delegate to one
 /// another over several ways are visited exponentially often.
 const MAX_VISITS: usize = 1024;
-/// The most pairs of a host and a path in a tree.
+/// The most pairs of a host and a path in a tree, with those that others have.
 const MAX_PATHS: usize = 65_536;
 
 fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
@@ -51,7 +54,7 @@ fn tree(query: &TreeOf, cx: &mut Context<'_>) -> Arc<DelegationTree> {
             None => walk.nodes.push(inactive(&query.0, rule)),
         }
     }
-    Arc::new(DelegationTree { constraints: constraints(&query.0, own), nodes: walk.nodes })
+    Arc::new(DelegationTree::new(constraints(&query.0, own), walk.nodes))
 }
 
 /// The conditions that a root puts on every grant in its tree.
@@ -86,7 +89,7 @@ fn of_root<'r>(
                 Some(place) => place.hosts.push(host.clone()),
                 None => {
                     let (chain, hosts) = (Arc::from([key.clone()]), vec![host.clone()]);
-                    *place = Some(Place { chain, hosts, kept: Vec::new() });
+                    *place = Some(Place { chain, by: None, hosts, kept: Vec::new() });
                 }
             }
         }
@@ -108,17 +111,12 @@ fn inactive(root: &ObjectKey, rule: &InboundRule) -> TreeNode {
 struct Place {
     /// The objects from the root to it.
     chain: Arc<[ObjectKey]>,
+    /// The number of the node that delegates to it; `None` for the root.
+    by: Option<usize>,
     /// The hosts that reach it.
     hosts: Vec<HostPattern>,
     /// Paths that ancestors keep, although they are inside what is delegated.
     kept: Vec<PathPrefix>,
-}
-
-impl Place {
-    /// The objects above the last.
-    fn parents(&self) -> &[ObjectKey] {
-        self.chain.split_last().map_or(&[], |(_, parents)| parents)
-    }
 }
 
 /// The state of a walk through one tree.
@@ -128,8 +126,8 @@ struct Walk {
     nodes: Vec<TreeNode>,
     /// Paths of hosts that a rule has, apart from those that delegate.
     taken: HashSet<(HostPattern, PathPrefix)>,
-    /// Paths of hosts that rules hand down, each with the objects above that of the rule.
-    handed: HashSet<(Arc<[ObjectKey]>, HostPattern, PathPrefix)>,
+    /// Paths of hosts that rules hand down, each with the node that delegates to the rule's object.
+    handed: HashSet<(Option<usize>, HostPattern, PathPrefix)>,
     visits: usize,
     paths: usize,
 }
@@ -143,13 +141,14 @@ impl Walk {
         rule: &InboundRule,
         place: Place,
     ) {
+        // Those that others have cost as much.
+        self.paths = self.paths.saturating_add(place.hosts.len());
         let kept = place.kept.iter().any(|kept| kept.contains(&rule.path));
         let place = self.free(place, &rule.path);
         if kept || place.hosts.is_empty() {
             self.push(&rule.path, &place, NodeEffect::Shadowed);
             return;
         }
-        self.paths = self.paths.saturating_add(place.hosts.len());
         let servers = match &rule.action {
             InboundAction::Servers(names) => {
                 let own = place.chain.last();
@@ -162,8 +161,8 @@ impl Walk {
                 Some(server) => vec![server.clone()],
                 None => {
                     let message = "the root names no Server in `virtualhost.targetRef`".into();
-                    let fault =
-                        EdgeFault { reason: Reason::NoMatchingTarget, message, child: None };
+                    let reason = Reason::NoMatchingTarget;
+                    let fault = EdgeFault { reason, message, child: None, hosts: Vec::new() };
                     self.take(&place.hosts, &rule.path);
                     self.push(&rule.path, &place, NodeEffect::Denied(vec![fault]));
                     return;
@@ -174,16 +173,20 @@ impl Walk {
                 let inside = more.filter(|path| **path != rule.path && rule.path.contains(path));
                 let kept = place.kept.iter().filter(|path| rule.path.contains(path));
                 let kept = kept.chain(inside).cloned().collect();
-                let parents = place.parents();
                 let handed = place.hosts.iter();
-                let handed = handed.map(|host| (parents.into(), host.clone(), rule.path.clone()));
+                let handed = handed.map(|host| (place.by, host.clone(), rule.path.clone()));
                 self.handed.extend(handed);
                 self.delegate(cx, delegate, &rule.path, &Place { kept, ..place });
                 return;
             }
         };
         self.take(&place.hosts, &rule.path);
-        let effect = NodeEffect::Serves { servers, inherits_server: rule.inherits_server };
+        let (servers, refused) = answering(cx, servers, &rule.path, place.chain.last());
+        let effect = if servers.is_empty() {
+            NodeEffect::Denied(refused)
+        } else {
+            NodeEffect::Serves { servers, refused, inherits_server: rule.inherits_server }
+        };
         self.push(&rule.path, &place, effect);
     }
 
@@ -212,6 +215,7 @@ impl Walk {
         };
         self.push(path, place, NodeEffect::Shadowed);
         let (mut children, mut refused) = (Vec::new(), Vec::new());
+        let mut closed: BTreeSet<HostPattern> = place.hosts.iter().cloned().collect();
         for child in found {
             // Refused ones cost too.
             self.visits = self.visits.saturating_add(1);
@@ -220,11 +224,13 @@ impl Walk {
             match child {
                 Ok(child) => {
                     children.push(child.key.clone());
-                    self.enter(cx, child, path, place);
+                    closed.retain(|host| !child.hosts.contains(host));
+                    self.enter(cx, child, path, (at, place));
                 }
                 Err(fault) => refused.push(fault),
             }
         }
+        refused.extend(unlisted(place, &children, closed));
         if let Some(node) = self.nodes.get_mut(at) {
             node.effect = if children.is_empty() {
                 NodeEffect::Denied(refused)
@@ -238,7 +244,8 @@ impl Walk {
     fn carried(&self, cx: &mut Context<'_>, child: &Child<'_>) -> Result<(), EdgeFault> {
         let ChildContent::Route(route) = child.content else { return Ok(()) };
         let servers = self.servers_of(route, child.key);
-        let fault = |reason, message| EdgeFault { reason, message, child: Some(child.key.clone()) };
+        let of = || Some(child.key.clone());
+        let fault = |reason, message| EdgeFault { reason, message, child: of(), hosts: Vec::new() };
         let Some(object) = cx.object(child.key) else { return Ok(()) };
         let mut refused = None;
         for server in &servers {
@@ -278,6 +285,7 @@ impl Walk {
             reason,
             message: message.into(),
             child: Some(child.key.clone()),
+            hosts: Vec::new(),
         };
         if place.chain.len() >= MAX_DEPTH {
             let message = format!("{} would be below {MAX_DEPTH} other objects", child.key);
@@ -298,9 +306,15 @@ impl Walk {
         Ok(())
     }
 
-    fn enter(&mut self, cx: &mut Context<'_>, child: Child<'_>, path: &PathPrefix, place: &Place) {
+    fn enter(
+        &mut self,
+        cx: &mut Context<'_>,
+        child: Child<'_>,
+        path: &PathPrefix,
+        (by, place): (usize, &Place),
+    ) {
         let chain = place.chain.iter().chain([child.key]).cloned().collect();
-        let place = Place { chain, hosts: child.hosts, ..place.clone() };
+        let place = Place { chain, by: Some(by), hosts: child.hosts, kept: place.kept.clone() };
         match child.content {
             ChildContent::Vertex(vertex) => {
                 for rule in &vertex.routes {
@@ -320,18 +334,19 @@ impl Walk {
         place: Place,
     ) {
         let Some(key) = place.chain.last().cloned() else { return };
+        let reached = place.hosts.len();
         let place = self.free(place, path);
         let mut servers = self.servers_of(route, &key);
         if let Some(object) = cx.object(&key) {
             servers.retain(|server| uncarried(cx, object, server).is_none());
         }
         let compiled = cx.query(&CompiledRoute(key.clone()));
+        let rules = compiled.as_ref().map_or(0, |route| route.rules.len());
+        self.paths = self.paths.saturating_add(rules.saturating_mul(reached));
         let (Some(compiled), false) = (compiled, place.hosts.is_empty()) else {
             self.push(path, &place, NodeEffect::Shadowed);
             return;
         };
-        self.paths =
-            self.paths.saturating_add(compiled.rules.len().saturating_mul(place.hosts.len()));
         self.take(&place.hosts, path);
         let route = Arc::new(in_tree(&compiled, path, &place));
         self.push(path, &place, NodeEffect::Route { servers, route });
@@ -339,10 +354,9 @@ impl Walk {
 
     /// A place with the hosts of which nobody has the path yet, and no sibling hands it down.
     fn free(&self, place: Place, path: &PathPrefix) -> Place {
-        let parents: Arc<[ObjectKey]> = place.parents().into();
         let free = |host: &HostPattern| {
             !self.taken.contains(&(host.clone(), path.clone()))
-                && !self.handed.contains(&(parents.clone(), host.clone(), path.clone()))
+                && !self.handed.contains(&(place.by, host.clone(), path.clone()))
         };
         let hosts = place.hosts.iter().filter(|host| free(host)).cloned().collect();
         Place { hosts, ..place }
@@ -360,6 +374,25 @@ impl Walk {
             effect,
         });
     }
+}
+
+/// The faults of children that take part, on the hosts that none of them lists. Across namespaces the
+/// delegator does not learn what is missing.
+fn unlisted(
+    place: &Place,
+    children: &[ObjectKey],
+    closed: BTreeSet<HostPattern>,
+) -> Vec<EdgeFault> {
+    let Some(parent) = place.chain.last().filter(|_| !closed.is_empty()) else { return Vec::new() };
+    let hosts: Vec<HostPattern> = closed.into_iter().collect();
+    let fault = |child: &ObjectKey| {
+        let (reason, message) = match child.namespace == parent.namespace {
+            true => (Reason::NotPermitted, format!("{child} does not consent to it")),
+            false => (Reason::RefNotPermitted, format!("{child} {UNUSABLE}")),
+        };
+        EdgeFault { reason, message: message.into(), child: Some(child.clone()), hosts: hosts.clone() }
+    };
+    children.iter().map(fault).collect()
 }
 
 /// A route as a tree has it: for the hosts of the tree, and without matches inside what ancestors

@@ -1,0 +1,61 @@
+//! Servers that cannot answer a rule: missing and invalid ones, and those whose protocol has no such
+//! requests.
+
+use crate::incremental::Context;
+use crate::query::condition::Reason;
+use crate::query::delegation::EdgeFault;
+use policy_crds::resource::{PathPrefix, ProxyProtocol};
+use policy_crds::{Body, ObjectKey, Resource};
+
+/// The Servers that can answer a rule of an object, and the faults of the others.
+pub(super) fn answering(
+    cx: &mut Context<'_>,
+    servers: Vec<ObjectKey>,
+    path: &PathPrefix,
+    object: Option<&ObjectKey>,
+) -> (Vec<ObjectKey>, Vec<EdgeFault>) {
+    let (mut able, mut refused) = (Vec::new(), Vec::new());
+    for server in servers {
+        let Some((reason, why)) = unanswered(cx, &server, path) else {
+            able.push(server);
+            continue;
+        };
+        // An object in another namespace does not learn the name of the root's Server.
+        let known = object.is_some_and(|object| object.namespace == server.namespace);
+        let message = match known {
+            true => format!("{server} {why}"),
+            false => format!("the Server of the root {why}"),
+        };
+        let child = known.then_some(server);
+        refused.push(EdgeFault { reason, message: message.into(), child, hosts: Vec::new() });
+    }
+    (able, refused)
+}
+
+/// The reason why a Server cannot answer a path; `None` if it can.
+fn unanswered(
+    cx: &mut Context<'_>,
+    server: &ObjectKey,
+    path: &PathPrefix,
+) -> Option<(Reason, &'static str)> {
+    let Some(object) = cx.object(server) else {
+        return Some((Reason::RefNotFound, "does not exist"));
+    };
+    let protocol = match &object.body {
+        Body::Valid(Resource::Server(spec)) => spec.protocol,
+        Body::Valid(_) | Body::Invalid(_) => return Some((Reason::RefInvalid, "is invalid")),
+    };
+    match protocol {
+        ProxyProtocol::Opaque | ProxyProtocol::Tls => {
+            Some((Reason::ProtocolMismatch, "carries no requests, by its proxyProtocol"))
+        }
+        // `/`, a service, or a method of one.
+        ProxyProtocol::Grpc if path.segments().nth(2).is_some() => {
+            Some((Reason::NotProgrammable, "answers gRPC, where a path is `/SERVICE/METHOD`"))
+        }
+        ProxyProtocol::Unknown
+        | ProxyProtocol::Http1
+        | ProxyProtocol::Http2
+        | ProxyProtocol::Grpc => None,
+    }
+}
