@@ -78,7 +78,11 @@ impl<'a> TreeReader<'a> {
             NodeEffect::Serves { servers, refused, .. } => {
                 let servers = servers.iter().map(|server| self.server(server, node, None));
                 let servers = servers.collect();
-                RuleItem { servers, refused: self.refused(node, refused), ..item(RuleEffect::Serves) }
+                RuleItem {
+                    servers,
+                    refused: self.refused(node, refused),
+                    ..item(RuleEffect::Serves)
+                }
             }
             NodeEffect::Route { servers, route } => {
                 let requests = route.rules.iter().flat_map(|rule| rule.matches.iter().map(request));
@@ -124,7 +128,11 @@ impl<'a> TreeReader<'a> {
     fn refused(&mut self, node: &TreeNode, faults: &[EdgeFault]) -> Vec<RefusedItem> {
         let concerns =
             |fault: &&EdgeFault| fault.hosts.is_empty() || fault.hosts.contains(self.host);
-        faults.iter().filter(concerns).map(|fault| self.missing.refused(node, fault, self.host)).collect()
+        faults
+            .iter()
+            .filter(concerns)
+            .map(|fault| self.missing.refused(node, fault, self.host))
+            .collect()
     }
 
     /// The loss of a root's claim on a path of the host, in words.
@@ -153,9 +161,8 @@ impl<'a> TreeReader<'a> {
     fn holder(&self, whole: &Whole<'_>, node: &TreeNode) -> Option<String> {
         let delegates = |other: &TreeNode| matches!(other.effect, NodeEffect::Delegates { .. });
         let holds = |other: &&&TreeNode| {
-            let leads_here = delegates(other)
-                && node.chain.starts_with(&other.chain)
-                && other.path == node.path;
+            let leads_here =
+                delegates(other) && node.chain.starts_with(&other.chain) && other.path == node.path;
             !leads_here
         };
         let nearest = node.path.and_above().find_map(|path| {

@@ -12,6 +12,8 @@
 #[path = "delegation/children.rs"]
 mod children;
 mod common;
+#[path = "delegation/status.rs"]
+mod status;
 #[path = "delegation/times.rs"]
 mod times;
 

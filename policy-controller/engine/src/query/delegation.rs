@@ -304,9 +304,7 @@ impl TreeNode {
             NodeEffect::Denied(faults)
             | NodeEffect::Delegates { refused: faults, .. }
             | NodeEffect::Serves { refused: faults, .. } => faults,
-            NodeEffect::Route { .. }
-            | NodeEffect::Shadowed
-            | NodeEffect::Inactive => &[],
+            NodeEffect::Route { .. } | NodeEffect::Shadowed | NodeEffect::Inactive => &[],
         }
     }
 
@@ -319,5 +317,52 @@ impl TreeNode {
             | NodeEffect::Denied(_) => true,
             NodeEffect::Shadowed | NodeEffect::Inactive => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile_objects;
+    use crate::config::ControllerConfig;
+    use crate::testing::trees::World;
+    use policy_crds::Kind;
+
+    /// The rules of a tree that are of this kind, by a pass over all.
+    fn scan<'t>(tree: &'t DelegationTree, is: impl Fn(&TreeNode) -> bool) -> Vec<&'t TreeNode> {
+        tree.nodes.iter().filter(|node| is(node)).collect()
+    }
+
+    #[test]
+    fn the_places_of_an_object_are_those_that_a_pass_over_the_tree_finds() {
+        let (mut own, mut naming, mut through) = (0, 0, 0);
+        let mut state = 1_u32;
+        for _ in 0..200 {
+            let mut byte = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state.to_be_bytes()[0]
+            };
+            let data: Vec<u8> = (0..600).map(|_| byte()).collect();
+            let objects = World::read(&data).objects();
+            let keys: Vec<ObjectKey> = objects.iter().map(|o| o.meta.key.clone()).collect();
+            let compiled = compile_objects(objects, &ControllerConfig::default());
+            for root in keys.iter().filter(|key| key.kind == Kind::InboundRoute) {
+                let tree = compiled.tree_of(root);
+                for key in &keys {
+                    let found: Vec<_> = tree.of(key).collect();
+                    assert_eq!(found, scan(&tree, |node| node.object() == Some(key)));
+                    own += found.len();
+                    let found: Vec<_> = tree.naming(key).collect();
+                    assert_eq!(found, scan(&tree, |node| node.named().any(|named| named == key)));
+                    naming += found.len();
+                    let below = scan(&tree, |node| node.chain.contains(key));
+                    let servers: BTreeSet<_> =
+                        below.into_iter().flat_map(|n| n.servers()).collect();
+                    assert_eq!(tree.servers_through(key).collect::<BTreeSet<_>>(), servers);
+                    through += servers.len();
+                }
+            }
+        }
+        assert!(own > 100 && naming > 100 && through > 100, "{own} {naming} {through}");
     }
 }

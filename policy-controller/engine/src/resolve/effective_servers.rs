@@ -146,3 +146,50 @@ fn delegated(object: &Object, servers: BTreeSet<ObjectKey>, effective: &mut Effe
         effective.missing = Some(words.into());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ControllerConfig;
+    use crate::engine::Engine;
+    use crate::source::{Batch, Change};
+    use crate::testing;
+
+    /// A root or vertex that only hands its paths on was never programmed.
+    #[test]
+    fn who_only_delegates_takes_effect_through_the_servers_of_those_below() {
+        let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
+        let inbound = |name: &str, spec: &str| {
+            testing::object(&format!(
+                "{{apiVersion: portcullis.dev/v1alpha1, kind: InboundRoute, \
+                  metadata: {{name: {name}, namespace: shop}}, spec: {{{spec}}}}}"
+            ))
+        };
+        let policy = testing::object(
+            "{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
+              metadata: {name: policy, namespace: shop}, \
+              spec: {targetRef: {group: portcullis.dev, kind: InboundRoute, name: root}, \
+              requiredAuthenticationRefs: []}}",
+        );
+        let below = "delegatedFrom: [{fqdn: a.io}]";
+        let changes = [
+            testing::server("shop", "web", 8080),
+            inbound("root", "virtualhost: {fqdn: a.io}, routes: [{match: /, delegate: {name: v}}]"),
+            inbound("v", &format!("{below}, routes: [{{match: /, delegate: {{name: w}}}}]")),
+            inbound("w", &format!("{below}, routes: [{{match: /, servers: [{{name: web}}]}}]")),
+            policy.clone(),
+        ];
+        let changes = changes.into_iter().map(Change::Apply).collect();
+        engine.apply(&Batch { changes, ..Batch::default() });
+        let web = testing::key(Kind::Server, "shop", "web");
+        for name in ["root", "v", "w"] {
+            let found = engine.effective_servers(&testing::key(Kind::InboundRoute, "shop", name));
+            assert_eq!((&found.servers, &found.missing), (&[web.clone()].into(), &None), "{name}");
+        }
+        // Grants do not flow down.
+        let found = engine.effective_servers(&policy.meta.key);
+        assert!(found.servers.is_empty());
+        let missing = found.missing.as_deref();
+        assert_eq!(missing, Some("InboundRoute shop/root is answered by no Server"));
+    }
+}

@@ -141,9 +141,8 @@ fn place(times: &Times, current: &[Value], entry: &DelegationEntry) -> Value {
             let parent = delegator(parent, Some(prefix.as_str()));
             let fqdn = fqdn.to_string();
             let mut connections = states().filter_map(|state| state.get("connected"));
-            let same = connections.find(|state| {
-                state.get("parent") == Some(&parent) && text(state, "fqdn") == fqdn
-            });
+            let same = connections
+                .find(|state| state.get("parent") == Some(&parent) && text(state, "fqdn") == fqdn);
             let since = same.and_then(|state| state.get("connectedAt"));
             let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
             json!({"connected": {

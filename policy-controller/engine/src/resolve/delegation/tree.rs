@@ -1,8 +1,6 @@
 //! The tree of a root: the walk along its delegations.
 
-use super::child::{
-    Child, ChildContent, Delegator, UNUSABLE, children, inbound_parent, is_inside,
-};
+use super::child::{Child, ChildContent, Delegator, UNUSABLE, children, inbound_parent, is_inside};
 use super::claims::valid;
 use super::serving::answering;
 use crate::incremental::{Context, query};
@@ -390,7 +388,12 @@ fn unlisted(
             true => (Reason::NotPermitted, format!("{child} does not consent to it")),
             false => (Reason::RefNotPermitted, format!("{child} {UNUSABLE}")),
         };
-        EdgeFault { reason, message: message.into(), child: Some(child.clone()), hosts: hosts.clone() }
+        EdgeFault {
+            reason,
+            message: message.into(),
+            child: Some(child.clone()),
+            hosts: hosts.clone(),
+        }
     };
     children.iter().map(fault).collect()
 }
