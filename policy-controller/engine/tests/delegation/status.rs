@@ -134,7 +134,8 @@ fn an_object_without_a_tree_learns_of_its_missing_server() {
 fn a_host_that_no_child_lists_is_told_to_whoever_delegates() {
     let of = |child: &str, more: &[&str]| {
         let www = root("fqdn: a.io, aliases: [b.io]", &format!("{{match: /, delegate: {child}}}"));
-        let all = [&[&*www, &server("web", "HTTP/1")][..], more].concat();
+        let web = server("web", "HTTP/1");
+        let all = [&[&*www, &*web][..], more].concat();
         let all = compiled(&all);
         let mut told = told(&all, ConditionKind::ResolvedRefs, "www");
         (rules(&all, "shop", "www").remove(0), told.remove(0))
