@@ -150,7 +150,7 @@ fn a_host_that_no_child_lists_is_told_to_whoever_delegates() {
     assert_eq!(rule, "/ Delegated NotPermitted");
     assert_eq!(
         resolved,
-        "false NotPermitted: `/` is denied on b.io: InboundRoute shop/v does not consent to it"
+        "false NotPermitted: `/` is denied on b.io: InboundRoute shop/v does not consent there"
     );
     let far = v("team", "v", "a.io");
     let grant = grant("portcullis.dev", "InboundRoute");

@@ -385,7 +385,7 @@ fn unlisted(
     let hosts: Vec<HostPattern> = closed.into_iter().collect();
     let fault = |child: &ObjectKey| {
         let (reason, message) = match child.namespace == parent.namespace {
-            true => (Reason::NotPermitted, format!("{child} does not consent to it")),
+            true => (Reason::NotPermitted, format!("{child} does not consent there")),
             false => (Reason::RefNotPermitted, format!("{child} {UNUSABLE}")),
         };
         EdgeFault {
